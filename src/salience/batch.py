@@ -1,0 +1,228 @@
+"""Candidates as columns: what a store brings and what ranking computes on. Pure NumPy; no clock, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.errors import EmbedderError
+
+Floats = NDArray[np.float64]
+Vectors32 = NDArray[np.float32]
+Rows = NDArray[np.intp]
+Codes = NDArray[np.int64]
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSpec:
+    """What a column holds: NumPy dtype, closed range, and the value that changes no ranking."""
+
+    dtype: type[np.generic]
+    low: float
+    high: float
+    neutral: float
+
+
+_INSTANT = ColumnSpec(np.float64, -np.inf, np.inf, 0.0)
+_CODE = ColumnSpec(np.int64, -1, np.inf, -1)
+
+COLUMNS: Final[Mapping[str, ColumnSpec]] = {
+    "cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # of the query's and the memory's unit vectors
+    "importance": ColumnSpec(np.float64, 0.0, 1.0, 0.5),
+    "weight": ColumnSpec(np.float64, 0.1, 1.0, 1.0),
+    "created_at": _INSTANT,  # instants: seconds since 1970 in UTC
+    "updated_at": _INSTANT,
+    "accessed_at": _INSTANT,  # created_at where no recall returned the memory
+    "expires_at": ColumnSpec(np.float64, -np.inf, np.inf, np.inf),  # inf: never
+    "access_count": ColumnSpec(np.int64, 0, np.inf, 0),
+    "tier": ColumnSpec(np.int64, 0, 2, 1),  # index into records.TIERS
+    "is_global": ColumnSpec(np.bool_, 0, 1, 0),  # the memory names no project
+    "code": _CODE,  # a number for the memory within this batch's source
+    "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one that is not visible
+    "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
+    "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
+}
+"""Every column that a signal or a stage may read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vectors:
+    """Unit vectors of a batch's rows, taken from a larger matrix only when asked for.
+
+    Attributes:
+        matrix: float32[m, d].
+        places: intp[n], the place of each row in `matrix`; -1 for a memory without a vector.
+    """
+
+    matrix: Vectors32
+    places: Rows
+
+    def at(self, rows: Rows) -> Vectors32:
+        """Return float32[len(rows), d], a zero row for a memory without a vector."""
+        places = self.places[rows]
+        taken = self.matrix[places] if len(self.matrix) else np.zeros((len(places), self.matrix.shape[1]), np.float32)
+        if (places < 0).any():
+            taken = np.where((places < 0)[:, None], np.float32(0), taken)
+        return taken
+
+    def take(self, rows: Rows) -> Vectors:
+        """Return the vectors of `rows`, in that order."""
+        return replace(self, places=self.places[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """Where one query term occurs: rows intp[h] (ascending), frequency float64[h] (>= 1)."""
+
+    rows: Rows
+    frequency: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lexicon:
+    """The term statistics that BM25 needs.
+
+    Attributes:
+        documents: how many live memories are visible in the scope, before any filter.
+        average_length: their mean length in terms.
+        document_frequency: float64[t], how many of them hold each query term.
+        postings: t of them, in the order of the query's terms.
+        length: float64[n], the length of each row in terms.
+    """
+
+    documents: int
+    average_length: float
+    document_frequency: Floats
+    postings: tuple[Postings, ...]
+    length: Floats
+
+    def take(self, rows: Rows) -> Lexicon:
+        """Return the statistics with the postings of `rows` (ascending) only."""
+        place = np.full(len(self.length), -1, np.intp)
+        place[rows] = np.arange(len(rows))
+        kept = []
+        for posting in self.postings:
+            moved = place[posting.rows]
+            kept.append(Postings(moved[moved >= 0], posting.frequency[moved >= 0]))
+        return replace(self, postings=tuple(kept), length=self.length[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """A list of numbers for each row: `values[offsets[i]:offsets[i + 1]]` are those of row i."""
+
+    offsets: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, lists: list[list[int]]) -> Ragged:
+        """Return the lists, one a row, in this form."""
+        lengths = np.fromiter((len(item) for item in lists), np.int64, len(lists))
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        return cls(offsets, np.array([value for item in lists for value in item], np.int64))
+
+    def pairs(self) -> tuple[Rows, Codes]:
+        """Return (row, value) for every value, rows ascending."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets)), self.values
+
+    def take(self, rows: Rows) -> Ragged:
+        """Return the lists of `rows`, in that order."""
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        starts = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return Ragged(offsets, self.values[starts + np.arange(offsets[-1])])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entities:
+    """Which entities each memory names, and which of them the query names.
+
+    Attributes:
+        of_row: entity codes of each row.
+        of_query: int64[q], codes of the known entities that the query names.
+    """
+
+    of_row: Ragged
+    of_query: Codes
+
+    def take(self, rows: Rows) -> Entities:
+        """Return the entities of `rows`, in that order."""
+        return replace(self, of_row=self.of_row.take(rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Candidates, rows ordered by id.
+
+    Attributes:
+        ids: object[n] of str, ascending.
+        columns: the columns that were needed, each of length n and as `COLUMNS` says.
+        vectors, lexicon, entities: None unless needed.
+        complete: whether every visible memory that passes the filter is here.
+    """
+
+    ids: NDArray[np.object_]
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    vectors: Vectors | None = None
+    lexicon: Lexicon | None = None
+    entities: Entities | None = None
+    complete: bool = True
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+    def with_columns(self, **columns: Column) -> Batch:
+        """Return this batch with `columns` added or replaced."""
+        return replace(self, columns={**self.columns, **columns})
+
+    def take(self, rows: Rows) -> Batch:
+        """Return the batch of `rows` (ascending, so that the order by id stays)."""
+        return replace(
+            self,
+            ids=self.ids[rows],
+            columns={name: column[rows] for name, column in self.columns.items()},
+            vectors=self.vectors and self.vectors.take(rows),
+            lexicon=self.lexicon and self.lexicon.take(rows),
+            entities=self.entities and self.entities.take(rows),
+        )
+
+
+def cosines(vectors: Vectors32, query: Vectors32) -> Floats:
+    """Return the dot product of each row of float32[n, d] with float32[d] or float32[m, d]: float64[n] or [n, m].
+
+    `vecdot` gives a row the same bits wherever it stands and whatever stands beside it, which a matrix product does
+    not. Equal texts so tie exactly, on every store and under every filter.
+    """
+    if query.ndim == 1:
+        dots: Floats = np.vecdot(vectors, query).astype(np.float64)
+        return np.clip(dots, -1.0, 1.0)
+    return np.stack([cosines(vectors, one) for one in query], axis=1) if len(query) else np.empty((len(vectors), 0))
+
+
+def unit_vectors(vectors: object, embedder: str, texts: int, dimension: int) -> Vectors32:
+    """Return float32[texts, dimension] of length 1 from what an embedder returned.
+
+    Raises:
+        EmbedderError: another shape, NaN or infinity, or a vector of length 0. It names the embedder.
+    """
+    array = np.asarray(vectors, dtype=np.float32)
+    if array.shape != (texts, dimension):
+        raise EmbedderError(
+            f"embedder {embedder!r} returned an array of shape {array.shape} for {texts} texts; expected "
+            f"({texts}, {dimension}). Check its `dimension`."
+        )
+    if not np.isfinite(array).all():
+        raise EmbedderError(f"embedder {embedder!r} returned NaN or infinity. Check the model or the endpoint.")
+    length = np.linalg.norm(array.astype(np.float64), axis=1, keepdims=True)
+    if (length == 0).any():
+        raise EmbedderError(f"embedder {embedder!r} returned a vector of zeros. Check the model or the endpoint.")
+    units: Vectors32 = (array / length).astype(np.float32)
+    return units

@@ -1,0 +1,135 @@
+"""Checks of single values; each returns the clean value or raises `InputError` with field, value and remedy."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from salience.errors import InputError, Words
+
+_TTL = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.IGNORECASE)
+_TTL_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+NAME_LIMIT = 256
+"""Longest name (tag, kind, user id, key ...) in characters."""
+TTL_LIMIT = 100 * 366 * 86400.0
+"""Longest time to live, seconds: about a century."""
+
+
+def text(field: str, value: object, limit: int | None = None) -> str:
+    """Return `value` if it is text that every store keeps and is not blank.
+
+    Args:
+        field: the name to put into the error.
+        value: anything.
+        limit: most bytes in UTF-8; None for no limit.
+
+    Raises:
+        InputError: not a str, empty or whitespace, NUL bytes, lone surrogates, or too long. The error never shows
+            the text itself.
+    """
+    if not isinstance(value, str):
+        raise InputError(field, Words(type(value).__name__), "Give text (str).")
+    if not value.strip():
+        raise InputError(field, Words("empty text"), "Give at least one character that is not white space.")
+    if "\0" in value:
+        raise InputError(field, Words("text with a NUL byte"), "Remove the NUL (\\x00) characters.")
+    try:
+        size = len(value.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        remedy = f"Replace the lone surrogate at position {error.start}, for example with U+FFFD."
+        raise InputError(field, Words("text with a lone surrogate"), remedy) from None
+    if limit is not None and size > limit:
+        raise InputError(field, Words(f"text of {size:,} bytes"), f"Keep it within {limit:,} bytes, or split it.")
+    return value
+
+
+def name(field: str, value: object) -> str:
+    """Return `value` if it is text of at most 256 characters."""
+    clean = text(field, value)
+    if len(clean) > NAME_LIMIT:
+        raise InputError(field, Words(f"text of {len(clean)} characters"), f"Keep it within {NAME_LIMIT} characters.")
+    return clean
+
+
+def names(field: str, value: object) -> tuple[str, ...]:
+    """Return a tuple of distinct names in the given order; a single str is refused, since it is usually a slip."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InputError(field, value, "Give a list of texts.")
+    return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(value)))
+
+
+def number(field: str, value: object, low: float, high: float) -> float:
+    """Return `value` as a float if it is a finite number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InputError(field, value, f"Give a number from {low:g} to {high:g}.")
+    if not low <= value <= high:
+        raise InputError(field, value, f"Give a number from {low:g} to {high:g}.")
+    return float(value)
+
+
+def whole(field: str, value: object, low: int, high: int) -> int:
+    """Return `value` if it is an int in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InputError(field, value, f"Give a whole number from {low} to {high}.")
+    return value
+
+
+def instant(field: str, value: object) -> datetime:
+    """Return `value` in UTC if it is an aware datetime or an ISO 8601 text with an offset."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InputError(field, value, "Give ISO 8601, such as 2026-05-01T09:30:00+00:00.") from None
+    if not isinstance(value, datetime):
+        raise InputError(field, value, "Give an aware datetime, such as datetime.now(timezone.utc).")
+    if value.utcoffset() is None:
+        raise InputError(field, value.isoformat(), "Give its time zone, such as tzinfo=timezone.utc or +00:00.")
+    return value.astimezone(UTC)
+
+
+def ttl(field: str, value: object) -> timedelta:
+    """Return a time to live from seconds, a timedelta, or text such as `24h`, `7d`, `90m`; over 0, to a century."""
+    if isinstance(value, timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, str) and (match := _TTL.fullmatch(value.strip())):
+        seconds = float(match[1]) * _TTL_SECONDS[match[2].lower()]
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        seconds = float(value)
+    else:
+        raise InputError(field, value, "Give seconds, a timedelta, or text such as '24h' or '7d'.")
+    if not 0 < seconds <= TTL_LIMIT:  # also refuses NaN
+        raise InputError(field, value, "Give a time to live of more than 0 seconds and at most 100 years.")
+    return timedelta(seconds=seconds)
+
+
+def choice(field: str, value: object, choices: Iterable[str]) -> str:
+    """Return `value` if it is one of `choices`; the error lists them."""
+    known = sorted(choices)
+    if not isinstance(value, str) or value not in known:
+        raise InputError(field, value, f"Choose one of: {', '.join(known)}.")
+    return value
+
+
+def metadata(field: str, value: object) -> dict[str, Any]:
+    """Return a copy of `value` if it is a mapping of text to plain JSON values without NaN."""
+    if not isinstance(value, Mapping):
+        raise InputError(field, Words(type(value).__name__), "Give a mapping of JSON values.")
+    return {name(f"{field} key", key): _json_value(f"{field}.{key}", item) for key, item in value.items()}
+
+
+def _json_value(field: str, value: object) -> Any:
+    if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, str):
+        return text(field, value) if value.strip() else value
+    if isinstance(value, Mapping):
+        return metadata(field, value)
+    if isinstance(value, (list, tuple)):
+        return [_json_value(f"{field}[{index}]", item) for index, item in enumerate(value)]
+    raise InputError(field, Words(type(value).__name__), "Give JSON values: text, finite numbers, true, false, null.")

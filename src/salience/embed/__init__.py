@@ -1,0 +1,1 @@
+"""Texts to vectors: the embedders that ship, and what their cosines mean."""

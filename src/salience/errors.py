@@ -1,0 +1,119 @@
+"""The error tree: everything that Salience raises on purpose.
+
+```
+SalienceError
+├── InputError (ValueError)         an argument, a record or a line of a file is not acceptable
+│   ├── ProfileError                a profile's TOML, or the name of a profile
+│   └── ImportLineError             a line of a file: its number and the reason
+├── NotFoundError (LookupError)     no such memory, or not one that the caller may see (told apart by nobody)
+├── ConflictError                   an idempotency key or an id that already stands for something else
+│   └── StaleError                  the memory changed between the read and the write; the engine tries again
+├── EmbedderError                   the embedding provider failed, or answered nonsense
+│   └── MissingExtraError           a library of an optional extra is not installed; ends with the pip line
+└── StoreError                      the store cannot be opened, read or written
+    ├── NotAStoreError              the file is something else
+    ├── ReadOnlyError               the file or its folder cannot be written
+    ├── BusyError                   another process held the write lock for longer than the busy timeout
+    ├── VersionError                the file is newer than this code
+    └── PinnedError                 the file was written with another embedder or language
+```
+
+Every message names the field, the value and what to do next. No message holds the content of a memory.
+"""
+
+from __future__ import annotations
+
+
+class SalienceError(Exception):
+    """Base of everything that Salience raises on purpose."""
+
+
+class InputError(SalienceError, ValueError):
+    """A value that cannot be accepted.
+
+    Attributes:
+        field: the name of the argument, key or column.
+        value: what was given, shortened; never the content of a memory.
+        remedy: what to do instead, as an imperative sentence.
+    """
+
+    def __init__(self, field: str, value: object, remedy: str) -> None:
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+        super().__init__(f"{field}: {shown(value)} is not accepted. {remedy}")
+
+
+class ProfileError(InputError):
+    """A ranking profile that cannot be used; `field` is the path of the key in its TOML."""
+
+
+class ImportLineError(InputError):
+    """A line of an imported file that cannot be read; `line` counts from 1."""
+
+    def __init__(self, line: int, reason: str, remedy: str) -> None:
+        self.line = line
+        super().__init__(f"line {line}", Words(reason), remedy)
+
+
+class NotFoundError(SalienceError, LookupError):
+    """No memory of that id is visible to the caller; one that is not there and one that is not theirs look the same."""
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        super().__init__(f"id: no memory {shown(id)} is visible in this scope. Check the id and the scope keywords.")
+
+
+class ConflictError(SalienceError):
+    """The key or id is taken by another memory."""
+
+
+class StaleError(ConflictError):
+    """The memory is no longer at the version that the change was made from; nothing was written."""
+
+
+class EmbedderError(SalienceError):
+    """The embedding provider failed or returned something that is not a vector per text."""
+
+
+class MissingExtraError(EmbedderError, ImportError):
+    """A library of an optional extra is missing."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f'{feature} needs an optional library. Install it with: pip install "salience[{extra}]"')
+
+
+class StoreError(SalienceError):
+    """The store could not be opened, read or written."""
+
+
+class NotAStoreError(StoreError):
+    """The target is not a Salience store."""
+
+
+class ReadOnlyError(StoreError):
+    """The store cannot be written."""
+
+
+class BusyError(StoreError):
+    """Another process kept the write lock for longer than the busy timeout."""
+
+
+class VersionError(StoreError):
+    """The store was written by a newer version of Salience."""
+
+
+class PinnedError(StoreError):
+    """The store is pinned to another embedder, dimension or language."""
+
+
+class Words(str):
+    """Text to be shown as it is, without quotation marks."""
+
+    __slots__ = ()
+
+
+def shown(value: object, width: int = 60) -> str:
+    """Return `value` as it stands in an error message, at most `width` characters."""
+    text = str(value) if isinstance(value, Words) else repr(value)
+    return text if len(text) <= width else text[: width - 1] + "…"

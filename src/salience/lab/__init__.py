@@ -1,0 +1,1 @@
+"""Measurement: data sets, metrics, benchmarks."""

@@ -1,0 +1,215 @@
+"""What the engine asks of the world, and the values it asks with: protocols, needs and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol, runtime_checkable
+
+from salience.batch import Batch, Vectors32
+from salience.records import Filter, Intent, Memory, Receipt, Scope
+
+EDGE: Final = 1e-6
+"""Cosines are float32: two numbers nearer than this count as equal where one is a threshold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the cosines of an embedder mean.
+
+    Attributes:
+        cosine, relatedness: knots of a rising line from raw cosine to the relatedness that people see, [0, 1].
+        paraphrase: raw cosine from which two texts count as saying the same.
+        source: the data that it was fitted on.
+    """
+
+    cosine: tuple[float, ...]
+    relatedness: tuple[float, ...]
+    paraphrase: float
+    source: str
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Texts to vectors. `name` and `dimension` are pinned to the store at its first write."""
+
+    @property
+    def name(self) -> str:
+        """The model, as it is pinned."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    def embed(self, texts: Sequence[str], /) -> Vectors32:
+        """Return float32[len(texts), dimension], a row a text; the engine scales rows to length 1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What a text says of itself: importance in [0, 1] and the entities that it names."""
+
+    importance: float
+    entities: tuple[str, ...]
+
+
+class Extractor(Protocol):
+    """Reads a text for what its caller did not say."""
+
+    def extract(self, content: str) -> Extract:
+        """Return the importance and entities of `content`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Near:
+    """Ask for the memories whose cosine to any of `vectors` (float32[m, d], unit rows) is above `above` (raw)."""
+
+    vectors: Vectors32
+    above: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Need:
+    """What a store has to bring, and what ranking has to know besides.
+
+    Candidates are the live memories that are visible in `scope` and pass `filter`; of these, those named by `ids`,
+    those `near` some vectors, or the `candidates` nearest to `vector` (ties by id). Expired and superseded memories
+    are among them: to drop those is a matter of ranking.
+
+    Attributes:
+        columns: names from `batch.COLUMNS` to bring.
+        vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
+        terms: distinct terms of the query; not empty asks for `Batch.lexicon`.
+        names: casefolded names that the query may mean; `Batch.entities.of_query` are those known among them.
+        entities, vectors: whether to bring `Batch.entities`, `Batch.vectors`.
+        now, limit, min_score, intent, calibration: for ranking.
+    """
+
+    scope: Scope
+    now: datetime
+    filter: Filter = Filter()
+    columns: frozenset[str] = frozenset()
+    vector: Vectors32 | None = None
+    terms: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    entities: bool = False
+    vectors: bool = False
+    candidates: int | None = None
+    ids: tuple[str, ...] | None = None
+    near: Near | None = None
+    limit: int = 5
+    min_score: float | None = None
+    intent: Intent = Intent()
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A memory with what is derived from it.
+
+    Attributes:
+        memory: the record.
+        vector: float32[d] of length 1; None while no vector is known.
+        terms: terms of the text in order, with repetitions.
+        activations: session key -> turn at which a recall in that session last returned the memory.
+    """
+
+    memory: Memory
+    vector: Vectors32 | None
+    terms: tuple[str, ...]
+    activations: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Add:
+    """Store a new memory.
+
+    A memory whose idempotency key is taken in its home, or whose id is taken in its tenant, is left as it is
+    (`unchanged`) when the content is the same, and refused with `ConflictError` when it is not. A memory in a session
+    without a `turn` gets the session's next one.
+    """
+
+    stored: Stored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Revise:
+    """Put the next version in the place of a memory; the version before it is kept.
+
+    Attributes:
+        memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
+        reason: `update`, `supersede`, `forget` or `promote`.
+        vector, terms: None where the content is as before.
+    """
+
+    memory: Memory
+    reason: str
+    vector: Vectors32 | None = None
+    terms: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touch:
+    """Record that a recall returned memories; counters, not versions. Ids that are gone are passed over.
+
+    Attributes:
+        scope: whose recall; its `session_key` (if any) moves on by one turn.
+        accessed_at: None leaves it.
+        access_count, importance: added; importance stops at 1.
+        activate: note the session's new turn on each memory.
+    """
+
+    scope: Scope
+    ids: tuple[str, ...]
+    accessed_at: datetime | None = None
+    access_count: int = 0
+    importance: float = 0.0
+    activate: bool = False
+
+
+Change = Add | Revise | Touch
+
+
+class Store(Protocol):
+    """Where memories are kept. `testing/store_contract.py` is the law that every store keeps."""
+
+    def apply(self, changes: Sequence[Change]) -> list[Receipt]:
+        """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order."""
+        ...
+
+    def gather(self, need: Need) -> Batch:
+        """Return the candidates as columns, rows ordered by id."""
+        ...
+
+    def fetch(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
+        """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out.
+
+        A short id that fits several visible memories fits none.
+        """
+        ...
+
+    def scan(
+        self,
+        scope: Scope,
+        after: str = "",
+        limit: int = 100,
+        filter: Filter = Filter(),
+        *,
+        forgotten: bool = False,
+        versions: bool = False,
+    ) -> list[Stored]:
+        """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids.
+
+        `forgotten` includes forgotten ones. `versions` adds the older versions of each, before the current one; they
+        do not count towards `limit`.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the file or connection; further calls raise `StoreError`."""
+        ...

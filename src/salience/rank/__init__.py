@@ -1,0 +1,1 @@
+"""Ranking: arithmetic over the columns of a batch."""

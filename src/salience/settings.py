@@ -1,0 +1,75 @@
+"""The only reader of the environment (`SALIENCE_*`) and of the config file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from salience.errors import InputError
+
+
+def config_file() -> Path:
+    """Return the path of the config file: `config.toml` in the platform's config directory."""
+    return Path(platformdirs.user_config_dir("salience", appauthor=False)) / "config.toml"
+
+
+def default_target() -> str:
+    """Return the store used when none is named: `memory.db` in the platform's data directory."""
+    return str(Path(platformdirs.user_data_dir("salience", appauthor=False)) / "memory.db")
+
+
+class Settings(BaseSettings):
+    """Choices of the installation. Each is read from `SALIENCE_<NAME>`, then from the config file, then as below.
+
+    Raises (from `load`):
+        InputError: a value that does not fit, or an unknown key in the config file.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="SALIENCE_", extra="forbid", frozen=True)
+
+    url: str = Field(default_factory=default_target, description="where memories live when no target is named")
+    tenant: str = Field("default", min_length=1, max_length=256, description="the tenant of local stores")
+    language: str = Field("english", description="language of stop words and stemming; `none` for many languages")
+    content_limit: int = Field(65_536, ge=1, description="longest content of a memory, bytes in UTF-8")
+    busy_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for another process's write")
+    entities: str = Field("rules", description="who finds entities: `rules`, or a spaCy pipeline as `spacy:NAME`")
+
+    embedder_threads: int = Field(0, ge=0, le=1024, description="threads of the minilm embedder; 0: one per core")
+    embedder_cache: int = Field(1024, ge=0, description="query vectors kept in memory")
+    minilm_weights: Path | None = Field(None, description="another copy of model.onnx for the minilm embedder")
+    fastembed_model: str = Field("BAAI/bge-small-en-v1.5", description="model of the fastembed embedder")
+    fastembed_cache: Path | None = Field(None, description="where fastembed keeps its models")
+    openai_base_url: str = Field("https://api.openai.com/v1", description="endpoint of the openai embedder")
+    openai_api_key: SecretStr | None = Field(None, description="key of the openai embedder")
+    openai_model: str = Field("text-embedding-3-small", description="model of the openai embedder")
+    openai_dimension: int = Field(1536, ge=1, le=65_536, description="length of its vectors")
+    openai_timeout: float = Field(20.0, gt=0, le=3600, description="seconds to wait for one of its answers")
+    openai_retries: int = Field(3, ge=0, le=20, description="further tries after a failure that may pass")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read what is given, then the environment, then the config file; never a `.env` of some other project."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+
+
+def load(**given: Any) -> Settings:
+    """Return the settings, with `given` before every other source."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        shown = "***" if "key" in name else first["input"]
+        remedy = f"{first['msg']}. Set SALIENCE_{name.upper()} or the key in {config_file()}."
+        raise InputError(name, shown, remedy) from None

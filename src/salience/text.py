@@ -1,0 +1,113 @@
+"""Pure text work: normal form, terms of the lexical channel, content hash."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final
+
+import snowballstemmer
+from stop_words import StopWordError, get_stop_words
+
+from salience.errors import InputError
+
+LANGUAGES: Final = tuple(sorted(snowballstemmer.algorithms()))
+"""Languages with a Snowball stemmer."""
+NO_LANGUAGE: Final = "none"
+"""Setting for texts of many languages: no stop words, no stemming."""
+
+ENGLISH_STOPWORDS: Final = frozenset(
+    """
+    a about above after again against all am an and any are aren't as at be because been before being below between
+    both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each few for from
+    further had hadn't has hasn't have haven't having he he'd he'll he's her here here's hers herself him himself his
+    how how's i i'd i'll i'm i've if in into is isn't it it's its itself let's me more most mustn't my myself no nor
+    not of off on once only or other ought our ours ourselves out over own same shan't she she'd she'll she's should
+    shouldn't so some such than that that's the their theirs them themselves then there there's these they they'd
+    they'll they're they've this those through to too under until up very was wasn't we we'd we'll we're we've were
+    weren't what what's when when's where where's which while who who's whom why why's will with won't would wouldn't
+    you you'd you'll you're you've your yours yourself yourselves
+    """.split()
+)
+"""Function words (the field's usual English list, after Porter's Snowball site); content words are all kept."""
+
+_APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
+_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+
+
+def normalise(text: str) -> str:
+    """Return `text` in Unicode form NFKC, case folded, apostrophes straight, white space runs as one space."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES).split())
+
+
+def words(text: str) -> list[str]:
+    """Return the words and numbers of `text` in order, normalised, with stop words and endings still on.
+
+    Scripts that write without spaces (Han, kana) give overlapping pairs of characters, the field's usual stand-in for
+    words there.
+    """
+    return [piece for word in _WORD.findall(normalise(text)) for piece in _pieces(word)]
+
+
+def _pieces(word: str) -> Iterator[str]:
+    start = 0
+    for run in _UNSPACED.finditer(word):
+        yield from filter(None, (word[start : run.start()],))
+        yield from (run[0][i : i + 2] for i in range(max(1, len(run[0]) - 1)))
+        start = run.end()
+    yield from filter(None, (word[start:],))
+
+
+class Tokeniser:
+    """Text to the terms that are indexed and searched: words without stop words, reduced to their stems.
+
+    Args:
+        language: a name from `LANGUAGES`, or `none` for neither stop words nor stemming.
+
+    Raises:
+        InputError: an unknown language.
+    """
+
+    def __init__(self, language: str = "english") -> None:
+        if language not in (*LANGUAGES, NO_LANGUAGE):
+            raise InputError("language", language, f"Choose one of: {', '.join((*LANGUAGES, NO_LANGUAGE))}.")
+        self.language = language
+        self._stopwords = stopwords(language)
+        stem = (lambda word: word) if language == NO_LANGUAGE else snowballstemmer.stemmer(language).stemWord
+        self._stem = lru_cache(maxsize=65536)(stem)
+
+    def terms(self, text: str) -> tuple[str, ...]:
+        """Return the terms of `text` in order, with repetitions."""
+        return tuple(self._stem(word) for word in words(text) if word not in self._stopwords)
+
+
+def stopwords(language: str) -> frozenset[str]:
+    """Return the stop words of a language: our own English list, else those of the `stop-words` package, if any."""
+    if language == "english":
+        return ENGLISH_STOPWORDS
+    try:
+        return frozenset(get_stop_words(language)) if language != NO_LANGUAGE else frozenset()
+    except StopWordError:
+        return frozenset()
+
+
+def phrases(text: str, longest: int = 4) -> tuple[str, ...]:
+    """Return every run of 1 to `longest` words of `text`, normalised, distinct: the names that it may hold."""
+    tokens = normalise(text).split()
+    stripped = [token.strip("\"'`.,;:!?()[]{}<>") for token in tokens]
+    return tuple(dict.fromkeys(run for run in (*_runs(tokens, longest), *_runs(stripped, longest)) if run))
+
+
+def _runs(tokens: list[str], longest: int) -> Iterable[str]:
+    for length in range(1, longest + 1):
+        for start in range(len(tokens) - length + 1):
+            yield " ".join(tokens[start : start + length])
+
+
+def content_hash(content: str) -> str:
+    """Return the sha256 of `content` in UTF-8, as 64 hexadecimal digits."""
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()
