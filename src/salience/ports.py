@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol, runtime_checkable
 
 from salience.batch import Batch, Vectors32
 from salience.records import Filter, Intent, Memory, Receipt, Scope
+from salience.text import Tokeniser
 
 EDGE: Final = 1e-6
 """Cosines are float32: two numbers nearer than this count as equal where one is a threshold."""
@@ -87,7 +88,8 @@ class Need:
         terms: distinct terms of the query; not empty asks for `Batch.lexicon`.
         names: casefolded names that the query may mean; `Batch.entities.of_query` are those known among them.
         entities, vectors: whether to bring `Batch.entities`, `Batch.vectors`.
-        now, limit, min_score, intent, calibration: for ranking.
+        now, limit, min_score, intent: for ranking.
+        calibration: what cosines mean under the engine's embedder; `calibrated` asks for similarities on its scale.
     """
 
     scope: Scope
@@ -106,6 +108,7 @@ class Need:
     min_score: float | None = None
     intent: Intent = Intent()
     calibration: Calibration | None = None
+    calibrated: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,9 +135,14 @@ class Add:
     A memory whose idempotency key is taken in its home, or whose id is taken in its tenant, is left as it is
     (`unchanged`) when the content is the same, and refused with `ConflictError` when it is not. A memory in a session
     without a `turn` gets the session's next one.
+
+    Attributes:
+        stored: the memory.
+        history: its older versions, oldest first, where it comes from another store; kept as its versions here.
     """
 
     stored: Stored
+    history: tuple[Stored, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,12 +151,10 @@ class Revise:
 
     Attributes:
         memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
-        reason: `update`, `supersede`, `forget` or `promote`.
         vector, terms: None where the content is as before.
     """
 
     memory: Memory
-    reason: str
     vector: Vectors32 | None = None
     terms: tuple[str, ...] | None = None
 
@@ -213,3 +219,28 @@ class Store(Protocol):
     def close(self) -> None:
         """Release the file or connection; further calls raise `StoreError`."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class World:
+    """What an engine stands on, handed to every story.
+
+    Attributes:
+        store, embedder, extractor: the ports.
+        tokeniser: text to terms, in the store's language.
+        calibration: what the embedder's cosines mean.
+        clock: returns an aware UTC instant.
+        new_id: returns a new id for an instant; ids sort by the order of the calls.
+        tenant: of every memory and query.
+        content_limit: longest content or query, bytes in UTF-8.
+    """
+
+    store: Store
+    embedder: Embedder
+    extractor: Extractor
+    tokeniser: Tokeniser
+    calibration: Calibration
+    clock: Callable[[], datetime]
+    new_id: Callable[[datetime], str]
+    tenant: str
+    content_limit: int

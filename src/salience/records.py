@@ -17,6 +17,8 @@ KINDS: Final = ("fact", "rule", "decision", "feedback", "context", "bootstrap", 
 """Kinds with a meaning of their own; any other name is accepted as well."""
 TIERS: Final = ("working", "episodic", "semantic")
 """Tiers in the order of promotion."""
+CHANGES: Final = ("create", "update", "supersede", "forget", "promote")
+"""What can make a version of a memory."""
 SCOPE_LEVELS: Final = ("global", "project")
 """mememory's two levels of scope."""
 
@@ -35,6 +37,16 @@ ANY: Final = Wildcard.ANY
 Coordinate = str | None | Wildcard
 NARROWING: Final = ("project", "user_id", "agent_id")
 """Coordinates that are null on a more general memory."""
+
+
+class Unset(enum.Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+"""As an argument of `update`: leave the field as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +179,8 @@ class Memory:
     Attributes:
         id: 32 hexadecimal digits that sort by the time of storing.
         version: counts from 1; a change of anything but the recall counters makes the next one.
+        change: what made this version: one of `CHANGES`.
+        changed_at: when this version came to be; the next version's is where it ended.
         accessed_at: when a recall last returned it; None if none did.
         access_count: how many recalls returned it.
         tier_since: when it entered its tier.
@@ -200,6 +214,8 @@ class Memory:
     forgotten_at: datetime | None = None
     access_count: int = 0
     version: int = 1
+    change: str = "create"
+    changed_at: datetime
     turn: int | None = None
 
     @property
@@ -212,9 +228,9 @@ class Memory:
         """Whether recalls can return it; expiry depends on the clock and is judged by the recall."""
         return "live" if self.forgotten_at is None else "forgotten"
 
-    def changed(self, **values: Any) -> Memory:
-        """Return the next version of this memory with `values` in place."""
-        return replace(self, version=self.version + 1, **values)
+    def changed(self, change: str, at: datetime, **values: Any) -> Memory:
+        """Return the next version of this memory, made by `change` (one of `CHANGES`), with `values` in place."""
+        return replace(self, version=self.version + 1, change=change, changed_at=at, **values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +277,40 @@ class Filter:
             and (self.until is None or memory.created_at < self.until)
             and (self.level is None or (memory.scope.project is None) == (self.level == "global"))
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question and who asks it.
+
+    Attributes:
+        text: the question; not blank.
+        scope: who asks.
+        filter: what the memories have to be.
+        limit: most hits; None for the profile's default.
+        min_score: least score; None for the profile's default.
+        dry_run: whether to leave every counter and clock as it is.
+        now: the instant at which the question is asked; None for the engine's clock.
+        deadline_ms: milliseconds within which an answer is wanted; past them the embedding is not waited for.
+    """
+
+    text: str
+    scope: Scope
+    filter: Filter = Filter()
+    limit: int | None = None
+    min_score: float | None = None
+    dry_run: bool = False
+    now: datetime | None = None
+    deadline_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.text("query", self.text)
+        if self.min_score is not None:
+            checks.number("min_score", self.min_score, 0.0, 100.0)
+        if self.now is not None:
+            object.__setattr__(self, "now", checks.instant("now", self.now))
+        if self.deadline_ms is not None:
+            checks.number("deadline_ms", self.deadline_ms, 0.0, 3_600_000.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,96 @@
+"""From a target and settings to an engine: the only importer of concrete stores and embedders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from salience import settings as configuration
+from salience.embed.calibration import calibration_of
+from salience.embed.registry import embedder as chosen_embedder
+from salience.engine import Engine, ProfileLike
+from salience.errors import InputError
+from salience.extract.registry import extractor
+from salience.ids import TimeOrderedIds
+from salience.ports import Embedder, Store, World
+from salience.settings import Settings
+from salience.store.memory import MemoryStore
+from salience.store.sqlite import SQLiteStore
+from salience.text import Tokeniser
+
+MEMORY: Final = ":memory:"
+"""The target that keeps memories in this process only."""
+SQLITE: Final = "sqlite:///"
+
+
+def connect(
+    target: str | Path | None = None,
+    *,
+    embedder: str | Embedder = "minilm",
+    profile: ProfileLike = "salience",
+    api_key: str | None = None,
+    clock: Callable[[], datetime] | None = None,
+) -> Engine:
+    """Return an engine on the store that `target` names.
+
+    Args:
+        target: path of a file (or `sqlite:///path`), or `:memory:`. None takes `SALIENCE_URL`, then `memory.db` in the
+            platform's data directory.
+        embedder: `minilm`, `static`, `fastembed`, `openai`, or an object with `name`, `dimension` and `embed`.
+        profile: the ranking profile of recalls that name none: a name, the path of a TOML file, or a `Profile`.
+        api_key: for a remote target.
+        clock: returns an aware UTC instant; None for the system's clock.
+
+    Raises:
+        InputError: a target, embedder or setting that cannot be used.
+        ProfileError: an unknown profile, or a TOML that is not one.
+        StoreError: the file cannot be opened; see its subclasses.
+    """
+    return engine(configuration.load(), target, embedder=embedder, profile=profile, api_key=api_key, clock=clock)
+
+
+def engine(
+    settings: Settings,
+    target: str | Path | None = None,
+    *,
+    embedder: str | Embedder = "minilm",
+    profile: ProfileLike = "salience",
+    api_key: str | None = None,
+    clock: Callable[[], datetime] | None = None,
+) -> Engine:
+    """Return an engine as `connect` does, under given settings."""
+    where = str(target if target is not None else settings.url)
+    if api_key is not None:
+        raise InputError("api_key", "***", "Leave it out: a local store takes no key.")
+    ready = chosen_embedder(embedder, settings)
+    world = World(
+        store=store(where, ready, settings),
+        embedder=ready,
+        extractor=extractor(settings.entities),
+        tokeniser=Tokeniser(settings.language),
+        calibration=calibration_of(ready),
+        clock=clock or (lambda: datetime.now(UTC)),
+        new_id=TimeOrderedIds(),
+        tenant=settings.tenant,
+        content_limit=settings.content_limit,
+    )
+    return Engine(world, profile)
+
+
+def store(target: str, embedder: Embedder, settings: Settings) -> Store:
+    """Return the store that `target` names, pinned to the embedder and the language."""
+    if target == MEMORY:
+        return MemoryStore(embedder.name, embedder.dimension)
+    scheme, separator, _ = target.partition("://")
+    if separator and scheme != "sqlite":
+        raise InputError("target", target, f"This release opens a file, {SQLITE}PATH or {MEMORY}.")
+    path = target.removeprefix(SQLITE) if separator else target
+    return SQLiteStore.open(
+        Path(path).expanduser(),
+        embedder=embedder.name,
+        dimension=embedder.dimension,
+        language=settings.language,
+        busy_timeout=settings.busy_timeout,
+    )

@@ -1,0 +1,381 @@
+"""The engine: one line per public verb over the stories. It holds the ports, the profile and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Literal, Self, TypedDict, Unpack
+
+from salience import checks, profiles, remember, transfer, upkeep
+from salience import context as contexts
+from salience import recall as recalls
+from salience.errors import InputError
+from salience.help import TOPICS
+from salience.ports import World
+from salience.rank.profile import Profile
+from salience.records import (
+    ANY,
+    UNSET,
+    Context,
+    Coordinate,
+    Draft,
+    Filter,
+    Memory,
+    Page,
+    Query,
+    Recall,
+    Receipt,
+    Scope,
+    SessionReport,
+    Stats,
+    TransferReport,
+    Unset,
+    Wildcard,
+)
+
+
+class CallerKeywords(TypedDict, total=False):
+    """The scope keywords without the session. `scope` is mememory's: `global` or `project`."""
+
+    environment: str | Wildcard
+    project: Coordinate
+    user_id: Coordinate
+    agent_id: Coordinate
+    scope: Literal["global", "project"] | None
+
+
+class ScopeKeywords(CallerKeywords, total=False):
+    """The scope keywords that every verb takes."""
+
+    session_id: str | None
+
+
+ProfileLike = str | Path | Profile
+File = str | Path | IO[str]
+
+
+class Engine:
+    """Memory for agents, embedded in this process. Made by `salience.connect`; safe to share between threads.
+
+    Every verb takes the scope keywords `environment`, `project`, `user_id`, `agent_id` and `session_id`, and raises
+    the errors of `salience.errors`: InputError for a value that cannot be accepted, NotFoundError for an id that is
+    not visible, EmbedderError and StoreError where the world fails.
+    """
+
+    def __init__(self, world: World, profile: ProfileLike = "salience") -> None:
+        self.world = world
+        self.profile = profiles.load(profile)
+
+    def remember(
+        self,
+        content: str,
+        *,
+        kind: str = "fact",
+        importance: float | None = None,
+        weight: float = 1.0,
+        tags: Sequence[str] = (),
+        entities: Sequence[str] | None = None,
+        fact_key: str | None = None,
+        supersedes: str | None = None,
+        ttl: Any = None,
+        tier: str = "episodic",
+        metadata: Mapping[str, Any] | None = None,
+        key: str | None = None,
+        created_at: Any = None,
+        memory_type: str | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> Receipt:
+        """Store one memory and return its receipt, with the memories that it may contradict.
+
+        The arguments are the fields of `Draft`; `memory_type` is MemLayer's and ZeroMemory's word for `tier`.
+        """
+        draft = Draft(
+            content=content,
+            kind=kind,
+            importance=importance,
+            weight=weight,
+            tags=tags,
+            entities=entities,
+            fact_key=fact_key,
+            supersedes=supersedes,
+            ttl=ttl,
+            tier=tier if memory_type is None else memory_type,
+            metadata=metadata or {},
+            key=key,
+            created_at=created_at,
+        )
+        return self.remember_many([draft], **where)[0]
+
+    def remember_many(self, drafts: Iterable[Draft], **where: Unpack[ScopeKeywords]) -> list[Receipt]:
+        """Store drafts in one transaction, all or none, and return a receipt for each, in order."""
+        return remember.remember(self.world, self.profile, list(drafts), self._home(where))
+
+    def ingest(self, messages: Iterable[object], **where: Unpack[ScopeKeywords]) -> list[Receipt]:
+        """Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn.
+
+        A message is a mapping with `content`, `speaker` (or `role`) and, if known, `timestamp` (aware or ISO 8601).
+        `session_id` is needed. Turns are not searched for contradictions: what is said is not yet what is held.
+        """
+        home = self._home(where)
+        return remember.remember(self.world, self.profile, remember.turns(messages, home), home, look=False)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        limit: int | None = None,
+        profile: ProfileLike | None = None,
+        min_score: float | None = None,
+        tags: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        tiers: Sequence[str] = (),
+        sessions: Sequence[str] = (),
+        since: Any = None,
+        until: Any = None,
+        dry_run: bool = False,
+        now: Any = None,
+        deadline_ms: float | None = None,
+        weights: Mapping[str, float] | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> Recall:
+        """Return the memories that answer `query`, best first, each score taken apart.
+
+        Args:
+            query: the question.
+            limit: most hits; None for the profile's default.
+            profile: name, path of a TOML file, or `Profile`; None for the engine's.
+            min_score: least score, on the profile's scale.
+            tags: names that a hit must all carry.
+            kinds: kinds that a hit may be of; empty for any.
+            tiers: tiers that a hit may be in; empty for any.
+            sessions: sessions that a hit may come from; empty for any.
+            since: earliest `created_at`, included.
+            until: latest `created_at`, excluded.
+            dry_run: leave every counter and clock as it is.
+            now: the instant at which the question is asked; None for the engine's clock.
+            deadline_ms: milliseconds after which the embedding is not waited for; the answer is then lexical and says
+                so in `degraded`.
+            weights: other weights for signals of the profile, by label.
+            **where: the scope keywords.
+        """
+        scope, level = self._scope(where)
+        accepts = Filter(
+            tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level
+        )  # fmt: skip
+        asked = Query(
+            text=query,
+            scope=scope,
+            filter=accepts,
+            limit=limit,
+            min_score=min_score,
+            dry_run=dry_run,
+            now=now,
+            deadline_ms=deadline_ms,
+        )
+        chosen = self._profile(profile)
+        return recalls.recall(self.world, chosen.with_weights(weights) if weights else chosen, asked)
+
+    def graph_recall(
+        self,
+        query: str,
+        *,
+        graph_weight: float | None = None,
+        max_hops: int | None = None,
+        limit: int | None = None,
+        profile: ProfileLike | None = None,
+        tags: Sequence[str] = (),
+        dry_run: bool = False,
+        **where: Unpack[ScopeKeywords],
+    ) -> Recall:
+        """Return memories by similarity and by nearness to the query's entities: (1 - w) x similarity + w x proximity.
+
+        Args:
+            query: the question; the entities that it names are those known to the store.
+            graph_weight: w, [0, 1]; None for the profile's, by default 0.3.
+            max_hops: [0, 10]; None for the profile's, by default 2.
+            limit: most hits; None for the profile's default.
+            profile: whose stages and side effects hold; None for `zeromemory`.
+            tags: names that a hit must all carry.
+            dry_run: leave every counter and clock as it is.
+            **where: the scope keywords.
+        """
+        base = profiles.load(profile or "zeromemory")
+        weight = base.graph_weight if graph_weight is None else checks.number("graph_weight", graph_weight, 0.0, 1.0)
+        hops = base.max_hops if max_hops is None else checks.whole("max_hops", max_hops, 0, 10)
+        scope, level = self._scope(where)
+        asked = Query(text=query, scope=scope, filter=Filter(tags=tags, level=level), limit=limit, dry_run=dry_run)
+        return recalls.recall(self.world, base.for_graph(weight, hops), asked)
+
+    def context(
+        self,
+        query: str,
+        *,
+        budget_tokens: int = 2000,
+        limit: int | None = None,
+        profile: ProfileLike | None = None,
+        min_score: float | None = None,
+        tags: Sequence[str] = (),
+        dry_run: bool = False,
+        **where: Unpack[ScopeKeywords],
+    ) -> Context:
+        """Return the memories for `query` quoted as data, within a budget of tokens; bootstrap memories come first."""
+        scope, level = self._scope(where)
+        asked = Query(
+            text=query,
+            scope=scope,
+            filter=Filter(tags=tags, level=level),
+            limit=limit,
+            min_score=min_score,
+            dry_run=dry_run,
+        )
+        return contexts.context(self.world, self._profile(profile), asked, budget_tokens)
+
+    def get(self, id: str, **where: Unpack[ScopeKeywords]) -> Memory:
+        """Return the live memory of an id (whole or short)."""
+        return remember.one(self.world, self._scope(where)[0], id)
+
+    def update(
+        self,
+        id: str,
+        *,
+        content: str | Unset = UNSET,
+        kind: str | Unset = UNSET,
+        importance: float | Unset = UNSET,
+        weight: float | Unset = UNSET,
+        tags: Sequence[str] | Unset = UNSET,
+        entities: Sequence[str] | Unset = UNSET,
+        fact_key: str | Unset | None = UNSET,
+        ttl: Any = UNSET,
+        tier: str | Unset = UNSET,
+        metadata: Mapping[str, Any] | Unset = UNSET,
+        **where: Unpack[ScopeKeywords],
+    ) -> Receipt:
+        """Change a memory and return its receipt; the version before is kept, and `updated_at` becomes now."""
+        changes = {
+            "content": content,
+            "kind": kind,
+            "importance": importance,
+            "weight": weight,
+            "tags": tags,
+            "entities": entities,
+            "fact_key": fact_key,
+            "ttl": ttl,
+            "tier": tier,
+            "metadata": metadata,
+        }
+        return remember.update(self.world, self._scope(where)[0], id, changes)
+
+    def forget(self, id: str, **where: Unpack[ScopeKeywords]) -> Receipt:
+        """Take a memory out of every recall and return its receipt; its versions are kept."""
+        return remember.forget(self.world, self._scope(where)[0], id)
+
+    def list(
+        self,
+        *,
+        tags: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        tiers: Sequence[str] = (),
+        sessions: Sequence[str] = (),
+        since: Any = None,
+        until: Any = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> Page:
+        """Return one page of the visible live memories in the order of storing, and the cursor of the next page."""
+        scope, level = self._scope(where)
+        accepts = Filter(
+            tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level
+        )  # fmt: skip
+        return upkeep.page(self.world, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
+
+    def stats(self, **where: Unpack[ScopeKeywords]) -> Stats:
+        """Return counts of the visible live memories."""
+        return upkeep.stats(self.world, self._scope(where)[0])
+
+    def help(self, topic: str | None = None) -> str:
+        """Return what there is to know about a topic; without one, about the verbs."""
+        return TOPICS[checks.choice("topic", topic or "verbs", TOPICS)]
+
+    def end_session(self, session_id: str, **where: Unpack[CallerKeywords]) -> SessionReport:
+        """Move the session's working memories to the episodic tier and return which moved."""
+        return upkeep.end_session(self.world, self._scope({**where})[0], session_id)
+
+    def export(
+        self, file: File, *, progress: transfer.Progress | None = None, **where: Unpack[ScopeKeywords]
+    ) -> TransferReport:
+        """Write memories with their versions and vectors as lines of JSON, and return the count.
+
+        A coordinate that is not named stands for every value, so that an export without scope keywords is whole.
+        """
+        everywhere: ScopeKeywords = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
+        scope, _ = self._scope({**everywhere, **where})
+        with _opened(file, "w") as target:
+            return transfer.export(self.world, scope, target, progress)
+
+    def import_(
+        self,
+        file: File,
+        *,
+        on_error: Literal["stop", "skip"] = "stop",
+        progress: transfer.Progress | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> TransferReport:
+        """Store the memories of an export, or of drafts as lines of JSON, and return counts.
+
+        `on_error` says what a broken line does: `stop` stores nothing and raises; `skip` reports it and goes on.
+        """
+        checks.choice("on_error", on_error, ("stop", "skip"))
+        with _opened(file, "r") as source:
+            return transfer.import_(self.world, self._home(where), source, skip=on_error == "skip", progress=progress)
+
+    def close(self) -> None:
+        """Release the file or connection."""
+        self.world.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _profile(self, profile: ProfileLike | None) -> Profile:
+        return self.profile if profile is None else profiles.load(profile)
+
+    def _scope(self, where: ScopeKeywords) -> tuple[Scope, str | None]:
+        """Return the scope that the keywords name, and mememory's scope level."""
+        for name in where:
+            checks.choice("keyword", name, [item.name for item in fields(Scope) if item.name != "tenant"] + ["scope"])
+        words: dict[str, Any] = {**where}
+        level = words.pop("scope", None)
+        return Scope(self.world.tenant, **words), level
+
+    def _home(self, where: ScopeKeywords) -> Scope:
+        """Return the scope in which memories are to be stored."""
+        scope, level = self._scope(where)
+        if level is not None:
+            checks.choice("scope", level, ("global", "project"))
+        if level == "global" and scope.project is not None:
+            raise InputError("scope", "global", "Name no project, or use scope='project'.")
+        if level == "project" and scope.project is None:
+            raise InputError("scope", "project", "Name the project.")
+        return scope.as_home()
+
+
+@contextmanager
+def _opened(file: File, mode: Literal["r", "w"]) -> Iterator[IO[str]]:
+    """Open a path, or pass an open file on."""
+    if not isinstance(file, (str, Path)):
+        yield file
+        return
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(Path(file).open(mode, encoding="utf-8", newline="\n"))
+        except OSError as error:
+            raise InputError("file", str(file), f"Give a file that can be opened ({error.strerror}).") from None
+        yield stream

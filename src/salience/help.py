@@ -1,0 +1,51 @@
+"""Help for agents: one short text a topic, in the words of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+TOPICS: Final[Mapping[str, str]] = {
+    "verbs": """\
+remember(content)            store a fact, rule, decision, ...; tells of memories that it may contradict
+ingest(messages)             store a conversation turn by turn; needs session_id
+recall(query)                the few memories that matter now, each score taken apart
+graph_recall(query)          the same by similarity and by the entities that the query names
+context(query)               bootstrap memories and hits, quoted as data, within budget_tokens
+get / update / forget (id)   read, change (the version before is kept), take out of every recall
+list / stats                 page through memories; count them
+end_session(session_id)      move the session's working memories to the episodic tier
+export / import_ (file)      everything as lines of JSON, and back
+help(topic)                  topics: verbs, scope, profiles, contradictions, fields""",
+    "scope": """\
+Every verb takes environment, project, user_id, agent_id and session_id.
+environment matches exactly ("default" unless named). A memory is visible when each of its project, user_id and
+agent_id is empty or equals the caller's: a caller that names no project sees no project's memories.
+session_id hides nothing; it orders turns and primes. salience.ANY asks for every value of a coordinate.
+scope="global" asks for memories without a project, scope="project" for those of the named project.""",
+    "profiles": """\
+salience     meaning and words together; the default
+mememory     similarity x scope x confidence x decay since the last update
+memlayer     0.70 cosine + 0.20 recency + 0.10 importance, nothing below 0.70
+zeromemory   0.5 similarity + 0.3 importance + 0.2 recency by tier; use makes memories stronger
+memorysync   weights by the query's intent; one memory per fact; stale held back; paraphrases collapsed
+cmm          similarity x decay x importance x priming; activation spreads to neighbours
+recall(..., profile=) takes a name or the path of a TOML file of your own.""",
+    "contradictions": """\
+Before a memory is stored, memories visible from where it lives are compared with it. Those that are very similar
+stand in the receipt's contradictions and warning; the new one is stored all the same. Ask the user which holds, then
+keep both, update(id=old, content=...), remember(content=..., supersedes=old) or forget(id=old).""",
+    "fields": """\
+kind         fact, rule, decision, feedback, context, bootstrap, or a name of your own
+importance   0 to 1; read from the text unless given
+weight       0.1 to 1: how sure it is; a superseded memory falls to 0.1
+tags         names to filter by
+entities     names that link memories; read from the text unless given
+fact_key     identity of the fact, such as user.theme; the newest of a key holds
+supersedes   id of the memory that this one replaces
+ttl          seconds, or text such as 24h or 7d; after that no recall returns the memory
+tier         working, episodic or semantic
+key          idempotency key: a retry with the same key stores nothing new
+metadata     JSON values, returned as they are""",
+}
+"""What `help` answers, by topic."""

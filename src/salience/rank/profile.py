@@ -1,0 +1,308 @@
+"""A ranking profile: choices over signals and stages, read from TOML and checked before anything runs."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from salience import checks
+from salience.errors import InputError, ProfileError
+from salience.rank.signals import SIGNALS, Parameter
+from salience.rank.stages import SCORE, STAGES
+
+Combine = Literal["sum", "product"]
+LIMIT: Final = 1000
+"""Most memories that one recall can ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One signal of a profile: its name, label in `score_detail`, weight, how it combines, and its parameters."""
+
+    signal: str
+    label: str
+    weight: float
+    combine: Combine
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRule:
+    """Words that give an intent away, and the weights that hold under it."""
+
+    words: tuple[str, ...]
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class OnRecall:
+    """What a recall does to the memories that it returns.
+
+    Attributes:
+        access_count, importance: added; importance stops at 1.
+        accessed_at: whether the recall resets their clock.
+        activate: whether it primes them in the caller's session.
+    """
+
+    access_count: int = 0
+    importance: float = 0.0
+    accessed_at: bool = False
+    activate: bool = False
+
+    def __bool__(self) -> bool:
+        return self != OnRecall()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How memories are ranked.
+
+    Attributes:
+        name, summary: for people.
+        terms: the signals.
+        stages: names of the stages, in order; `stage_parameters` holds their parameters.
+        limit, max_limit: how many memories a recall returns by default and at most.
+        min_score: least score by default; None for none.
+        threshold_scale: whether similarities, and so thresholds, are raw cosines or calibrated.
+        candidates: (times the limit, at least) nearest by cosine to rank; None ranks every visible memory.
+        intents: name of an intent -> its words and weights, in the profile's order.
+        on_recall: what a recall changes.
+        contradiction_above: similarity from which a new memory is reported to conflict with an old one; None: never.
+        graph_weight, max_hops: of `graph_recall`.
+    """
+
+    name: str
+    summary: str
+    terms: tuple[Term, ...]
+    stages: tuple[str, ...]
+    stage_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    limit: int = 5
+    max_limit: int = LIMIT
+    min_score: float | None = None
+    threshold_scale: Literal["raw", "calibrated"] = "raw"
+    candidates: tuple[int, int] | None = None
+    intents: Mapping[str, IntentRule] = field(default_factory=dict)
+    on_recall: OnRecall = OnRecall()
+    contradiction_above: float | None = None
+    graph_weight: float = 0.3
+    max_hops: int = 2
+
+    def weights(self, intent: str) -> dict[str, float]:
+        """Return label -> weight under an intent."""
+        weights = {term.label: term.weight for term in self.terms}
+        return weights | dict(self.intents[intent].weights) if intent in self.intents else weights
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that its signals and stages read."""
+        reads = [SIGNALS[term.signal].reads(term.parameters) for term in self.terms]
+        return frozenset().union(*reads, *(STAGES[name].reads for name in self.stages))
+
+    def brings(self, part: str) -> bool:
+        """Return whether a signal or stage reads `terms`, `entities` or `vectors` of the batch."""
+        signals = (SIGNALS[term.signal].brings for term in self.terms)
+        return any(part in brings for brings in (*signals, *(STAGES[name].brings for name in self.stages)))
+
+    def candidate_count(self, limit: int) -> int | None:
+        """Return how many of the nearest memories to rank for `limit`; None for every visible one."""
+        return None if self.candidates is None else max(self.candidates[0] * limit, self.candidates[1])
+
+    def with_weights(self, weights: Mapping[str, float]) -> Profile:
+        """Return the profile with other weights, which hold under every intent.
+
+        Raises:
+            InputError: a label that the profile has not, or a weight that is not a number from 0 to 100.
+        """
+        labels = [term.label for term in self.terms]
+        clean = {checks.choice("weights", label, labels): _weight(f"weights.{label}", weight)
+                 for label, weight in weights.items()}  # fmt: skip
+        terms = tuple(replace(term, weight=clean.get(term.label, term.weight)) for term in self.terms)
+        intents = {name: replace(rule, weights={**rule.weights, **clean}) for name, rule in self.intents.items()}
+        return replace(self, terms=terms, intents=intents)
+
+    def for_graph(self, graph_weight: float, max_hops: int) -> Profile:
+        """Return the profile of `graph_recall`: (1 - w) x similarity + w x graph proximity over these stages.
+
+        Source: zeromemory, GraphRAG Scoring.
+        """
+        terms = (
+            Term("similarity", "similarity", 1 - graph_weight, "sum", {}),
+            Term("graph_proximity", "graph_proximity", graph_weight, "sum", {"per_hop": 0.5, "max_hops": max_hops}),
+        )
+        return replace(self, terms=terms, intents={}, candidates=None)
+
+
+def parse(text: str, source: str) -> Profile:
+    """Return the profile that a TOML text states.
+
+    Args:
+        text: the TOML.
+        source: what to call it in an error: a path or a name.
+
+    Raises:
+        ProfileError: no TOML, or an unknown, missing or unacceptable key; names the key and lists the real ones.
+    """
+    try:
+        return _profile(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(source, str(error), "Write it in TOML.") from None
+    except ProfileError as error:
+        raise ProfileError(f"{source}: {error.field}", error.value, error.remedy) from None
+    except InputError as error:
+        raise ProfileError(f"{source}: {error.field}", error.value, error.remedy) from None
+
+
+_KEYS: Final = (
+    "name", "summary", "combine", "limit", "max_limit", "min_score", "threshold_scale", "stages",
+    "candidates", "signal", "stage", "intent", "on_recall", "on_remember", "graph",
+)  # fmt: skip
+
+
+def _profile(data: dict[str, Any]) -> Profile:
+    _known("", data, _KEYS)
+    combine: Any = checks.choice("combine", _required("combine", data), ("sum", "product"))
+    terms = tuple(_term(name, table, combine) for name, table in _tables("signal", data).items())
+    if not terms:
+        raise ProfileError("signal", {}, f"Give at least one of: {', '.join(sorted(SIGNALS))}.")
+    stages = _stages(_required("stages", data))
+    graph = _known("graph", data.get("graph", {}), ("weight", "max_hops"))
+    remember = _known("on_remember", data.get("on_remember", {}), ("contradiction_above",))
+    max_limit = checks.whole("max_limit", data.get("max_limit", LIMIT), 1, LIMIT)
+    scale: Any = checks.choice("threshold_scale", data.get("threshold_scale", "raw"), ("raw", "calibrated"))
+    return Profile(
+        name=checks.name("name", _required("name", data)),
+        summary=checks.text("summary", _required("summary", data)),
+        terms=terms,
+        stages=stages,
+        stage_parameters=_stage_parameters(_tables("stage", data), stages),
+        limit=checks.whole("limit", data.get("limit", 5), 1, max_limit),
+        max_limit=max_limit,
+        min_score=_optional("min_score", data.get("min_score"), 0.0, 100.0),
+        threshold_scale=scale,
+        candidates=_candidates(data),
+        intents={name: _intent(name, table, terms) for name, table in _tables("intent", data).items()},
+        on_recall=_on_recall(data.get("on_recall", {})),
+        contradiction_above=_optional("on_remember.contradiction_above", remember.get("contradiction_above"), 0.0, 1.0),
+        graph_weight=checks.number("graph.weight", graph.get("weight", 0.3), 0.0, 1.0),
+        max_hops=checks.whole("graph.max_hops", graph.get("max_hops", 2), 0, 10),
+    )  # fmt: skip
+
+
+def _term(name: str, table: Mapping[str, Any], combine: Combine) -> Term:
+    path = f"signal.{name}"
+    if name not in SIGNALS:
+        raise ProfileError(path, name, f"Choose one of: {', '.join(sorted(SIGNALS))}.")
+    signal = SIGNALS[name]
+    _known(path, table, ("weight", "combine", "label", *signal.parameters, *signal.choices))
+    how: Any = checks.choice(f"{path}.combine", table.get("combine", combine), ("sum", "product"))
+    parameters = _parameters(path, table, signal.parameters)
+    for key, words in signal.choices.items():
+        parameters[key] = checks.choice(f"{path}.{key}", table.get(key, words[0]), words)
+    signal.check(path, parameters)
+    label = checks.name(f"{path}.label", table.get("label", name))
+    return Term(name, label, _weight(f"{path}.weight", table.get("weight", 1.0)), how, parameters)
+
+
+def _weight(path: str, value: object) -> float:
+    return checks.number(path, value, 0.0, 100.0)
+
+
+def _parameters(path: str, table: Mapping[str, Any], known: Mapping[str, Parameter]) -> dict[str, Any]:
+    """Return the parameters that are set or have a default, checked."""
+    found: dict[str, Any] = {}
+    for name, parameter in known.items():
+        value = table.get(name, parameter.default)
+        if value is None:
+            continue
+        if parameter.keys:
+            _known(f"{path}.{name}", value, parameter.keys)
+            found[name] = {
+                key: checks.number(f"{path}.{name}.{key}", value.get(key), parameter.low, parameter.high)
+                for key in parameter.keys
+            }
+        else:
+            found[name] = checks.number(f"{path}.{name}", value, parameter.low, parameter.high)
+    return found
+
+
+def _stages(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ProfileError("stages", value, "Give a list of stage names.")
+    stages = tuple(checks.choice("stages", name, STAGES) for name in value)
+    if stages.count(SCORE) != 1 or stages[-1:] != ("trim",):
+        raise ProfileError("stages", list(stages), "Name 'score' once and 'trim' last.")
+    for position, name in enumerate(stages):
+        if name != SCORE and STAGES[name].after_score != (position > stages.index(SCORE)):
+            where = "after" if STAGES[name].after_score else "before"
+            raise ProfileError("stages", name, f"Put it {where} 'score'.")
+    return stages
+
+
+def _stage_parameters(tables: Mapping[str, Any], stages: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
+    _known("stage", tables, stages)
+    for name, table in tables.items():
+        _known(f"stage.{name}", table, STAGES[name].parameters)
+    return {name: _parameters(f"stage.{name}", tables.get(name, {}), STAGES[name].parameters) for name in set(stages)}
+
+
+def _intent(name: str, table: Mapping[str, Any], terms: Iterable[Term]) -> IntentRule:
+    path = f"intent.{name}"
+    _known(path, table, ("words", "weights"))
+    weights = _known(f"{path}.weights", _required("weights", table, path), [term.label for term in terms])
+    words = checks.names(f"{path}.words", _required("words", table, path))
+    return IntentRule(words, {label: _weight(f"{path}.weights.{label}", value) for label, value in weights.items()})
+
+
+def _on_recall(table: object) -> OnRecall:
+    known = _known("on_recall", table, ("access_count", "importance", "accessed_at", "activate"))
+    for flag in ("accessed_at", "activate"):
+        if not isinstance(known.get(flag, False), bool):
+            raise ProfileError(f"on_recall.{flag}", known[flag], "Give true or false.")
+    return OnRecall(
+        access_count=checks.whole("on_recall.access_count", known.get("access_count", 0), 0, 1000),
+        importance=checks.number("on_recall.importance", known.get("importance", 0.0), 0.0, 1.0),
+        accessed_at=known.get("accessed_at", False),
+        activate=known.get("activate", False),
+    )
+
+
+def _candidates(data: Mapping[str, Any]) -> tuple[int, int] | None:
+    if "candidates" not in data:
+        return None
+    table = _known("candidates", data["candidates"], ("per_limit", "minimum"))
+    names = (("per_limit", 1, 1000), ("minimum", 1, 100_000))
+    per_limit, minimum = (
+        checks.whole(f"candidates.{name}", _required(name, table, "candidates"), low, high) for name, low, high in names
+    )
+    return per_limit, minimum
+
+
+def _optional(path: str, value: object, low: float, high: float) -> float | None:
+    return None if value is None else checks.number(path, value, low, high)
+
+
+def _tables(name: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+    tables: Any = data.get(name, {})
+    if not isinstance(tables, Mapping) or not all(isinstance(table, Mapping) for table in tables.values()):
+        raise ProfileError(name, tables, f"Write its entries as tables: [{name}.NAME].")
+    return tables
+
+
+def _known(path: str, table: object, keys: Iterable[str]) -> Mapping[str, Any]:
+    """Return `table` if it is one and has no key but `keys`."""
+    if not isinstance(table, Mapping):
+        raise ProfileError(path, table, f"Write it as a table: [{path}].")
+    choices = sorted(set(keys))
+    for key in table:
+        if key not in choices:
+            where = f"{path}.{key}" if path else key
+            raise ProfileError(where, key, f"Known keys here: {', '.join(choices) or 'none'}.")
+    return table
+
+
+def _required(key: str, table: Mapping[str, Any], path: str = "") -> Any:
+    if key not in table:
+        raise ProfileError(f"{path}.{key}" if path else key, None, "Set it.")
+    return table[key]

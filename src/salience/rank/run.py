@@ -1,0 +1,62 @@
+"""Ranking from end to end: a profile's stages folded over a batch, and any score taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from salience.batch import Batch, Codes, Floats, Rows
+from salience.ports import Need
+from salience.rank.profile import Profile
+from salience.rank.stages import STAGES
+from salience.rank.state import Spread, State
+from salience.records import Part, ScoreDetail, Via
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranked:
+    """A batch in order.
+
+    Attributes:
+        rows: intp[k], the rows to return, best first.
+        scores: float64[n], every row's score, returned or not.
+        parts: raw value of each signal by its label, float64[n].
+        fates: int64[n], number of the stage (in `profile.stages`) at which a row fell; -1: returned.
+        by: int64[n], the row because of which it fell; -1: none.
+        absorbed: returned row -> rows collapsed into it, best first.
+        spread: row -> where the activation came from that is more than its own score.
+    """
+
+    rows: Rows
+    scores: Floats
+    parts: Mapping[str, Floats]
+    fates: Codes
+    by: Codes
+    absorbed: Mapping[int, tuple[int, ...]]
+    spread: Mapping[int, Spread]
+
+
+def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
+    """Return the rows of `batch` in the order that `profile` gives them, cut to `need.limit`."""
+    state = State.start(profile, batch, need)
+    for step, name in enumerate(profile.stages):
+        state = STAGES[name].step(replace(state, step=step), **profile.stage_parameters.get(name, {}))
+    return Ranked(state.rows, state.scored, state.parts, state.fates, state.by, state.absorbed, state.spread)
+
+
+def detail(profile: Profile, ranked: Ranked, batch: Batch, row: int, intent: str) -> ScoreDetail:
+    """Return the score of `row` taken apart; `recompute()` of it gives the score within 1e-9."""
+    weights, parts = profile.weights(intent), []
+    for term in profile.terms:
+        raw, weight = float(ranked.parts[term.label][row]), weights[term.label]
+        contribution = weight * raw if term.combine == "sum" else raw**weight
+        parts.append(Part(term.label, raw, weight, contribution, term.combine))
+    return ScoreDetail(tuple(parts), float(ranked.scores[row]), via(ranked, batch, row))
+
+
+def via(ranked: Ranked, batch: Batch, row: int) -> Via | None:
+    """Return where the activation of `row` came from, if that is more than its own score."""
+    spread = ranked.spread.get(row)
+    if spread is None:
+        return None
+    return Via(str(batch.ids[spread.parent]), spread.score, spread.factor, spread.hops, spread.link)

@@ -1,0 +1,189 @@
+"""One step of ranking per function: a state in, a state out. `STAGES` names them and their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from salience.batch import Rows, cosines
+from salience.ports import EDGE
+from salience.rank.signals import SIGNALS, Parameter
+from salience.rank.spread import activation
+from salience.rank.state import State
+
+SCORE: Final = "score"
+"""The stage that gives the rows their scores; every profile has it once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a profile needs to know of a stage.
+
+    Attributes:
+        step: (state, **parameters) -> state.
+        after_score: whether it works on scored rows; if not, it must stand before `score`.
+        reads: the columns that it reads.
+        parameters: numbers that the profile may set.
+        brings: parts of the batch besides columns: `entities`, `vectors`.
+    """
+
+    step: Callable[..., State]
+    after_score: bool
+    reads: frozenset[str] = frozenset()
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    brings: frozenset[str] = frozenset()
+
+
+def expired(state: State) -> State:
+    """Drop the memories whose time to live has passed. Source: mememory, Filter expired."""
+    return state.keep_where(state.batch["expires_at"] > state.need.now.timestamp())
+
+
+def superseded(state: State) -> State:
+    """Drop the memories that another candidate supersedes. Source: mememory, Filter superseded."""
+    codes, targets = state.batch["code"], state.batch["supersedes"]
+    newer = state.rows[targets[state.rows] >= 0]
+    successor = dict(zip(targets[newer].tolist(), newer.tolist(), strict=True))
+    older = state.rows[np.isin(codes[state.rows], targets[newer])]
+    return state.drop({row: successor[code] for row, code in zip(older.tolist(), codes[older].tolist(), strict=True)})
+
+
+def importance_floor(state: State, *, minimum: float) -> State:
+    """Drop the memories of less importance than `minimum`. Source: memorysync, retrieval threshold."""
+    return state.keep_where(state.batch["importance"] >= minimum)
+
+
+def same_fact(state: State) -> State:
+    """Keep, of each fact, the memory updated last (of two at the same instant, the one stored last).
+
+    Source: memorysync, Conflict Resolution.
+    """
+    facts, updated = state.batch["fact"], state.batch["updated_at"]
+    labelled = state.rows[facts[state.rows] >= 0]
+    oldest_first = labelled[np.lexsort((labelled, updated[labelled]))]
+    newest = dict(zip(facts[oldest_first].tolist(), oldest_first.tolist(), strict=True))
+    return state.drop(
+        {
+            row: newest[fact]
+            for fact, row in zip(facts[labelled].tolist(), labelled.tolist(), strict=True)
+            if newest[fact] != row
+        }
+    )
+
+
+def score(state: State) -> State:
+    """Give every row its score and put the living in order, best first, ties by id.
+
+    The score is the sum of the summed signals (weight x value) times the product of the others (value ^ weight).
+    """
+    batch, weights = state.batch.with_columns(alive=state.alive), state.profile.weights(state.need.intent.name)
+    parts, summed, product = {}, np.zeros(len(batch)), np.ones(len(batch))
+    for term in state.profile.terms:
+        parts[term.label] = SIGNALS[term.signal].formula(batch, state.need, **term.parameters)
+        if term.combine == "sum":
+            summed += weights[term.label] * parts[term.label]
+        else:
+            product *= parts[term.label] ** weights[term.label]
+    scores = summed * product if any(term.combine == "sum" for term in state.profile.terms) else product
+    return replace(state, scores=scores, parts=parts, rows=best_first(scores, state.rows))
+
+
+def best_first(scores: np.ndarray, rows: Rows) -> Rows:
+    """Return `rows` by falling score, ties by row (and so by id)."""
+    ascending = np.sort(rows)
+    return ascending[np.argsort(-scores[ascending], kind="stable")]
+
+
+def similarity_floor(state: State) -> State:
+    """Drop the memories whose similarity alone is below the least score. Source: memlayer, Cosine Similarity."""
+    similarity = SIGNALS["similarity"].formula(state.batch, state.need)
+    return state if state.need.min_score is None else state.keep_where(similarity >= state.need.min_score - EDGE)
+
+
+def threshold(state: State) -> State:
+    """Drop the memories whose score is below the least score. Source: memlayer, Tuning min_score; cmm, Threshold."""
+    return state if state.need.min_score is None else state.keep_where(state.scored >= state.need.min_score - EDGE)
+
+
+def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
+    """Collapse each memory into the most similar kept one that ranks higher, if it says the same.
+
+    Two memories say the same from a cosine of `paraphrase`, by default the embedder's calibrated one. Looks no further
+    down than the limit needs. Source: memorysync, Semantic Dedup Threshold.
+    """
+    vectors, calibration = state.batch.vectors, state.need.calibration
+    least = calibration.paraphrase if paraphrase is None and calibration else paraphrase
+    if vectors is None or least is None:
+        return state
+    kept: list[int] = []
+    absorbed: dict[int, tuple[int, ...]] = {}
+    for row in state.rows.tolist():
+        if len(kept) == state.need.limit:
+            break
+        alike = cosines(vectors.at(np.array(kept, np.intp)), vectors.at(np.array([row]))[0])
+        if kept and alike.max() >= least - EDGE:
+            keeper = kept[int(alike.argmax())]
+            absorbed[keeper] = (*absorbed.get(keeper, ()), row)
+        else:
+            kept.append(row)
+    fallen = {row: keeper for keeper, rows in absorbed.items() for row in rows}
+    return replace(state.drop(fallen), absorbed=absorbed)
+
+
+def spread(state: State, *, factor: float, hops: float, neighbours: float, links: float) -> State:
+    """Give the memories next to the best ones a share of their score, and put all in order again.
+
+    Each of the best (as many as were asked for) passes `factor` of its score, per hop, to its `neighbours` nearest by
+    cosine and to the `links` nearest of those that name one of its entities. A memory keeps the larger of that and its
+    own score. One whose own score is 0 stays out: a zero in any factor removes it. Source: cmm, Spreading Activation.
+    """
+    reached = activation(state, factor, int(hops), int(neighbours), int(links))
+    scores = state.scored.copy()
+    gained = {row: link for row, link in reached.items() if link.activation > scores[row]}
+    for row, link in gained.items():
+        scores[row] = link.activation
+    rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
+    return replace(state.keep(best_first(scores, rows)), scores=scores, spread=gained)
+
+
+def trim(state: State) -> State:
+    """Keep the best, as many as were asked for."""
+    return state.keep(state.rows[: state.need.limit])
+
+
+STAGES: Final[Mapping[str, Stage]] = {
+    "expired": Stage(expired, after_score=False, reads=frozenset({"expires_at"})),
+    "superseded": Stage(superseded, after_score=False, reads=frozenset({"code", "supersedes"})),
+    "importance_floor": Stage(
+        importance_floor,
+        after_score=False,
+        reads=frozenset({"importance"}),
+        parameters={"minimum": Parameter(0.0, 1.0, 0.1)},
+    ),
+    "same_fact": Stage(same_fact, after_score=False, reads=frozenset({"fact", "updated_at"})),
+    "similarity_floor": Stage(similarity_floor, after_score=False, reads=frozenset({"cosine"})),
+    SCORE: Stage(score, after_score=False),
+    "threshold": Stage(threshold, after_score=True),
+    "near_duplicate": Stage(
+        near_duplicate,
+        after_score=True,
+        parameters={"paraphrase": Parameter(-1.0, 1.0)},
+        brings=frozenset({"vectors"}),
+    ),
+    "spread": Stage(
+        spread,
+        after_score=True,
+        parameters={
+            "factor": Parameter(0.0, 1.0, 0.5),
+            "hops": Parameter(1, 5, 1),
+            "neighbours": Parameter(0, 100, 5),
+            "links": Parameter(0, 100, 5),
+        },
+        brings=frozenset({"vectors", "entities"}),
+    ),
+    "trim": Stage(trim, after_score=True),
+}
+"""Every stage that a profile may name."""

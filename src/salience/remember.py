@@ -1,0 +1,357 @@
+"""The story of remembering: clean, extract, embed, look for conflicts, decide, apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from salience import checks
+from salience.batch import Vectors32, cosines, unit_vectors
+from salience.errors import InputError, NotFoundError, StaleError, Words
+from salience.ports import EDGE, Add, Calibration, Near, Need, Revise, Stored, World
+from salience.rank.profile import Profile
+from salience.rank.stages import expired, superseded
+from salience.rank.state import State
+from salience.records import UNSET, Contradiction, Draft, Memory, Receipt, Scope
+from salience.text import content_hash
+
+SUPERSEDED_WEIGHT: Final = 0.1
+"""What is left of a superseded memory's weight. Source: mememory, Memory Weight."""
+TRIES: Final = 5
+"""How often a change is made anew because another writer was quicker."""
+RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
+"""The scale on which a cosine means itself."""
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+Made = TypeVar("Made")
+
+
+def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Scope, look: bool = True) -> list[Receipt]:
+    """Store drafts in one transaction, all or none, and return a receipt for each, in order.
+
+    Args:
+        world: the ports.
+        profile: says from which similarity a memory is reported as a contradiction.
+        drafts: what to store; a draft without a scope of its own lives in `scope`.
+        scope: of the call.
+        look: whether to look for contradictions at all.
+
+    Raises:
+        InputError: a draft that cannot be accepted.
+        NotFoundError: a superseded memory that is not visible.
+        ConflictError: an idempotency key that stands for another content.
+        EmbedderError, StoreError: the world failed; nothing was stored.
+    """
+    now = world.clock()
+    stored = prepare(world, drafts, scope, now)
+
+    def attempt() -> list[Receipt]:
+        changes, new = decide(world, stored, now)
+        conflicts = contradictions(world, profile, new, now) if look else [()] * len(new)
+        receipts = world.store.apply([*changes, *map(Add, new)])[len(changes) :]
+        return [with_conflicts(receipt, found) for receipt, found in zip(receipts, conflicts, strict=True)]
+
+    return until_fresh(attempt)
+
+
+def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) -> list[Stored]:
+    """Return the drafts cleaned, extracted, embedded and indexed; nothing is stored yet."""
+    memories = [clean(world, replace(draft, scope=draft.scope or scope), now) for draft in drafts]
+    vectors = embed(world, [memory.content for memory in memories])
+    return [
+        Stored(memory, vector, index_terms(world, memory), {}) for memory, vector in zip(memories, vectors, strict=True)
+    ]
+
+
+def decide(world: World, stored: Sequence[Stored], now: datetime) -> tuple[list[Revise], list[Stored]]:
+    """Return the changes to memories that the new ones supersede, and the new ones with the whole ids of those.
+
+    Raises:
+        NotFoundError: a superseded memory that is not visible from where the new one lives.
+    """
+    named = {(item.memory.scope, item.memory.supersedes) for item in stored if item.memory.supersedes}
+    targets = {(scope, target): one(world, scope, target) for scope, target in named if target}
+    heavy = {target.id: target for target in targets.values() if target.weight > SUPERSEDED_WEIGHT}
+    changes = [
+        Revise(target.changed("supersede", now, weight=SUPERSEDED_WEIGHT)) for _, target in sorted(heavy.items())
+    ]
+    new = [
+        replace(item, memory=replace(item.memory, supersedes=targets[item.memory.scope, item.memory.supersedes].id))
+        if item.memory.supersedes
+        else item
+        for item in stored
+    ]
+    return changes, new
+
+
+def until_fresh(attempt: Callable[[], Made]) -> Made:
+    """Return what `attempt` returns, trying again when another writer changed what it had read."""
+    for _ in range(TRIES - 1):
+        try:
+            return attempt()
+        except StaleError:
+            continue
+    return attempt()
+
+
+def clean(world: World, draft: Draft, now: datetime) -> Memory:
+    """Return the memory that a draft with a scope becomes, with what the caller left open filled in."""
+    checks.text("content", draft.content, world.content_limit)
+    found = None
+    if draft.importance is None or draft.entities is None:
+        found = world.extractor.extract(draft.content)
+    entities = draft.entities if draft.entities is not None else (found.entities if found else ())
+    if draft.speaker and draft.entities is None:
+        entities = tuple(dict.fromkeys((draft.speaker, *entities)))
+    created = draft.created_at or now
+    return Memory(
+        id=world.new_id(now),
+        scope=(draft.scope or Scope(world.tenant)).as_home(),
+        content=draft.content,
+        content_hash=content_hash(draft.content),
+        kind=draft.kind,
+        importance=draft.importance if draft.importance is not None else (found.importance if found else 0.5),
+        weight=draft.weight,
+        tier=draft.tier,
+        tags=tuple(draft.tags),
+        entities=tuple(entities),
+        fact_key=draft.fact_key,
+        supersedes=draft.supersedes,
+        metadata=draft.metadata,
+        key=draft.key,
+        speaker=draft.speaker,
+        created_at=created,
+        updated_at=created,
+        tier_since=created,
+        changed_at=created,
+        expires_at=created + draft.ttl if draft.ttl is not None else None,
+    )
+
+
+def embed(world: World, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d]; an embedder's nonsense is an EmbedderError."""
+    if not texts:
+        return np.empty((0, world.embedder.dimension), np.float32)
+    vectors = world.embedder.embed(list(texts))
+    return unit_vectors(vectors, world.embedder.name, len(texts), world.embedder.dimension)
+
+
+def index_terms(world: World, memory: Memory) -> tuple[str, ...]:
+    """Return the terms by which the lexical channel finds a memory: of its text, speaker, tags and date."""
+    created = memory.created_at
+    date = f"{created.day} {MONTHS[created.month - 1]} {created.year}"
+    return world.tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags, date)))
+
+
+def one(world: World, scope: Scope, id: str) -> Memory:
+    """Return the live memory of an id (whole or short) that is visible in `scope`.
+
+    Raises:
+        NotFoundError: there is none, or it is not visible.
+    """
+    found = world.store.fetch(scope, [checks.name("id", id)])
+    if not found:
+        raise NotFoundError(id)
+    return found[0]
+
+
+def contradictions(
+    world: World, profile: Profile, stored: Sequence[Stored], now: datetime
+) -> list[tuple[Contradiction, ...]]:
+    """Return, for each new memory, the live ones that it may conflict with, most similar first.
+
+    Those are the memories visible from where it lives, or before it among the new ones, whose similarity is above the
+    profile's threshold. Source: mememory, Contradiction Detection.
+    """
+    if profile.contradiction_above is None:
+        return [()] * len(stored)
+    to_scale = world.calibration if profile.threshold_scale == "calibrated" else RAW
+    above = float(np.interp(profile.contradiction_above, to_scale.relatedness, to_scale.cosine)) + EDGE
+    found: list[list[tuple[float, Memory]]] = [[] for _ in stored]
+    for scope in dict.fromkeys(item.memory.scope for item in stored):
+        places = [place for place, item in enumerate(stored) if item.memory.scope == scope]
+        rivals = _stored_rivals(world, profile, [stored[place] for place in places], above, now)
+        for place, pairs in zip(places, rivals, strict=True):
+            found[place] += pairs
+    for place, item in enumerate(stored):
+        found[place] += _new_rivals(stored[:place], item, above)
+    return [
+        tuple(
+            Contradiction(memory, float(np.interp(cosine, to_scale.cosine, to_scale.relatedness)))
+            for cosine, memory in sorted(pairs, key=lambda pair: -pair[0])
+        )
+        for pairs in found
+    ]
+
+
+def _stored_rivals(
+    world: World, profile: Profile, stored: Sequence[Stored], above: float, now: datetime
+) -> list[list[tuple[float, Memory]]]:
+    """Return, for each of some memories of one scope, (cosine, memory) of those in the store that are too alike."""
+    vectors = np.stack([item.vector for item in stored if item.vector is not None])
+    columns = frozenset({"expires_at", "code", "supersedes"})
+    scope = stored[0].memory.scope
+    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=Near(vectors, above))
+    batch = world.store.gather(need)
+    rows = superseded(expired(State.start(profile, batch, need))).rows
+    if batch.vectors is None or not len(rows):
+        return [[] for _ in stored]
+    ids = [str(batch.ids[row]) for row in rows]
+    memories = {memory.id: memory for memory in world.store.fetch(scope, ids)}
+    alike = cosines(batch.vectors.at(rows), vectors)
+    rivals: list[list[tuple[float, Memory]]] = []
+    for number, item in enumerate(stored):
+        near = [(float(alike[place, number]), ids[place]) for place in np.flatnonzero(alike[:, number] > above)]
+        rivals.append(
+            [
+                (cosine, memories[rival])
+                for cosine, rival in near
+                if rival in memories and rival != item.memory.supersedes
+            ]
+        )
+    return rivals
+
+
+def _new_rivals(earlier: Sequence[Stored], new: Stored, above: float) -> list[tuple[float, Memory]]:
+    """Return (cosine, memory) of the memories stored just before `new` that are visible from it and too alike."""
+    seen = [item for item in earlier if new.memory.scope.sees(item.memory.scope)]
+    if not seen or new.vector is None:
+        return []
+    alike = cosines(np.stack([item.vector for item in seen if item.vector is not None]), new.vector)
+    return [(float(alike[place]), seen[place].memory) for place in np.flatnonzero(alike > above)]
+
+
+def with_conflicts(receipt: Receipt, found: tuple[Contradiction, ...]) -> Receipt:
+    """Return the receipt with its contradictions and their warning; a write that stored nothing has none."""
+    if not found or receipt.status == "unchanged":
+        return receipt
+    return replace(receipt, contradictions=found, warning=warning(receipt.memory, found))
+
+
+def warning(memory: Memory, found: Sequence[Contradiction]) -> str:
+    """Return the contradictions as text for an agent to read. Source: mememory, Contradiction Detection."""
+    rivals = (
+        f"[{rival.memory.short_id}] (similarity: {rival.similarity:.0%}) {rival.memory.content}" for rival in found
+    )
+    return "\n".join(
+        (
+            "CONTRADICTION DETECTED",
+            "New memory:",
+            f"[{memory.short_id}] {memory.content}",
+            "Potentially conflicting memories:",
+            *rivals,
+            "Options:",
+            "1. Keep both — if they are complementary",
+            "2. Update old — call update(id=<old_id>, content=...)",
+            "3. Supersede — call remember(content=..., supersedes=<old_id>)",
+            "4. Delete old — call forget(id=<old_id>)",
+        )
+    )
+
+
+def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
+    """Return a draft for each message of a conversation: the content verbatim, with speaker and time.
+
+    A message is a mapping (or an object with these attributes): `content` or `text`; `speaker`, `name` or `role`;
+    `timestamp` (aware, or ISO 8601 with an offset) and `metadata`, both optional.
+
+    Raises:
+        InputError: no session, or a message that cannot be accepted; names its place.
+    """
+    if scope.session_id is None:
+        raise InputError("session_id", None, "Name the session that the messages belong to.")
+    return [_turn(f"messages[{place}]", message, scope) for place, message in enumerate(messages)]
+
+
+def _turn(path: str, message: object, scope: Scope) -> Draft:
+    def get(name: str) -> Any:
+        return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+
+    content = get("content") if get("content") is not None else get("text")
+    speaker = next((value for name in ("speaker", "name", "role") if (value := get(name)) is not None), None)
+    try:
+        return Draft(
+            content=checks.text("content", content),
+            scope=scope,
+            kind="turn",
+            speaker=speaker,
+            created_at=get("timestamp"),
+            metadata=get("metadata") or {},
+        )
+    except InputError as error:
+        raise InputError(f"{path}.{error.field}", error.value, error.remedy) from None
+
+
+def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any]) -> Receipt:
+    """Put a new version in the place of a memory and return its receipt; the version before it is kept.
+
+    A new content is embedded anew, and read anew for entities unless they are given. `updated_at` becomes now.
+
+    Args:
+        world: the ports.
+        scope: who asks.
+        id: of a visible memory.
+        changes: fields of `Draft` to their new values; `UNSET` leaves a field as it is.
+
+    Raises:
+        InputError: nothing to change, or a value that cannot be accepted.
+        NotFoundError: no such memory is visible.
+    """
+    given = {name: value for name, value in changes.items() if value is not UNSET}
+    if not given:
+        raise InputError("update", Words("no field"), f"Give at least one of: {', '.join(sorted(changes))}.")
+
+    def attempt() -> Receipt:
+        old, now = one(world, scope, id), world.clock()
+        new = _revised(world, old, given, now)
+        said_anew = new.content != old.content
+        vector = embed(world, [new.content])[0] if said_anew else None
+        return world.store.apply([Revise(new, vector, index_terms(world, new))])[0]
+
+    return until_fresh(attempt)
+
+
+def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime) -> Memory:
+    kept = {
+        name: getattr(old, name) for name in ("content", "kind", "importance", "weight", "tags", "fact_key", "tier")
+    }
+    entities = given.get("entities", None if "content" in given else old.entities)
+    fields = {**kept, "metadata": old.metadata, **given, "entities": entities}
+    fresh = clean(world, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
+    return old.changed(
+        "update",
+        now,
+        content=fresh.content,
+        content_hash=fresh.content_hash,
+        kind=fresh.kind,
+        importance=fresh.importance,
+        weight=fresh.weight,
+        tags=fresh.tags,
+        entities=fresh.entities,
+        fact_key=fresh.fact_key,
+        metadata=fresh.metadata,
+        tier=fresh.tier,
+        tier_since=old.tier_since if fresh.tier == old.tier else now,
+        expires_at=fresh.expires_at if "ttl" in given else old.expires_at,
+        updated_at=now,
+    )
+
+
+def forget(world: World, scope: Scope, id: str) -> Receipt:
+    """Take a memory out of every recall and return its receipt; all its versions are kept.
+
+    Raises:
+        NotFoundError: no such memory is visible.
+    """
+
+    def attempt() -> Receipt:
+        memory, now = one(world, scope, id), world.clock()
+        return world.store.apply([Revise(memory.changed("forget", now, forgotten_at=now))])[0]
+
+    return until_fresh(attempt)

@@ -1,0 +1,73 @@
+"""What happens to memories between recalls: the end of a session moves its working memories on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from salience import checks
+from salience.ports import Revise, Stored, World
+from salience.records import Filter, Page, Scope, SessionReport, Stats
+from salience.remember import until_fresh
+
+PAGE: Final = 500
+"""Memories read at a time."""
+
+
+def end_session(world: World, scope: Scope, session_id: str) -> SessionReport:
+    """Move the visible working memories of a session to the episodic tier, all or none, and return which moved.
+
+    Source: zeromemory, Memory Tiers & Consolidation.
+    """
+    checks.name("session_id", session_id)
+
+    def attempt() -> SessionReport:
+        now = world.clock()
+        working = [item.memory for item in scan(world, scope, Filter(sessions=(session_id,), tiers=("working",)))]
+        world.store.apply(
+            [Revise(memory.changed("promote", now, tier="episodic", tier_since=now)) for memory in working]
+        )
+        return SessionReport(session_id, tuple(memory.id for memory in working))
+
+    return until_fresh(attempt)
+
+
+def scan(
+    world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
+) -> Iterator[Stored]:
+    """Yield every visible memory that passes `filter`, in the order of ids, a page at a time."""
+    after = ""
+    while page := world.store.scan(scope, after, PAGE, filter, forgotten=forgotten, versions=versions):
+        yield from page
+        after = page[-1].memory.id
+
+
+def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
+    """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None."""
+    after = "" if cursor is None else checks.name("cursor", cursor)
+    memories = tuple(stored.memory for stored in world.store.scan(scope, after, limit + 1, filter))
+    return Page(memories[:limit], memories[limit - 1].id if len(memories) > limit else None)
+
+
+def stats(world: World, scope: Scope) -> Stats:
+    """Return counts of the visible live memories, whole and by kind, tier, project, user, agent and session."""
+    counts = {name: Counter[str]() for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")}
+    total = 0
+    for stored in scan(world, scope):
+        total += 1
+        for name, counter in counts.items():
+            source = stored.memory if name in ("kind", "tier") else stored.memory.scope
+            counter[getattr(source, name) or ""] += 1
+    by = {name: dict(sorted(counter.items())) for name, counter in counts.items()}
+    return Stats(
+        memories=total,
+        by_kind=by["kind"],
+        by_tier=by["tier"],
+        by_project=by["project"],
+        by_user=by["user_id"],
+        by_agent=by["agent_id"],
+        sessions=len(by["session_id"].keys() - {""}),
+        embedder=world.embedder.name,
+        dimension=world.embedder.dimension,
+    )
