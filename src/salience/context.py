@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from salience import checks
+from salience.derived import scan
 from salience.ports import World
 from salience.rank.profile import Profile
 from salience.recall import recall, touch
@@ -61,10 +62,8 @@ def pack(hits: Sequence[Hit], budget: int) -> list[Hit]:
 
 def bootstrap(world: World, scope: Scope) -> list[Memory]:
     """Return the visible bootstrap memories that have not expired, most important first."""
-    now, found, after = world.clock(), [], ""
-    while page := world.store.scan(scope, after, 200, Filter(kinds=(BOOTSTRAP,))):
-        found += [stored.memory for stored in page]
-        after = page[-1].memory.id
+    now = world.clock()
+    found = [stored.memory for stored in scan(world, scope, Filter(kinds=(BOOTSTRAP,)))]
     live = (memory for memory in found if memory.expires_at is None or memory.expires_at > now)
     return sorted(live, key=lambda memory: (-memory.importance, memory.id))
 

@@ -12,6 +12,7 @@ from typing import IO, Any, Literal, Self, TypedDict, Unpack
 from salience import checks, profiles, remember, transfer, upkeep
 from salience import context as contexts
 from salience import recall as recalls
+from salience.derived import one
 from salience.errors import InputError
 from salience.help import TOPICS
 from salience.ports import World
@@ -235,7 +236,7 @@ class Engine:
 
     def get(self, id: str, **where: Unpack[ScopeKeywords]) -> Memory:
         """Return the live memory of an id (whole or short)."""
-        return remember.one(self.world, self._scope(where)[0], id)
+        return one(self.world, self._scope(where)[0], id)
 
     def update(
         self,
@@ -311,7 +312,7 @@ class Engine:
 
         A coordinate that is not named stands for every value, so that an export without scope keywords is whole.
         """
-        everywhere: ScopeKeywords = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
+        everywhere = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
         scope, _ = self._scope({**everywhere, **where})
         with _opened(file, "w") as target:
             return transfer.export(self.world, scope, target, progress)
@@ -347,7 +348,7 @@ class Engine:
     def _profile(self, profile: ProfileLike | None) -> Profile:
         return self.profile if profile is None else profiles.load(profile)
 
-    def _scope(self, where: ScopeKeywords) -> tuple[Scope, str | None]:
+    def _scope(self, where: Mapping[str, object]) -> tuple[Scope, str | None]:
         """Return the scope that the keywords name, and mememory's scope level."""
         for name in where:
             checks.choice("keyword", name, [item.name for item in fields(Scope) if item.name != "tenant"] + ["scope"])
@@ -355,7 +356,7 @@ class Engine:
         level = words.pop("scope", None)
         return Scope(self.world.tenant, **words), level
 
-    def _home(self, where: ScopeKeywords) -> Scope:
+    def _home(self, where: Mapping[str, object]) -> Scope:
         """Return the scope in which memories are to be stored."""
         scope, level = self._scope(where)
         if level is not None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
 from salience import checks
 from salience.batch import Vectors32, cosines, unit_vectors
-from salience.errors import InputError, NotFoundError, StaleError, Words
+from salience.derived import one, until_fresh
+from salience.errors import InputError, Words
 from salience.ports import EDGE, Add, Calibration, Near, Need, Revise, Stored, World
 from salience.rank.profile import Profile
 from salience.rank.stages import expired, superseded
@@ -21,15 +22,12 @@ from salience.text import content_hash
 
 SUPERSEDED_WEIGHT: Final = 0.1
 """What is left of a superseded memory's weight. Source: mememory, Memory Weight."""
-TRIES: Final = 5
-"""How often a change is made anew because another writer was quicker."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
 """The scale on which a cosine means itself."""
 MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
-Made = TypeVar("Made")
 
 
 def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Scope, look: bool = True) -> list[Receipt]:
@@ -90,16 +88,6 @@ def decide(world: World, stored: Sequence[Stored], now: datetime) -> tuple[list[
     return changes, new
 
 
-def until_fresh(attempt: Callable[[], Made]) -> Made:
-    """Return what `attempt` returns, trying again when another writer changed what it had read."""
-    for _ in range(TRIES - 1):
-        try:
-            return attempt()
-        except StaleError:
-            continue
-    return attempt()
-
-
 def clean(world: World, draft: Draft, now: datetime) -> Memory:
     """Return the memory that a draft with a scope becomes, with what the caller left open filled in."""
     checks.text("content", draft.content, world.content_limit)
@@ -147,18 +135,6 @@ def index_terms(world: World, memory: Memory) -> tuple[str, ...]:
     created = memory.created_at
     date = f"{created.day} {MONTHS[created.month - 1]} {created.year}"
     return world.tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags, date)))
-
-
-def one(world: World, scope: Scope, id: str) -> Memory:
-    """Return the live memory of an id (whole or short) that is visible in `scope`.
-
-    Raises:
-        NotFoundError: there is none, or it is not visible.
-    """
-    found = world.store.fetch(scope, [checks.name("id", id)])
-    if not found:
-        raise NotFoundError(id)
-    return found[0]
 
 
 def contradictions(

@@ -14,12 +14,12 @@ import numpy as np
 
 from salience import checks
 from salience.batch import Vectors32
+from salience.derived import scan, until_fresh
 from salience.errors import ImportLineError, InputError, Words
 from salience.ports import Add, Stored, World
 from salience.records import CHANGES, Draft, Memory, Scope, TransferReport
-from salience.remember import clean, decide, embed, index_terms, until_fresh
+from salience.remember import clean, decide, embed, index_terms
 from salience.text import content_hash
-from salience.upkeep import scan
 
 FORMAT: Final = "salience"
 VERSION: Final = 1
@@ -29,6 +29,8 @@ ID: Final = re.compile("[0-9a-f]{32}")
 UNIT_SLACK: Final = 1e-3
 """How far from 1 the length of an imported vector may be."""
 INSTANTS: Final = ("created_at", "updated_at", "tier_since", "accessed_at", "expires_at", "forgotten_at", "changed_at")
+LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
+"""Signs that end a line for some readers; JSON leaves them as they are."""
 OPTIONAL: Final = {"fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn"}
 """Fields of a memory that may be null."""
 Progress = Callable[[int], None]
@@ -45,7 +47,7 @@ def export(world: World, scope: Scope, file: IO[str], progress: Progress | None 
     file.write(json.dumps(header) + "\n")
     written, last = 0, ""
     for stored in scan(world, scope, forgotten=True, versions=True):
-        file.write(json.dumps(as_record(stored), ensure_ascii=False) + "\n")
+        file.write(json.dumps(as_record(stored), ensure_ascii=False).translate(LINE_ENDS) + "\n")
         written += stored.memory.id != last
         last = stored.memory.id
         if progress is not None:
@@ -210,7 +212,8 @@ def _memory(world: World, data: Mapping[str, Any]) -> Memory:
         "key",
         "speaker",
     )
-    draft = Draft(**{name: data.get(name) for name in same}, metadata=data["metadata"])
+    given: dict[str, Any] = {name: data.get(name) for name in (*same, "metadata")}
+    draft = Draft(**given)
     checks.text("content", draft.content, world.content_limit)
     drafted: dict[str, Any] = {name: getattr(draft, name) for name in (*same, "metadata")}
     instants: dict[str, Any] = {

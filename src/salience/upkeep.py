@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Final
 
 from salience import checks
-from salience.ports import Revise, Stored, World
+from salience.derived import scan, until_fresh
+from salience.ports import Revise, World
 from salience.records import Filter, Page, Scope, SessionReport, Stats
-from salience.remember import until_fresh
-
-PAGE: Final = 500
-"""Memories read at a time."""
 
 
 def end_session(world: World, scope: Scope, session_id: str) -> SessionReport:
@@ -31,16 +26,6 @@ def end_session(world: World, scope: Scope, session_id: str) -> SessionReport:
         return SessionReport(session_id, tuple(memory.id for memory in working))
 
     return until_fresh(attempt)
-
-
-def scan(
-    world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
-) -> Iterator[Stored]:
-    """Yield every visible memory that passes `filter`, in the order of ids, a page at a time."""
-    after = ""
-    while page := world.store.scan(scope, after, PAGE, filter, forgotten=forgotten, versions=versions):
-        yield from page
-        after = page[-1].memory.id
 
 
 def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:

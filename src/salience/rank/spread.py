@@ -15,8 +15,8 @@ Link = Literal["neighbour", "entity"]
 def activation(state: State, factor: float, hops: int, neighbours: int, links: int) -> dict[int, Spread]:
     """Return row -> the strongest activation that reaches it from the best rows within `hops`.
 
-    The best rows are the first `need.limit` in the running. Rows are reached if they are alive or fell because of
-    their score alone, and their own score is above 0.
+    The best rows are the first `need.limit` in the running. Rows are reached if they are alive or fell below the
+    threshold.
     """
     eligible = _eligible(state)
     reached: dict[int, Spread] = {}
@@ -42,10 +42,9 @@ def _strength(spread: Spread) -> float:
 
 
 def _eligible(state: State) -> Rows:
-    """Return the rows, ascending, that may be reached: not dropped by a rule other than the threshold, not zero."""
-    by_score = [number for number, name in enumerate(state.profile.stages) if name == "threshold"]
-    open_to = state.alive | np.isin(state.fates, by_score)
-    return np.flatnonzero(open_to & (state.scored > 0))
+    """Return the rows, ascending, that may be reached: dropped by no rule but the threshold."""
+    thresholds = [step for step, name in enumerate(state.profile.stages) if name == "threshold"]
+    return np.flatnonzero(state.alive | np.isin(state.fates, thresholds))
 
 
 def _adjacent(batch: Batch, eligible: Rows, row: int, neighbours: int, links: int) -> list[tuple[Link, int]]:

@@ -108,6 +108,11 @@ def threshold(state: State) -> State:
     return state if state.need.min_score is None else state.keep_where(state.scored >= state.need.min_score - EDGE)
 
 
+def nonzero(state: State) -> State:
+    """Drop the memories whose score is 0, since a factor of it is. Source: cmm, Why Multiplicative?"""
+    return state.keep_where(state.scored > 0)
+
+
 def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
     """Collapse each memory into the most similar kept one that ranks higher, if it says the same.
 
@@ -138,7 +143,7 @@ def spread(state: State, *, factor: float, hops: float, neighbours: float, links
 
     Each of the best (as many as were asked for) passes `factor` of its score, per hop, to its `neighbours` nearest by
     cosine and to the `links` nearest of those that name one of its entities. A memory keeps the larger of that and its
-    own score. One whose own score is 0 stays out: a zero in any factor removes it. Source: cmm, Spreading Activation.
+    own score. What an earlier stage dropped, other than for its low score, stays out. Source: cmm, Spreading Activation.
     """
     reached = activation(state, factor, int(hops), int(neighbours), int(links))
     scores = state.scored.copy()
@@ -166,6 +171,7 @@ STAGES: Final[Mapping[str, Stage]] = {
     "same_fact": Stage(same_fact, after_score=False, reads=frozenset({"fact", "updated_at"})),
     "similarity_floor": Stage(similarity_floor, after_score=False, reads=frozenset({"cosine"})),
     SCORE: Stage(score, after_score=False),
+    "nonzero": Stage(nonzero, after_score=True),
     "threshold": Stage(threshold, after_score=True),
     "near_duplicate": Stage(
         near_duplicate,

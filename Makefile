@@ -1,0 +1,37 @@
+# make demo   the main job on the embedded default       make test   format, rules, types, layers, tests
+# make lint   the same without the tests                 make bench  what the engine costs beside the model
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+DATA   ?= $(SALIENCE_TEST_DATA)
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.installed
+	$(BIN)/salience demo
+
+test: lint
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.bench $(DATA)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static]'
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

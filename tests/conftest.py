@@ -1,0 +1,47 @@
+"""Fixtures shared by all tests: a stopped clock, and engines on each store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import salience
+from salience.engine import Engine
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for folder in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(folder, str(tmp_path / folder.lower()))
+    monkeypatch.delenv("SALIENCE_URL", raising=False)
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    return StoppedClock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return ":memory:" if request.param == "memory" else str(tmp_path / "agent.db")
+
+
+Planted = Callable[..., Engine]
+
+
+@pytest.fixture
+def planted(target: str, clock: StoppedClock) -> Iterator[Planted]:
+    """Return a function from planted cosines to an engine: `planted({"text": 0.9}, profile="cmm")`."""
+    engines: list[Engine] = []
+
+    def make(cosines: dict[str, float] | None = None, *, profile: str = "salience", **options: object) -> Engine:
+        embedder = PlantedEmbedder(cosines, **options)  # type: ignore[arg-type]
+        engines.append(salience.connect(target, embedder=embedder, profile=profile, clock=clock))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine.close()

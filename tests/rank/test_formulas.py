@@ -1,0 +1,99 @@
+"""The formulas against figures worked out another way, and their ranges."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from salience.batch import Batch, Lexicon, Postings
+from salience.ports import Calibration, Need
+from salience.rank import fuse
+from salience.rank.signals import SIGNALS
+from salience.records import Scope
+from salience.text import Tokeniser
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+TEXTS = ["the deploy key is in the vault", "vault vault vault", "staging deploy broke", "dark theme", ""]
+
+
+def lexicon_of(texts: list[str], query: str) -> Lexicon:
+    tokenise = Tokeniser().terms
+    documents = [tokenise(text) for text in texts]
+    postings, held = [], []
+    for term in dict.fromkeys(tokenise(query)):
+        rows = [row for row, document in enumerate(documents) if term in document]
+        counts = [float(documents[row].count(term)) for row in rows]
+        postings.append(Postings(np.array(rows, np.intp), np.array(counts)))
+        held.append(float(len(rows)))
+    lengths = np.array([float(len(document)) for document in documents])
+    return Lexicon(len(texts), float(lengths.mean()), np.array(held), tuple(postings), lengths)
+
+
+@pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (0.0, 0.0), (2.0, 1.0)])
+def test_bm25_against_the_formula_written_out(k1, b):
+    query = "deploy key vault"
+    found = fuse.bm25(lexicon_of(TEXTS, query), k1, b)
+    tokenise = Tokeniser().terms
+    documents = [tokenise(text) for text in TEXTS]
+    average = sum(map(len, documents)) / len(documents)
+    for row, document in enumerate(documents):
+        expected = 0.0
+        for term in set(tokenise(query)):
+            df = sum(term in other for other in documents)
+            tf = document.count(term)
+            if tf:
+                idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+                expected += idf * tf / (tf + k1 * (1 - b + b * len(document) / average))
+        assert found[row] == pytest.approx(expected)
+
+
+def test_min_max_spans_the_living_rows_only():
+    column = np.array([5.0, 1.0, 3.0, 9.0])
+    alive = np.array([True, True, True, False])
+    assert fuse.min_max(column, alive).tolist() == [1.0, 0.0, 0.5, 1.0]
+    assert fuse.min_max(column, alive, low=0.0).tolist() == [1.0, 0.2, 0.6, 1.0]
+    assert fuse.min_max(np.ones(3), np.ones(3, bool)).tolist() == [0.0, 0.0, 0.0]
+    assert fuse.min_max(column, np.zeros(4, bool)).tolist() == [0.0] * 4
+
+
+def test_signals_stay_in_their_range():
+    count = 200
+    random = np.random.default_rng(7)
+    instant = NOW.timestamp()
+    batch = Batch(
+        np.array([f"{row:032x}" for row in range(count)], object),
+        {
+            "alive": np.ones(count, bool),
+            "cosine": random.uniform(-1, 1, count),
+            "importance": random.uniform(0, 1, count),
+            "weight": random.uniform(0.1, 1, count),
+            **{name: instant + random.normal(size=count) * 1e8 for name in ("created_at", "updated_at", "accessed_at")},
+            "access_count": random.integers(0, 100, count),
+            "tier": random.integers(0, 3, count),
+            "is_global": random.random(count) < 0.5,
+            "turns_since_activation": random.choice([0, 3, np.inf], count),
+        },
+    )
+    need = Need(scope=Scope(), now=NOW, calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"))
+    for name, signal in SIGNALS.items():
+        parameters = {
+            key: parameter.default for key, parameter in signal.parameters.items() if parameter.default is not None
+        }
+        if name == "recency":
+            parameters = {"clock": "updated_at", "half_life_days": 30.0}
+        column = signal.formula(batch, need, **parameters)
+        assert column.shape == (count,)
+        assert signal.low <= column.min()
+        assert column.max() <= signal.high
+
+
+def test_calibrated_similarity_is_read_off_the_calibration():
+    batch = Batch(np.array(["a", "b"], object), {"cosine": np.array([0.5, 0.75])})
+    calibration = Calibration((0.0, 0.5, 1.0), (0.0, 0.8, 1.0), 0.9, "test")
+    raw = Need(scope=Scope(), now=NOW, calibration=calibration)
+    assert SIGNALS["similarity"].formula(batch, raw).tolist() == [0.5, 0.75]
+    scaled = Need(scope=Scope(), now=NOW, calibration=calibration, calibrated=True)
+    assert SIGNALS["similarity"].formula(batch, scaled).tolist() == pytest.approx([0.8, 0.9])

@@ -1,0 +1,130 @@
+"""Profiles: the six that ship are what they say, and a TOML of one's own is refused with the key and the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from salience import ProfileError, profiles
+from salience.batch import COLUMNS
+from salience.rank.profile import Profile, parse
+from salience.rank.signals import SIGNALS
+from salience.rank.stages import STAGES
+
+GOOD = """
+name = "mine"
+summary = "Mine."
+combine = "sum"
+stages = ["expired", "score", "threshold", "trim"]
+[signal.similarity]
+weight = 0.5
+[signal.recency]
+weight = 0.5
+clock = "created_at"
+half_life_days = 10.0
+[intent.time]
+words = ["recent"]
+weights = { recency = 0.9 }
+"""
+
+
+def test_the_six_profiles_load_and_their_columns_are_known():
+    assert profiles.NAMES == ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
+    for name in profiles.NAMES:
+        profile = profiles.load(name)
+        assert profile.name == name
+        assert profile.columns <= COLUMNS.keys()
+        assert profile.stages[-1] == "trim"
+
+
+def test_every_signal_and_stage_is_documented_and_reads_known_columns():
+    for signal in SIGNALS.values():
+        assert "Return" in (signal.formula.__doc__ or "")
+    for stage in STAGES.values():
+        assert stage.step.__doc__
+        assert stage.reads <= COLUMNS.keys()
+
+
+def test_a_profile_of_ones_own():
+    profile = parse(GOOD, "mine.toml")
+    assert profile.columns == {"cosine", "created_at", "expires_at"}
+    assert profile.weights("time") == {"similarity": 0.5, "recency": 0.9}
+    assert profile.weights("unknown") == {"similarity": 0.5, "recency": 0.5}
+    assert not any(profile.brings(part) for part in ("terms", "entities", "vectors"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('name = "mine"', "", "name: None .* Set it"),
+        ('name = "mine"', 'name = "mine"\ncolour = 1', "colour: .* Known keys here: candidates, combine"),
+        ('combine = "sum"', 'combine = "mean"', "combine: 'mean' .* product, sum"),
+        ('combine = "sum"', "combine =", "TOML"),
+        ("[signal.similarity]", "[signal.closeness]", "signal.closeness: .* cosine|similarity"),
+        (
+            "[signal.similarity]",
+            "[signal.similarity]\npower = 2",
+            "signal.similarity.power: .* Known keys here: combine",
+        ),
+        ("weight = 0.5\n[signal.recency]", "weight = -1\n[signal.recency]", "signal.similarity.weight: -1"),
+        ("weight = 0.5\n[signal.recency]", "weight = nan\n[signal.recency]", "signal.similarity.weight: nan"),
+        ('clock = "created_at"', 'clock = "wall"', "signal.recency.clock: 'wall' .* accessed_at"),
+        ("half_life_days = 10.0", "", "signal.recency: .* half_life_days"),
+        ("half_life_days = 10.0", "half_life_days = 10.0\nrate_per_day = 1.0", "signal.recency: .*Set one of"),
+        ("half_life_days = 10.0", "rate_per_hour = { working = 1.0 }", "signal.recency.rate_per_hour.episodic"),
+        ("half_life_days = 10.0", "rate_per_hour = { dreaming = 1.0 }", "signal.recency.rate_per_hour.dreaming"),
+        ('"expired", "score"', '"expired", "sieve", "score"', "stages: 'sieve' .* near_duplicate"),
+        ('"score", "threshold"', '"threshold", "score"', "stages: 'threshold' .* after 'score'"),
+        ('"expired", "score"', '"score", "expired"', "stages: 'expired' .* before 'score'"),
+        ('"threshold", "trim"', '"threshold"', "stages: .*'trim' last"),
+        ('"score", ', "", "stages: .*'score' once"),
+        (
+            "[intent.time]",
+            "[stage.spread]\nhops = 1\n[intent.time]",
+            "stage.spread: .* Known keys here: expired, score",
+        ),
+        ("[intent.time]", "[stage.score]\nhops = 1\n[intent.time]", "stage.score.hops: .* none"),
+        ('words = ["recent"]', 'words = "recent"', "intent.time.words: 'recent'"),
+        ("recency = 0.9", "freshness = 0.9", "intent.time.weights.freshness: .* recency, similarity"),
+        ("[intent.time]", "[on_recall]\naccess_count = 1.5\n[intent.time]", "on_recall.access_count: 1.5"),
+        ("[intent.time]", "[on_recall]\nactivate = 1\n[intent.time]", "on_recall.activate: 1"),
+        ("[intent.time]", "[on_remember]\ncontradiction_above = 2\n[intent.time]", "contradiction_above: 2"),
+        ("[intent.time]", "[candidates]\nper_limit = 3\n[intent.time]", "candidates.minimum: None"),
+        ("[intent.time]", "[graph]\nweight = 3\n[intent.time]", "graph.weight: 3"),
+        ("[signal.similarity]", "limit = 0\n[signal.similarity]", "limit: 0"),
+        ("[signal.similarity]", "limit = 9\nmax_limit = 5\n[signal.similarity]", "limit: 9 .* from 1 to 5"),
+        ("[signal.similarity]", 'threshold_scale = "log"\n[signal.similarity]', "threshold_scale: 'log'"),
+        ("[signal.similarity]", "signal = 1\n#", "TOML|signal"),
+    ],
+)
+def test_a_broken_profile_names_the_key_and_the_remedy(old, new, message):
+    assert old in GOOD
+    with pytest.raises(ProfileError, match=message) as caught:
+        parse(GOOD.replace(old, new, 1), "mine.toml")
+    assert str(caught.value).startswith("mine.toml")
+
+
+def test_a_profile_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(ProfileError, match="absent.toml"):
+        profiles.load(tmp_path / "absent.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ProfileError, match="UnicodeDecodeError"):
+        profiles.load(tmp_path / "binary.toml")
+
+
+def test_weights_of_one_recall_hold_under_every_intent():
+    profile = parse(GOOD, "mine.toml").with_weights({"recency": 0.1})
+    assert profile.weights("default")["recency"] == profile.weights("time")["recency"] == 0.1
+
+
+def test_the_shipped_toml_can_be_copied(tmp_path):
+    for name in profiles.NAMES:
+        (tmp_path / "copy.toml").write_text(profiles.source(name))
+        assert profiles.load(tmp_path / "copy.toml") == profiles.load(name)
+
+
+def test_calibrated_thresholds_are_a_key_of_any_profile():
+    profile = parse(
+        GOOD.replace("[signal.similarity]", 'threshold_scale = "calibrated"\n[signal.similarity]', 1), "mine"
+    )
+    assert isinstance(profile, Profile)
+    assert profile.threshold_scale == "calibrated"

@@ -1,0 +1,225 @@
+"""Bad input: one class of the error tree, a message with field, value and remedy, and nothing half-written."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+import salience
+from salience import Draft, EmbedderError, InputError, NotFoundError, ProfileError
+from salience.testing.doubles import PlantedEmbedder
+
+BAD_DRAFTS = [
+    ({"content": ""}, "content: empty text"),
+    ({"content": " \n\t"}, "content: empty text"),
+    ({"content": "x" * 65_537}, "content: text of 65,537 bytes"),
+    ({"content": "é" * 32_769}, "content: text of 65,538 bytes"),
+    ({"content": "a\0b"}, "content: text with a NUL byte"),
+    ({"content": "a\ud800b"}, "content: text with a lone surrogate"),
+    ({"content": b"bytes"}, "content: bytes"),
+    ({"importance": 1.01}, "importance: 1.01"),
+    ({"importance": -0.01}, "importance: -0.01"),
+    ({"importance": math.nan}, "importance: nan"),
+    ({"importance": "high"}, "importance: 'high'"),
+    ({"importance": True}, "importance: True"),
+    ({"weight": 0.0}, "weight: 0.0"),
+    ({"weight": 1.5}, "weight: 1.5"),
+    ({"weight": math.nan}, "weight: nan"),
+    ({"ttl": 0}, "ttl: 0"),
+    ({"ttl": -5}, "ttl: -5"),
+    ({"ttl": math.nan}, "ttl: nan"),
+    ({"ttl": math.inf}, "ttl: inf"),
+    ({"ttl": "soon"}, "ttl: 'soon'"),
+    ({"ttl": "9999999999d"}, "ttl: '9999999999d'"),
+    ({"tier": "eternal"}, "tier: 'eternal'"),
+    ({"memory_type": "eternal"}, "tier: 'eternal'"),
+    ({"kind": ""}, "kind: empty text"),
+    ({"kind": "k" * 257}, "kind: text of 257 characters"),
+    ({"tags": "ops"}, "tags: 'ops'"),
+    ({"tags": ["ok", ""]}, r"tags\[1\]: empty text"),
+    ({"entities": [1]}, r"entities\[0\]: int"),
+    ({"metadata": {"x": math.nan}}, "metadata.x: float"),
+    ({"metadata": {"x": object()}}, "metadata.x: object"),
+    ({"metadata": {"x": 2**70}}, "metadata.x: int"),
+    ({"metadata": ["x"]}, "metadata: list"),
+    ({"created_at": datetime(2026, 1, 1)}, "created_at: '2026-01-01T00:00:00'"),  # noqa: DTZ001
+    ({"created_at": "yesterday"}, "created_at: 'yesterday'"),
+    ({"fact_key": " "}, "fact_key: empty text"),
+    ({"key": ""}, "key: empty text"),
+    ({"user_id": ""}, "user_id: empty text"),
+    ({"user_id": 7}, "user_id: int"),
+    ({"user_id": salience.ANY}, "user_id: salience.ANY"),
+    ({"environment": None}, "environment: NoneType"),
+    ({"scope": "project"}, "scope: 'project'"),
+    ({"scope": "global", "project": "p"}, "scope: 'global'"),
+    ({"scope": "galaxy"}, "scope: 'galaxy'"),
+    ({"user": "alice"}, "keyword: 'user'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_DRAFTS)
+def test_remember_refuses_and_stores_nothing(planted, arguments, message):
+    memory = planted()
+    with pytest.raises(InputError, match=f"^{message} is not accepted. [A-Z]") as caught:
+        memory.remember(**{"content": "fine", **arguments})
+    assert caught.value.remedy.endswith(".")
+    assert memory.stats(user_id=salience.ANY, project=salience.ANY).memories == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": ""}, "query: empty text"),
+        ({"query": "x" * 65_537}, "query: text of 65,537 bytes"),
+        ({"query": "a\udfffb"}, "query: text with a lone surrogate"),
+        ({"limit": -1}, "limit: -1"),
+        ({"limit": 1001}, "limit: 1001"),
+        ({"limit": 2.5}, "limit: 2.5"),
+        ({"limit": True}, "limit: True"),
+        ({"min_score": math.nan}, "min_score: nan"),
+        ({"min_score": -0.1}, "min_score: -0.1"),
+        ({"profile": "best"}, "profile: 'best'"),
+        ({"tiers": ["eternal"]}, "tiers: 'eternal'"),
+        ({"tags": "ops"}, "tags: 'ops'"),
+        ({"since": datetime(2026, 1, 1)}, "since: '2026-01-01T00:00:00'"),  # noqa: DTZ001
+        ({"since": "2026-02-01T00:00+00:00", "until": "2026-01-01T00:00+00:00"}, "since: '2026-02-01T00:00:00"),
+        ({"now": "today"}, "now: 'today'"),
+        ({"deadline_ms": -1}, "deadline_ms: -1"),
+        ({"weights": {"similarity": 1.0}}, "weights: 'similarity'"),
+        ({"weights": {"dense": math.nan}}, "weights.dense: nan"),
+        ({"scope": "galaxy"}, "scope: 'galaxy'"),
+        ({"environment": ""}, "environment: empty text"),
+    ],
+)
+def test_recall_refuses(planted, arguments, message):
+    with pytest.raises(InputError, match=f"^{message}.* is not accepted. [A-Z]"):
+        planted().recall(**{"query": "query", **arguments})
+
+
+def test_an_unknown_profile_lists_the_known_ones(planted):
+    with pytest.raises(ProfileError, match="salience, mememory, memlayer, zeromemory, memorysync, cmm"):
+        planted().recall("query", profile="best")
+    with pytest.raises(ProfileError, match="mememory"):
+        planted(profile="best")
+
+
+@pytest.mark.parametrize("verb", ["get", "forget", "update", "supersede"])
+def test_not_there_and_not_yours_look_the_same(planted, verb):
+    memory = planted()
+    hidden = memory.remember("bob's", user_id="bob").memory.id
+    absent = "0" * 32
+    messages = []
+    for id in (hidden, absent, "nonsense"):
+        calls = {
+            "get": lambda id=id: memory.get(id, user_id="alice"),
+            "forget": lambda id=id: memory.forget(id, user_id="alice"),
+            "update": lambda id=id: memory.update(id, weight=0.5, user_id="alice"),
+            "supersede": lambda id=id: memory.remember("new", supersedes=id, user_id="alice"),
+        }
+        with pytest.raises(NotFoundError) as caught:
+            calls[verb]()
+        messages.append(str(caught.value).replace(id, "ID"))
+    assert len(set(messages)) == 1
+    assert memory.get(hidden, user_id="bob").version == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "update: no field"),
+        ({"content": " "}, "content: empty text"),
+        ({"content": "x" * 65_537}, "content: text of 65,537 bytes"),
+        ({"importance": 2}, "importance: 2"),
+        ({"ttl": -1}, "ttl: -1"),
+        ({"tier": "eternal"}, "tier: 'eternal'"),
+    ],
+)
+def test_update_refuses_and_changes_nothing(planted, changes, message):
+    memory = planted()
+    stored = memory.remember("text").memory
+    with pytest.raises(InputError, match=f"^{message} is not accepted"):
+        memory.update(stored.id, **changes)
+    assert memory.get(stored.id) == stored
+
+
+def test_one_bad_draft_in_a_batch_stores_none(planted):
+    memory = planted()
+    hidden = memory.remember("hidden", user_id="bob").memory.id
+    with pytest.raises(NotFoundError):
+        memory.remember_many([Draft(content="good"), Draft(content="bad", supersedes=hidden)])
+    with pytest.raises(InputError, match=r"^messages\[1\].content: empty text"):
+        memory.ingest([{"role": "user", "content": "good"}, {"role": "user", "content": ""}], session_id="s")
+    assert memory.stats().memories == 0
+
+
+@pytest.mark.parametrize(
+    ("messages", "session", "message"),
+    [
+        ([{"content": "x"}], None, "session_id: None"),
+        ([{"speaker": "", "content": "x"}], "s", r"messages\[0\].speaker: empty text"),
+        ([{"content": "x", "timestamp": "noon"}], "s", r"messages\[0\].created_at: 'noon'"),
+        ([{"role": "user"}], "s", r"messages\[0\].content: NoneType"),
+        (["text"], "s", r"messages\[0\].content: NoneType"),
+    ],
+)
+def test_ingest_refuses(planted, messages, session, message):
+    memory = planted()
+    with pytest.raises(InputError, match=f"^{message} is not accepted"):
+        memory.ingest(messages, session_id=session)
+    assert memory.stats().memories == 0
+
+
+class Nonsense(PlantedEmbedder):
+    """An embedder that returns what it is told to."""
+
+    answer: object = None
+
+    def embed(self, texts, /):
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (np.zeros((1, 3)), r"shape \(1, 3\)"),
+        (np.full((1, 64), np.nan), "NaN or infinity"),
+        (np.full((1, 64), np.inf), "NaN or infinity"),
+        (np.zeros((1, 64)), "a vector of zeros"),
+        (np.ones((2, 64)), r"shape \(2, 64\)"),
+    ],
+)
+def test_an_embedders_nonsense_is_refused(target, answer, message):
+    embedder = Nonsense()
+    embedder.answer = answer
+    with salience.connect(target, embedder=embedder) as memory:
+        with pytest.raises(EmbedderError, match=message):
+            memory.remember("text")
+        with pytest.raises(EmbedderError, match="planted"):
+            memory.recall("text")
+        assert memory.stats().memories == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"embedder": "best"}, "embedder: 'best'"),
+        ({"embedder": object()}, "embedder"),
+        ({"target": "mysql://host/db"}, "target: 'mysql://host/db'"),
+        ({"target": ":memory:", "api_key": "sk-secret"}, r"api_key: '\*\*\*'"),
+    ],
+)
+def test_connect_refuses(arguments, message):
+    with pytest.raises(InputError, match=f"^{message}"):
+        salience.connect(**{"target": ":memory:", **arguments})
+
+
+def test_an_error_never_shows_the_content(planted):
+    memory = planted()
+    secret = "the launch code is 0000"
+    for content in (secret + "\0", secret * 4000, secret + "\ud800"):
+        with pytest.raises(InputError) as caught:
+            memory.remember(content)
+        assert "launch" not in str(caught.value)

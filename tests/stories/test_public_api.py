@@ -1,0 +1,287 @@
+"""The public API: what people read in the README and rely on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import salience
+from salience import ANY, ConflictError, Draft, InputError
+from salience.testing.doubles import PlantedEmbedder
+
+
+def contents(answer):
+    return [hit.memory.content for hit in answer]
+
+
+def test_all_names_are_exported_and_sorted():
+    assert salience.__all__ == sorted(salience.__all__)
+    for name in salience.__all__:
+        assert hasattr(salience, name)
+
+
+def test_the_first_example(tmp_path: Path):
+    memory = salience.connect(tmp_path / "agent.db")
+    receipt = memory.remember("Alice prefers Python for backend work", user_id="alice", importance=0.8, tags=["lang"])
+    memory.remember("The office closes at six", user_id="alice")
+    hit = memory.recall("What language does Alice like?", user_id="alice", limit=5, profile="salience")[0]
+    assert receipt.status == "created"
+    assert hit.memory == memory.get(receipt.memory.id, user_id="alice") or hit.memory.id == receipt.memory.id
+    assert hit.score == pytest.approx(hit.score_detail.recompute(), abs=1e-9)
+    memory.close()
+
+
+def test_paraphrases_collapse_and_different_facts_stay_with_the_default_embedder(target):
+    with salience.connect(target, profile="memorysync") as memory:
+        for text in ("The user prefers dark mode", "User likes dark theme", "The user works at night"):
+            memory.remember(text)
+        hits = memory.recall("What are the user's habits?", limit=10)
+        assert len(hits) == 2
+        assert "The user works at night" in contents(hits)
+        assert sum(len(hit.absorbed) for hit in hits) == 1
+
+
+def test_no_target_takes_the_platforms_data_directory(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.delenv("SALIENCE_URL", raising=False)
+    with salience.connect() as memory:
+        memory.remember("hello")
+    assert (tmp_path / "salience" / "memory.db").exists()
+
+
+def test_salience_url_names_the_target(monkeypatch, tmp_path):
+    monkeypatch.setenv("SALIENCE_URL", f"sqlite:///{tmp_path}/named.db")
+    salience.connect().close()
+    assert (tmp_path / "named.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("home", "asked", "visible"),
+    [
+        ({}, {}, True),
+        ({}, {"project": "p", "user_id": "u", "agent_id": "a"}, True),
+        ({"project": "p"}, {}, False),
+        ({"project": "p"}, {"project": "p"}, True),
+        ({"project": "p"}, {"project": "q"}, False),
+        ({"project": "p"}, {"project": ANY}, True),
+        ({"user_id": "u"}, {}, False),
+        ({"user_id": "u"}, {"user_id": "u", "project": "p"}, True),
+        ({"user_id": "u"}, {"user_id": "v"}, False),
+        ({"agent_id": "a", "user_id": "u"}, {"user_id": "u"}, False),
+        ({"agent_id": "a", "user_id": "u"}, {"user_id": "u", "agent_id": "a"}, True),
+        ({"agent_id": "a", "user_id": "u"}, {"user_id": ANY, "agent_id": ANY}, True),
+        ({"environment": "staging"}, {}, False),
+        ({"environment": "staging"}, {"environment": "staging"}, True),
+        ({"environment": "staging"}, {"environment": ANY}, True),
+        ({"session_id": "s"}, {}, True),
+        ({"session_id": "s"}, {"session_id": "t"}, True),
+    ],
+)
+def test_visibility(planted, home, asked, visible):
+    memory = planted()
+    stored = memory.remember("text", **home).memory
+    seen = [stored.id] if visible else []
+    assert [hit.memory.id for hit in memory.recall("query", **asked)] == seen
+    assert [item.id for item in memory.list(**asked).memories] == seen
+    assert memory.stats(**asked).memories == len(seen)
+    if not visible:
+        with pytest.raises(salience.NotFoundError):
+            memory.get(stored.id, **asked)
+
+
+def test_sessions_filter_on_request(planted):
+    memory = planted()
+    memory.remember("in s", session_id="s")
+    memory.remember("in t", session_id="t")
+    assert contents(memory.recall("query", sessions=["s"])) == ["in s"]
+
+
+def test_ingest_keeps_every_turn_verbatim_and_in_order(planted, clock):
+    memory = planted()
+    said = ["  Hi!\n", "Hello, how are you?", "Hello, how are you?", "👍🏽 fine — “thanks”"]
+    messages = [
+        {"speaker": "Ann", "content": said[0], "timestamp": "2026-04-01T10:00:00+02:00", "metadata": {"n": 1}},
+        {"role": "assistant", "content": said[1]},
+        {"name": "Ann", "text": said[2], "timestamp": datetime(2026, 4, 1, 8, 1, tzinfo=UTC)},
+        {"role": "assistant", "content": said[3]},
+    ]
+    receipts = memory.ingest(messages, session_id="s", user_id="ann")
+    stored = memory.list(user_id="ann").memories
+    assert [item.content for item in stored] == said
+    assert [item.turn for item in stored] == [1, 2, 3, 4]
+    assert [item.speaker for item in stored] == ["Ann", "assistant", "Ann", "assistant"]
+    assert stored[0].created_at == datetime(2026, 4, 1, 8, tzinfo=UTC)
+    assert stored[1].created_at == clock()
+    assert stored[0].metadata == {"n": 1}
+    assert all(receipt.contradictions == () for receipt in receipts)
+    assert memory.ingest([{"role": "user", "content": "later"}], session_id="s", user_id="ann")[0].memory.turn == 5
+
+
+def test_a_key_makes_a_retry_return_the_first(planted):
+    memory = planted()
+    first = memory.remember("text", key="k", user_id="a")
+    again = memory.remember("text", key="k", user_id="a")
+    assert (again.status, again.memory, again.contradictions) == ("unchanged", first.memory, ())
+    assert memory.remember("text", key="k", user_id="b").status == "created"
+    with pytest.raises(ConflictError):
+        memory.remember("another text", key="k", user_id="a")
+    assert memory.stats(user_id="a").memories == 1
+
+
+def test_short_ids_are_taken_wherever_ids_are(planted):
+    memory = planted()
+    stored = memory.remember("text").memory
+    assert memory.get(stored.short_id).id == stored.id
+    assert memory.update(stored.short_id, weight=0.5).memory.weight == 0.5
+    assert memory.forget(stored.short_id).status == "forgotten"
+
+
+def test_forget_takes_out_of_recall_and_keeps_the_version(planted):
+    memory = planted()
+    stored = memory.remember("text").memory
+    receipt = memory.forget(stored.id)
+    assert receipt.memory.forgotten_at is not None
+    assert contents(memory.recall("query")) == []
+    with pytest.raises(salience.NotFoundError):
+        memory.get(stored.id)
+    kept = memory.world.store.scan(stored.scope, forgotten=True, versions=True)
+    assert [(item.memory.version, item.memory.change) for item in kept] == [(1, "create"), (2, "forget")]
+
+
+def test_update_keeps_what_was_and_what_is_not_named(planted, clock):
+    memory = planted()
+    stored = memory.remember("Alice uses vim", tags=["editor"], importance=0.9, ttl="7d", user_id="u").memory
+    clock.advance(days=1)
+    new = memory.update(stored.id, content="Bob uses emacs", user_id="u").memory
+    assert (new.tags, new.importance, new.expires_at, new.created_at) == (
+        stored.tags,
+        0.9,
+        stored.expires_at,
+        stored.created_at,
+    )
+    assert (new.version, new.updated_at) == (2, clock())
+    assert "Bob" in new.entities
+    assert "Alice" not in new.entities
+    assert memory.update(stored.id, ttl=None, user_id="u").memory.expires_at is None
+    versions = memory.world.store.scan(new.scope, versions=True)
+    assert [item.memory.content for item in versions] == ["Alice uses vim", "Bob uses emacs", "Bob uses emacs"]
+
+
+def test_list_pages_through_everything_once(planted):
+    memory = planted()
+    ids = [memory.remember(f"text {number}").memory.id for number in range(7)]
+    seen, cursor = [], None
+    while True:
+        page = memory.list(limit=3, cursor=cursor)
+        seen += [item.id for item in page.memories]
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == ids
+
+
+def test_since_includes_and_until_excludes(planted, clock):
+    memory = planted()
+    day = timedelta(days=1)
+    for number in range(3):
+        memory.remember(f"day {number}", created_at=clock() + number * day)
+    assert contents(memory.recall("query", since=clock() + day, until=clock() + 2 * day)) == ["day 1"]
+
+
+def test_limit_0_gives_nothing(planted):
+    memory = planted()
+    memory.remember("text")
+    for profile in salience.profiles.NAMES:
+        assert len(memory.recall("query", limit=0, profile=profile)) == 0
+
+
+def test_now_ranks_as_of_another_instant(planted, clock):
+    memory = planted({"text": 1.0})
+    memory.remember("text", ttl="1d")
+    assert len(memory.recall("query", dry_run=True)) == 1
+    assert len(memory.recall("query", now=clock() + timedelta(days=1), dry_run=True)) == 0
+
+
+def test_weights_of_a_recall_hold_for_that_recall(planted):
+    memory = planted({"text": 0.5}, profile="zeromemory")
+    memory.remember("text", importance=0.4)
+    detail = memory.recall("query", weights={"importance": 0.0, "recency": 0.0})[0].score_detail
+    assert detail.final == pytest.approx(0.25, abs=1e-6)
+    assert memory.profile.weights("default")["importance"] == 0.3
+
+
+def test_a_profile_of_ones_own(planted, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\nsummary = "Importance."\ncombine = "sum"\nstages = ["score", "trim"]\n[signal.importance]\n'
+    )
+    memory = planted({"near": 0.9, "far": 0.1})
+    memory.remember("near", importance=0.1)
+    memory.remember("far", importance=0.9)
+    answer = memory.recall("query", profile=path)
+    assert contents(answer) == ["far", "near"]
+    assert answer.profile == "mine"
+    assert memory.recall("query", profile=salience.profiles.load(path)).profile == "mine"
+
+
+class Gated(PlantedEmbedder):
+    """An embedder whose query does not return before the gate opens."""
+
+    def __init__(self, cosines: dict[str, float]) -> None:
+        super().__init__(cosines)
+        self.gate = threading.Event()
+
+    def embed(self, texts, /):
+        if texts[0].startswith(self.query):
+            self.gate.wait(60)
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize("profile", salience.profiles.NAMES)
+def test_a_deadline_gives_a_lexical_answer_and_says_so(target, profile):
+    embedder = Gated({"the vault key": 0.1, "something else": 0.9})
+    with salience.connect(target, embedder=embedder, profile=profile) as memory:
+        for text in ("the vault key", "something else"):
+            memory.remember(text)
+        late = memory.recall("query vault", deadline_ms=5, min_score=0.0)
+        assert late.degraded == ("embedding",)
+        assert contents(late)[0] == "the vault key"
+        embedder.gate.set()
+        assert memory.recall("query vault", deadline_ms=60_000).degraded == ()
+
+
+def test_timings_name_every_step(planted):
+    memory = planted()
+    memory.remember("text")
+    assert list(memory.recall("query").timings) == ["need", "embed", "gather", "rank", "fetch", "touch"]
+
+
+def test_help_has_topics(planted):
+    memory = planted()
+    assert "recall(query)" in memory.help()
+    assert "ANY" in memory.help("scope")
+    with pytest.raises(InputError, match="contradictions, fields, profiles, scope, verbs"):
+        memory.help("weather")
+
+
+def test_drafts_of_one_batch_may_live_in_different_scopes(planted):
+    memory = planted()
+    home = salience.records.Scope(user_id="bob")
+    memory.remember_many([Draft(content="mine"), Draft(content="his", scope=home)], user_id="alice")
+    assert [item.content for item in memory.list(user_id="bob").memories] == ["his"]
+
+
+def test_first_use_of_the_default_engine_prints_nothing(tmp_path):
+    code = (
+        "import salience\n"
+        f"with salience.connect({str(tmp_path / 'a.db')!r}) as m:\n"
+        "    m.remember('Alice likes Rust')\n"
+        "    assert m.recall('Alice')[0].memory.content == 'Alice likes Rust'\n"
+    )
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")

@@ -1,0 +1,187 @@
+"""Export and import: everything goes round, and a broken line says where and why."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+import salience
+from salience import ANY, ImportLineError, InputError
+from salience.testing.doubles import PlantedEmbedder
+
+EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
+
+
+def everything(memory):
+    stored = memory.world.store.scan(salience.records.Scope(**EVERYWHERE), limit=1000, forgotten=True, versions=True)
+    return [(item.memory, item.vector.tobytes(), item.terms, dict(item.activations)) for item in stored]
+
+
+@pytest.fixture
+def full(planted, clock):
+    """A store with every kind of thing to lose."""
+    memory = planted(profile="cmm")
+    memory.remember('plain ünïcödé 👍🏽 \u2028 "quoted"', metadata={"deep": [1, None, {"x": 1.5}]}, tags=["a", "b"])
+    memory.remember("scoped", user_id="u", project="p", agent_id="a", environment="staging", key="k", ttl="7d")
+    old = memory.remember("older", fact_key="f", importance=0.123456789, weight=0.7).memory
+    clock.advance(days=1, microseconds=1)
+    memory.remember("newer", supersedes=old.id, fact_key="f")
+    memory.update(old.id, content="changed")
+    memory.forget(memory.remember("forgotten").memory.id)
+    memory.ingest([{"speaker": "Ann", "content": "hi"}, {"speaker": "Bo", "content": "hello"}], session_id="s")
+    memory.recall("query", session_id="s", min_score=0.0)
+    return memory
+
+
+def test_everything_goes_round(full, tmp_path, clock):
+    path = tmp_path / "all.ndjson"
+    seen = []
+    report = full.export(path, progress=seen.append)
+    assert (report.written, seen[-1]) == (7, 7)
+    for target in (":memory:", str(tmp_path / "copy.db")):
+        with salience.connect(target, embedder=PlantedEmbedder(), clock=clock) as copy:
+            counted = []
+            assert copy.import_(path, progress=counted.append).written == 7
+            assert counted == [7]
+            assert everything(copy) == everything(full)
+            again = io.StringIO()
+            copy.export(again)
+            assert again.getvalue() == path.read_text("utf-8")
+            assert copy.import_(path).unchanged == 7
+            assert everything(copy) == everything(full)
+            primed = copy.recall("query", session_id="s", profile="cmm", min_score=0.0, dry_run=True)
+            assert any(hit.score_detail.priming == pytest.approx(1.3) for hit in primed)
+
+
+def test_vectors_are_kept_not_made_anew(full, tmp_path, clock):
+    path = tmp_path / "all.ndjson"
+    full.export(path)
+    embedder = PlantedEmbedder()
+    with salience.connect(":memory:", embedder=embedder, clock=clock) as copy:
+        copy.import_(path)
+        assert embedder.texts == []
+
+
+def test_vectors_of_another_embedder_are_made_anew(full, tmp_path, clock):
+    path = tmp_path / "all.ndjson"
+    full.export(path)
+    embedder = PlantedEmbedder(dimension=8)
+    embedder.name = "another"
+    with salience.connect(":memory:", embedder=embedder, clock=clock) as copy:
+        copy.import_(path)
+        assert set(embedder.texts) == {memory.content for memory, *_ in everything(full)}
+
+
+def test_a_scope_narrows_an_export(full, tmp_path):
+    path = tmp_path / "u.ndjson"
+    assert full.export(path, environment="staging", user_id="u", project="p", agent_id="a").written == 1
+
+
+def test_drafts_are_imported_with_their_scopes_and_supersession(planted, clock):
+    memory = planted()
+    old = memory.remember("old", user_id="u").memory
+    lines = [
+        {"content": "first", "user_id": "u", "importance": 0.9, "created_at": "2026-01-01T00:00:00+00:00", "ttl": "1d"},
+        {"content": "second", "user_id": "u", "supersedes": old.id},
+        {"content": "third", "session_id": "s", "kind": "turn", "speaker": "Ann"},
+    ]
+    report = memory.import_(io.StringIO("\n".join(map(json.dumps, lines)) + "\n\n"), user_id="v")
+    assert report.written == 3
+    assert memory.get(old.id, user_id="u").weight == 0.1
+    assert [m.content for m in memory.list(user_id="v").memories] == ["third"]
+    first = memory.list(user_id="u").memories[1]
+    assert (first.importance, first.expires_at - first.created_at) == (0.9, timedelta(days=1))
+
+
+def vector(values) -> str:
+    import base64
+
+    return base64.b64encode(np.array(values, "<f4").tobytes()).decode()
+
+
+def broken(full, change) -> list[str]:
+    stream = io.StringIO()
+    full.export(stream)
+    lines = stream.getvalue().splitlines()
+    record = json.loads(lines[2])
+    change(record)
+    return [lines[0], lines[1], json.dumps(record), *lines[3:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r["memory"].update(content=" "), "content: empty text"),
+        (lambda r: r["memory"].pop("content"), "memory.content: None"),
+        (lambda r: r["memory"].update(extra=1), "memory: 'extra'"),
+        (lambda r: r["memory"].update(id="short"), "id: 'short'"),
+        (lambda r: r["memory"].update(created_at="2026-01-01"), "created_at: '2026-01-01T00:00:00'"),
+        (lambda r: r["memory"].update(importance=7), "importance: 7"),
+        (lambda r: r["memory"].update(version=0), "version: 0"),
+        (lambda r: r["memory"].update(change="magic"), "change: 'magic'"),
+        (lambda r: r["memory"].update(scope={"user_id": "*x*", "planet": "b"}), "memory.scope: 'planet'"),
+        (lambda r: r["memory"].update(scope=[]), r"memory.scope: \[\]"),
+        (lambda r: r.update(vector=vector([1.0, 0.0])), "vector: 2 numbers"),
+        (lambda r: r.update(vector=vector([np.nan] * 64)), "vector: numbers that are no unit vector"),
+        (lambda r: r.update(vector=vector([1.0] * 64)), "vector: numbers that are no unit vector"),
+        (lambda r: r.update(vector="###"), "vector: text that is not base64"),
+        (lambda r: r.update(activations={"s": "x"}), "activations.s: 'x'"),
+        (lambda r: r.update(memory=7), "memory: int"),
+    ],
+)
+def test_a_broken_record_names_its_line_and_reason(full, tmp_path, clock, change, message):
+    lines = broken(full, change)
+    with salience.connect(str(tmp_path / "copy.db"), embedder=PlantedEmbedder(), clock=clock) as copy:
+        with pytest.raises(ImportLineError, match=f"^line 3: .*{message}"):
+            copy.import_(io.StringIO("\n".join(lines)))
+        assert everything(copy) == []
+        report = copy.import_(io.StringIO("\n".join(lines)), on_error="skip")
+        assert report.written == 6
+        [(number, reason)] = report.skipped
+        assert number == 3
+        assert message.split(":")[0].replace("\\", "") in reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{not json", "Expecting property name"),
+        ("[1, 2]", "a JSON list"),
+        ('{"content": "x", "colour": "red"}', "key: 'colour'"),
+        ('{"kind": "fact"}', "content: NoneType"),
+        ('{"format": "salience", "version": 99, "embedder": "x"}', "version: 99"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_a_broken_line_stops_or_is_skipped(planted, line, reason):
+    memory = planted()
+    lines = ['{"content": "good"}', line, '{"content": "also good"}']
+    with pytest.raises(ImportLineError, match=f"^line 2: .*{reason}") as caught:
+        memory.import_(io.StringIO("\n".join(lines)))
+    assert caught.value.line == 2
+    assert memory.stats().memories == 0
+    report = memory.import_(io.StringIO("\n".join(lines)), on_error="skip")
+    assert report.written == 2
+    assert report.skipped[0][0] == 2
+
+
+def test_an_id_that_is_taken_by_another_content_is_a_conflict(full, tmp_path, clock):
+    def change(record):
+        record["memory"]["content"] = "something else"
+
+    with pytest.raises(salience.ConflictError):
+        full.import_(io.StringIO("\n".join(broken(full, change))))
+
+
+def test_files_that_cannot_be_opened(planted, tmp_path):
+    memory = planted()
+    with pytest.raises(InputError, match=r"^file: .*No such file"):
+        memory.import_(tmp_path / "absent.ndjson")
+    with pytest.raises(InputError, match=r"^file: .*directory"):
+        memory.export(tmp_path)
+    with pytest.raises(InputError, match=r"^on_error: 'maybe'"):
+        memory.import_(io.StringIO(""), on_error="maybe")
