@@ -124,7 +124,7 @@ def test_an_unknown_key_in_the_config_file_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "salience").mkdir()
     (tmp_path / "salience" / "config.toml").write_text("tennant = 'x'\n")
-    with pytest.raises(InputError, match="^tennant"):
+    with pytest.raises(InputError, match=r"^tennant"):
         settings.load()
 
 

@@ -14,6 +14,8 @@ _TTL = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.IGNORECASE)
 _TTL_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
+METADATA_DEPTH = 32
+"""How deep metadata may be nested."""
 TTL_LIMIT = 100 * 366 * 86400.0
 """Longest time to live, seconds: about a century."""
 
@@ -63,9 +65,7 @@ def names(field: str, value: object) -> tuple[str, ...]:
 
 def number(field: str, value: object, low: float, high: float) -> float:
     """Return `value` as a float if it is a finite number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InputError(field, value, f"Give a number from {low:g} to {high:g}.")
-    if not low <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:  # refuses NaN too
         raise InputError(field, value, f"Give a number from {low:g} to {high:g}.")
     return float(value)
 
@@ -88,7 +88,10 @@ def instant(field: str, value: object) -> datetime:
         raise InputError(field, value, "Give an aware datetime, such as datetime.now(timezone.utc).")
     if value.utcoffset() is None:
         raise InputError(field, value.isoformat(), "Give its time zone, such as tzinfo=timezone.utc or +00:00.")
-    return value.astimezone(UTC)
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InputError(field, value.isoformat(), "Give an instant between the years 1 and 9999 in UTC.") from None
 
 
 def ttl(field: str, value: object) -> timedelta:
@@ -98,7 +101,7 @@ def ttl(field: str, value: object) -> timedelta:
     elif isinstance(value, str) and (match := _TTL.fullmatch(value.strip())):
         seconds = float(match[1]) * _TTL_SECONDS[match[2].lower()]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = float(value)
+        seconds = value
     else:
         raise InputError(field, value, "Give seconds, a timedelta, or text such as '24h' or '7d'.")
     if not 0 < seconds <= TTL_LIMIT:  # also refuses NaN
@@ -118,10 +121,16 @@ def metadata(field: str, value: object) -> dict[str, Any]:
     """Return a copy of `value` if it is a mapping of text to plain JSON values without NaN."""
     if not isinstance(value, Mapping):
         raise InputError(field, Words(type(value).__name__), "Give a mapping of JSON values.")
-    return {name(f"{field} key", key): _json_value(f"{field}.{key}", item) for key, item in value.items()}
+    return _json_object(field, value, METADATA_DEPTH)
 
 
-def _json_value(field: str, value: object) -> Any:
+def _json_object(field: str, value: Mapping[Any, object], depth: int) -> dict[str, Any]:
+    return {name(f"{field} key", key): _json_value(f"{field}.{key}", item, depth) for key, item in value.items()}
+
+
+def _json_value(field: str, value: object, depth: int) -> Any:
+    if depth == 0:
+        raise InputError(field, Words("a deeper value"), f"Nest at most {METADATA_DEPTH} levels.")
     if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -129,7 +138,7 @@ def _json_value(field: str, value: object) -> Any:
     if isinstance(value, str):
         return text(field, value) if value.strip() else value
     if isinstance(value, Mapping):
-        return metadata(field, value)
+        return _json_object(field, value, depth - 1)
     if isinstance(value, (list, tuple)):
-        return [_json_value(f"{field}[{index}]", item) for index, item in enumerate(value)]
+        return [_json_value(f"{field}[{index}]", item, depth - 1) for index, item in enumerate(value)]
     raise InputError(field, Words(type(value).__name__), "Give JSON values: text, finite numbers, true, false, null.")

@@ -113,7 +113,7 @@ class Words(str):
     __slots__ = ()
 
 
-def shown(value: object, width: int = 60) -> str:
+def shown(value: object, width: int = 120) -> str:
     """Return `value` as it stands in an error message, at most `width` characters."""
     text = str(value) if isinstance(value, Words) else repr(value)
     return text if len(text) <= width else text[: width - 1] + "…"

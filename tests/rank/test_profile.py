@@ -104,7 +104,7 @@ def test_a_broken_profile_names_the_key_and_the_remedy(old, new, message):
 
 
 def test_a_profile_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(ProfileError, match="absent.toml"):
+    with pytest.raises(ProfileError, match=r"absent\.toml"):
         profiles.load(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ProfileError, match="UnicodeDecodeError"):

@@ -1,0 +1,71 @@
+"""A memory of query vectors: an agent asks the same thing again and again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+
+from salience.batch import Vectors32, unit_vectors
+from salience.embed.calibration import calibration_of
+from salience.ports import Calibration, Embedder
+
+
+class Cached:
+    """An embedder that keeps the vectors of the texts that were last embedded alone. Threads may share it.
+
+    Args:
+        embedder: whose vectors they are; its name, dimension and calibration are those of this object.
+        size: vectors kept, at least 0; the one that was not asked for longest goes first.
+    """
+
+    def __init__(self, embedder: Embedder, size: int) -> None:
+        self._embedder = embedder
+        self._size = size
+        self._kept: OrderedDict[str, Vectors32] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The embedder's name."""
+        return self._embedder.name
+
+    @property
+    def dimension(self) -> int:
+        """The embedder's dimension."""
+        return self._embedder.dimension
+
+    @property
+    def calibration(self) -> Calibration:
+        """What the embedder's cosines mean."""
+        return calibration_of(self._embedder)
+
+    def embed(self, texts: Sequence[str], /) -> Vectors32:
+        """Return float32[len(texts), dimension]; of a single text, an array that cannot be written to.
+
+        Raises:
+            EmbedderError: the embedder failed, or returned for a single text what is not a vector.
+        """
+        if len(texts) != 1:
+            return self._embedder.embed(texts)
+        kept = self._recall(texts[0])
+        return self._keep(texts[0], self._embedder.embed(texts)) if kept is None else kept
+
+    def _recall(self, text: str) -> Vectors32 | None:
+        with self._lock:
+            if text in self._kept:
+                self._kept.move_to_end(text)
+            return self._kept.get(text)
+
+    def _keep(self, text: str, embedded: Vectors32) -> Vectors32:
+        unit_vectors(embedded, self.name, 1, self.dimension)  # nonsense must not outlive the call that made it
+        vector = np.array(embedded, dtype=np.float32)
+        vector.setflags(write=False)
+        with self._lock:
+            self._kept[text] = vector
+            self._kept.move_to_end(text)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return vector

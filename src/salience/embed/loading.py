@@ -1,0 +1,68 @@
+"""Loading of engines that are heavy or optional: once, under a lock, their failures turned into ours."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Generic, TypeVar
+
+from salience.errors import EmbedderError, MissingExtraError, SalienceError
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Callable that makes a value on its first call and returns the same value ever after.
+
+    Threads that call while it is being made wait for it. A call that fails makes nothing; the next one tries again.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._lock = threading.Lock()
+
+    def __call__(self) -> T:
+        """Return the value."""
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]
+
+
+def require(module: str, feature: str, extra: str) -> None:
+    """Check that `module` is installed, without importing it.
+
+    Raises:
+        MissingExtraError: it is not; ends with the pip line of `extra`.
+    """
+    if find_spec(module) is None:
+        raise MissingExtraError(feature, extra)
+
+
+def stay_private() -> None:
+    """Keep ONNX Runtime, if it is not imported yet, from sending telemetry and leaving a device id in the home folder.
+
+    Its official builds do both unless told otherwise. A choice that is already in the environment stands.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+@contextmanager
+def mapped(embedder: str, doing: str, remedy: str) -> Iterator[None]:
+    """Turn what a library raises into `EmbedderError`, which names its class but not its words; these may quote texts.
+
+    Args:
+        embedder: its name.
+        doing: what could not be done, after "could not".
+        remedy: what to do next.
+    """
+    try:
+        yield
+    except SalienceError:
+        raise
+    except Exception as error:
+        raise EmbedderError(f"embedder {embedder!r} could not {doing} ({type(error).__name__}). {remedy}") from error

@@ -1,0 +1,45 @@
+"""Where the phrases of a list occur among the words of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from salience import text
+
+Phrase = tuple[str, ...]
+
+
+class Phrasebook:
+    """Phrases, ready to be found. Work grows with the number of words times the longest phrase.
+
+    Args:
+        phrases: words or phrases; case, Unicode form and punctuation do not matter. One without any word in it is
+            never found.
+    """
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        known = {words: phrase for phrase in phrases if (words := tuple(text.words(phrase)))}
+        self._known: Final = known
+        lengths: dict[str, set[int]] = {}
+        for words in known:
+            lengths.setdefault(words[0], set()).add(len(words))
+        self._lengths: Final = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
+
+    def find(self, words: Sequence[str]) -> list[tuple[int, int, Phrase]]:
+        """Return (start, end, phrase) of every occurrence in `words`, in order; one inside a longer one is left out."""
+        found: list[tuple[int, int, Phrase]] = []
+        reached = 0
+        for start, word in enumerate(words):
+            for length in self._lengths.get(word, ()):
+                phrase = tuple(words[start : start + length])
+                if phrase in self._known:
+                    if start + len(phrase) > reached:
+                        reached = start + len(phrase)
+                        found.append((start, reached, phrase))
+                    break
+        return found
+
+    def spelling(self, phrase: Phrase) -> str:
+        """Return a found phrase as it was given."""
+        return self._known[phrase]

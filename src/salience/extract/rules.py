@@ -1,0 +1,15 @@
+"""The extractor that needs no model."""
+
+from __future__ import annotations
+
+from salience.extract.entities import entities
+from salience.extract.importance import importance
+from salience.ports import Extract
+
+
+class RuleExtractor:
+    """Importance by cmm's table, entities by rules."""
+
+    def extract(self, content: str) -> Extract:
+        """Return the importance and entities of `content`."""
+        return Extract(importance(content), entities(content))

@@ -1,0 +1,112 @@
+"""The memory of query vectors: it saves work, and nobody can spoil it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.embed.cache import Cached
+from salience.embed.calibration import UNCALIBRATED
+from salience.errors import EmbedderError
+from salience.ports import Calibration, Embedder
+from salience.testing.doubles import PlantedEmbedder
+
+
+def test_name_dimension_and_calibration_are_the_embedders():
+    inner = PlantedEmbedder(dimension=7)
+    cached = Cached(inner, 4)
+    assert isinstance(cached, Embedder)
+    assert (cached.name, cached.dimension, cached.calibration) == ("planted", 7, UNCALIBRATED)
+    own = Calibration((0.0, 1.0), (0.0, 1.0), 0.5, "own")
+    inner.calibration = own
+    assert cached.calibration is own
+
+
+def test_a_text_asked_again_is_not_embedded_again():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    first, second = cached.embed(["query"]), cached.embed(["query"])
+    assert inner.texts == ["query"]
+    assert np.array_equal(first, second)
+
+
+def test_batches_pass_through_unkept():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    assert cached.embed(["a", "b"]).shape == (2, 64)
+    assert cached.embed([]).shape == (0, 64)
+    cached.embed(["a"])
+    assert inner.texts == ["a", "b", "a"]
+
+
+def test_the_text_not_asked_for_longest_is_dropped():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 2)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        cached.embed([text])
+    assert inner.texts == ["a", "b", "c", "b"]
+
+
+def test_size_0_keeps_nothing():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 0)
+    cached.embed(["a"])
+    cached.embed(["a"])
+    assert inner.texts == ["a", "a"]
+
+
+def test_a_caller_cannot_write_into_the_cache():
+    cached = Cached(PlantedEmbedder(), 2)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="read-only"):
+            cached.embed(["a"])[0, 0] = 9
+
+
+def test_an_embedder_that_reuses_its_array_does_not_change_what_is_kept():
+    class Reusing:
+        name, dimension = "reusing", 2
+        array = np.ones((1, 2), np.float32)
+
+        def embed(self, texts, /):
+            return self.array
+
+    cached = Cached(Reusing(), 2)
+    cached.embed(["a"])
+    Reusing.array[:] = 5
+    assert np.array_equal(cached.embed(["a"]), [[1, 1]])
+
+
+def test_nonsense_is_not_kept():
+    answers = iter([np.full((1, 2), np.nan), np.ones((1, 2))])
+
+    class Failing:
+        name, dimension = "failing", 2
+
+        def embed(self, texts, /):
+            return next(answers).astype(np.float32)
+
+    cached = Cached(Failing(), 2)
+    with pytest.raises(EmbedderError, match="NaN"):
+        cached.embed(["a"])
+    assert np.array_equal(cached.embed(["a"]), [[1, 1]])
+
+
+@given(st.lists(st.sampled_from("abcdef"), max_size=30), st.integers(0, 4))
+def test_a_cached_embedder_answers_as_the_embedder(texts, size):
+    cached, plain = Cached(PlantedEmbedder(), size), PlantedEmbedder()
+    for text in texts:
+        assert np.array_equal(cached.embed([text]), plain.embed([text]))
+    assert len(cached._kept) <= size
+
+
+def test_threads_may_share_it():
+    cached, plain = Cached(PlantedEmbedder(), 3), PlantedEmbedder()
+    texts = list("abcdefgh") * 40
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda text: cached.embed([text])[0], texts))
+    assert np.array_equal(np.stack(answers), plain.embed(texts))
+    assert len(cached._kept) <= 3

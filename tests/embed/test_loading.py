@@ -1,0 +1,66 @@
+"""Loading happens once, also under threads, and a library's failure becomes ours without its words."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from salience.embed.loading import Once, mapped, require
+from salience.errors import EmbedderError, InputError, MissingExtraError
+
+
+def test_a_value_is_made_once_however_many_threads_ask_first():
+    made: list[int] = []
+    barrier = threading.Barrier(8)
+
+    def make() -> int:
+        made.append(1)
+        return len(made)
+
+    once = Once(make)
+
+    def ask() -> int:
+        barrier.wait()
+        return once()
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [future.result() for future in [pool.submit(ask) for _ in range(8)]]
+    assert made == [1]
+    assert answers == [1] * 8
+
+
+def test_a_failure_is_not_kept():
+    tries = iter([ValueError("first"), None])
+
+    def make() -> str:
+        if error := next(tries):
+            raise error
+        return "made"
+
+    once = Once(make)
+    with pytest.raises(ValueError, match="first"):
+        once()
+    assert once() == "made"
+
+
+def test_a_missing_extra_ends_with_the_pip_line():
+    with pytest.raises(MissingExtraError) as caught:
+        require("a_library_that_is_not_there", "the embedder 'x'", "x")
+    assert str(caught.value).endswith('pip install "salience[x]"')
+
+
+def test_an_installed_library_is_required_without_being_imported():
+    require("json", "anything", "x")
+
+
+def test_a_failure_of_a_library_is_named_by_its_class_and_not_by_its_words():
+    with pytest.raises(EmbedderError) as caught, mapped("m", "embed", "Do this."):
+        raise RuntimeError("bad text: my secret")
+    assert str(caught.value) == "embedder 'm' could not embed (RuntimeError). Do this."
+
+
+def test_our_own_errors_pass_as_they_are():
+    with pytest.raises(InputError, match="field"), mapped("m", "embed", "Do this."):
+        raise InputError("field", 1, "Do that.")

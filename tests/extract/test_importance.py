@@ -1,0 +1,91 @@
+"""The table of importance: classes, order, idioms."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.extract.importance import CLASSES, NORMAL, ROUTINE, importance, importance_class
+
+
+def test_the_table_has_the_printed_multipliers_in_the_printed_order() -> None:
+    table = [(name, row.multiplier) for name, row in CLASSES.items()]
+    assert table == [("correction", 2.0), ("instruction", 2.0), ("novel", 1.5), ("normal", 1.0), ("routine", 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "value"),
+    [
+        ("Actually, the meeting is on Tuesday", "correction", 1.0),
+        ("I was wrong about the port", "correction", 1.0),
+        ("ALWAYS use tabs in this repository", "instruction", 1.0),
+        ("Never deploy on Friday", "instruction", 1.0),
+        ("Remember that the key is in the vault", "instruction", 1.0),
+        ("Don’t forget the umbrella", "instruction", 1.0),
+        ("My name is Mira", "novel", 0.75),
+        ("I really like green tea", "novel", 0.75),
+        ("The user prefers dark mode", "novel", 0.75),
+        ("We switched to uv", "novel", 0.75),
+        ("Elena moved to Porto", "novel", 0.75),
+        ("The build took nine minutes", "normal", 0.5),
+        ("hello", "routine", 0.25),
+        ("Thanks!", "routine", 0.25),
+        ("Thank you so very much!", "routine", 0.25),
+        ("Good morning everyone :-)", "routine", 0.25),
+        ("👍", "routine", 0.25),
+    ],
+)
+def test_a_text_belongs_to_the_class_of_its_phrases(content: str, name: str, value: float) -> None:
+    assert (importance_class(content), importance(content)) == (name, value)
+
+
+def test_the_first_class_that_matches_wins() -> None:
+    assert importance_class("Actually, always use tabs, I like them") == "correction"
+    assert importance_class("Always say that I like tea, thanks") == "instruction"
+
+
+@pytest.mark.parametrize(
+    "content", ["Nevertheless it works", "The factually best one", "Sideways", "It looks like rain"]
+)
+def test_a_phrase_is_a_whole_word_and_no_part_of_one(content: str) -> None:
+    assert importance_class(content) == NORMAL
+
+
+@pytest.mark.parametrize("phrase", [phrase for row in CLASSES.values() for phrase in row.phrases])
+def test_each_phrase_of_the_table_is_found_by_itself(phrase: str) -> None:
+    name = next(name for name, row in CLASSES.items() if phrase in row.phrases)
+    assert importance_class(phrase) == name
+    assert importance(phrase) == CLASSES[name].multiplier / 2
+
+
+def test_routine_is_nothing_but_routine() -> None:
+    assert importance_class("thanks, and the deploy key is in the vault") == NORMAL
+    assert importance_class("Hello Mira, the invoice is paid") == NORMAL
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("Never mind", ROUTINE),
+        ("Never mind, the cable is here", NORMAL),
+        ("Never mind the gap, never lean out", "instruction"),
+        ("Do you remember the port?", NORMAL),
+        ("The server was slow, as always", NORMAL),
+    ],
+)
+def test_an_idiom_hides_the_word_that_it_holds(content: str, name: str) -> None:
+    assert importance_class(content) == name
+
+
+@given(st.text())
+def test_any_text_has_one_of_the_four_values(content: str) -> None:
+    assert importance(content) in {0.25, 0.5, 0.75, 1.0}
+
+
+@given(st.text())
+def test_case_does_not_matter(content: str) -> None:
+    assert importance_class(content.casefold()) == importance_class(content)
+
+
+def test_a_text_of_64_kib_is_read_to_its_end() -> None:
+    assert importance_class("good " * 13_000 + "never") == "instruction"
+    assert importance_class("never mind " * 6_000) == ROUTINE
