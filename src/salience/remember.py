@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -98,9 +98,10 @@ def clean(world: World, draft: Draft, now: datetime) -> Memory:
     if draft.speaker and draft.entities is None:
         entities = tuple(dict.fromkeys((draft.speaker, *entities)))
     created = draft.created_at or now
+    home = replace(draft.scope or Scope(), tenant=world.tenant)
     return Memory(
         id=world.new_id(now),
-        scope=(draft.scope or Scope(world.tenant)).as_home(),
+        scope=home.as_home(),
         content=draft.content,
         content_hash=content_hash(draft.content),
         kind=draft.kind,
@@ -118,8 +119,20 @@ def clean(world: World, draft: Draft, now: datetime) -> Memory:
         updated_at=created,
         tier_since=created,
         changed_at=created,
-        expires_at=created + draft.ttl if draft.ttl is not None else None,
+        expires_at=expiry(created, draft.ttl),
     )
+
+
+def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
+    """Return the instant at which a time to live that starts at `created` ends; None for none.
+
+    Raises:
+        InputError: it ends beyond the year 9999.
+    """
+    try:
+        return None if ttl is None else created + ttl
+    except OverflowError:
+        raise InputError("ttl", str(ttl), "Give one that ends before the year 10000, or none.") from None
 
 
 def embed(world: World, texts: Sequence[str]) -> Vectors32:

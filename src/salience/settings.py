@@ -47,6 +47,7 @@ class Settings(BaseSettings):
     openai_api_key: SecretStr | None = Field(None, description="key of the openai embedder")
     openai_model: str = Field("text-embedding-3-small", description="model of the openai embedder")
     openai_dimension: int = Field(1536, ge=1, le=65_536, description="length of its vectors")
+    openai_send_dimension: bool = Field(False, description="whether to ask the endpoint for vectors of that length")
     openai_timeout: float = Field(20.0, gt=0, le=3600, description="seconds to wait for one of its answers")
     openai_retries: int = Field(3, ge=0, le=20, description="further tries after a failure that may pass")
 

@@ -111,7 +111,7 @@ UNCALIBRATED: Final = Calibration(
     cosine=(0.0, 1.0),
     relatedness=(0.0, 1.0),
     paraphrase=0.90,
-    source="none: this embedder is not calibrated; cosines stand for themselves. Fit one with: salience calibrate",
+    source="none: this embedder is not calibrated; cosines stand for themselves",
 )
 """For an embedder of which nothing is known: few texts count as the same, since a wrong merge is worse than none."""
 

@@ -29,6 +29,7 @@ def _openai(settings: Settings) -> Embedder:
         key.get_secret_value() if key else None,
         settings.openai_timeout,
         settings.openai_retries,
+        send_dimension=settings.openai_send_dimension,
     )
 
 
