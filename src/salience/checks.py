@@ -11,6 +11,7 @@ from typing import Any
 from salience.errors import InputError, Words
 
 _TTL = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TTL_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
@@ -49,8 +50,10 @@ def text(field: str, value: object, limit: int | None = None) -> str:
 
 
 def name(field: str, value: object) -> str:
-    """Return `value` if it is text of at most 256 characters."""
+    """Return `value` if it is text of at most 256 characters without control characters."""
     clean = text(field, value)
+    if _CONTROL.search(clean):
+        raise InputError(field, Words("text with a control character"), "Remove line breaks, tabs and the like.")
     if len(clean) > NAME_LIMIT:
         raise InputError(field, Words(f"text of {len(clean)} characters"), f"Keep it within {NAME_LIMIT} characters.")
     return clean

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from salience import profiles
 from salience import settings as configuration
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
@@ -64,19 +65,21 @@ def engine(
     where = str(target if target is not None else settings.url)
     if api_key is not None:
         raise InputError("api_key", "***", "Leave it out: a local store takes no key.")
+    ranking = profiles.load(profile)  # before a file is made
     ready = chosen_embedder(embedder, settings)
+    reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
     world = World(
         store=store(where, ready, settings),
         embedder=ready,
-        extractor=extractor(settings.entities),
-        tokeniser=Tokeniser(settings.language),
+        extractor=reader,
+        tokeniser=tokeniser,
         calibration=calibration_of(ready),
         clock=clock or (lambda: datetime.now(UTC)),
         new_id=TimeOrderedIds(),
         tenant=settings.tenant,
         content_limit=settings.content_limit,
     )
-    return Engine(world, profile)
+    return Engine(world, ranking)
 
 
 def store(target: str, embedder: Embedder, settings: Settings) -> Store:

@@ -10,7 +10,7 @@ from salience.errors import NotFoundError, StaleError
 from salience.ports import Stored, World
 from salience.records import Filter, Memory, Scope
 
-TRIES: Final = 5
+TRIES: Final = 20
 """How often a change is made anew because another writer was quicker."""
 PAGE: Final = 500
 """Memories read at a time."""

@@ -55,7 +55,7 @@ class ScopeKeywords(CallerKeywords, total=False):
 
 
 ProfileLike = str | Path | Profile
-File = str | Path | IO[str]
+File = str | Path | IO[Any]
 
 
 class Engine:
@@ -117,8 +117,9 @@ class Engine:
     def ingest(self, messages: Iterable[object], **where: Unpack[ScopeKeywords]) -> list[Receipt]:
         """Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn.
 
-        A message is a mapping with `content`, `speaker` (or `role`) and, if known, `timestamp` (aware or ISO 8601).
-        `session_id` is needed. Turns are not searched for contradictions: what is said is not yet what is held.
+        A message is a mapping with `content`, `speaker` (or `role`) and, if known, `timestamp` (aware or ISO 8601),
+        `metadata` and an idempotency `key`. `session_id` is needed. Turns are not searched for contradictions: what is
+        said is not yet what is held.
         """
         home = self._home(where)
         return remember.remember(self.world, self.profile, remember.turns(messages, home), home, look=False)
@@ -330,7 +331,7 @@ class Engine:
         `on_error` says what a broken line does: `stop` stores nothing and raises; `skip` reports it and goes on.
         """
         checks.choice("on_error", on_error, ("stop", "skip"))
-        with _opened(file, "r") as source:
+        with _opened(file, "rb") as source:
             return transfer.import_(self.world, self._home(where), source, skip=on_error == "skip", progress=progress)
 
     def close(self) -> None:
@@ -369,14 +370,15 @@ class Engine:
 
 
 @contextmanager
-def _opened(file: File, mode: Literal["r", "w"]) -> Iterator[IO[str]]:
+def _opened(file: File, mode: Literal["rb", "w"]) -> Iterator[IO[Any]]:
     """Open a path, or pass an open file on."""
     if not isinstance(file, (str, Path)):
         yield file
         return
+    words = {} if mode == "rb" else {"encoding": "utf-8", "newline": "\n"}
     with ExitStack() as stack:
         try:
-            stream = stack.enter_context(Path(file).open(mode, encoding="utf-8", newline="\n"))
+            stream = stack.enter_context(Path(file).open(mode, **words))  # type: ignore[call-overload]
         except OSError as error:
             raise InputError("file", str(file), f"Give a file that can be opened ({error.strerror}).") from None
         yield stream

@@ -118,7 +118,7 @@ def clean(world: World, draft: Draft, now: datetime) -> Memory:
         created_at=created,
         updated_at=created,
         tier_since=created,
-        changed_at=created,
+        changed_at=now,
         expires_at=expiry(created, draft.ttl),
     )
 
@@ -248,7 +248,7 @@ def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
     """Return a draft for each message of a conversation: the content verbatim, with speaker and time.
 
     A message is a mapping (or an object with these attributes): `content` or `text`; `speaker`, `name` or `role`;
-    `timestamp` (aware, or ISO 8601 with an offset) and `metadata`, both optional.
+    `timestamp` (aware, or ISO 8601 with an offset), `metadata` and `key` (idempotency), all optional.
 
     Raises:
         InputError: no session, or a message that cannot be accepted; names its place.
@@ -272,6 +272,7 @@ def _turn(path: str, message: object, scope: Scope) -> Draft:
             speaker=speaker,
             created_at=get("timestamp"),
             metadata=get("metadata") or {},
+            key=get("key"),
         )
     except InputError as error:
         raise InputError(f"{path}.{error.field}", error.value, error.remedy) from None

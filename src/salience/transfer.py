@@ -16,6 +16,7 @@ from salience import checks
 from salience.batch import Vectors32
 from salience.derived import scan, until_fresh
 from salience.errors import ImportLineError, InputError, Words
+from salience.lines import COORDINATES, draft, parsed_object, refused
 from salience.ports import Add, Stored, World
 from salience.records import CHANGES, Draft, Memory, Scope, TransferReport
 from salience.remember import clean, decide, embed, index_terms
@@ -65,7 +66,7 @@ def as_record(stored: Stored) -> dict[str, Any]:
 
 
 def import_(
-    world: World, scope: Scope, lines: Iterable[str], *, skip: bool = False, progress: Progress | None = None
+    world: World, scope: Scope, lines: Iterable[str | bytes], *, skip: bool = False, progress: Progress | None = None
 ) -> TransferReport:
     """Store the memories that lines of JSON hold, and return counts.
 
@@ -76,7 +77,7 @@ def import_(
     Args:
         world: the ports.
         scope: of drafts whose line names no coordinates of their own.
-        lines: the text.
+        lines: the text, or its bytes in UTF-8.
         skip: whether a broken line is passed over and reported; if not, it raises and nothing is stored.
         progress: called with the number of memories done so far.
 
@@ -85,14 +86,17 @@ def import_(
     """
     skipped: list[tuple[int, str]] = []
     groups = _groups(world, scope, _parsed(lines, skipped if skip else None), skipped if skip else None)
-    written = unchanged = 0
-    for page in _pages(groups, PAGE if skip else None):
-        statuses = _store(world, page)
-        written += statuses.count("created")
-        unchanged += statuses.count("unchanged")
+    statuses: list[str] = []
+    ready: list[Group] = []
+    while page := list(islice(groups, PAGE)):
+        ready += _embedded(world, page)
+        if skip:
+            statuses += _store(world, ready)
+            ready = []
         if progress is not None:
-            progress(written + unchanged)
-    return TransferReport(written, unchanged, tuple(sorted(skipped)))
+            progress(len(statuses) + len(ready))
+    statuses += _store(world, ready)
+    return TransferReport(statuses.count("created"), statuses.count("unchanged"), tuple(sorted(skipped)))
 
 
 Numbered = tuple[int, dict[str, Any]]
@@ -109,22 +113,13 @@ class Group:
     is_draft: bool
 
 
-def _parsed(lines: Iterable[str], skipped: list[tuple[int, str]] | None) -> Iterator[Numbered]:
+def _parsed(lines: Iterable[str | bytes], skipped: list[tuple[int, str]] | None) -> Iterator[Numbered]:
     for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ImportLineError(number, f"a JSON {type(record).__name__}", "Give one JSON object a line.")
-            yield number, record
-        except (ValueError, RecursionError) as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-            failed = error if isinstance(error, ImportLineError) else ImportLineError(number, reason, BROKEN)
-            _refuse(failed, skipped)
-
-
-BROKEN: Final = "Mend the line, or skip broken lines to keep the rest."
+        if line.strip():
+            try:
+                yield number, parsed_object(number, line)
+            except ImportLineError as error:
+                _refuse(error, skipped)
 
 
 def _refuse(error: ImportLineError, skipped: list[tuple[int, str]] | None) -> None:
@@ -144,11 +139,12 @@ def _groups(
                 embedder = _header(record)
                 continue
             if "memory" not in record:
-                yield Group((_draft(world, scope, record),), is_draft=True)
+                memory = clean(world, draft(number, record, scope), world.clock())
+                yield Group((Stored(memory, None, index_terms(world, memory), {}),), is_draft=True)
                 continue
             stored = _stored(world, record, embedder)
         except InputError as error:
-            _refuse(ImportLineError(number, str(error), BROKEN), skipped)
+            _refuse(error if isinstance(error, ImportLineError) else refused(number, error), skipped)
             continue
         if pending and pending[0].memory.id != stored.memory.id:
             yield Group(tuple(pending), is_draft=False)
@@ -164,18 +160,6 @@ def _header(record: Mapping[str, Any]) -> str:
     return checks.name("embedder", record.get("embedder"))
 
 
-def _draft(world: World, scope: Scope, record: Mapping[str, Any]) -> Stored:
-    """Return a line of a draft as a memory that still has to be embedded."""
-    coordinates = [item.name for item in fields(Scope) if item.name != "tenant"]
-    known = [item.name for item in fields(Draft) if item.name != "scope"]
-    for name in record:
-        checks.choice("key", name, (*known, *coordinates))
-    home = replace(scope, **{name: record[name] for name in coordinates if record.get(name) is not None})
-    values = {name: record[name] for name in known if name in record}
-    memory = clean(world, Draft(**{"content": None, **values}, scope=home), world.clock())
-    return Stored(memory, None, index_terms(world, memory), {})
-
-
 def _stored(world: World, record: Mapping[str, Any], embedder: str) -> Stored:
     """Return a line of an export as it was stored, without its vector if another embedder made it."""
     data = record["memory"]
@@ -183,9 +167,16 @@ def _stored(world: World, record: Mapping[str, Any], embedder: str) -> Stored:
         raise InputError("memory", Words(type(data).__name__), "Give a JSON object.")
     memory = _memory(world, data)
     vector = _vector(record.get("vector"), world.embedder.dimension) if embedder == world.embedder.name else None
-    activations = checks.metadata("activations", record.get("activations", {}))
-    turns = {session: checks.whole(f"activations.{session}", turn, 0, 2**62) for session, turn in activations.items()}
-    return Stored(memory, vector, index_terms(world, memory), turns)
+    return Stored(memory, vector, index_terms(world, memory), _activations(record.get("activations", {})))
+
+
+def _activations(value: object) -> dict[str, int]:
+    if not isinstance(value, dict):
+        raise InputError("activations", Words(type(value).__name__), "Give a JSON object of session keys and turns.")
+    return {
+        checks.text("activations", session): checks.whole(f"activations.{session}", turn, 0, 2**62)
+        for session, turn in value.items()
+    }
 
 
 def _memory(world: World, data: Mapping[str, Any]) -> Memory:
@@ -198,7 +189,7 @@ def _memory(world: World, data: Mapping[str, Any]) -> Memory:
     if not isinstance(scope, dict):
         raise InputError("memory.scope", scope, "Give a JSON object of coordinates.")
     for name in scope:
-        checks.choice("memory.scope", name, [item.name for item in fields(Scope) if item.name != "tenant"])
+        checks.choice("memory.scope", name, COORDINATES)
     same = (
         "content",
         "kind",
@@ -213,17 +204,17 @@ def _memory(world: World, data: Mapping[str, Any]) -> Memory:
         "speaker",
     )
     given: dict[str, Any] = {name: data.get(name) for name in (*same, "metadata")}
-    draft = Draft(**given)
-    checks.text("content", draft.content, world.content_limit)
-    drafted: dict[str, Any] = {name: getattr(draft, name) for name in (*same, "metadata")}
+    drafted = Draft(**given)
+    checks.text("content", drafted.content, world.content_limit)
+    same_fields: dict[str, Any] = {name: getattr(drafted, name) for name in (*same, "metadata")}
     instants: dict[str, Any] = {
         name: checks.instant(name, data[name]) for name in INSTANTS if data.get(name) is not None
     }
     return Memory(
-        **{**drafted, **instants, "entities": tuple(draft.entities or ())},
+        **{**same_fields, **instants, "entities": tuple(drafted.entities or ())},
         id=_id(data["id"]),
         scope=Scope(world.tenant, **scope).as_home(),
-        content_hash=content_hash(draft.content),
+        content_hash=content_hash(drafted.content),
         access_count=checks.whole("access_count", data["access_count"], 0, 2**62),
         version=checks.whole("version", data["version"], 1, 2**62),
         change=checks.choice("change", data["change"], CHANGES),
@@ -251,30 +242,26 @@ def _vector(value: object, dimension: int) -> Vectors32 | None:
     return vector
 
 
-def _pages(groups: Iterator[Group], size: int | None) -> Iterator[list[Group]]:
-    """Yield the groups in lists of `size`; all in one list for None."""
-    while page := list(islice(groups, size)):
-        yield page
-
-
-def _store(world: World, page: Sequence[Group]) -> list[str]:
-    """Embed what has no vector, store the page in one transaction, and return a status for each group."""
+def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
+    """Return the groups with a vector for each version."""
     bare = [stored.memory.content for group in page for stored in group.versions if stored.vector is None]
     vectors = iter(embed(world, bare))
-    full = [
-        tuple(
-            stored if stored.vector is not None else replace(stored, vector=next(vectors)) for stored in group.versions
-        )
-        for group in page
-    ]
+
+    def whole(stored: Stored) -> Stored:
+        return stored if stored.vector is not None else replace(stored, vector=next(vectors))
+
+    return [replace(group, versions=tuple(map(whole, group.versions))) for group in page]
+
+
+def _store(world: World, groups: Sequence[Group]) -> list[str]:
+    """Store the groups in one transaction and return a status for each."""
 
     def attempt() -> list[str]:
-        drafts = [versions[-1] for group, versions in zip(page, full, strict=True) if group.is_draft]
+        drafts = [group.versions[-1] for group in groups if group.is_draft]
         changes, new = decide(world, drafts, world.clock())
         ready = iter(new)
         adds = [
-            Add(next(ready)) if group.is_draft else Add(versions[-1], versions[:-1])
-            for group, versions in zip(page, full, strict=True)
+            Add(next(ready)) if group.is_draft else Add(group.versions[-1], group.versions[:-1]) for group in groups
         ]
         return [receipt.status for receipt in world.store.apply([*changes, *adds])[len(changes) :]]
 

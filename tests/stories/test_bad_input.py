@@ -60,6 +60,8 @@ BAD_DRAFTS = [
     ({"key": ""}, "key: empty text"),
     ({"user_id": ""}, "user_id: empty text"),
     ({"user_id": 7}, "user_id: int"),
+    ({"user_id": "a\x1fb"}, "user_id: text with a control character"),
+    ({"tags": ["two\nlines"]}, r"tags\[0\]: text with a control character"),
     ({"user_id": salience.ANY}, "user_id: salience.ANY"),
     ({"environment": None}, "environment: NoneType"),
     ({"scope": "project"}, "scope: 'project'"),

@@ -1,4 +1,4 @@
-"""Files of conversations and of drafts: which format a file has, and its content as values.
+"""Files of conversations: which format a file has, and its content as values.
 
 ```
 LoCoMo      {"conversation": {"session_1": [{"speaker", "dia_id", "text"}], "session_1_date_time": ...}, "qa": [...]},
@@ -13,19 +13,17 @@ matter; the others are read whole. All are UTF-8.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from salience import checks
-from salience.errors import ImportLineError, InputError, Words, shown
-from salience.records import Draft, Scope
+from salience.errors import InputError, Words
+from salience.lines import KEYS, parsed, parsed_object, refused
 
 Format = Literal["locomo", "chat", "messages", "drafts"]
 FORMATS: Final[Mapping[Format, str]] = {
@@ -95,9 +93,7 @@ _SPEAKER: Final = ("speaker", "name", "role")
 """Keys of who speaks, the most telling first."""
 _TEXT: Final = ("content", "text")
 _TIME: Final = ("timestamp", "created_at")
-_SCOPE: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
-_DRAFT: Final = frozenset(item.name for item in fields(Draft) if item.name != "scope") | frozenset(_SCOPE)
-_ONLY_DRAFT: Final = _DRAFT - {"speaker", "content", "created_at", "session_id", "metadata"}
+_ONLY_DRAFT: Final = KEYS - {"speaker", "content", "created_at", "session_id", "metadata"}
 _MILLISECONDS_FROM: Final = 1e11
 """A timestamp this large is in milliseconds: as seconds it would lie beyond the year 5000."""
 
@@ -119,7 +115,7 @@ def detect(path: str | Path) -> Format:
     if not lines:
         raise _unknown(path)
     try:
-        head = _parsed(lines[0][1])
+        head = parsed(lines[0][1])
     except ValueError:
         if path.suffix in (".jsonl", ".ndjson"):
             parsed_object(*lines[0])  # raises, with the reason
@@ -195,27 +191,6 @@ def questions(path: str | Path) -> tuple[Question, ...]:
     return tuple(question for conversation in conversations(path) for question in conversation.questions)
 
 
-def drafts(path: str | Path, refused: Callable[[ImportLineError], None] | None = None) -> Iterator[Draft]:
-    """Yield the drafts of a JSONL file, one line at a time.
-
-    The coordinates of a line make the draft's scope, in the tenant `default`; a line without any has none.
-
-    Args:
-        path: the file.
-        refused: called with the error of a line that cannot be read, which is then passed over; None to raise it.
-
-    Raises:
-        ImportLineError: a line is no JSON object, has an unknown key or a value that `Draft` refuses.
-    """
-    for number, line in _lines(Path(path)):
-        try:
-            yield draft(number, parsed_object(number, line))
-        except ImportLineError as error:
-            if refused is None:
-                raise
-            refused(error)
-
-
 def turn_ids(written: str) -> tuple[TurnId, ...]:
     """Return the turns that a text names, as numbers: ((8, 6), (9, 17)) for "D8:6; D9:17", (30, 5) for "D:30:05"."""
     return tuple((int(session), int(turn)) for session, turn in _TURN_ID.findall(written))
@@ -283,19 +258,9 @@ def _message_lines(path: Path) -> Iterator[tuple[str | None, Message]]:
         try:
             yield _message(item)
         except InputError as error:
-            raise _refused(number, error) from None
+            raise refused(number, error) from None
 
 
-@contextmanager
-def _in_range() -> Iterator[None]:
-    """Turn what a number, an instant or a nesting beyond the machine's limits raises into `InputError`."""
-    try:
-        yield
-    except (OverflowError, RecursionError) as error:
-        raise InputError("value", Words(str(error)), "Give numbers, dates and nesting of a common size.") from None
-
-
-@_in_range()
 def _message(item: Any) -> tuple[str | None, Message]:
     """Return the session that a message names, if any, and the message; keys of no other use become metadata."""
     if not isinstance(item, dict):
@@ -331,20 +296,6 @@ def _timestamp(value: object) -> datetime | None:
     return checks.instant("timestamp", value)
 
 
-def draft(number: int, item: Mapping[str, Any]) -> Draft:
-    """Return the draft that the line `number` of a file holds; `ImportLineError` says why it holds none."""
-    unknown = sorted(item.keys() - _DRAFT)
-    if unknown:
-        raise ImportLineError(number, f"key {shown(unknown[0])}", f"Use these keys: {', '.join(sorted(_DRAFT))}.")
-    given = {key: value for key, value in item.items() if value is not None}
-    home = {key: given.pop(key) for key in _SCOPE if key in given}
-    try:
-        with _in_range():
-            return Draft(**{"content": None, **given}, scope=Scope(**home) if home else None)
-    except InputError as error:
-        raise _refused(number, error) from None
-
-
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield (number, line) of the lines that are not blank, as they are read."""
     try:
@@ -356,39 +307,11 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _document(path: Path) -> Any:
     try:
-        return _parsed(path.read_bytes())
+        return parsed(path.read_bytes())
     except OSError as error:
         raise _unreadable(path, error) from None
     except ValueError:
         raise _unknown(path) from None
-
-
-def _parsed(written: bytes) -> Any:
-    """Return a JSON value; a `ValueError` says why there is none."""
-    try:
-        return json.loads(written.decode("utf-8-sig"))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def parsed_object(number: int, line: bytes) -> dict[str, Any]:
-    """Return the JSON object that the line `number` of a file is; `ImportLineError` says why it is none."""
-    try:
-        value = _parsed(line)
-    except UnicodeDecodeError:
-        raise ImportLineError(number, "text that is not UTF-8", "Save the file as UTF-8.") from None
-    except json.JSONDecodeError as error:
-        reason = f"JSON with an error at column {error.colno} ({error.msg})"
-        raise ImportLineError(number, reason, "Give one JSON object a line.") from None
-    except ValueError as error:
-        raise ImportLineError(number, f"JSON that is not readable ({error})", "Give one JSON object a line.") from None
-    if not isinstance(value, dict):
-        raise ImportLineError(number, f"a JSON {type(value).__name__}", "Give one JSON object a line.")
-    return value
-
-
-def _refused(number: int, error: InputError) -> ImportLineError:
-    return ImportLineError(number, f"{error.field} {shown(error.value)}", error.remedy)
 
 
 def _unreadable(path: Path, error: OSError) -> InputError:

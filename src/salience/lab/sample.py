@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from salience import checks
 from salience.engine import Engine
-from salience.lab.datasets import draft, parsed_object
+from salience.lines import draft, parsed_object
 from salience.ports import Touch
 from salience.records import Draft, Scope
 
@@ -62,6 +62,11 @@ def questions() -> tuple[SampleQuestion, ...]:
     return tuple(
         SampleQuestion(item["question"], Scope(**item["scope"]), item["shows"]) for item in _questions()["question"]
     )
+
+
+def first_screen() -> int:
+    """Return how many of the questions, the first ones, fit on a screen with their answers."""
+    return checks.whole("first_screen", _questions()["first_screen"], 1, len(_questions()["question"]))
 
 
 def now() -> datetime:

@@ -143,7 +143,9 @@ def spread(state: State, *, factor: float, hops: float, neighbours: float, links
 
     Each of the best (as many as were asked for) passes `factor` of its score, per hop, to its `neighbours` nearest by
     cosine and to the `links` nearest of those that name one of its entities. A memory keeps the larger of that and its
-    own score. What an earlier stage dropped, other than for its low score, stays out. Source: cmm, Spreading Activation.
+    own score. What an earlier stage dropped, unless for its low score, stays out.
+
+    Source: cmm, Spreading Activation.
     """
     reached = activation(state, factor, int(hops), int(neighbours), int(links))
     scores = state.scored.copy()

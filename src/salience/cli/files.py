@@ -1,0 +1,141 @@
+"""Files of any known format into a store, with the progress told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from itertools import groupby, islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal
+
+from salience.cli.options import STDIN
+from salience.engine import Engine
+from salience.errors import ImportLineError, InputError, Words
+from salience.lab import datasets
+from salience.text import content_hash
+from salience.transfer import FORMAT
+
+CHUNK: Final = 100
+"""Turns of a session that are stored in one transaction."""
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What became of one file: counts as of `TransferReport`, and how many sessions its turns belong to."""
+
+    file: str
+    written: int
+    unchanged: int = 0
+    sessions: int = 0
+    skipped: tuple[tuple[int, str], ...] = ()
+
+
+@contextmanager
+def at_hand(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield the paths with `-` replaced by a copy of standard input, since a format is told by reading twice."""
+    with TemporaryDirectory(prefix="salience-") as folder:
+        copy = Path(folder) / "stdin"
+        if Path(STDIN) in paths:
+            with copy.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        yield [copy if path == Path(STDIN) else path for path in paths]
+
+
+def turns(path: Path, session_id: str | None) -> Iterator[tuple[str, datasets.Message]]:
+    """Yield the turns of a conversation; those that name no session go into `session_id`, if one is given."""
+    own = path.stem  # what datasets calls the session of a message that names none
+    for session, message in datasets.turns(path):
+        yield (session_id if session_id is not None and session == own else session), message
+
+
+def count_turns(path: Path, limit: int) -> int:
+    """Return how many turns a file has, all of them read: a broken one is told before anything is stored.
+
+    Raises:
+        InputError: a message that cannot be read, or is longer than `limit` bytes.
+    """
+    number = 0
+    for number, (_, message) in enumerate(datasets.turns(path), 1):
+        size = len(message.content.encode())
+        if size > limit:
+            remedy = f"Keep each within {limit:,} bytes, or split it."
+            raise InputError(f"message {number} in {path}", Words(f"text of {size:,} bytes"), remedy)
+    return number
+
+
+def ingest(engine: Engine, path: Path, where: Mapping[str, Any], advance: Progress) -> Loaded:
+    """Store the turns of a conversation, each under its session, and return counts."""
+    statuses, places = Counter[str](), Counter[str]()
+    for session, held in groupby(turns(path, where.get("session_id")), key=lambda turn: turn[0]):
+        while chunk := [message for _, message in islice(held, CHUNK)]:
+            keyed = [_keyed(message, session, places[session] + place) for place, message in enumerate(chunk)]
+            places[session] += len(chunk)
+            receipts = engine.ingest(keyed, **{**where, "session_id": session})
+            statuses.update(receipt.status for receipt in receipts)
+            advance(len(receipts))
+    return Loaded(str(path), statuses["created"], statuses["unchanged"], sessions=len(places))
+
+
+def _keyed(message: datasets.Message, session: str, place: int) -> dict[str, Any]:
+    """Return a message with a key by which a file that is read again, or has grown, stores no turn twice."""
+    named = {item.name: getattr(message, item.name) for item in fields(message)}
+    said = (session, place, message.speaker, message.timestamp, message.content)
+    return {**named, "key": f"turn {content_hash(repr(said))}"}
+
+
+def import_any(
+    engine: Engine, path: Path, where: Mapping[str, Any], advance: Progress, on_error: Literal["stop", "skip"]
+) -> Loaded:
+    """Store an export, drafts or a conversation, and return counts."""
+    if not is_lines(path):
+        return ingest(engine, path, where, advance)
+    report = engine.import_(path, on_error=on_error, progress=steps(advance), **where)
+    return Loaded(str(path), report.written, report.unchanged, skipped=report.skipped)
+
+
+def steps(advance: Progress) -> Progress:
+    """Return a function that takes how many are done so far, and hands on how many more that are than before."""
+    done = 0
+
+    def so_far(count: int) -> None:
+        nonlocal done
+        advance(count - done)
+        done = count
+
+    return so_far
+
+
+def count(path: Path, limit: int) -> int:
+    """Return about how many memories a file has: its lines, or the turns of a conversation as `count_turns` does."""
+    if not is_lines(path):
+        return count_turns(path, limit)
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip()) - is_export(path)
+
+
+def is_lines(path: Path) -> bool:
+    """Return whether a file is an export or drafts, one JSON object a line, rather than a conversation.
+
+    A file whose first line cannot be read counts as lines: to tell of that line is a matter of the import.
+    """
+    try:
+        return is_export(path) or datasets.detect(path) == "drafts"
+    except ImportLineError:
+        return True
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a file starts as an export does."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            head = json.loads(file.readline(1_000_000))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(head, dict) and (head.get("format") == FORMAT or isinstance(head.get("memory"), dict))

@@ -1,0 +1,205 @@
+"""Commands that read: recall, graph-recall, context, get, list, stats, help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from salience import checks
+from salience.cli import recalls, records
+from salience.cli.calls import Call, command
+from salience.cli.options import Dry, FromSession, Id, Kinds, Limit, Profile, QueryText, Since, Tags, Tiers, Until
+from salience.cli.screen import Answer, visible
+from salience.cli.surface import app
+from salience.errors import InputError
+from salience.help import TOPICS
+
+Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of every score.")]
+MinScore = Annotated[float | None, typer.Option("--min-score", metavar="NUMBER", help="Least score.")]
+
+
+@command(app)
+def recall(
+    call: Call,
+    query: QueryText,
+    limit: Limit = None,
+    profile: Profile = None,
+    min_score: MinScore = None,
+    tags: Tags = None,
+    kinds: Kinds = None,
+    tiers: Tiers = None,
+    sessions: FromSession = None,
+    since: Since = None,
+    until: Until = None,
+    now: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Ask as if at this instant, ISO 8601 with an offset.")
+    ] = None,
+    deadline_ms: Annotated[
+        float | None,
+        typer.Option("--deadline-ms", metavar="MS", help="Answer from words alone if the embedding takes longer."),
+    ] = None,
+    weights: Annotated[
+        list[str] | None, typer.Option("--weights", metavar="SIGNAL=NUMBER", help="Another weight for a signal.")
+    ] = None,
+    explain: Explain = False,
+    dry_run: Dry = False,
+) -> Answer:
+    """Find what matters for a question, scores taken apart.
+
+    The bar of a hit is as long as its score, on the scale of the longest. Signals that are added are solid segments
+    side by side. Where factors multiply (mememory, cmm, or a factor on a sum), the solid part is the score that is left
+    and the shaded segments are what each factor took away, shared out among them by their logarithms; a factor above 1
+    makes the whole bar longer. Without colours, segments are letters: capitals for what is kept, small ones for what is
+    taken.
+    """
+    with call.engine() as engine:
+        found = engine.recall(
+            query,
+            limit=limit,
+            profile=call.profile(profile),
+            min_score=min_score,
+            tags=tags or (),
+            kinds=kinds or (),
+            tiers=tiers or (),
+            sessions=sessions or (),
+            since=since,
+            until=until,
+            now=now,
+            deadline_ms=deadline_ms,
+            weights=pairs(weights or ()),
+            dry_run=dry_run,
+            **call.where,
+        )
+        return recalls.answer(found, checks.instant("now", now) if now else engine.world.clock(), explain)
+
+
+@command(app, "graph-recall")
+def graph_recall(
+    call: Call,
+    query: QueryText,
+    graph_weight: Annotated[
+        float | None, typer.Option("--graph-weight", metavar="NUMBER", help="Share of the graph, 0 to 1.")
+    ] = None,
+    max_hops: Annotated[int | None, typer.Option("--max-hops", metavar="N", help="How far to go, 0 to 10.")] = None,
+    limit: Limit = None,
+    profile: Profile = None,
+    tags: Tags = None,
+    explain: Explain = False,
+    dry_run: Dry = False,
+) -> Answer:
+    """Find by similarity and by the entities of a question.
+
+    The score is (1 - w) x similarity + w x nearness in the graph of memories and the names that they share.
+    """
+    with call.engine() as engine:
+        found = engine.graph_recall(
+            query,
+            graph_weight=graph_weight,
+            max_hops=max_hops,
+            limit=limit,
+            profile=call.profile(profile),
+            tags=tags or (),
+            dry_run=dry_run,
+            **call.where,
+        )
+        return recalls.answer(found, engine.world.clock(), explain)
+
+
+@command(app)
+def context(
+    call: Call,
+    query: QueryText,
+    budget_tokens: Annotated[int, typer.Option("--budget", metavar="TOKENS", help="Most tokens.")] = 2000,
+    limit: Limit = None,
+    profile: Profile = None,
+    min_score: MinScore = None,
+    tags: Tags = None,
+    dry_run: Dry = False,
+) -> Answer:
+    """Print memories quoted as data for a prompt.
+
+    Bootstrap memories come first, then those for the question, as many as the budget holds.
+    """
+    with call.engine() as engine:
+        packed = engine.context(
+            query,
+            budget_tokens=budget_tokens,
+            limit=limit,
+            profile=call.profile(profile),
+            min_score=min_score,
+            tags=tags or (),
+            dry_run=dry_run,
+            **call.where,
+        )
+        return Answer(packed, lambda: map(visible, packed.text.splitlines()))
+
+
+@command(app)
+def get(call: Call, id: Id) -> Answer:
+    """Show one memory with all its fields."""
+    with call.engine() as engine:
+        return records.memory(engine.get(id, **call.where))
+
+
+@command(app, "list")
+def list_(
+    call: Call,
+    tags: Tags = None,
+    kinds: Kinds = None,
+    tiers: Tiers = None,
+    sessions: FromSession = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Memories on a page, 1 to 1000.")] = 100,
+    cursor: Annotated[str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")] = None,
+) -> Answer:
+    """List memories in order of storing, a page at a time."""
+    with call.engine() as engine:
+        found = engine.list(
+            tags=tags or (),
+            kinds=kinds or (),
+            tiers=tiers or (),
+            sessions=sessions or (),
+            since=since,
+            until=until,
+            limit=limit,
+            cursor=cursor,
+            **call.where,
+        )
+        return records.page(found, engine.world.clock())
+
+
+@command(app)
+def stats(call: Call) -> Answer:
+    """Count memories by kind, tier, project, user, agent."""
+    with call.engine() as engine:
+        return records.stats(engine.stats(**call.where))
+
+
+@command(app, "help", scope=())
+def help_(_: Call, topic: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(TOPICS)}.")] = None) -> Answer:
+    """Explain a topic of the API in a few lines.
+
+    For the options of a command: salience COMMAND --help.
+    """
+    chosen = checks.choice("topic", topic or "verbs", TOPICS)
+    return Answer({"topic": chosen, "text": TOPICS[chosen]}, TOPICS[chosen].splitlines)
+
+
+def pairs(written: Sequence[str]) -> dict[str, float]:
+    """Return SIGNAL=NUMBER texts as a mapping.
+
+    Raises:
+        InputError: a text of another form.
+    """
+    return dict(_pair(text) for text in written)
+
+
+def _pair(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise InputError("weights", text, "Write SIGNAL=NUMBER, such as recency=0.4.") from None

@@ -1,0 +1,120 @@
+"""The command `salience` itself: its global options, and how errors become messages and exit codes.
+
+Exit codes: 0 done; 1 the world failed, or nothing is there to answer with; 2 something in the call cannot be accepted;
+130 interrupted; 141 the reader of the output went away.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+import salience
+from salience.cli.calls import Globals, paragraphs
+from salience.cli.screen import visible
+from salience.errors import InputError, SalienceError
+
+USAGE: Final = 2
+FAILED: Final = 1
+CLOSED_PIPE: Final = 128 + 13
+"""What a shell reports of a command that ended because its reader did (SIGPIPE)."""
+
+ORDER: Final = (
+    "remember", "recall", "graph-recall", "context", "get", "update", "forget", "list", "stats", "ingest",
+    "end-session", "import", "export", "profiles", "help", "demo",
+)  # fmt: skip
+"""The commands as help lists them."""
+
+
+class Surface(TyperGroup):
+    """The commands, with an error told in one or two lines on stderr, never as a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; when the reader of stdout is gone, end without a word."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush has where to go
+            raise typer.Exit(CLOSED_PIPE) from None
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands in the order of `ORDER`."""
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run and exit with the code that the module's docstring tells."""
+        try:
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+        except typer.TyperException as error:
+            sys.exit(complain(error.format_message(), error.exit_code, hint(error)))
+        except InputError as error:
+            sys.exit(complain(str(error), USAGE))
+        except SalienceError as error:
+            sys.exit(complain(str(error), FAILED))
+        except OSError as error:
+            what = f": {error.filename}" if error.filename else ""
+            sys.exit(complain(f"{error.strerror or type(error).__name__}{what}", FAILED))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def complain(message: str, code: int, further: str = "") -> int:
+    """Write one or two lines to stderr and return `code`."""
+    sys.stderr.write(f"salience: {visible(' '.join(message.split()))}\n{further}")
+    return code
+
+
+def hint(error: typer.TyperException) -> str:
+    """Return where to read on, as a line, if the error knows which command it belongs to."""
+    context = getattr(error, "ctx", None)
+    return f"Try: {context.command_path} --help\n" if context else ""
+
+
+HELP: Final = paragraphs("""
+    Memory for AI agents that ranks what matters, shows why, and loses nothing.
+
+    Options of the store and the profile stand before the command, all others after it. Output is made for reading on
+    a terminal, plain lines when piped, and one JSON document with --json.
+""")
+
+app = typer.Typer(
+    cls=Surface,
+    help=HELP,
+    name="salience",
+    rich_markup_mode=None,  # set by `main`, once it is known whether a person reads
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"salience {salience.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def opening(
+    ctx: typer.Context,
+    store: Annotated[
+        str | None,
+        typer.Option(metavar="TARGET", help="File of the memories. Default: SALIENCE_URL, else the platform's place."),
+    ] = None,
+    embedder: Annotated[
+        str, typer.Option(metavar="NAME", help="Who makes vectors: minilm, static, fastembed or openai.")
+    ] = "minilm",
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Ranking profile: a name or the path of a TOML file.")
+    ] = None,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Keep the options before the command for it; without a command, show the help."""
+    ctx.obj = Globals(store, embedder, profile)
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())

@@ -1,0 +1,137 @@
+"""Commands that move many memories: ingest, import, export."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import IO, Annotated, Literal
+
+import typer
+
+from salience.cli import files
+from salience.cli.calls import Call, command
+from salience.cli.files import Loaded
+from salience.cli.options import STDIN
+from salience.cli.screen import Answer, in_utf8, one_line, progress
+from salience.cli.surface import app
+from salience.cli.words import counted
+from salience.errors import InputError, Words
+
+Paths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files; - reads standard input.")]
+
+
+@command(app)
+def ingest(call: Call, paths: Paths) -> Answer:
+    """Store conversations, turn by turn.
+
+    Files may be LoCoMo, a JSON list of messages, or one JSON message a line.
+
+    A session keeps the id that the file gives it (LoCoMo: NAME/session_N). Messages that name no session go into
+    --session, else into one called as the file. Every file is read through before anything is stored.
+    """
+    return load(call, "ingested", paths, files.ingest, files.count_turns)
+
+
+@command(app, "import")
+def import_(
+    call: Call,
+    paths: Paths,
+    on_error: Annotated[
+        Literal["stop", "skip"],
+        typer.Option("--on-error", help="What a broken line does: stop stores nothing of its file."),
+    ] = "stop",
+) -> Answer:
+    """Store exports and lines of drafts.
+
+    Files of conversations are stored as `ingest` does it.
+
+    The scope options hold for coordinates that a draft does not name; memories of an export keep theirs. A memory that
+    is already there is left as it is.
+    """
+    return load(call, "imported", paths, partial(files.import_any, on_error=on_error), files.count)
+
+
+@command(app)
+def export(
+    call: Call,
+    path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A new file. Default: standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+) -> Answer:
+    """Write memories, versions and vectors as lines of JSON.
+
+    A scope option that is not given stands for every value, so that an export without any is whole. To standard output
+    goes the export and nothing else.
+    """
+    path = None if path == Path(STDIN) else path
+    if call.as_json and path is None:
+        raise InputError("--json", Words("an export to standard output"), "Name a PATH to have the counts as JSON.")
+    started = time.perf_counter()
+    aloud = path is not None or not sys.stdout.isatty()
+    with call.engine() as engine, target(path, force) as file, progress("exporting", None, aloud) as advance:
+        made = engine.export(file, progress=files.steps(advance), **call.where)
+    if path is None:
+        return Answer(None, tuple)
+    return report("exported", [Loaded(str(path), made.written)], time.perf_counter() - started)
+
+
+@contextmanager
+def target(path: Path | None, force: bool) -> Iterator[IO[str]]:
+    """Open the file to write, or pass standard output on.
+
+    Raises:
+        InputError: a file that is there, or cannot be opened.
+    """
+    if path is None:
+        yield in_utf8()
+        return
+    try:
+        file = path.open("w" if force else "x", encoding="utf-8", newline="\n")
+    except FileExistsError:
+        raise InputError("file", str(path), "Name a new file, or overwrite this one with --force.") from None
+    except OSError as error:
+        raise InputError("file", str(path), f"Give a file that can be written ({error.strerror}).") from None
+    with file:
+        yield file
+
+
+def load(
+    call: Call, done: str, paths: Sequence[Path], into: Callable[..., Loaded], count: Callable[[Path, int], int]
+) -> Answer:
+    """Store the memories of files by `into`, once `count` has read them all, and report in the word `done`."""
+    started = time.perf_counter()
+    with call.engine() as engine, files.at_hand(paths) as ready:
+        total = sum(count(path, engine.world.content_limit) for path in ready)
+        with progress(done.removesuffix("ed") + "ing", total) as advance:
+            loaded = [into(engine, path, call.where, advance) for path in ready]
+    named = [replace(one, file=str(path)) for one, path in zip(loaded, paths, strict=True)]
+    return report(done, named, time.perf_counter() - started)
+
+
+def report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
+    """Return what became of files: the refused lines, then counts and memories a second."""
+    written, unchanged, sessions = (
+        sum(getattr(one, name) for one in loaded) for name in ("written", "unchanged", "sessions")
+    )
+    refused = [f"{one.file}: {reason}" for one in loaded for _, reason in one.skipped]
+    rate = (written + unchanged) / seconds
+    record = {
+        "written": written,
+        "unchanged": unchanged,
+        "sessions": sessions,
+        "seconds": seconds,
+        "per_second": rate,
+        "files": loaded,
+    }
+    said = [
+        f"{done} {counted(written, 'memory', 'memories')}",
+        *([f"in {counted(sessions, 'session')}"] if sessions else []),
+    ]
+    besides = [*([f"{unchanged:,} already there"] if unchanged else [])]
+    besides += [f"{counted(len(refused), 'line')} skipped"] if refused else []
+    last = " ".join(said) + "".join(f", {item}" for item in besides) + f": {seconds:.1f} s, {rate:,.0f} memories/s"
+    return Answer(record, lambda: [one_line(line) for line in (*refused, last)])

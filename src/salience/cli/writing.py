@@ -1,0 +1,121 @@
+"""Commands that write a memory: remember, update, forget, end-session."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from salience.cli import records
+from salience.cli.calls import CALLER, Call, command
+from salience.cli.options import (
+    Entities,
+    FactKey,
+    Id,
+    Importance,
+    Kind,
+    Metadata,
+    NewTags,
+    Tier,
+    Ttl,
+    Weight,
+    from_stdin,
+    given,
+    json_object,
+)
+from salience.cli.screen import Answer
+from salience.cli.surface import app
+
+
+@command(app)
+def remember(
+    call: Call,
+    content: Annotated[str, typer.Argument(metavar="CONTENT", help="The text; - reads it from standard input.")],
+    kind: Kind = None,
+    importance: Importance = None,
+    weight: Weight = None,
+    tags: NewTags = None,
+    entities: Entities = None,
+    fact_key: FactKey = None,
+    supersedes: Annotated[str | None, typer.Option(metavar="ID", help="The memory that this one replaces.")] = None,
+    ttl: Ttl = None,
+    tier: Tier = None,
+    metadata: Metadata = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="A second remember with this key stores nothing.")
+    ] = None,
+    created_at: Annotated[
+        str | None, typer.Option("--created-at", metavar="TIME", help="When it was said, ISO 8601 with an offset.")
+    ] = None,
+) -> Answer:
+    """Store one memory; tell what it may contradict."""
+    fields = given(
+        kind=kind,
+        importance=importance,
+        weight=weight,
+        tags=tags,
+        entities=entities,
+        fact_key=fact_key,
+        supersedes=supersedes,
+        ttl=ttl,
+        tier=tier,
+        metadata=json_object(metadata),
+        key=key,
+        created_at=created_at,
+    )
+    text = from_stdin(content) or ""
+    with call.engine() as engine:
+        return records.receipt(engine.remember(text, **fields, **call.where))
+
+
+@command(app)
+def update(
+    call: Call,
+    id: Id,
+    content: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The new text; - reads it from standard input.")
+    ] = None,
+    kind: Kind = None,
+    importance: Importance = None,
+    weight: Weight = None,
+    tags: NewTags = None,
+    entities: Entities = None,
+    fact_key: FactKey = None,
+    ttl: Ttl = None,
+    tier: Tier = None,
+    metadata: Metadata = None,
+) -> Answer:
+    """Change a memory; the version before is kept.
+
+    Tags and entities that are given replace all that were there.
+    """
+    changes = given(
+        content=from_stdin(content),
+        kind=kind,
+        importance=importance,
+        weight=weight,
+        tags=tags,
+        entities=entities,
+        fact_key=fact_key,
+        ttl=ttl,
+        tier=tier,
+        metadata=json_object(metadata),
+    )
+    with call.engine() as engine:
+        return records.receipt(engine.update(id, **changes, **call.where))
+
+
+@command(app)
+def forget(call: Call, id: Id) -> Answer:
+    """Take a memory out of every recall; nothing is lost."""
+    with call.engine() as engine:
+        return records.receipt(engine.forget(id, **call.where))
+
+
+@command(app, "end-session", scope=CALLER)
+def end_session(
+    call: Call, session_id: Annotated[str, typer.Argument(metavar="SESSION", help="The session.")]
+) -> Answer:
+    """Move a session's working memories to the next tier."""
+    with call.engine() as engine:
+        return records.session(engine.end_session(session_id, **call.where))

@@ -1,0 +1,62 @@
+"""Lines of JSON: an object a line, and the draft of a memory that it may hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from salience.errors import ImportLineError, InputError, shown
+from salience.records import Draft, Scope
+
+COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
+"""Keys of a line that say where the memory lives."""
+KEYS: Final = frozenset(item.name for item in fields(Draft) if item.name != "scope") | frozenset(COORDINATES)
+"""Keys that the line of a draft may have."""
+
+
+def parsed(written: bytes | str) -> Any:
+    """Return a JSON value; a `ValueError` says why there is none."""
+    try:
+        return json.loads(written.decode("utf-8-sig") if isinstance(written, bytes) else written)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parsed_object(number: int, line: bytes | str) -> dict[str, Any]:
+    """Return the JSON object that the line `number` of a file is; `ImportLineError` says why it is none."""
+    try:
+        value = parsed(line)
+    except UnicodeDecodeError:
+        raise ImportLineError(number, "text that is not UTF-8", "Save the file as UTF-8.") from None
+    except json.JSONDecodeError as error:
+        reason = f"JSON with an error at column {error.colno} ({error.msg})"
+        raise ImportLineError(number, reason, "Give one JSON object a line.") from None
+    except ValueError as error:
+        raise ImportLineError(number, f"JSON that is not readable ({error})", "Give one JSON object a line.") from None
+    if not isinstance(value, dict):
+        raise ImportLineError(number, f"a JSON {type(value).__name__}", "Give one JSON object a line.")
+    return value
+
+
+def draft(number: int, item: Mapping[str, Any], scope: Scope | None = None) -> Draft:
+    """Return the draft that the line `number` holds; `ImportLineError` says why it holds none.
+
+    The coordinates of the line come before those of `scope`; the draft has no scope if there is neither.
+    """
+    unknown = sorted(item.keys() - KEYS)
+    if unknown:
+        raise ImportLineError(number, f"key {shown(unknown[0])}", f"Use these keys: {', '.join(sorted(KEYS))}.")
+    given = {key: value for key, value in item.items() if value is not None}
+    named = {key: given.pop(key) for key in COORDINATES if key in given}
+    try:
+        home = replace(scope or Scope(), **named) if named else scope
+        return Draft(**{"content": None, **given}, scope=home)
+    except InputError as error:
+        raise refused(number, error) from None
+
+
+def refused(number: int, error: InputError) -> ImportLineError:
+    """Return what is wrong with a value as what is wrong with its line."""
+    return ImportLineError(number, f"{error.field}: {shown(error.value)}", error.remedy)

@@ -1,0 +1,257 @@
+"""A need answered from an arena: masks, statistics and columns. Pure NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from salience.batch import (
+    Batch,
+    Column,
+    Entities,
+    Floats,
+    Lexicon,
+    Postings,
+    Ragged,
+    Rows,
+    Vectors,
+    Vectors32,
+    cosines,
+)
+from salience.ports import Near, Need
+from salience.records import ANY, NARROWING, TIERS, Filter, Scope
+from salience.store.arena import NEVER, Arena, Bools, runs
+from salience.store.values import MICROSECONDS, microseconds
+
+_UNKNOWN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """What a session recalled: its clock, and id -> the turn at which it last returned that memory."""
+
+    clock: int = 0
+    turns: Mapping[str, int] = field(default_factory=dict)
+
+
+def gather(arena: Arena, need: Need, activations: Activations) -> Batch:
+    """Return the candidates that `need` asks for.
+
+    Args:
+        arena: the tenant's memories.
+        need: what to bring.
+        activations: those of the session that asks; read for `turns_since_activation` alone.
+    """
+    seen = visible(arena, need.scope)
+    wanted = np.flatnonzero((seen & accepted(arena, need.filter))[arena.order])
+    near = _Distances(arena, wanted)
+    cosine = near.to(need.vector) if "cosine" in need.columns or need.candidates is not None else None
+    picked = _picked(near, cosine, need)
+    rows = wanted[picked]
+    own = {} if cosine is None else {"cosine": cosine[picked]}
+    known = Candidates(arena, rows, arena.order[rows], activations)
+    return Batch(
+        arena.ids[rows],
+        {name: own[name] if name in own else _COLUMNS[name](known) for name in sorted(need.columns)},
+        vectors(known) if need.vectors else None,
+        lexicon(known, seen, need.terms) if need.terms else None,
+        entities(known, seen, need.names) if need.entities else None,
+        complete=len(rows) == len(wanted),
+    )
+
+
+def visible(arena: Arena, scope: Scope) -> Bools:
+    """Return, by slot, whether it is live and visible in `scope`."""
+    seen = np.zeros(arena.slots.length, np.bool_)
+    seen[arena.order] = True
+    if scope.environment is not ANY:
+        seen &= arena.slots["environment"] == _number(arena, "environment", scope.environment)
+    for coordinate in NARROWING:
+        asked = getattr(scope, coordinate)
+        if asked is not ANY:
+            column = arena.slots[coordinate]
+            seen &= (column == 0) | (column == _number(arena, coordinate, asked))
+    return seen
+
+
+def accepted(arena: Arena, filter: Filter) -> Bools:
+    """Return, by slot, whether it passes `filter`."""
+    slots = arena.slots
+    passed = np.ones(slots.length, np.bool_)
+    for tag in filter.tags:
+        passed &= _holds(arena, tag)
+    for name, column in (("kinds", "kind"), ("sessions", "session_id")):
+        if asked := getattr(filter, name):
+            passed &= np.isin(slots[column], [_number(arena, column, text) for text in asked])
+    if filter.tiers:
+        passed &= np.isin(slots["tier"], [TIERS.index(tier) for tier in filter.tiers])
+    if filter.since is not None:
+        passed &= slots["created_at"] >= microseconds(filter.since)
+    if filter.until is not None:
+        passed &= slots["created_at"] < microseconds(filter.until)
+    if filter.level is not None:
+        passed &= (slots["project"] == 0) == (filter.level == "global")
+    return passed
+
+
+def _number(arena: Arena, column: str, text: object) -> int:
+    return arena.numbers.coded[column].get(text, _UNKNOWN)
+
+
+def _holds(arena: Arena, tag: str) -> Bools:
+    held = np.zeros(arena.slots.length, np.bool_)
+    held[arena.tags.find(arena.numbers.tags.get(tag, _UNKNOWN))[0]] = True
+    return held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Distances:
+    """Cosines of the `wanted` rows of an arena, and of these alone."""
+
+    arena: Arena
+    wanted: Rows
+
+    def to(self, query: Vectors32 | None) -> Floats:
+        """Return float64[len(wanted)], 0 where there is no query or no vector."""
+        if query is None or not len(self.wanted):
+            return np.zeros(len(self.wanted))
+        slots = self.arena.order[self.wanted]
+        first, last = int(slots.min()), int(slots.max()) + 1
+        matrix = self.arena.slots["vector"]
+        if last - first <= 2 * len(slots):  # the matrix as it lies is cheaper than a copy of half of it
+            return cosines(matrix[first:last], query)[slots - first]
+        return cosines(matrix[slots], query)
+
+    def within(self, near: Near) -> Bools:
+        """Return whether some cosine is above the bound, False without a vector."""
+        closest = np.full(len(self.wanted), -np.inf)
+        for query in near.vectors:
+            np.maximum(closest, self.to(query), out=closest)
+        return (closest > near.above) & self.arena.slots["has_vector"][self.arena.order[self.wanted]]
+
+
+def _picked(distances: _Distances, cosine: Floats | None, need: Need) -> Rows:
+    """Return the places among the wanted rows of those named, near or nearest; all if none of these is asked for."""
+    count = len(distances.wanted)
+    if need.ids is None and need.near is None and need.candidates is None:
+        return np.arange(count)
+    picked = np.zeros(count, np.bool_)
+    if need.ids is not None:
+        asked = [distances.arena.numbers.ids.get(asked, _UNKNOWN) for asked in need.ids]
+        numbers = distances.arena.slots["id"][distances.arena.order[distances.wanted]]
+        picked |= np.isin(numbers, asked)
+    if need.near is not None:
+        picked |= distances.within(need.near)
+    if need.candidates is not None and cosine is not None:
+        picked[nearest(cosine, need.candidates)] = True
+    return np.flatnonzero(picked)
+
+
+def nearest(cosine: Floats, count: int) -> Rows:
+    """Return the places of the `count` largest, the first ones where they tie; in no particular order."""
+    if count >= len(cosine):
+        return np.arange(len(cosine))
+    if count == 0:
+        return np.empty(0, np.intp)
+    least = np.partition(cosine, len(cosine) - count)[len(cosine) - count]
+    above = np.flatnonzero(cosine > least)
+    return np.concatenate((above, np.flatnonzero(cosine == least)[: count - len(above)]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """The rows of the answer, ascending, and their slots."""
+
+    arena: Arena
+    rows: Rows
+    slots: Rows
+    activations: Activations
+
+    def fixed(self, name: str) -> Column:
+        """Return a column by slot."""
+        return self.arena.slots[name][self.slots]
+
+    def counter(self, name: str) -> Column:
+        """Return a column by row."""
+        return self.arena.counters[name][self.rows]
+
+
+def _expires_at(known: Candidates) -> Column:
+    moments = known.fixed("expires_at")
+    return np.where(moments == NEVER, np.inf, moments / MICROSECONDS)
+
+
+def _supersedes(known: Candidates) -> Column:
+    """Return the number of the memory that each replaces, -1 where that one is not live."""
+    live = np.zeros(len(known.arena.numbers.ids), np.bool_)
+    live[known.arena.slots["id"][known.arena.order]] = True
+    targets = known.fixed("supersedes")
+    return np.where(live[targets], targets, -1)
+
+
+def _turns(known: Candidates) -> Column:
+    turns, clock = known.activations.turns, known.activations.clock
+    if not turns:
+        return np.full(len(known.rows), np.inf)
+    ids = known.arena.ids[known.rows]
+    return np.array([clock - turns[name] if name in turns else np.inf for name in ids], np.float64)
+
+
+_COLUMNS: Final[Mapping[str, Callable[[Candidates], Column]]] = {
+    "importance": lambda known: known.counter("importance"),
+    "weight": lambda known: known.fixed("weight"),
+    "created_at": lambda known: known.fixed("created_at") / MICROSECONDS,
+    "updated_at": lambda known: known.fixed("updated_at") / MICROSECONDS,
+    "accessed_at": lambda known: known.counter("accessed_at") / MICROSECONDS,
+    "expires_at": _expires_at,
+    "access_count": lambda known: known.counter("access_count"),
+    "tier": lambda known: known.fixed("tier"),
+    "is_global": lambda known: known.fixed("project") == 0,
+    "code": lambda known: known.fixed("id"),
+    "supersedes": _supersedes,
+    "fact": lambda known: np.where(known.fixed("fact") == 0, -1, known.fixed("fact")),
+    "turns_since_activation": _turns,
+}
+
+
+def vectors(known: Candidates) -> Vectors:
+    """Return the vectors of the rows, in the arena's own matrix, which nobody else may write to."""
+    matrix = known.arena.slots["vector"]
+    matrix.flags.writeable = False  # of this view, not of the arena
+    return Vectors(matrix, np.where(known.fixed("has_vector"), known.slots, -1))
+
+
+def lexicon(known: Candidates, seen: Bools, terms: tuple[str, ...]) -> Lexicon:
+    """Return the statistics of the `seen` memories and the postings of the rows."""
+    lengths = known.arena.slots["length"]
+    documents = int(seen.sum())
+    row = np.full(known.arena.slots.length, -1, np.intp)
+    row[known.slots] = np.arange(len(known.slots))
+    found = [known.arena.terms.find(known.arena.numbers.terms.get(term, _UNKNOWN)) for term in terms]
+    return Lexicon(
+        documents=documents,
+        average_length=int(lengths[seen].sum()) / documents if documents else 0.0,
+        document_frequency=np.array([seen[slots].sum() for slots, _ in found], np.float64),
+        postings=tuple(_postings(row[slots], counts) for slots, counts in found),
+        length=known.fixed("length").astype(np.float64),
+    )
+
+
+def _postings(rows: Rows, counts: Column) -> Postings:
+    """Return the occurrences in rows of the answer (not -1), ascending."""
+    order = np.argsort(rows, kind="stable")
+    order = order[np.searchsorted(rows[order], 0) :]
+    return Postings(rows[order], counts[order].astype(np.float64))
+
+
+def entities(known: Candidates, seen: Bools, names: tuple[str, ...]) -> Entities:
+    """Return the entities of the rows; those that some `seen` memory names are the known ones."""
+    arena = known.arena
+    lengths = known.fixed("entities")
+    values = arena.mentions["number"][runs(known.fixed("entities_from"), lengths)]
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    asked = [number for number in arena.numbers.entities.known(names) if seen[arena.entities.find(number)[0]].any()]
+    return Entities(Ragged(offsets, values), np.array(asked, np.int64))

@@ -1,0 +1,1 @@
+"""Alembic migrations of the tables, run when a store is opened."""

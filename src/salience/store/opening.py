@@ -1,0 +1,168 @@
+"""Opening an SQLite file: what it is, its journal, its revision, and driver errors as our own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
+
+from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
+from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
+
+_WRITES: Final = "salience_writes"
+_BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
+    sqlite3.SQLITE_BUSY: (BusyError, "another process kept it locked. Try again, or raise SALIENCE_BUSY_TIMEOUT."),
+    sqlite3.SQLITE_LOCKED: (BusyError, "another connection kept it locked. Try again."),
+    sqlite3.SQLITE_READONLY: (ReadOnlyError, "it cannot be written. Make the file and its folder writable."),
+    sqlite3.SQLITE_PERM: (ReadOnlyError, "it cannot be written. Make the file and its folder writable."),
+    sqlite3.SQLITE_CANTOPEN: (StoreError, "it cannot be opened. Check the path and the rights to its folder."),
+    sqlite3.SQLITE_NOTADB: (NotAStoreError, "it is not an SQLite file. Name another file."),
+    sqlite3.SQLITE_CORRUPT: (StoreError, "it is damaged. Restore it from a copy."),
+    sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
+    sqlite3.SQLITE_IOERR: (StoreError, "the disk failed to read or write it. Check the disk and its free space."),
+}
+
+
+@contextmanager
+def mapped(path: str) -> Iterator[None]:
+    """Raise errors of the driver as `StoreError`s that name the file; values of the statement are never shown."""
+    try:
+        yield
+    except (DBAPIError, sqlite3.Error) as error:
+        raise as_store_error(path, error) from None
+
+
+def as_store_error(path: str, error: DBAPIError | sqlite3.Error) -> StoreError | ConflictError:
+    """Return the error of our tree for an error of the driver."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    extended = getattr(cause, "sqlite_errorcode", 0)
+    if extended == sqlite3.SQLITE_CONSTRAINT_UNIQUE:  # the one such constraint is (tenant, home, key)
+        return ConflictError("key: the idempotency key is taken by another memory there. Use a new key.")
+    code = extended & 0xFF  # the low byte of an extended code is its class
+    name = getattr(cause, "sqlite_errorname", type(cause).__name__)
+    kind, remedy = _ERRORS.get(code, (StoreError, f"SQLite failed with {name}. Check the file."))
+    return kind(f"store: {path}: {remedy}")
+
+
+def prepare(path: str) -> None:
+    """Make the missing folder of `path`; refuse a path that cannot be a store.
+
+    Raises:
+        NotAStoreError: a folder stands there.
+        ReadOnlyError: the file or its folder cannot be written.
+        StoreError: the folder cannot be made.
+    """
+    file = Path(path)
+    if file.is_dir():
+        raise NotAStoreError(f"store: {path}: it is a folder. Name a file in it.")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except PermissionError:
+        raise ReadOnlyError(f"store: {path}: its folder cannot be made. Choose a folder that you can write.") from None
+    except OSError as error:
+        reason = error.strerror or "failed"
+        raise StoreError(f"store: {path}: its folder cannot be made ({reason}). Choose another.") from None
+    for place in (file.parent, file):  # SQLite needs the folder too, for its journal
+        if place.exists() and not os.access(place, os.W_OK):
+            raise ReadOnlyError(f"store: {place} cannot be written. Make it writable, or choose another place.")
+
+
+def engine(path: str, busy_timeout: float) -> Engine:
+    """Return an engine whose transactions begin when SQLAlchemy says so: IMMEDIATE on connections from `writing`."""
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA synchronous=FULL")  # in WAL, NORMAL may lose a commit when the power fails
+        connection.execute("PRAGMA foreign_keys=ON")
+        return connection
+
+    made = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+    @event.listens_for(made, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return made
+
+
+def writing(connection: Connection) -> Connection:
+    """Return the connection with its transactions taking the write lock at once, so that none fails half-way."""
+    return connection.execution_options(**{_WRITES: True})
+
+
+def ready(writer: Connection, reader: Connection, path: str, busy_timeout: float) -> None:
+    """Bring a new or older file to the revision of this code.
+
+    Raises:
+        NotAStoreError: an SQLite file of something else.
+        VersionError: a file of a newer version.
+    """
+    with reader.begin():  # in one transaction, lest another process make the file meanwhile
+        revision = _revision(reader, path)
+    _ensure_wal(writer, busy_timeout)
+    if revision != HEAD:
+        _migrate(writer, path)
+
+
+def _revision(connection: Connection, path: str) -> str | None:
+    """Return the file's revision, None for a new file."""
+    application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+    tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
+    if application == 0 and tables == 0:
+        return None
+    if application != APPLICATION_ID:
+        raise NotAStoreError(f"store: {path}: it is an SQLite file of something else. Name another file.")
+    revision = str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one())
+    if revision not in REVISIONS:
+        raise VersionError(
+            f"store: {path}: its tables are of revision {revision!r}, newer than {HEAD!r} of this version of Salience. "
+            "Run: pip install --upgrade salience"
+        )
+    return revision
+
+
+def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
+    """Switch the file to a write-ahead log, so that readers and the writer do not wait for each other.
+
+    SQLite does not apply its busy timeout to the switch, so a lock is waited out here.
+    """
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - `engine` connects with nothing else
+    retries = Retrying(
+        retry=retry_if_exception(_is_busy), stop=stop_after_delay(busy_timeout), wait=wait_random(0, 0.02), reraise=True
+    )
+    for attempt in retries:
+        with attempt:
+            driver.execute("PRAGMA journal_mode=WAL")
+
+
+def _is_busy(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _BUSY
+
+
+def _migrate(writer: Connection, path: str) -> None:
+    """Run the missing migrations under the write lock, unless another process did so while we waited for it."""
+    with writer.begin():
+        if _revision(writer, path) == HEAD:
+            return
+        _upgrade(writer)
+        writer.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
+
+
+def _upgrade(writer: Connection) -> None:
+    from alembic import command  # here, since most openings need no migration and the import is slow
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": writer})
+    scripts = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
+    command.upgrade(config, "head")

@@ -1,0 +1,85 @@
+"""A memory as a row of the tables, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import RowMapping
+
+from salience.batch import Vectors32
+from salience.ports import Stored
+from salience.records import Memory, Scope
+from salience.store.values import instant, microseconds, own_vector
+
+_COORDINATES: Final = tuple(item.name for item in fields(Scope))
+_INSTANTS: Final = (
+    "created_at", "updated_at", "tier_since", "changed_at", "accessed_at", "expires_at", "forgotten_at",
+)  # fmt: skip
+_LISTS: Final = ("tags", "entities")
+_PLAIN: Final = tuple(
+    item.name for item in fields(Memory) if item.name not in ("scope", "metadata", *_INSTANTS, *_LISTS)
+)
+RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
+"""Columns that make up a `Memory`."""
+STORED: Final = (*RECORD, "terms", "vector")
+"""Columns that make up a `Stored`, but for its activations."""
+
+
+def of_memory(memory: Memory) -> dict[str, Any]:
+    """Return the values of `RECORD` and those derived from them."""
+    moments = {name: getattr(memory, name) for name in _INSTANTS}
+    return {
+        **{name: getattr(memory.scope, name) for name in _COORDINATES},
+        **{name: getattr(memory, name) for name in _PLAIN},
+        **{name: None if moment is None else microseconds(moment) for name, moment in moments.items()},
+        **{name: _json(list(getattr(memory, name))) for name in _LISTS},
+        "metadata": _json(dict(memory.metadata)),
+        "home": memory.scope.home_key,
+    }
+
+
+def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
+    """Return the values of `STORED` and those derived from the memory.
+
+    Raises:
+        InputError: a vector of another length.
+    """
+    return {
+        **of_memory(stored.memory),
+        "terms": of_terms(stored.terms),
+        "vector": of_vector(own_vector(stored.vector, dimension)),
+    }
+
+
+def of_vector(vector: Vectors32 | None) -> bytes | None:
+    """Return float32[d] as bytes, little endian."""
+    return None if vector is None else vector.astype("<f4").tobytes()
+
+
+def of_terms(terms: tuple[str, ...]) -> str:
+    """Return the terms joined by a space."""
+    return " ".join(terms)
+
+
+def to_memory(row: RowMapping) -> Memory:
+    """Return the memory whose `RECORD` columns are in `row`."""
+    values: dict[str, Any] = {name: row[name] for name in _PLAIN}
+    values |= {name: None if row[name] is None else instant(row[name]) for name in _INSTANTS}
+    values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
+    scope = Scope(**{name: row[name] for name in _COORDINATES})
+    return Memory(scope=scope, metadata=MappingProxyType(json.loads(row["metadata"])), **values)
+
+
+def to_stored(row: RowMapping, activations: Mapping[str, int]) -> Stored:
+    """Return the memory, vector and terms in `row`, whose columns are those of `STORED`."""
+    vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
+    return Stored(to_memory(row), vector, tuple(row["terms"].split(" ")) if row["terms"] else (), activations)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,225 @@
+"""Statements, built here and run elsewhere; every value is a parameter. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Insert,
+    Select,
+    TextClause,
+    Update,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from salience.ports import Touch
+from salience.records import ANY, NARROWING, Filter, Scope
+from salience.store.rows import STORED
+from salience.store.schema import activations, memories, meta, sessions, versions
+from salience.store.values import microseconds
+
+Conditions = list[ColumnElement[bool]]
+CHUNK: Final = 5000
+"""Most values in one list of parameters; SQLite allows 32,766 in a statement."""
+ARENA: Final = (
+    "id", "version", "seq", "environment", "project", "user_id", "agent_id", "session_id", "kind", "tier", "importance",
+    "weight", "created_at", "updated_at", "accessed_at", "expires_at", "forgotten_at", "access_count", "fact_key",
+    "supersedes", "tags", "entities", "terms", "vector",
+)  # fmt: skip
+"""Columns that the arena is made of."""
+_STORED: Final = [memories.c[name] for name in STORED]
+_MOVED: Final = [column.name for column in versions.c if column.name != "valid_to"]
+
+
+def chunks(values: Iterable[str]) -> Iterator[list[str]]:
+    """Return the distinct values in lists of at most `CHUNK`."""
+    rest = iter(dict.fromkeys(values))
+    while chunk := list(islice(rest, CHUNK)):
+        yield chunk
+
+
+def pins() -> Select[Any]:
+    """Return what the store is pinned to and its change sequence, by name."""
+    return select(meta.c.name, meta.c.value)
+
+
+def keep_meta() -> TextClause:
+    """Return the statement that writes `value` under `name`."""
+    return text(
+        "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+    )
+
+
+def newer(tenant: str, sequence: int) -> Select[Any]:
+    """Return the arena's columns of the rows written after `sequence`."""
+    columns = [memories.c[name] for name in ARENA]
+    return select(*columns).where(memories.c.tenant == tenant, memories.c.seq > sequence)
+
+
+def of_ids(tenant: str, ids: Sequence[str]) -> Select[Any]:
+    """Return the memories, forgotten or not, of these ids."""
+    return select(*_STORED).where(memories.c.tenant == tenant, memories.c.id.in_(ids))
+
+
+def of_keys(tenant: str, home: str, keys: Sequence[str]) -> Select[Any]:
+    """Return the memories of a home, forgotten or not, of these idempotency keys."""
+    return select(*_STORED).where(memories.c.tenant == tenant, memories.c.home == home, memories.c.key.in_(keys))
+
+
+def named(scope: Scope, ids: Sequence[str]) -> Select[Any]:
+    """Return the live memories visible in `scope` of these ids."""
+    return select(*_STORED).where(*visible(scope), memories.c.forgotten_at.is_(None), memories.c.id.in_(ids))
+
+
+def named_short(scope: Scope, ids: Sequence[str]) -> Select[Any]:
+    """Return the live memories visible in `scope` of these short ids."""
+    return select(*_STORED).where(*visible(scope), memories.c.forgotten_at.is_(None), memories.c.short_id.in_(ids))
+
+
+def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) -> Select[Any]:
+    """Return the visible memories after an id, in the order of ids."""
+    live = [] if forgotten else [memories.c.forgotten_at.is_(None)]
+    conditions = [*visible(scope), *accepted(filter), *live, memories.c.id > after]
+    return select(*_STORED).where(*conditions).order_by(memories.c.id).limit(limit)
+
+
+def older(tenant: str, ids: Sequence[str]) -> Select[Any]:
+    """Return the older versions of these memories, oldest first."""
+    columns = [versions.c[name] for name in STORED]
+    return select(*columns).where(versions.c.tenant == tenant, versions.c.id.in_(ids)).order_by(versions.c.version)
+
+
+def activations_of(tenant: str, ids: Sequence[str]) -> Select[Any]:
+    """Return the activations of these memories."""
+    columns = (activations.c.memory_id, activations.c.session_key, activations.c.turn)
+    return select(*columns).where(activations.c.tenant == tenant, activations.c.memory_id.in_(ids))
+
+
+def activations_in(tenant: str, session_key: str) -> Select[Any]:
+    """Return what was activated in a session, and when."""
+    columns = (activations.c.memory_id, activations.c.turn)
+    return select(*columns).where(activations.c.tenant == tenant, activations.c.session_key == session_key)
+
+
+def clocks(tenant: str, session_keys: Sequence[str]) -> Select[Any]:
+    """Return the turns so far of these sessions."""
+    known = sessions.c.session_key.in_(session_keys)
+    return select(sessions.c.session_key, sessions.c.turns).where(sessions.c.tenant == tenant, known)
+
+
+def set_clock() -> TextClause:
+    """Return the statement that sets a session's clock."""
+    return text(
+        "INSERT INTO sessions (tenant, session_key, turns) VALUES (:tenant, :session_key, :turns) "
+        "ON CONFLICT (tenant, session_key) DO UPDATE SET turns = excluded.turns"
+    )
+
+
+def add() -> Insert:
+    """Return the statement that stores a memory."""
+    return insert(memories)
+
+
+def add_version() -> Insert:
+    """Return the statement that stores an older version of a memory that comes from another store."""
+    return insert(versions)
+
+
+def activate() -> Insert:
+    """Return the statement that stores an activation which a new memory brings along."""
+    return insert(activations)
+
+
+def current(tenant: str, id: str) -> Select[Any]:
+    """Return what a revision has to know of the row that it replaces."""
+    columns = (memories.c.version, memories.c.accessed_at, memories.c.access_count)
+    return select(*columns).where(memories.c.tenant == tenant, memories.c.id == id)
+
+
+def keep_version(tenant: str, id: str, valid_to: int) -> Insert:
+    """Return the statement that copies a memory, as it stands, among the versions."""
+    columns = [memories.c[name] for name in _MOVED]
+    row = select(*columns, literal(valid_to)).where(memories.c.tenant == tenant, memories.c.id == id)
+    return insert(versions).from_select([*_MOVED, "valid_to"], row)
+
+
+def revise(tenant: str, id: str, values: Mapping[str, Any]) -> Update:
+    """Return the statement that puts the next version in the place of a memory."""
+    rest = {name: value for name, value in values.items() if name not in ("tenant", "id")}
+    return update(memories).where(memories.c.tenant == tenant, memories.c.id == id).values(rest)
+
+
+def touch(change: Touch, ids: Sequence[str], sequence: int) -> Update:
+    """Return the statement that moves the recall counters of the live ones among `ids`."""
+    raised = memories.c.importance + change.importance
+    values: dict[str, Any] = {
+        "seq": sequence,
+        "access_count": memories.c.access_count + change.access_count,
+        "importance": case((raised > 1.0, 1.0), else_=raised),
+    }
+    if change.accessed_at is not None:
+        values["accessed_at"] = microseconds(change.accessed_at)
+    return update(memories).where(*_live(change.scope.tenant, ids)).values(values)
+
+
+def note_activations(change: Touch, ids: Sequence[str], turn: int) -> tuple[Executable, dict[str, Any]]:
+    """Return the statement, with its values, that notes a turn on the live ones among `ids`."""
+    statement = text(
+        "INSERT INTO activations (tenant, session_key, memory_id, turn) "
+        "SELECT m.tenant, :session_key, m.id, :turn FROM memories AS m "
+        "WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
+        "ON CONFLICT (tenant, session_key, memory_id) DO UPDATE SET turn = excluded.turn"
+    ).bindparams(bindparam("ids", expanding=True))
+    scope = change.scope
+    return statement, {"tenant": scope.tenant, "session_key": scope.session_key, "ids": list(ids), "turn": turn}
+
+
+def visible(scope: Scope) -> Conditions:
+    """Return the conditions that `Scope.sees` states."""
+    conditions = [memories.c.tenant == scope.tenant]
+    if scope.environment is not ANY:
+        conditions.append(memories.c.environment == scope.environment)
+    for coordinate in NARROWING:
+        asked = getattr(scope, coordinate)
+        if asked is not ANY:
+            column = memories.c[coordinate]
+            conditions.append(column.is_(None) if asked is None else or_(column.is_(None), column == asked))
+    return conditions
+
+
+def accepted(filter: Filter) -> Conditions:
+    """Return the conditions that `Filter.accepts` states."""
+    columns = {"kinds": memories.c.kind, "tiers": memories.c.tier, "sessions": memories.c.session_id}
+    conditions = [_has_tag(tag) for tag in filter.tags]
+    conditions += [column.in_(getattr(filter, name)) for name, column in columns.items() if getattr(filter, name)]
+    if filter.since is not None:
+        conditions.append(memories.c.created_at >= microseconds(filter.since))
+    if filter.until is not None:
+        conditions.append(memories.c.created_at < microseconds(filter.until))
+    if filter.level is not None:
+        absent = memories.c.project.is_(None)
+        conditions.append(absent if filter.level == "global" else ~absent)
+    return conditions
+
+
+def _has_tag(tag: str) -> ColumnElement[bool]:
+    held = func.json_each(memories.c.tags).table_valued("value")
+    return exists(select(1).select_from(held).where(held.c.value == tag))
+
+
+def _live(tenant: str, ids: Sequence[str]) -> Conditions:
+    return [and_(memories.c.tenant == tenant, memories.c.id.in_(ids), memories.c.forgotten_at.is_(None))]

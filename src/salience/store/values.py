@@ -1,0 +1,79 @@
+"""Conversions of single values that stores share: instants, vectors, what a change leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+
+from salience.batch import Vectors32
+from salience.errors import ConflictError, InputError, StaleError, Words
+from salience.records import Memory, Receipt
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+MICROSECONDS: Final = 1e6
+"""Microseconds in a second."""
+
+
+def microseconds(instant: datetime) -> int:
+    """Return an aware instant as whole microseconds since 1970 in UTC; nothing is rounded."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def instant(count: int) -> datetime:
+    """Return the instant, in UTC, that lies `count` microseconds after 1970."""
+    return _EPOCH + timedelta(microseconds=count)
+
+
+def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
+    """Return a copy of float32[dimension] that nobody can write to, or None for None.
+
+    Raises:
+        InputError: another shape or dtype.
+    """
+    if vector is None:
+        return None
+    if vector.shape != (dimension,) or vector.dtype != np.float32:
+        given = Words(f"{vector.dtype}{list(vector.shape)}")
+        raise InputError("vector", given, f"Give float32[{dimension}], the dimension that the store was opened with.")
+    copy = vector.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def already(stored: Memory, given: Memory) -> Receipt:
+    """Return the receipt for adding `given` where `stored` has its idempotency key or its id.
+
+    Raises:
+        ConflictError: the two differ in content.
+    """
+    if stored.content_hash == given.content_hash:
+        return Receipt(stored, "unchanged")
+    if stored.id == given.id:
+        raise ConflictError(
+            f"id: {given.id!r} already stands for a memory with other content. Store it under a new id."
+        )
+    raise ConflictError(
+        f"key: {given.key!r} already stands for memory {stored.short_id} with other content. "
+        "Use a new key, or update that memory."
+    )
+
+
+def stale(given: Memory, current: int | None) -> StaleError:
+    """Return the error for revising to `given` a memory at version `current`, or one that is not there (None)."""
+    stands = "is not there" if current is None else f"is at version {current}"
+    return StaleError(f"id: memory {given.short_id} {stands}, not at {given.version - 1}. Read it again and retry.")
+
+
+def with_counters(given: Memory, accessed_at: datetime | None, access_count: int) -> Memory:
+    """Return `given` with recall counters that never step back, so that a revision loses no touch made meanwhile."""
+    seen = [moment for moment in (given.accessed_at, accessed_at) if moment is not None]
+    return replace(given, accessed_at=max(seen, default=None), access_count=max(given.access_count, access_count))
+
+
+def revised(memory: Memory) -> Receipt:
+    """Return the receipt of a revision."""
+    return Receipt(memory, "forgotten" if memory.change == "forget" else "updated")

@@ -1,0 +1,195 @@
+"""Changes made on a connection, inside the transaction of the store that calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sqlalchemy import Connection, CursorResult, Executable
+
+from salience.ports import Add, Change, Revise, Stored, Touch
+from salience.records import Memory, Receipt
+from salience.store import rows, sql
+from salience.store.values import already, instant, microseconds, own_vector, revised, stale, with_counters
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Where a run of changes is made.
+
+    Attributes:
+        connection: with a write transaction begun.
+        sequence: the change sequence of every row that it writes.
+        dimension: length of a vector.
+    """
+
+    connection: Connection
+    sequence: int
+    dimension: int
+
+
+def tenant_of(change: Change) -> str:
+    """Return whose memories a change is about."""
+    if isinstance(change, Add):
+        return change.stored.memory.scope.tenant
+    return change.memory.scope.tenant if isinstance(change, Revise) else change.scope.tenant
+
+
+def add_all(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> list[Receipt]:
+    """Store new memories; return a receipt for each."""
+    plan = _Plan.read(transaction.connection, tenant, changes)
+    receipts = [plan.place(change) for change in changes]
+    new = [
+        (replace(change.stored, memory=receipt.memory), change.history)
+        for change, receipt in zip(changes, receipts, strict=True)
+        if receipt.status == "created"
+    ]
+    _insert(transaction, sql.add(), [_row(transaction, stored) for stored, _ in new])
+    _insert(transaction, sql.add_version(), [row for pair in new for row in _history(transaction, *pair)])
+    _insert(transaction, sql.activate(), [row for stored, _ in new for row in _activations(tenant, stored)])
+    clocks = [{"tenant": tenant, "session_key": name, "turns": turns} for name, turns in plan.clocks.items()]
+    _insert(transaction, sql.set_clock(), clocks)
+    return receipts
+
+
+def _insert(transaction: Transaction, statement: Executable, values: Sequence[Mapping[str, Any]]) -> None:
+    if values:  # no parameters at all would run the statement once, without any
+        transaction.connection.execute(statement, values)
+
+
+def _row(transaction: Transaction, stored: Stored) -> dict[str, Any]:
+    derived = {"seq": transaction.sequence, "short_id": stored.memory.short_id}
+    return {**rows.of_stored(stored, transaction.dimension), **derived}
+
+
+def _history(transaction: Transaction, stored: Stored, history: Sequence[Stored]) -> list[dict[str, Any]]:
+    """Return the rows of the versions before `stored`; each was valid until the next one was made."""
+    ends = [microseconds(later.memory.changed_at) for later in (*history[1:], stored)]
+    return [
+        {**rows.of_stored(older, transaction.dimension), "valid_to": end}
+        for older, end in zip(history, ends, strict=False)
+    ]
+
+
+def _activations(tenant: str, stored: Stored) -> list[dict[str, Any]]:
+    return [
+        {"tenant": tenant, "session_key": session_key, "memory_id": stored.memory.id, "turn": turn}
+        for session_key, turn in stored.activations.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a run of additions meets and makes: memories by id and by (home, key), and session clocks."""
+
+    by_id: dict[str, Memory]
+    by_key: dict[tuple[str, str], Memory]
+    clocks: dict[str, int]
+
+    @classmethod
+    def read(cls, connection: Connection, tenant: str, changes: Sequence[Add]) -> _Plan:
+        plan = cls({}, {}, {})
+        memories = [change.stored.memory for change in changes]
+        for chunk in sql.chunks(memory.id for memory in memories):
+            plan._meet(connection.execute(sql.of_ids(tenant, chunk)))
+        for home, keys in _keys_by_home(memories).items():
+            for chunk in sql.chunks(keys):
+                plan._meet(connection.execute(sql.of_keys(tenant, home, chunk)))
+        sessions = [memory.scope.session_key for memory in memories]
+        carried = [session for change in changes for session in change.stored.activations]
+        for chunk in sql.chunks(session for session in (*sessions, *carried) if session is not None):
+            plan.clocks.update({row.session_key: row.turns for row in connection.execute(sql.clocks(tenant, chunk))})
+        return plan
+
+    def place(self, change: Add) -> Receipt:
+        """Decide what becomes of one addition, with those before it in view."""
+        memory = change.stored.memory
+        taken = self.by_key.get((memory.scope.home_key, memory.key)) if memory.key is not None else None
+        present = self.by_id.get(memory.id) if taken is None else taken
+        if present is not None:
+            return already(present, memory)
+        for session_key, turn in change.stored.activations.items():
+            self.clocks[session_key] = max(turn, self.clocks.get(session_key, 0))
+        memory = self._in_turn(memory)
+        self._know(memory)
+        return Receipt(memory, "created")
+
+    def _meet(self, found: CursorResult[Any]) -> None:
+        for row in found.mappings():
+            self._know(rows.to_memory(row))
+
+    def _know(self, memory: Memory) -> None:
+        self.by_id[memory.id] = memory
+        if memory.key is not None:
+            self.by_key[memory.scope.home_key, memory.key] = memory
+
+    def _in_turn(self, memory: Memory) -> Memory:
+        """Return `memory` with its place in its session, and move the session's clock to it."""
+        session_key = memory.scope.session_key
+        if session_key is None:
+            return memory
+        clock = self.clocks.get(session_key, 0)
+        turn = clock + 1 if memory.turn is None else memory.turn
+        self.clocks[session_key] = max(turn, clock)
+        return replace(memory, turn=turn)
+
+
+def _keys_by_home(memories: Sequence[Memory]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for memory in memories:
+        if memory.key is not None:
+            keys.setdefault(memory.scope.home_key, []).append(memory.key)
+    return keys
+
+
+def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise]) -> list[Receipt]:
+    """Put next versions in the place of memories; return a receipt for each."""
+    return [_revise(transaction, tenant, change) for change in changes]
+
+
+def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
+    given, connection = change.memory, transaction.connection
+    current = connection.execute(sql.current(tenant, given.id)).one_or_none()
+    if current is None or current.version != given.version - 1:
+        raise stale(given, None if current is None else current.version)
+    accessed_at = None if current.accessed_at is None else instant(current.accessed_at)
+    memory = with_counters(given, accessed_at, current.access_count)
+    values = rows.of_memory(memory)
+    values["seq"] = transaction.sequence
+    if change.vector is not None:
+        values["vector"] = rows.of_vector(own_vector(change.vector, transaction.dimension))
+    if change.terms is not None:
+        values["terms"] = rows.of_terms(change.terms)
+    connection.execute(sql.keep_version(tenant, given.id, values["changed_at"]))
+    connection.execute(sql.revise(tenant, given.id, values))
+    return revised(memory)
+
+
+def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> list[Receipt]:
+    """Record what recalls returned; return no receipts."""
+    for change in changes:
+        _touch(transaction, tenant, change)
+    return []
+
+
+def _touch(transaction: Transaction, tenant: str, change: Touch) -> None:
+    connection, session_key = transaction.connection, change.scope.session_key
+    chunks = list(sql.chunks(change.ids))
+    if change.accessed_at is not None or change.access_count or change.importance:
+        for chunk in chunks:
+            connection.execute(sql.touch(change, chunk, transaction.sequence))
+    if session_key is None:
+        return
+    turn = sum(row.turns for row in connection.execute(sql.clocks(tenant, [session_key]))) + 1
+    connection.execute(sql.set_clock(), {"tenant": tenant, "session_key": session_key, "turns": turn})
+    for chunk in chunks if change.activate else ():
+        connection.execute(*sql.note_activations(change, chunk, turn))
+
+
+WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] = {
+    Add: add_all,
+    Revise: revise_all,
+    Touch: touch_all,
+}
+"""What makes a run of changes of a kind."""

@@ -1,0 +1,89 @@
+"""A command line in this process, on a store of its own and with planted vectors; and one in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from salience.cli import app
+from salience.embed import registry
+from salience.testing.doubles import PlantedEmbedder
+
+ALICE = "Alice prefers Python for backend work"
+BOB = "Bob drinks tea in the morning"
+AGAIN = "Alice prefers Python for backend jobs"
+TRIP = "Alice went to Lisbon"
+COSINES = {ALICE: 0.9, BOB: 0.8, AGAIN: 0.9, TRIP: 0.1}
+AXES = {ALICE: 1, BOB: 2, AGAIN: 1, TRIP: 3}
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Return a function from arguments to the result: `run("recall", "query", code=0, terminal=True)`."""
+    monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder(COSINES, axes=AXES))
+
+    def call(
+        *args: str, code: int = 0, input: str | None = None, terminal: bool = False, env: dict[str, str] | None = None
+    ) -> Result:
+        shown = {"COLUMNS": "120", "FORCE_COLOR": "1" if terminal else None, "NO_COLOR": None, "TERM": "xterm"}
+        options = ["--store", str(tmp_path / "agent.db"), "--embedder", "planted"]
+        result = CliRunner().invoke(app, [*options, *args], input=input, env={**shown, **(env or {})})
+        assert result.exit_code == code, result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        return result
+
+    return call
+
+
+@pytest.fixture
+def said(run: Run) -> Callable[..., Any]:
+    """Return a function from arguments to the one JSON document that the command prints."""
+
+    def call(*args: str, **options: Any) -> Any:
+        return json.loads(run(*args, "--json", **options).stdout)
+
+    return call
+
+
+@pytest.fixture
+def stored(said: Callable[..., Any]) -> SimpleNamespace:
+    """Store two memories of the user alice; return their texts and ids."""
+    ids = {text: said("remember", text, "--user", "alice")["memory"]["id"] for text in (ALICE, BOB)}
+    return SimpleNamespace(alice=ids[ALICE], bob=ids[BOB], text=ALICE, other=BOB, again=AGAIN, trip=TRIP)
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the installed command in a process of its own."""
+    command = str(Path(sys.executable).with_name("salience"))
+
+    def call(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "SALIENCE_URL": str(tmp_path / "process.db")}
+        return subprocess.run([command, *args], text=True, capture_output=True, timeout=60, env=env, **options)
+
+    return call
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[..., str]:
+    """Return a function that writes a file of JSON values (or raw lines), one a line, and returns its path."""
+
+    def write(name: str, *lines: object) -> str:
+        path = tmp_path / name
+        path.write_text(
+            "".join((item if isinstance(item, str) else json.dumps(item)) + "\n" for item in lines), "utf-8"
+        )
+        return str(path)
+
+    return write

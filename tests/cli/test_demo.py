@@ -1,0 +1,91 @@
+"""The demo with the real model: what it claims can be seen, and it is the same every day."""
+
+from __future__ import annotations
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from salience import profiles
+from salience.cli import app
+from salience.cli.demo import legend, lines, view
+from salience.lab import demo, sample
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    return demo.run(tmp_path_factory.mktemp("demo"), every=True)
+
+
+@pytest.fixture(scope="module")
+def screen(tmp_path_factory):
+    return demo.run(tmp_path_factory.mktemp("screen"))
+
+
+def test_without_more_ado_it_fits_on_a_screen(screen):
+    assert [one.asked for one in screen.rounds] == list(sample.questions()[: sample.first_screen()])
+    assert len(list(lines(screen))) <= 52
+    assert all(len(answer) <= demo.LIMIT_OF_A_SCREEN for one in screen.rounds for answer in one.answers)
+
+
+def test_every_question_is_asked_under_every_profile(played):
+    assert [one.asked for one in played.rounds] == list(sample.questions())
+    for one in played.rounds:
+        assert [answer.profile for answer in one.answers] == list(profiles.NAMES)
+        assert all(len(answer) <= demo.LIMIT for answer in one.answers)
+
+
+def test_the_clock_stands_at_the_sample_s_instant(played):
+    assert played.now == sample.now()
+    assert played.stats.memories == len(sample.memories())
+
+
+def test_no_profile_changes_what_the_next_one_sees(played, tmp_path):
+    again = demo.run(tmp_path, every=True)
+    assert list(lines(again)) == list(lines(played))
+
+
+def test_a_round_lists_each_memory_once_the_best_first(played):
+    for one in played.rounds:
+        ids = [memory.id for memory in one.memories]
+        assert len(ids) == len(set(ids))
+        assert set(ids) == {hit.memory.id for answer in one.answers for hit in answer}
+        assert one.memories[0] == one.answers[0][0].memory
+
+
+def test_the_profiles_part_on_every_question(played):
+    for one in played.rounds:
+        firsts = {answer[0].memory.id for answer in one.answers if answer.hits}
+        orders = {tuple(hit.memory.id for hit in answer) for answer in one.answers}
+        assert len(firsts) > 1 or len(orders) > 2
+
+
+def test_plain_lines_fit_and_tell_why(played):
+    printed = list(lines(played))
+    assert max(map(len, printed)) <= 120
+    text = " ".join(" ".join(printed).split())
+    for one in played.rounds:
+        assert one.asked.question in text
+        assert " ".join(one.asked.shows.split()) in text
+    assert printed[-1].startswith("  salience recall")
+
+
+@pytest.mark.parametrize("width", [100, 120])
+def test_on_a_terminal_no_cell_is_cut(played, width):
+    console = Console(width=width, force_terminal=True, color_system=None, record=True)
+    with console.capture() as captured:
+        console.print(view(played))
+    printed = captured.get()
+    assert max(len(line.rstrip()) for line in printed.splitlines()) <= width
+    for one in played.rounds:
+        for answer in one.answers:
+            for rank, hit in enumerate(answer, 1):
+                assert f"{rank} {hit.score:.2f}" in printed
+    assert legend(played).split(".")[0] in printed
+
+
+def test_the_command_leaves_no_store_behind(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert CliRunner().invoke(app, ["demo"]).exit_code == 0
+    assert list(tmp_path.iterdir()) == []

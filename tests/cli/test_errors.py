@@ -1,0 +1,131 @@
+"""Bad input and a failing world: the exit code, and one or two lines that say what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+SECRET = "the launch code is 0000"
+
+
+def complaint(result):
+    lines = result.stderr.splitlines()
+    assert 1 <= len(lines) <= 2
+    assert lines[0].startswith("salience: ")
+    assert result.stdout == ""
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["remember", "x", "--importance", "2"], "importance: 2.0"),
+        (["remember", "x", "--weight", "0"], "weight: 0.0"),
+        (["remember", "x", "--ttl", "soon"], "ttl: 'soon'"),
+        (["remember", "x", "--tier", "deep"], "Choose one of: episodic, semantic, working"),
+        (["remember", "x", "--metadata", "{"], "metadata: text that is not JSON"),
+        (["remember", "x", "--metadata", "[1]"], "metadata: list"),
+        (["remember", "x", "--created-at", "2026-01-01T00:00:00"], "created_at: '2026-01-01T00:00:00'"),
+        (["remember", "x", "--user", "*"], "user_id: salience.ANY"),
+        (["remember", " "], "content: empty text"),
+        (["remember", "x", "--scope", "project"], "scope: 'project'"),
+        (["recall", "x", "--since", "2026-01-01"], "Give its time zone"),
+        (["recall", "x", "--now", "yesterday"], "now: 'yesterday'"),
+        (["recall", "x", "--profile", "best"], "salience, mememory, memlayer, zeromemory, memorysync, cmm"),
+        (["--profile", "best", "recall", "x"], "salience, mememory, memlayer, zeromemory, memorysync, cmm"),
+        (["recall", "x", "--weights", "dense"], "Write SIGNAL=NUMBER"),
+        (["recall", "x", "--weights", "cosine=1"], "Choose one of: dense, lexical, weight"),
+        (["recall", "x", "--limit", "-1"], "limit: -1"),
+        (["recall", "x", "--min-score", "nan"], "min_score: nan"),
+        (["graph-recall", "x", "--graph-weight", "2"], "graph_weight: 2.0"),
+        (["context", "x", "--budget", "-5"], "budget_tokens: -5"),
+        (["list", "--limit", "0"], "limit: 0"),
+        (["list", "--tier", "deep"], "tiers: 'deep'"),
+        (["update", "x"], "update: no field"),
+        (["end-session", ""], "session_id: empty text"),
+        (["help", "everything"], "topic: 'everything'"),
+        (["profiles", "show", "best"], "profile: 'best'"),
+        (["profiles", "check", "cmm", "no.toml"], "profile: 'no.toml'"),
+        (["ingest", "absent.json"], "absent.json"),
+        (["import", "absent.jsonl"], "absent.jsonl"),
+        (["export", "no/such/folder/x.jsonl"], "Give a file that can be written"),
+        (["export", "--json"], "Name a PATH"),
+        (["--embedder", "gpt", "stats"], "embedder: 'gpt'"),
+    ],
+)
+def test_bad_input_exits_with_2_and_names_field_and_remedy(run, arguments, word):
+    assert word in complaint(run(*arguments, code=2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word", "command"),
+    [
+        (["recal"], "Did you mean 'recall'?", "salience"),
+        (["recall"], "Missing argument 'QUERY'", "recall"),
+        (["recall", "x", "--limit", "some"], "'--limit'", "recall"),
+        (["recall", "x", "--colour"], "No such option: --colour", "recall"),
+        (["profiles", "delete"], "No such command 'delete'", "profiles"),
+        (["import", "x", "--on-error", "cry"], "'--on-error'", "import"),
+    ],
+)
+def test_a_call_that_cannot_be_read_exits_with_2_and_names_the_help(run, arguments, word, command):
+    printed = complaint(run(*arguments, code=2))
+    assert word in printed
+    assert printed.splitlines()[-1].endswith("--help")
+    assert command in printed.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["get", "forget"])
+def test_an_unknown_id_exits_with_1(run, command):
+    assert "no memory 'feedbeef' is visible" in complaint(run(command, "feedbeef", code=1))
+
+
+def test_an_unknown_id_to_update_exits_with_1(run):
+    assert "no memory" in complaint(run("update", "feedbeef", "--weight", "0.5", code=1))
+
+
+def test_a_memory_of_another_user_is_as_unknown_as_none(run, stored):
+    assert "no memory" in complaint(run("get", stored.alice, "--user", "bob", code=1))
+
+
+def test_a_file_that_is_no_store_exits_with_1(run, written):
+    path = written("notes.txt", "These are notes, not memories. " * 50)
+    assert "notes.txt" in complaint(run("--store", path, "stats", code=1))
+
+
+def test_another_embedder_exits_with_1(run, stored, tmp_path):
+    printed = complaint(run("--embedder", "minilm", "stats", code=1))
+    assert "planted" in printed
+
+
+def test_bytes_that_are_no_text_are_bad_input(run):
+    assert "content: standard input" in complaint(run("remember", "-", input=b"caf\xe9", code=2))
+
+
+def test_an_error_steers_no_terminal(run):
+    assert "\x1b" not in complaint(run("ingest", "\x1b[2Jabsent.json", code=2))
+
+
+def test_a_bad_profile_leaves_no_file_behind(run, tmp_path):
+    run("--profile", "best", "stats", code=2)
+    assert not (tmp_path / "agent.db").exists()
+
+
+def test_a_key_taken_by_another_text_exits_with_1_without_showing_either(run):
+    run("remember", SECRET, "--key", "k")
+    printed = complaint(run("remember", f"not that {SECRET}", "--key", "k", code=1))
+    assert SECRET not in printed
+
+
+def test_a_text_too_long_is_not_shown(run):
+    printed = complaint(run("remember", SECRET * 5000, code=2))
+    assert "content: text of" in printed
+    assert SECRET not in printed
+
+
+def test_a_file_that_exists_is_kept_unless_forced(run, stored, written):
+    path = written("old.jsonl", "precious")
+    assert "--force" in complaint(run("export", path, code=2))
+    assert Path(path).read_text() == "precious\n"
+    assert run("export", path, "--force").stdout.startswith("exported 2 memories")

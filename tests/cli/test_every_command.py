@@ -1,0 +1,112 @@
+"""Laws that hold for each command: it is listed, it explains itself, and it answers people, pipes and programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer
+
+from salience.cli import app
+from salience.cli.surface import ORDER
+
+CASES = {
+    "remember": ["remember", "Something new", "--user", "alice"],
+    "recall": ["recall", "query", "--user", "alice"],
+    "graph-recall": ["graph-recall", "What does Alice prefer?", "--user", "alice"],
+    "context": ["context", "query", "--user", "alice"],
+    "get": ["get", "ALICE", "--user", "alice"],
+    "update": ["update", "ALICE", "--importance", "0.9", "--user", "alice"],
+    "forget": ["forget", "ALICE", "--user", "alice"],
+    "list": ["list", "--user", "alice"],
+    "stats": ["stats", "--user", "alice"],
+    "ingest": ["ingest", "CHAT"],
+    "end-session": ["end-session", "monday", "--user", "alice"],
+    "import": ["import", "DRAFTS"],
+    "export": ["export", "NEW"],
+    "profiles list": ["profiles", "list"],
+    "profiles show": ["profiles", "show", "cmm"],
+    "profiles check": ["profiles", "check", "salience", "cmm"],
+    "help": ["help", "scope"],
+    "demo": ["demo"],
+}
+SCOPED = [name for name in CASES if not name.startswith(("profiles", "help", "demo"))]
+
+
+def commands():
+    group = typer.main.get_command(app)
+    return [
+        f"{name} {below}" if below else name
+        for name, command in group.commands.items()
+        for below in getattr(command, "commands", {"": None})
+    ]
+
+
+@pytest.fixture
+def arguments(stored, written, tmp_path):
+    chat = written("chat.json", [{"role": "user", "content": "Hello"}])
+    drafts = written("drafts.jsonl", {"content": "A draft"})
+    places = {"ALICE": stored.alice, "CHAT": chat, "DRAFTS": drafts, "NEW": str(tmp_path / "new.jsonl")}
+    return lambda name: [places.get(item, item) for item in CASES[name]]
+
+
+def test_the_cases_cover_every_command():
+    assert sorted(commands()) == sorted(CASES)
+
+
+def test_help_lists_every_command_in_the_order_of_a_day(run):
+    listed = run("--help").stdout.split("Commands:")[1]
+    assert [line.split()[0] for line in listed.splitlines() if line.strip()] == list(ORDER)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_both_help_options_explain_every_command(run, name, flag):
+    printed = run(*name.split(), flag).stdout
+    assert printed.startswith("Usage: ")
+    assert "--json" in printed
+    assert "..." not in printed.split("Options:")[0].replace("...}", "").replace("PATH...", "").replace("NAME...", "")
+
+
+@pytest.mark.parametrize("name", SCOPED)
+def test_every_verb_takes_the_scope_options(run, name):
+    printed = run(name, "--help").stdout
+    for option in ("--environment", "--project", "--user", "--agent", "--scope"):
+        assert option in printed
+    assert ("--session" in printed) == (name != "end-session")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_command_prints_one_json_document_on_request(run, arguments, name):
+    result = run(*arguments(name), "--json")
+    assert json.loads(result.stdout)
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_pipe_gets_plain_text(run, arguments, name):
+    result = run(*arguments(name))
+    assert result.stdout.strip()
+    assert not set(result.stdout) & set("\x1b─│┃━█░")
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("profiles")])
+def test_a_terminal_gets_the_same_facts(run, arguments, stored, name):
+    result = run(*arguments(name), terminal=True)
+    assert result.stdout.strip()
+    if name in ("recall", "graph-recall", "context", "get", "list"):
+        assert stored.text in result.stdout
+
+
+@pytest.mark.parametrize("option", ["--embedder", "--profile", "--store"])
+def test_the_options_before_the_command_are_explained(run, option):
+    assert option in run("--help").stdout
+
+
+def test_without_a_command_there_is_help(run):
+    assert run().stdout == run("--help").stdout
+
+
+def test_the_version_is_told(run):
+    assert run("--version").stdout == "salience 0.1.0\n"

@@ -1,0 +1,140 @@
+"""Files in and out: conversations, drafts, exports, standard input."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+LOCOMO = {
+    "sample_id": "conv-1",
+    "conversation": {
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            {"speaker": "Ann", "dia_id": "D1:1", "text": "I moved to Porto."},
+            {"speaker": "Ben", "dia_id": "D1:2", "text": "When was that?"},
+        ],
+        "session_2_date_time": "2:00 pm on 9 May, 2023",
+        "session_2": [{"speaker": "Ann", "dia_id": "D2:1", "text": "Last spring."}],
+    },
+    "qa": [],
+}
+CHAT = [{"role": "user", "content": "I am Carla"}, {"role": "assistant", "content": "Hello Carla"}]
+DRAFTS = ({"content": "Tea", "user_id": "bob"}, {"content": "Coffee"})
+
+
+def memories(said):
+    return said("list", "--user", "*", "--project", "*", "--limit", "1000")["memories"]
+
+
+def test_locomo_keeps_its_sessions_speakers_and_times(run, said, written):
+    printed = run("ingest", written("conv.json", json.dumps(LOCOMO)), "--project", "lab", "--session", "mine").stdout
+    assert printed.startswith("ingested 3 memories in 2 sessions: ")
+    assert "memories/s" in printed
+    kept = memories(said)
+    assert [item["scope"]["session_id"] for item in kept] == ["conv-1/session_1"] * 2 + ["conv-1/session_2"]
+    assert all(item["scope"]["project"] == "lab" and "user_id" not in item["scope"] for item in kept)
+    assert [(item["speaker"], item["turn"]) for item in kept] == [("Ann", 1), ("Ben", 2), ("Ann", 1)]
+    assert kept[0]["created_at"] == "2023-05-08T13:56:00+00:00"
+
+
+@pytest.mark.parametrize("as_lines", [False, True])
+def test_a_chat_goes_into_the_session_that_is_named(said, run, written, as_lines):
+    path = written("chat.json", *(CHAT if as_lines else [CHAT]))
+    assert said("ingest", path, "--session", "s1")["sessions"] == 1
+    assert said("ingest", path)["written"] == 2
+    assert [item["scope"]["session_id"] for item in memories(said)] == ["s1", "s1", "chat", "chat"]
+
+
+def test_a_session_longer_than_a_chunk_stays_in_order(said, written):
+    turns = [{"role": "user", "content": f"Turn {number}"} for number in range(230)]
+    assert said("ingest", written("long.jsonl", *turns), "--user", "ann")["written"] == 230
+    assert [item["turn"] for item in memories(said)] == list(range(1, 231))
+
+
+def test_ingest_reads_standard_input(said):
+    assert said("ingest", "-", "--session", "s1", input=json.dumps(CHAT, indent=1))["written"] == 2
+    assert memories(said)[0]["speaker"] == "user"
+
+
+def test_import_takes_drafts_with_their_scope(run, said, written):
+    assert run("import", written("d.jsonl", *DRAFTS), "--user", "zoe").stdout.startswith("imported 2 memories: ")
+    assert [(item["content"], item["scope"]["user_id"]) for item in memories(said)] == [
+        ("Tea", "bob"),
+        ("Coffee", "zoe"),
+    ]
+
+
+def test_import_takes_conversations_too(said, written):
+    assert said("import", written("chat.json", CHAT))["sessions"] == 1
+
+
+def test_several_files_are_one_report(said, written):
+    report = said("import", written("a.jsonl", DRAFTS[0]), written("b.jsonl", DRAFTS[1]))
+    assert report["written"] == 2
+    assert [one["file"].rsplit("/", 1)[1] for one in report["files"]] == ["a.jsonl", "b.jsonl"]
+
+
+def test_a_broken_line_stops_the_import_with_its_number(run, said, written):
+    result = run("import", written("d.jsonl", DRAFTS[0], "{broken", DRAFTS[1]), code=2)
+    assert result.stderr.startswith("salience: line 2: ")
+    assert memories(said) == []
+
+
+def test_a_broken_first_line_has_its_number_too(run, written):
+    assert "line 1: " in run("import", written("d.jsonl", "{broken", DRAFTS[1]), code=2).stderr
+
+
+def test_broken_lines_are_skipped_and_reported_on_request(run, said, written):
+    path = written("d.jsonl", "{broken", DRAFTS[0], {"content": "x", "colour": 1}, DRAFTS[1], {"content": " "})
+    printed = run("import", path, "--on-error", "skip").stdout.splitlines()
+    assert [line.split(": ")[1] for line in printed[:-1]] == ["line 1", "line 3", "line 5"]
+    assert printed[-1].startswith("imported 2 memories, 3 lines skipped: ")
+    report = said("import", path, "--on-error", "skip")
+    assert [number for number, _ in report["files"][0]["skipped"]] == [1, 3, 5]
+
+
+def test_a_broken_message_stops_before_anything_is_stored(run, said, written):
+    broken = written("chat.jsonl", *CHAT, {"role": "user", "content": 7})
+    good = written("good.jsonl", *CHAT)
+    assert "line 3" in run("ingest", good, broken, code=2).stderr
+    assert memories(said) == []
+
+
+def test_a_message_too_long_stops_before_anything_is_stored(run, said, written):
+    path = written("chat.json", [*CHAT, {"role": "user", "content": "x" * 70_000}])
+    assert "message 3 in" in run("ingest", path, code=2).stderr
+    assert memories(said) == []
+
+
+def test_drafts_are_not_a_conversation(run, written):
+    assert "Import it" in run("ingest", written("d.jsonl", *DRAFTS), code=2).stderr
+
+
+def test_a_file_of_no_known_format_is_refused_with_the_formats(run, written):
+    assert "LoCoMo JSON" in run("import", written("x.json", '{"a": 1}'), code=2).stderr
+
+
+def test_an_export_comes_back_whole(run, said, stored, tmp_path):
+    run("update", stored.alice, "--user", "alice", "--importance", "0.1")
+    path = str(tmp_path / "all.jsonl")
+    assert run("export", path).stdout.startswith("exported 2 memories: ")
+    before = memories(said)
+    other = ("--store", str(tmp_path / "other.db"))
+    assert run(*other, "import", path).stdout.startswith("imported 2 memories: ")
+    assert said(*other, "list", "--user", "*")["memories"] == before
+    assert run(*other, "import", path).stdout.startswith("imported 0 memories, 2 already there: ")
+
+
+def test_an_export_to_standard_output_is_the_export_alone(run, stored, tmp_path):
+    lines = run("export").stdout.splitlines()
+    assert json.loads(lines[0])["format"] == "salience"
+    assert len(lines) == 3
+    assert run("export", "-").stdout.splitlines() == lines
+    piped = run("--store", str(tmp_path / "other.db"), "import", "-", input="\n".join(lines))
+    assert piped.stdout.startswith("imported 2 memories: ")
+
+
+def test_an_export_can_be_of_one_scope(run, stored):
+    run("remember", "Elsewhere", "--user", "carl")
+    assert len(run("export", "--user", "alice").stdout.splitlines()) == 3

@@ -1,0 +1,146 @@
+"""The pure parts: bars, words, JSON shapes."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.cli import words
+from salience.cli.bars import SCORE, Share, cells, shares, total
+from salience.cli.recalls import initials
+from salience.cli.screen import one_line, shortened, visible
+from salience.cli.shapes import values
+from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, Via
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def part(name, contribution, combine):
+    return Part(name, contribution, 1.0, contribution, combine)
+
+
+parts = st.lists(
+    st.tuples(st.floats(0, 5), st.sampled_from(["sum", "product"])).map(lambda pair: part("s", *pair)),
+    min_size=1,
+    max_size=6,
+).map(tuple)
+
+
+@given(parts)
+def test_what_is_kept_adds_up_to_the_score(found):
+    detail = ScoreDetail(found, 0.0)
+    kept = math.fsum(share.length for share in shares(detail) if share.kept)
+    assert kept == pytest.approx(detail.recompute(), rel=1e-9, abs=1e-12)
+
+
+@given(parts)
+def test_nothing_is_shorter_than_nothing_and_losses_start_where_gains_end(found):
+    added = [item.contribution for item in found if item.combine == "sum"]
+    gains = math.prod(max(item.contribution, 1.0) for item in found if item.combine == "product")
+    detail = ScoreDetail(found, 0.0)
+    assert all(share.length >= 0 for share in shares(detail))
+    start = (sum(added) if added else 1.0) * gains
+    assert total(detail) == pytest.approx(start, rel=1e-9, abs=1e-12)
+
+
+@given(st.lists(st.floats(0, 3), min_size=1, max_size=6), st.integers(1, 60))
+def test_the_longest_bar_fills_its_cells(lengths, width):
+    found = [Share("s", length, True) for length in lengths]
+    assert sum(cells(found, sum(lengths), width)) == (width if sum(lengths) > 0 else 0)
+    assert all(count >= 0 for count in cells(found, sum(lengths), width))
+
+
+def test_factors_share_the_loss_by_their_logarithms():
+    detail = ScoreDetail((part("a", 0.5, "product"), part("b", 0.25, "product"), part("c", 1.0, "product")), 0.125)
+    score, a, b = shares(detail)
+    assert (score.signal, score.length, score.kept) == (SCORE, 0.125, True)
+    assert b.length == pytest.approx(2 * a.length)
+    assert a.length + b.length == pytest.approx(0.875)
+
+
+def test_a_factor_of_zero_takes_all():
+    detail = ScoreDetail((part("a", 0.5, "product"), part("b", 0.0, "product")), 0.0)
+    assert [(share.signal, share.length) for share in shares(detail)] == [(SCORE, 0.0), ("b", 1.0)]
+
+
+@given(st.lists(st.text(min_size=1, max_size=12), max_size=20, unique=True))
+def test_no_two_signals_share_a_letter(names):
+    letters = list(initials(names).values())
+    assert len(letters) == len(set(letters))
+    assert all(len(letter) == 1 for letter in letters)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "said"),
+    [
+        (timedelta(seconds=-5), "0s"),
+        (timedelta(seconds=59), "59s"),
+        (timedelta(minutes=59, seconds=59), "59m"),
+        (timedelta(hours=23), "23h"),
+        (timedelta(days=99), "99d"),
+        (timedelta(days=100), "3mo"),
+        (timedelta(days=700), "22mo"),
+        (timedelta(days=800), "2y"),
+    ],
+)
+def test_an_age_has_one_unit(elapsed, said):
+    assert words.age(NOW - elapsed, NOW) == said
+
+
+def test_a_scope_names_what_is_set():
+    assert words.scope(Scope()) == "-"
+    home = Scope(environment="test", project="p", user_id="u", agent_id="a", session_id="s")
+    assert words.scope(home) == "env:test project:p user:u agent:a session:s"
+
+
+@given(st.text())
+def test_one_line_is_one_line_and_steers_nothing(text):
+    line = one_line(text)
+    assert len(line.splitlines()) <= 1
+    assert not any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 for sign in line)
+
+
+@given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
+def test_plain_text_is_shown_as_it_is(text):
+    assert visible(text) == one_line(text) == text
+
+
+def test_shortened_ends_in_an_ellipsis_only_where_it_cut():
+    assert shortened("one  two\nthree", 20) == "one two three"
+    assert shortened("one two three", 8) == "one two…"
+
+
+def test_the_arithmetic_of_a_hit_by_activation_is_the_parent_s():
+    via = Via("0" * 24 + "cafebabe", 0.8, 0.5, 2, "entity")
+    detail = ScoreDetail((), 0.2, via)
+    assert words.recomputed(detail) == "0.800000 x 0.5^2 (from cafebabe)"
+    assert [(share.signal, share.length) for share in shares(detail)] == [("via", pytest.approx(0.2))]
+
+
+def test_records_become_json_under_the_names_of_the_api():
+    recall = Recall((), "cmm", Intent("time", ("now",)), True, (), {"need": 1.5})
+    assert values(recall) == {
+        "hits": [],
+        "profile": "cmm",
+        "intent": {"name": "time", "words": ["now"]},
+        "exact": True,
+        "degraded": [],
+        "timings": {"need": 1.5},
+    }
+    assert values([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [
+        "2026-05-01T12:00:00+00:00",
+        "*",
+        {"a": [1, None]},
+    ]
+    assert json.dumps(values(Scope(user_id=ANY))) == '{"environment": "default", "user_id": "*"}'
+
+
+def test_a_value_without_a_json_form_is_a_mistake():
+    with pytest.raises(TypeError, match="no JSON form of object"):
+        values(object())

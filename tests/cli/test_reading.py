@@ -1,0 +1,200 @@
+"""What recall and the other reading commands show."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+BAR = re.compile(r"[█░]+")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def hits(result):
+    """Return the tab-separated values of each line that is no comment."""
+    return [line.split("\t") for line in result.stdout.splitlines() if not line.startswith("#")]
+
+
+def plain(result):
+    return ANSI.sub("", result.stdout)
+
+
+def test_a_piped_hit_is_rank_score_age_id_scope_parts_and_the_whole_text(run, stored):
+    first, second = hits(run("recall", "query", "--user", "alice", "--profile", "zeromemory"))
+    assert first[0] == "1"
+    assert float(first[1]) == pytest.approx(0.5 * 0.9 + 0.3 * 0.75 + 0.2, abs=1e-3)
+    assert first[2].endswith("s")
+    assert first[3:5] == [stored.alice, "user:alice"]
+    assert first[5] == "similarity=0.450 importance=0.225 recency=0.200"
+    assert first[6] == stored.text
+    assert second[6] == stored.other
+
+
+def test_factors_are_told_from_summands(run, stored):
+    line = hits(run("recall", "query", "--user", "alice", "--profile", "mememory"))[0]
+    assert line[5].startswith("similarity=x0.900 scope_weight=x0.800 weight=x1.000 temporal_decay=x1.0")
+
+
+def test_the_head_tells_profile_intent_exactness_and_milliseconds(run, stored):
+    head = run("recall", "query of the latest", "--profile", "memorysync").stdout.splitlines()[0]
+    assert head.startswith("# profile memorysync; intent time (latest); exact; ")
+    for step in ("need", "embed", "gather", "rank", "fetch", "touch"):
+        assert re.search(rf"{step} \d+\.\d", head)
+
+
+def test_json_has_the_names_of_the_api(said, stored):
+    found = said("recall", "query", "--user", "alice")
+    assert found.keys() == {"hits", "profile", "intent", "exact", "degraded", "timings"}
+    hit = found["hits"][0]
+    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed"}
+    assert hit["memory"]["id"] == stored.alice
+    assert hit["memory"]["created_at"].endswith("+00:00")
+    assert hit["memory"]["scope"] == {"environment": "default", "user_id": "alice"}
+    assert hit["score_detail"]["parts"]["dense"].keys() == {"raw", "weight", "contribution", "combine"}
+
+
+def test_explain_shows_arithmetic_that_gives_the_score(run, stored):
+    printed = run("recall", "query", "--user", "alice", "--profile", "memorysync", "--explain").stdout
+    expression, result = re.search(r"#    (\([\d. +]+\) x [\d.]+) = ([\d.]+)", printed).groups()
+    summed, factor = expression.split(" x ")
+    assert sum(map(float, summed.strip("()").split(" + "))) * float(factor) == pytest.approx(float(result), abs=5e-6)
+    assert re.search(r"similarity +0\.900000 +0\.700 +\+ 0\.630000", printed)
+
+
+def test_the_filters_of_recall_are_the_api_s(run, said, stored):
+    run("remember", "Deploy on Friday", "--user", "alice", "--kind", "rule", "--tag", "ops", "--tier", "semantic")
+    for option in (["--kind", "rule"], ["--tag", "ops"], ["--tier", "semantic"]):
+        found = said("recall", "query", "--user", "alice", *option)
+        assert [hit["memory"]["content"] for hit in found["hits"]] == ["Deploy on Friday"]
+    assert len(said("recall", "query", "--user", "alice", "--limit", "1")["hits"]) == 1
+    assert said("recall", "query", "--user", "alice", "--min-score", "99")["hits"] == []
+    assert said("recall", "query", "--user", "alice", "--until", "2020-01-01T00:00:00Z")["hits"] == []
+    assert len(said("recall", "query", "--user", "alice", "--since", "2020-01-01T00:00:00Z")["hits"]) == 3
+    assert said("recall", "query", "--user", "alice", "--from-session", "monday")["hits"] == []
+
+
+def test_weights_and_now_reach_the_ranking(said, stored):
+    found = said(
+        "recall", "query", "--user", "alice", "--profile", "zeromemory", "--now", "2999-01-01T00:00:00+00:00",
+        "--weights", "similarity=1", "--weights", "importance=0",
+    )  # fmt: skip
+    assert found["hits"][0]["score"] == pytest.approx(0.9, abs=1e-6)
+
+
+def test_a_dry_run_leaves_the_counters(said, stored):
+    said("recall", "query", "--user", "alice", "--dry-run")
+    assert said("get", stored.alice, "--user", "alice")["access_count"] == 0
+    said("recall", "query", "--user", "alice")
+    assert said("get", stored.alice, "--user", "alice")["access_count"] == 1
+
+
+def test_the_star_stands_for_any_value(said, stored):
+    assert said("stats")["memories"] == 0
+    assert said("stats", "--user", "*")["memories"] == 2
+    assert len(said("recall", "query", "--user", "*")["hits"]) == 2
+
+
+def test_a_profile_before_the_command_holds_unless_the_command_names_one(said, stored):
+    assert said("--profile", "cmm", "recall", "query")["profile"] == "cmm"
+    assert said("--profile", "cmm", "recall", "query", "--profile", "memlayer")["profile"] == "memlayer"
+    assert said("graph-recall", "query")["profile"] == "zeromemory"
+    assert said("--profile", "memorysync", "graph-recall", "query")["profile"] == "memorysync"
+
+
+def test_bars_are_as_long_as_the_scores(run, stored):
+    lines = run("recall", "query", "--user", "alice", "--profile", "zeromemory", terminal=True).stdout.splitlines()
+    scores = [float(found[1]) for line in lines if (found := re.search(r"^ *\d+ +(\d\.\d{3})", ANSI.sub("", line)))]
+    bars = [line.count("█") for line in lines if line.count("█") > 3]
+    assert bars[0] == 20
+    assert bars[1] == round(20 * scores[1] / scores[0])
+
+
+def test_losses_of_factors_are_shaded_and_in_the_legend(run, stored):
+    printed = plain(run("recall", "query", "--user", "alice", "--profile", "mememory", terminal=True))
+    first = BAR.search(printed)[0]
+    assert len(first) == 20
+    assert first.count("█") == round(20 * 0.9 * 0.8)
+    assert "█ score" in printed
+    assert "░ similarity takes" in printed
+    assert "░ scope_weight takes" in printed
+
+
+def test_without_colour_segments_are_letters(run, stored):
+    result = run("recall", "query", "--user", "alice", "--profile", "mememory", terminal=True, env={"NO_COLOR": "1"})
+    assert re.search(r"#{14}s+c+", result.stdout)
+    assert "s similarity takes   c scope_weight takes" in plain(result)
+
+
+def test_absorbed_memories_are_named(run, stored):
+    other = run("remember", stored.again, "--user", "alice").stdout.split()[1]
+    result = run("recall", "query", "--user", "alice", "--profile", "memorysync")
+    assert f"absorbed {stored.alice[-8:]}" in result.stdout or f"absorbed {other[-8:]}" in result.stdout
+
+
+def test_a_hit_by_activation_names_its_parent(run, stored):
+    run("remember", stored.trip, "--user", "alice", "--entity", "Alice")
+    result = run("recall", "query", "--user", "alice", "--profile", "cmm", "--explain")
+    assert f"via {stored.alice[-8:]} (entity)" in result.stdout
+    assert re.search(rf"x 0\.5\^1 \(from {stored.alice[-8:]}\)", result.stdout)
+
+
+def test_signs_that_steer_a_terminal_are_spelled_out(run):
+    text = "red \x1b[31malert\x07 and \u202eback"
+    run("remember", text)
+    for terminal in (False, True):
+        printed = ANSI.sub("", run("list", terminal=terminal, env={"NO_COLOR": "1"}).stdout)
+        assert not set(printed) & set("\x1b\x07\u202e")
+        assert "\\x1b[31malert\\x07" in printed
+
+
+def test_markup_in_a_memory_is_text(run):
+    run("remember", "[bold]not bold[/bold] :smile:")
+    assert "[bold]not bold[/bold] :smile:" in plain(run("list", terminal=True))
+
+
+def test_line_breaks_stay_within_a_piped_line(run):
+    run("remember", "one\ntwo\tthree")
+    assert run("list").stdout.splitlines()[1].endswith("\tone\\ntwo\\tthree")
+
+
+def test_a_list_goes_on_at_its_cursor(run, said, stored):
+    first = run("list", "--user", "alice", "--limit", "1").stdout.splitlines()
+    cursor = first[-1].removeprefix("# more: repeat with --cursor ")
+    assert first[1].endswith(stored.text)
+    page = said("list", "--user", "alice", "--cursor", cursor)
+    assert [item["content"] for item in page["memories"]] == [stored.other]
+    assert page["cursor"] is None
+
+
+def test_a_context_keeps_its_budget(said, stored):
+    packed = said("context", "query", "--user", "alice", "--budget", "120")
+    assert 0 < packed["tokens"] <= 120
+    assert packed["text"].startswith("<memories")
+
+
+def test_nothing_found_is_said(run):
+    assert "Nothing found." in run("recall", "query", terminal=True).stdout
+    assert "No memories here." in run("list", terminal=True).stdout
+
+
+def test_help_topics_are_the_api_s(run):
+    from salience.help import TOPICS
+
+    for topic, text in TOPICS.items():
+        assert run("help", topic).stdout == text + "\n"
+    assert run("help").stdout == TOPICS["verbs"] + "\n"
+
+
+def test_a_profile_shows_its_toml(run, said, written):
+    own = written(
+        "mine.toml",
+        'name = "mine"',
+        'summary = "s"',
+        'combine = "sum"',
+        'stages = ["score", "trim"]',
+        "[signal.similarity]",
+    )
+    assert 'name = "mine"' in run("profiles", "show", own).stdout
+    assert "# CMM, Scoring Formula" in run("profiles", "show", "cmm").stdout
+    assert run("profiles", "check", own).stdout.startswith(f"{own}: ok. mine = 1 similarity; stages score, trim")
+    assert said("profiles", "list")[0]["name"] == "salience"

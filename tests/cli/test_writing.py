@@ -1,0 +1,68 @@
+"""What remember, update, forget and end-session do."""
+
+from __future__ import annotations
+
+
+def test_remember_tells_status_and_id(run, said):
+    status, id = run("remember", "The sky is blue").stdout.split()
+    assert status == "created"
+    assert said("get", id)["content"] == "The sky is blue"
+    assert said("get", id[-8:])["id"] == id
+
+
+def test_every_field_is_stored(said, stored):
+    memory = said(
+        "remember", "Ship it", "--kind", "decision", "--importance", "0.9", "--weight", "0.7", "--tag", "a", "--tag",
+        "b", "--entity", "Zed", "--fact-key", "ship.it", "--supersedes", stored.alice[-8:], "--ttl", "7d",
+        "--tier", "working",
+        "--metadata", '{"page": 7}', "--key", "k1", "--created-at", "2026-01-02T03:04:05+01:00", "--user", "alice",
+        "--project", "atlas", "--agent", "helper", "--session", "s1", "--environment", "default",
+    )["memory"]  # fmt: skip
+    expected = {
+        "kind": "decision", "importance": 0.9, "weight": 0.7, "tags": ["a", "b"], "entities": ["Zed"],
+        "fact_key": "ship.it", "supersedes": stored.alice, "tier": "working", "metadata": {"page": 7}, "key": "k1",
+        "created_at": "2026-01-02T02:04:05+00:00", "expires_at": "2026-01-09T02:04:05+00:00", "turn": 1,
+        "scope": {
+            "environment": "default", "project": "atlas", "user_id": "alice", "agent_id": "helper", "session_id": "s1",
+        },
+    }  # fmt: skip
+    assert {name: memory[name] for name in expected} == expected
+
+
+def test_a_dash_reads_the_text_from_standard_input(said):
+    assert said("remember", "-", input="two\nlines\n")["memory"]["content"] == "two\nlines"
+
+
+def test_a_contradiction_is_told_on_standard_output(run, said, stored):
+    result = run("remember", stored.again, "--user", "alice")
+    assert "CONTRADICTION DETECTED" in result.stdout
+    assert f"[{stored.alice[-8:]}] (similarity: 100%) {stored.text}" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_second_remember_with_the_key_stores_nothing(run):
+    first = run("remember", "Once", "--key", "k").stdout.split()
+    assert run("remember", "Once", "--key", "k").stdout.split() == ["unchanged", first[1]]
+
+
+def test_update_changes_what_is_given_and_nothing_else(run, said, stored):
+    made = said("update", stored.alice, "--user", "alice", "--content", "-", "--tag", "new", input="Alice likes Go")
+    assert made["status"] == "updated"
+    memory = said("get", stored.alice, "--user", "alice")
+    assert (memory["content"], memory["tags"], memory["kind"], memory["version"]) == (
+        "Alice likes Go",
+        ["new"],
+        "fact",
+        2,
+    )
+
+
+def test_a_forgotten_memory_is_not_found(run, stored):
+    assert run("forget", stored.alice[-8:], "--user", "alice").stdout.split() == ["forgotten", stored.alice]
+    run("get", stored.alice, "--user", "alice", code=1)
+
+
+def test_the_end_of_a_session_promotes_its_working_memories(run, said):
+    id = said("remember", "For now", "--session", "s1", "--tier", "working")["memory"]["id"]
+    assert said("end-session", "s1") == {"session_id": "s1", "promoted": [id]}
+    assert run("end-session", "s1").stdout == "session s1: 0 moved to the episodic tier\n"

@@ -1,0 +1,161 @@
+"""The arena: snapshots that nothing disturbs, and as little copied as can be."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from salience.batch import COLUMNS
+from salience.store import arena as arenas
+from salience.store.arena import Arena
+from salience.store.gather import Activations, gather, nearest
+from salience.store.postings import Index
+from salience.store.rows import of_stored
+from salience.store.slots import Slots
+from salience.store.sql import ARENA
+from salience.testing.store_contract import DIMENSION, NOW, need, numbers, stored, unit
+
+
+def row(number, seq=1, **values):
+    made = {**of_stored(stored(number, **values), DIMENSION), "seq": seq}
+    return tuple(made[name] for name in ARENA)
+
+
+def answer(arena):
+    """All that a gather says, in a form that compares."""
+    asked = need(vector=unit(1, 2), terms=("memory", "0", "x"), names=("ann", "bob"), entities=True, vectors=True)
+    batch = gather(arena, asked, Activations())
+    postings = [(posting.rows.tolist(), posting.frequency.tolist()) for posting in batch.lexicon.postings]
+    lists = batch.entities.of_row
+    return (
+        batch.ids.tolist(), {name: column.tolist() for name, column in batch.columns.items()}, postings,
+        batch.lexicon.average_length, batch.vectors.at(np.arange(len(batch))).tobytes(), lists.offsets.tolist(),
+        lists.values.tolist(), batch.entities.of_query.tolist(),
+    )  # fmt: skip
+
+
+def filled(count=20):
+    return Arena.empty(DIMENSION).refresh([row(n, entities=("Ann",) * (n % 2), tags=("t",)) for n in range(count)])
+
+
+CHANGES = {
+    "add": lambda: [row(107, seq=2), row(3, seq=2, version=2, terms=("x",), entities=("Bob",))],
+    "touch": lambda: [row(n, seq=2, importance=0.9, access_count=3, accessed_at=NOW) for n in (1, 2)],
+    "forget": lambda: [row(n, seq=2, version=2, forgotten_at=NOW) for n in range(0, 20, 3)],
+    "all": lambda: [row(n, seq=2, version=2, content=f"x {n}", entities=("Bob", "Ann")) for n in range(20)],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_snapshot_stays_as_it_was(change):
+    before = filled()
+    expected = answer(before)
+    after = before.refresh(change())
+    assert answer(before) == expected
+    assert answer(after) != expected
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_two_snapshots_made_from_one_do_not_disturb_each_other(change):
+    parent = filled().refresh([row(50)])  # grown once, so that there is spare room
+    one = parent.refresh([row(60, entities=("Ann", "Bob"), terms=("x",))])
+    expected = answer(one)
+    parent.refresh(change())
+    assert answer(one) == expected
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_compaction_changes_no_answer(change):
+    kept = filled().refresh(change())
+    with patch.object(arenas, "_LEAST_DEAD", -1000):
+        packed = filled().refresh(change())
+    assert packed.slots.length == len(packed.order) == len(packed.ids)
+    assert answer(packed) == answer(kept)
+    more = [row(200, entities=("Bob",)), row(1, version=3, terms=("x", "x"))]
+    assert answer(packed.refresh(more)) == answer(kept.refresh(more))
+
+
+def test_dead_slots_are_dropped_once_they_are_more_than_half():
+    arena = filled(100)
+    for version in range(2, 8):
+        arena = arena.refresh([row(n, seq=version, version=version) for n in range(100)])
+        assert arena.slots.length <= 2 * 100 + 64
+    assert numbers(gather(arena, need(), Activations())) == list(range(100))
+
+
+def test_a_touch_copies_counters_alone():
+    before = filled()
+    after = before.refresh(CHANGES["touch"]())
+    assert after.slots is before.slots
+    assert after.terms is before.terms
+    assert after.ids is before.ids
+    assert after.counters["importance"] is not before.counters["importance"]
+
+
+def test_growth_uses_the_spare_room():
+    grown = filled().refresh([row(100)])
+    again = grown.refresh([row(101)])
+    assert again.slots.arrays["vector"] is grown.slots.arrays["vector"]
+    assert again.slots.length == grown.slots.length + 1
+
+
+def test_the_order_of_changed_rows_does_not_matter():
+    rows = [row(n, seq=40 - n) for n in range(20)]
+    arena = Arena.empty(DIMENSION).refresh(rows[::-1])
+    assert numbers(gather(arena, need(), Activations())) == list(range(20))
+    assert arena.sequence == 40
+
+
+def test_a_row_read_twice_changes_nothing():
+    arena = filled()
+    assert answer(arena.refresh([row(n, entities=("Ann",) * (n % 2), tags=("t",)) for n in range(20)])) == answer(arena)
+
+
+def test_every_column_has_a_reader():
+    batch = gather(filled(), need(columns=frozenset(COLUMNS)), Activations())
+    assert {name: column.dtype for name, column in batch.columns.items()} == {
+        name: np.dtype(spec.dtype) for name, spec in COLUMNS.items()
+    }
+
+
+def test_an_index_finds_what_was_appended_in_many_parts():
+    rng = np.random.default_rng(3)
+    index, truth = Index(), []
+    for slot in range(300):
+        held = rng.integers(0, 20, rng.integers(0, 6))
+        index = index.append(held, np.full(len(held), slot))
+        truth.append(held.tolist())
+    assert len(index.segments) < 12
+    for number in range(21):
+        slots, counts = index.find(number)
+        assert dict(zip(slots.tolist(), counts.tolist(), strict=True)) == {
+            slot: held.count(number) for slot, held in enumerate(truth) if number in held
+        }
+
+
+def test_an_index_of_nothing_does_not_grow():
+    nothing = np.empty(0, np.int64)
+    index = Index().append(nothing, nothing).append(nothing, nothing)
+    assert index.segments == ()
+    assert index.find(1)[0].tolist() == []
+
+
+def test_the_matrix_that_is_handed_out_cannot_be_written():
+    vectors = gather(filled(), need(vectors=True), Activations()).vectors
+    with pytest.raises(ValueError, match="read-only"):
+        vectors.matrix[0] = 0
+
+
+def test_a_table_of_slots_copies_when_its_room_is_taken():
+    table = Slots.of({"x": np.arange(3)}, 3).append({"x": np.array([3])})
+    left, right = table.append({"x": np.array([4])}), table.append({"x": np.array([5])})
+    assert (left["x"].tolist(), right["x"].tolist()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 5])
+
+
+def test_the_nearest_are_those_of_a_stable_sort():
+    rng = np.random.default_rng(4)
+    for size in range(12):
+        cosine = rng.choice([0.0, 0.5, 0.5, 1.0], size)
+        for count in range(14):
+            expected = sorted(np.argsort(-cosine, kind="stable")[:count].tolist())
+            assert sorted(nearest(cosine, count).tolist()) == expected

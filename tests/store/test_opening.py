@@ -1,0 +1,284 @@
+"""Opening a file, and what is said when it cannot be opened, read or written."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import traceback
+from contextlib import closing
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import UniqueConstraint, create_engine
+from sqlalchemy.dialects import sqlite
+
+from salience.errors import (
+    BusyError,
+    ConflictError,
+    NotAStoreError,
+    PinnedError,
+    ReadOnlyError,
+    StoreError,
+    VersionError,
+)
+from salience.ports import Revise
+from salience.records import Filter, Scope
+from salience.store import opening, schema, sql
+from salience.store.sqlite import SQLiteStore
+from salience.testing.store_contract import DIMENSION, NOW, add, listed, memory, need, stored
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def opened(path):
+    """Open the file, with pins of choice, as often as wanted; all are closed afterwards."""
+    stores = []
+
+    def opened(where=path, **pins):
+        values = {"embedder": "e", "dimension": DIMENSION, "language": "english", "busy_timeout": 0.05, **pins}
+        stores.append(SQLiteStore.open(where, **values))
+        return stores[-1]
+
+    yield opened
+    for store in stores:
+        store.close()
+
+
+def test_what_was_stored_is_there_after_reopening(opened):
+    store = opened()
+    add(store, stored(1))
+    store.close()
+    assert listed(opened()) == [1]
+
+
+def test_a_missing_folder_is_made(opened, tmp_path):
+    opened(tmp_path / "a" / "b c%d" / "ü.db")
+    assert (tmp_path / "a" / "b c%d" / "ü.db").is_file()
+
+
+def test_a_commit_is_flushed_to_disk_and_readers_do_not_wait(opened):
+    store = opened()
+    pragmas = {"synchronous": 2, "journal_mode": "wal", "foreign_keys": 1}
+    for connection in (store._writer, store._reader):
+        with connection.begin():
+            assert {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in pragmas} == pragmas
+
+
+def sqlite_file(path, *statements):
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.write_text("something else"),
+        lambda path: path.write_bytes(b"\0" * 5000),
+        lambda path: sqlite_file(path, "CREATE TABLE notes (text)"),
+        lambda path: sqlite_file(path, "CREATE TABLE alembic_version (version_num)", "PRAGMA application_id=7"),
+        lambda path: sqlite_file(path, "PRAGMA application_id=7"),
+    ],
+    ids=["text", "zeros", "tables", "alembic", "mark"],
+)
+def test_a_file_of_something_else_is_refused_and_left_alone(opened, path, make):
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(NotAStoreError, match=r"Name another file\."):
+        opened()
+    assert path.read_bytes() == before
+
+
+def test_a_folder_in_place_of_the_file_is_refused(opened, tmp_path):
+    with pytest.raises(NotAStoreError, match="it is a folder"):
+        opened(tmp_path)
+
+
+def test_a_file_in_place_of_the_folder_is_refused(opened, path):
+    path.write_text("")
+    with pytest.raises(StoreError, match="its folder cannot be made"):
+        opened(path / "memory.db")
+
+
+@pytest.mark.parametrize("locked", ["file", "folder"])
+def test_a_place_that_cannot_be_written_is_refused(opened, path, monkeypatch, locked):
+    opened().close()
+    place = path if locked == "file" else path.parent
+    monkeypatch.setattr(os, "access", lambda asked, mode: asked != place)
+    with pytest.raises(ReadOnlyError, match="Make it writable"):
+        opened()
+
+
+def test_a_folder_that_cannot_be_made_is_read_only(opened, path, monkeypatch):
+    def refuse(*arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.mkdir", refuse)
+    with pytest.raises(ReadOnlyError, match="its folder cannot be made"):
+        opened()
+
+
+def test_a_write_that_sqlite_refuses_as_read_only_says_so(opened):
+    store = opened()
+    store._writer.connection.driver_connection.execute("PRAGMA query_only=ON")
+    with pytest.raises(ReadOnlyError, match="Make the file and its folder writable"):
+        add(store, stored(1))
+
+
+def test_a_full_disk_says_so_and_nothing_is_half_written(opened):
+    store = opened()
+    driver = store._writer.connection.driver_connection
+    pages = driver.execute("PRAGMA page_count").fetchone()[0]
+    driver.execute(f"PRAGMA max_page_count={pages + 2}")
+    with pytest.raises(StoreError, match="the disk is full"):
+        add(store, *(stored(n, content="secret " * 1000) for n in range(10)))
+    assert listed(store) == []
+    driver.execute("PRAGMA max_page_count=1000000")
+    add(store, stored(1))
+    assert listed(store) == [1]
+
+
+def test_a_lock_held_past_the_timeout_says_so_and_the_store_goes_on(opened, path):
+    store = opened()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(BusyError, match="SALIENCE_BUSY_TIMEOUT"):
+            add(store, stored(1))
+        assert len(store.gather(need())) == 0
+        other.execute("ROLLBACK")
+    add(store, stored(1))
+    assert listed(store) == [1]
+
+
+def test_a_new_file_locked_by_another_says_so(opened, path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(BusyError):
+            opened()
+    opened()
+
+
+def test_a_newer_file_names_the_command_that_helps(opened, path):
+    opened().close()
+    sqlite_file(path, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(VersionError, match=r"'9999'.*pip install --upgrade salience"):
+        opened()
+
+
+@pytest.mark.parametrize("pins", [{"embedder": "other"}, {"dimension": 3}, {"language": "german"}])
+def test_a_store_pinned_to_others_is_refused(opened, pins):
+    add(opened(), stored(1))
+    with pytest.raises(PinnedError) as caught:
+        opened(**pins)
+    assert f"embedder 'e' ({DIMENSION} dimensions, language 'english')" in str(caught.value)
+    assert str(next(iter(pins.values()))) in str(caught.value)
+    assert "Open it with" in str(caught.value)
+    assert "new file" in str(caught.value)
+
+
+def test_the_first_write_pins_the_store_for_those_who_opened_it_before(opened):
+    first, second = opened(), opened(embedder="other")
+    second.gather(need())
+    add(first, stored(1))
+    for verb in (lambda: add(second, stored(2)), lambda: second.gather(need())):
+        with pytest.raises(PinnedError, match="'other'"):
+            verb()
+    assert listed(first) == [1]
+
+
+def test_a_key_that_a_revision_takes_from_another_is_a_conflict(opened):
+    store = opened()
+    add(store, stored(1, key="k"), stored(2))
+    with pytest.raises(ConflictError, match=r"^key: "):
+        store.apply([Revise(memory(2).changed("update", NOW, key="k"))])
+
+
+def test_no_error_shows_what_a_memory_says(opened):
+    store = opened()
+    add(store, stored(1, key="k", content="secret"))
+    store._writer.connection.driver_connection.execute("PRAGMA query_only=ON")
+    for values in ({"content": "secret more"}, {"content": "secret more", "key": "k"}):
+        with pytest.raises((StoreError, ConflictError)) as caught:
+            add(store, stored(2, **values))
+        assert "secret" not in "".join(traceback.format_exception(caught.value))
+
+
+def scripts():
+    folder = os.path.join(os.path.dirname(schema.__file__), "migrations")  # noqa: PTH118, PTH120 - as Alembic takes it
+    config = Config()
+    config.set_main_option("script_location", folder)
+    return ScriptDirectory.from_config(config)
+
+
+def test_the_code_knows_the_revisions_that_the_migrations_make():
+    assert tuple(script.revision for script in reversed(list(scripts().walk_revisions()))) == schema.REVISIONS
+    assert scripts().get_heads() == [schema.HEAD]
+
+
+def test_the_migrations_make_the_tables_of_the_schema(opened, path):
+    opened().close()
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), schema.metadata) == []
+    engine.dispose()
+
+
+def test_every_key_begins_with_the_tenant():
+    for table in set(schema.metadata.tables.values()) - {schema.meta}:
+        keys = [c for c in table.constraints if isinstance(c, UniqueConstraint)] + [table.primary_key]
+        assert {next(iter(key.columns)).name for key in keys} == {"tenant"}
+        assert {next(iter(index.columns)).name for index in table.indexes} <= {"tenant"}
+
+
+def test_an_up_to_date_file_is_opened_without_loading_the_migrations(opened, path):
+    opened().close()
+    program = (
+        "import sys; from salience.store.sqlite import SQLiteStore as S\n"
+        f"S.open(sys.argv[1], embedder='e', dimension={DIMENSION}, language='english', busy_timeout=1).close()\n"
+        "assert 'alembic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        sql.of_ids("t", ["a"]),
+        sql.of_keys("t", "h", ["a"]),
+        sql.named(Scope(user_id="u"), ["a"]),
+        sql.named_short(Scope(user_id="u"), ["a"]),
+        sql.page(Scope(), "a", 5, Filter(kinds=["x"]), False),
+        sql.newer("t", 3),
+        sql.older("t", ["a"]),
+        sql.current("t", "a"),
+        sql.activations_of("t", ["a"]),
+        sql.activations_in("t", "s"),
+        sql.clocks("t", ["s"]),
+    ],
+    ids=["ids", "keys", "named", "short", "page", "newer", "older", "current", "of", "in", "clocks"],
+)
+def test_no_statement_reads_all_of_a_tenant(opened, statement):
+    text = str(statement.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+    store = opened()
+    with store._reader.begin():
+        plan = [row[3] for row in store._reader.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
+    assert len(plan) == 1
+    assert plan[0].startswith("SEARCH")
+    assert " AND " in plan[0]
+
+
+def test_an_unknown_failure_of_sqlite_names_its_code(path):
+    error = sqlite3.OperationalError("near secret")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_NOMEM, "SQLITE_NOMEM"
+    found = opening.as_store_error(str(path), error)
+    assert type(found) is StoreError
+    assert "SQLITE_NOMEM" in str(found)
+    assert "secret" not in str(found)

@@ -1,0 +1,157 @@
+"""Several engines on one file, in several processes: nothing lost, nothing stale, nothing broken by a kill."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import salience
+from salience import PinnedError
+from salience.testing.doubles import PlantedEmbedder
+
+PRELUDE = """
+import sys
+import salience
+from salience.testing.doubles import PlantedEmbedder
+memory = salience.connect(sys.argv[1], embedder=PlantedEmbedder(), profile="zeromemory")
+print("open", flush=True)
+"""
+WRITER = """
+for number in range(int(sys.argv[2])):
+    receipt = memory.remember(f"memory {sys.argv[3]} {number}", user_id="u", session_id="s")
+    assert receipt.status == "created"
+    print(receipt.memory.id, flush=True)
+"""
+READER = """
+seen = 0
+while seen < int(sys.argv[2]):
+    now = memory.stats(user_id="u").memories
+    assert now >= seen
+    hits = memory.recall("query memory", user_id="u", limit=5, session_id="s")
+    assert len(hits) >= min(5, now)
+    seen = now
+print(seen, flush=True)
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+    running = []
+
+    def start(program, *arguments):
+        command = [sys.executable, "-W", "error", "-c", PRELUDE + program, str(tmp_path / "a.db"), *map(str, arguments)]
+        running.append(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def opened(tmp_path):
+    return salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder(), profile="zeromemory")
+
+
+def test_two_writers_and_two_readers_on_one_file(start, tmp_path):
+    writers = [start(WRITER, 500, name) for name in ("a", "b")]
+    readers = [start(READER, 1000) for _ in range(2)]
+    ends = [(*process.communicate(timeout=120), process.returncode) for process in (*writers, *readers)]
+    assert [(error, code) for _, error, code in ends] == [("", 0)] * 4
+    acknowledged = {line for out, _, _ in ends[:2] for line in out.split()[1:]}
+    with opened(tmp_path) as memory:
+        stored = memory.list(user_id="u", limit=1000)
+        assert {item.id for item in stored.memories} == acknowledged
+        assert len(acknowledged) == 1000
+        assert stored.cursor is None
+
+
+def test_a_writers_memory_is_in_the_readers_next_recall(start, tmp_path):
+    writer = start(
+        "for line in sys.stdin:\n    print(memory.remember(line.strip(), user_id='u').memory.id, flush=True)\n"
+    )
+    assert writer.stdout.readline() == "open\n"
+    with opened(tmp_path) as reader:
+        for number in range(30):
+            print(f"query {number}", file=writer.stdin, flush=True)
+            written = writer.stdout.readline().strip()
+            hits = reader.recall(f"query {number}", user_id="u", limit=1000)
+            assert written in [hit.memory.id for hit in hits]
+
+
+def test_a_killed_writer_loses_nothing_that_it_acknowledged(start, tmp_path):
+    writer = start(WRITER, 100_000, "a")
+    acknowledged = [writer.stdout.readline().strip() for _ in range(150)][1:]
+    writer.kill()
+    acknowledged += writer.communicate()[0].split()
+    whole = [id for id in acknowledged if len(id) == 32]
+    with opened(tmp_path) as memory:
+        for id in whole:
+            assert memory.get(id, user_id="u").version == 1
+        assert memory.remember("after", user_id="u").status == "created"
+        assert memory.recall("query", user_id="u", limit=3).exact
+
+
+def test_threads_of_one_engine_share_a_file(tmp_path):
+    failures: list[object] = []
+    with opened(tmp_path) as memory:
+
+        def work(name):
+            try:
+                for number in range(50):
+                    written = memory.remember(f"{name} {number}", session_id=name).memory.id
+                    found = [hit.memory.id for hit in memory.recall("query", limit=1000, session_id=name)]
+                    if written not in found:
+                        failures.append(written)
+            except Exception as error:  # a thread's failure has to reach the test
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        assert memory.stats().memories == 200
+
+
+def test_concurrent_updates_of_one_memory_all_become_versions(tmp_path):
+    with opened(tmp_path) as memory:
+        stored = memory.remember("text").memory
+        failures: list[object] = []
+
+        def work(name):
+            try:
+                memory.update(stored.id, metadata={"by": name})
+            except Exception as error:  # a thread's failure has to reach the test
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(str(number),)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        versions = [item.memory for item in memory.world.store.scan(stored.scope, versions=True)]
+        assert [item.version for item in versions] == [1, 2, 3, 4, 5]
+        assert {item.metadata["by"] for item in versions[1:]} == set("0123")
+
+
+def test_another_embedder_is_refused_and_told_what_to_do(tmp_path):
+    with opened(tmp_path) as memory:
+        memory.remember("text")
+    other = PlantedEmbedder(dimension=8)
+    other.name = "another"
+    with pytest.raises(PinnedError, match=r"'planted' .64 dimensions.*'another' .8 dimensions"):
+        salience.connect(tmp_path / "a.db", embedder=other)
+
+
+def test_another_embedder_may_open_a_file_that_holds_nothing(tmp_path):
+    opened(tmp_path).close()
+    with salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder(dimension=8)) as memory:
+        assert memory.remember("text").status == "created"
