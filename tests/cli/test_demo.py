@@ -24,7 +24,7 @@ def screen(tmp_path_factory):
 
 def test_without_more_ado_it_fits_on_a_screen(screen):
     assert [one.asked for one in screen.rounds] == list(sample.questions()[: sample.first_screen()])
-    assert len(list(lines(screen))) <= 52
+    assert len(list(lines(screen))) <= 50
     assert all(len(answer) <= demo.LIMIT_OF_A_SCREEN for one in screen.rounds for answer in one.answers)
 
 

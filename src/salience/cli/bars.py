@@ -57,6 +57,6 @@ def total(detail: ScoreDetail) -> float:
 
 def cells(parts: Sequence[Share], longest: float, width: int) -> list[int]:
     """Return how many of `width` cells each segment takes, where `longest` takes them all; edges are rounded once."""
-    scale = width / longest if longest > 0 else 0.0
-    edges = [round(edge * scale) for edge in accumulate((part.length for part in parts), initial=0.0)]
+    ends = accumulate((part.length for part in parts), initial=0.0)
+    edges = [round(end / longest * width) if longest > 0 else 0 for end in ends]
     return [right - left for left, right in pairwise(edges)]
