@@ -52,6 +52,17 @@ def test_a_session_longer_than_a_chunk_stays_in_order(said, written):
     assert [item["turn"] for item in memories(said)] == list(range(1, 231))
 
 
+def test_a_file_ingested_again_or_grown_stores_no_turn_twice(said, written):
+    path = written("long.jsonl", *CHAT)
+    assert said("ingest", path)["written"] == 2
+    again = said("ingest", path)
+    assert (again["written"], again["unchanged"]) == (0, 2)
+    grown = said("ingest", written("long.jsonl", *CHAT, CHAT[1]))
+    assert (grown["written"], grown["unchanged"]) == (1, 2)
+    assert said("ingest", path, "--user", "ann")["written"] == 2
+    assert [item["content"] for item in said("list")["memories"]] == [turn["content"] for turn in (*CHAT, CHAT[1])]
+
+
 def test_ingest_reads_standard_input(said):
     assert said("ingest", "-", "--session", "s1", input=json.dumps(CHAT, indent=1))["written"] == 2
     assert memories(said)[0]["speaker"] == "user"
