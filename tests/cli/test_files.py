@@ -59,7 +59,7 @@ def test_a_file_ingested_again_or_grown_stores_no_turn_twice(said, written):
     assert (again["written"], again["unchanged"]) == (0, 2)
     grown = said("ingest", written("long.jsonl", *CHAT, CHAT[1]))
     assert (grown["written"], grown["unchanged"]) == (1, 2)
-    assert said("ingest", path, "--user", "ann")["written"] == 2
+    assert said("ingest", path, "--user", "ann")["written"] == 3
     assert [item["content"] for item in said("list")["memories"]] == [turn["content"] for turn in (*CHAT, CHAT[1])]
 
 
