@@ -158,7 +158,7 @@ def contradictions(
     Those are the memories visible from where it lives, or before it among the new ones, whose similarity is above the
     profile's threshold. Source: mememory, Contradiction Detection.
     """
-    if profile.contradiction_above is None:
+    if profile.contradiction_above is None or not stored:
         return [()] * len(stored)
     to_scale = world.calibration if profile.threshold_scale == "calibrated" else RAW
     above = float(np.interp(profile.contradiction_above, to_scale.relatedness, to_scale.cosine)) + EDGE
@@ -168,8 +168,8 @@ def contradictions(
         rivals = _stored_rivals(world, profile, [stored[place] for place in places], above, now)
         for place, pairs in zip(places, rivals, strict=True):
             found[place] += pairs
-    for place, item in enumerate(stored):
-        found[place] += _new_rivals(stored[:place], item, above)
+    for place, pairs in enumerate(_new_rivals(stored, above, now)):
+        found[place] += pairs
     return [
         tuple(
             Contradiction(memory, float(np.interp(cosine, to_scale.cosine, to_scale.relatedness)))
@@ -207,13 +207,21 @@ def _stored_rivals(
     return rivals
 
 
-def _new_rivals(earlier: Sequence[Stored], new: Stored, above: float) -> list[tuple[float, Memory]]:
-    """Return (cosine, memory) of the memories stored just before `new` that are visible from it and too alike."""
-    seen = [item for item in earlier if new.memory.scope.sees(item.memory.scope)]
-    if not seen or new.vector is None:
-        return []
-    alike = cosines(np.stack([item.vector for item in seen if item.vector is not None]), new.vector)
-    return [(float(alike[place]), seen[place].memory) for place in np.flatnonzero(alike > above)]
+def _new_rivals(stored: Sequence[Stored], above: float, now: datetime) -> list[list[tuple[float, Memory]]]:
+    """Return, for each new memory, (cosine, memory) of the new ones before it that it sees and that are too alike."""
+    vectors = np.stack([item.vector for item in stored if item.vector is not None])
+    rivals: list[list[tuple[float, Memory]]] = []
+    for place, item in enumerate(stored):
+        alike = cosines(vectors[:place], vectors[place])
+        near = [(float(alike[other]), stored[other].memory) for other in np.flatnonzero(alike > above).tolist()]
+        rivals.append(
+            [
+                (cosine, rival)
+                for cosine, rival in near
+                if item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now)
+            ]
+        )
+    return rivals
 
 
 def with_conflicts(receipt: Receipt, found: tuple[Contradiction, ...]) -> Receipt:
