@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from salience.testing.doubles import PlantedEmbedder, StoppedClock
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for folder in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(folder, str(tmp_path / folder.lower()))
-    monkeypatch.delenv("SALIENCE_URL", raising=False)
+    for name in set(os.environ):
+        if name.upper().startswith("SALIENCE_") and name != "SALIENCE_TEST_DATA":
+            monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from salience.errors import (
     StoreError,
     VersionError,
 )
-from salience.records import ANY, Context, Contradiction, Draft, Hit, Memory, Recall, Receipt, ScoreDetail, Stats
+from salience.records import ANY, Context, Contradiction, Draft, Hit, Memory, Recall, Receipt, Scope, ScoreDetail, Stats
 
 __version__ = "0.1.0"
 
@@ -43,6 +43,7 @@ __all__ = [
     "Recall",
     "Receipt",
     "SalienceError",
+    "Scope",
     "ScoreDetail",
     "StaleError",
     "Stats",

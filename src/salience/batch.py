@@ -43,7 +43,7 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "tier": ColumnSpec(np.int64, 0, 2, 1),  # index into records.TIERS
     "is_global": ColumnSpec(np.bool_, 0, 1, 0),  # the memory names no project
     "code": _CODE,  # a number for the memory within this batch's source
-    "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one that is not visible
+    "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one that is not live
     "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
     "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
 }

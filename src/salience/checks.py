@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from numbers import Integral, Real
 from typing import Any
 
 from salience.errors import InputError, Words
@@ -62,22 +63,33 @@ def name(field: str, value: object) -> str:
 def names(field: str, value: object) -> tuple[str, ...]:
     """Return a tuple of distinct names in the given order; a single str is refused, since it is usually a slip."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InputError(field, value, "Give a list of texts.")
+        raise InputError(field, Words(type(value).__name__), "Give a list of texts.")
     return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(value)))
 
 
 def number(field: str, value: object, low: float, high: float) -> float:
     """Return `value` as a float if it is a finite number in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:  # refuses NaN too
+    real = _real(value)
+    if not low <= real <= high:  # refuses NaN too
         raise InputError(field, value, f"Give a number from {low:g} to {high:g}.")
-    return float(value)
+    return real
+
+
+def _real(value: object) -> float:
+    """Return `value` as a float; NaN if it is no number, infinity if it is too large for one."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def whole(field: str, value: object, low: int, high: int) -> int:
-    """Return `value` if it is an int in [low, high]."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    """Return `value` as an int if it is a whole number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
         raise InputError(field, value, f"Give a whole number from {low} to {high}.")
-    return value
+    return int(value)
 
 
 def instant(field: str, value: object) -> datetime:
@@ -103,8 +115,8 @@ def ttl(field: str, value: object) -> timedelta:
         seconds = value.total_seconds()
     elif isinstance(value, str) and (match := _TTL.fullmatch(value.strip())):
         seconds = float(match[1]) * _TTL_SECONDS[match[2].lower()]
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = value
+    elif not isinstance(value, bool) and isinstance(value, Real):
+        seconds = _real(value)
     else:
         raise InputError(field, value, "Give seconds, a timedelta, or text such as '24h' or '7d'.")
     if not 0 < seconds <= TTL_LIMIT:  # also refuses NaN
@@ -120,11 +132,31 @@ def choice(field: str, value: object, choices: Iterable[str]) -> str:
     return value
 
 
-def metadata(field: str, value: object) -> dict[str, Any]:
-    """Return a copy of `value` if it is a mapping of text to plain JSON values without NaN."""
+class Frozen(dict[str, Any]):
+    """A dict that cannot be changed: JSON values handed in and out stay as they were checked."""
+
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise TypeError("this mapping cannot be changed; make a dict of it first")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Frozen, (dict(self),)
+
+
+def frozen(value: Any) -> Any:
+    """Return a JSON value with its mappings and lists made unchangeable (lists become tuples)."""
+    if isinstance(value, Mapping):
+        return Frozen({key: frozen(item) for key, item in value.items()})
+    return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
+
+
+def metadata(field: str, value: object) -> Frozen:
+    """Return an unchangeable copy of `value` if it is a mapping of text to plain JSON values without NaN."""
     if not isinstance(value, Mapping):
         raise InputError(field, Words(type(value).__name__), "Give a mapping of JSON values.")
-    return _json_object(field, value, METADATA_DEPTH)
+    clean: Frozen = frozen(_json_object(field, value, METADATA_DEPTH))
+    return clean
 
 
 def _json_object(field: str, value: Mapping[Any, object], depth: int) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from salience import profiles
+from salience import checks, profiles
 from salience import settings as configuration
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
 from salience.engine import Engine, ProfileLike
-from salience.errors import InputError
+from salience.errors import InputError, Words
 from salience.extract.registry import extractor
 from salience.ids import TimeOrderedIds
 from salience.ports import Embedder, Store, World
@@ -62,6 +62,8 @@ def engine(
     clock: Callable[[], datetime] | None = None,
 ) -> Engine:
     """Return an engine as `connect` does, under given settings."""
+    if target is not None and not isinstance(target, (str, Path)):
+        raise InputError("target", Words(type(target).__name__), "Give a path or a URL as text.")
     where = str(target if target is not None else settings.url)
     if api_key is not None:
         raise InputError("api_key", "***", "Leave it out: a local store takes no key.")
@@ -74,7 +76,7 @@ def engine(
         extractor=reader,
         tokeniser=tokeniser,
         calibration=calibration_of(ready),
-        clock=clock or (lambda: datetime.now(UTC)),
+        clock=checked(clock) if clock else lambda: datetime.now(UTC),
         new_id=TimeOrderedIds(),
         tenant=settings.tenant,
         content_limit=settings.content_limit,
@@ -82,14 +84,20 @@ def engine(
     return Engine(world, ranking)
 
 
+def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
+    """Return the clock with its instants checked to be aware, and in UTC."""
+    return lambda: checks.instant("clock", clock())
+
+
 def store(target: str, embedder: Embedder, settings: Settings) -> Store:
     """Return the store that `target` names, pinned to the embedder and the language."""
     if target == MEMORY:
         return MemoryStore(embedder.name, embedder.dimension)
     scheme, separator, _ = target.partition("://")
-    if separator and scheme != "sqlite":
-        raise InputError("target", target, f"This release opens a file, {SQLITE}PATH or {MEMORY}.")
-    path = target.removeprefix(SQLITE) if separator else target
+    path = target.removeprefix(SQLITE)
+    if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
+        shown = f"{scheme}://..." if separator else target  # what follows may hold a password
+        raise InputError("target", shown, f"This release opens a file, {SQLITE}PATH or {MEMORY}.")
     return SQLiteStore.open(
         Path(path).expanduser(),
         embedder=embedder.name,

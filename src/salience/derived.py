@@ -1,20 +1,46 @@
-"""What follows from the few verbs of a store: one memory by id, every memory, another try after a stale read."""
+"""What follows from the few verbs of the ports: checked vectors, one memory by id, every memory, another try."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
+import numpy as np
+
 from salience import checks
-from salience.errors import NotFoundError, StaleError
+from salience.batch import Vectors32, unit_vectors
+from salience.errors import EmbedderError, NotFoundError, StaleError
 from salience.ports import Stored, World
 from salience.records import Filter, Memory, Scope
 
 TRIES: Final = 20
 """How often a change is made anew because another writer was quicker."""
+PAUSE: Final = 0.002
+"""Seconds that the pause before another try may be longer each time."""
 PAGE: Final = 500
 """Memories read at a time."""
 Made = TypeVar("Made")
+
+
+def embed(world: World, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d].
+
+    Raises:
+        EmbedderError: the embedder failed in whatever way, or returned something else than a vector a text. What its
+            own error says is left out, since it may quote a text.
+    """
+    embedder = world.embedder
+    if not texts:
+        return np.empty((0, embedder.dimension), np.float32)
+    try:
+        return unit_vectors(embedder.embed(list(texts)), embedder.name, len(texts), embedder.dimension)
+    except EmbedderError:
+        raise
+    except Exception as error:
+        what = type(error).__name__
+        raise EmbedderError(f"embedder {embedder.name!r} failed with {what}. Check it and try again.") from None
 
 
 def one(world: World, scope: Scope, id: str) -> Memory:
@@ -41,9 +67,9 @@ def scan(
 
 def until_fresh(attempt: Callable[[], Made]) -> Made:
     """Return what `attempt` returns, trying again when another writer changed what it had read."""
-    for _ in range(TRIES - 1):
+    for tried in range(1, TRIES):
         try:
             return attempt()
         except StaleError:
-            continue
+            time.sleep(random.uniform(0, tried * PAUSE))  # noqa: S311 - so that two writers do not meet again
     return attempt()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
-from salience import checks, profiles, remember, transfer, upkeep
+from salience import checks, profiles, remember, upkeep
 from salience import context as contexts
 from salience import recall as recalls
 from salience.derived import one
@@ -36,6 +35,7 @@ from salience.records import (
     Unset,
     Wildcard,
 )
+from salience.transfer import export, files, import_
 
 
 class CallerKeywords(TypedDict, total=False):
@@ -55,7 +55,6 @@ class ScopeKeywords(CallerKeywords, total=False):
 
 
 ProfileLike = str | Path | Profile
-File = str | Path | IO[Any]
 
 
 class Engine:
@@ -303,27 +302,34 @@ class Engine:
         return TOPICS[checks.choice("topic", topic or "verbs", TOPICS)]
 
     def end_session(self, session_id: str, **where: Unpack[CallerKeywords]) -> SessionReport:
-        """Move the session's working memories to the episodic tier and return which moved."""
+        """Move the session's memories to the tiers that they have earned and return which moved."""
         return upkeep.end_session(self.world, self._scope({**where})[0], session_id)
 
     def export(
-        self, file: File, *, progress: transfer.Progress | None = None, **where: Unpack[ScopeKeywords]
+        self,
+        file: files.File,
+        *,
+        overwrite: bool = False,
+        progress: files.Progress | None = None,
+        **where: Unpack[ScopeKeywords],
     ) -> TransferReport:
         """Write memories with their versions and vectors as lines of JSON, and return the count.
 
-        A coordinate that is not named stands for every value, so that an export without scope keywords is whole.
+        A coordinate that is not named stands for every value, so that an export without scope keywords is whole. A
+        file that is there is refused unless it may be overwritten and is an export itself; it is replaced only once
+        the new one is whole.
         """
         everywhere = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
         scope, _ = self._scope({**everywhere, **where})
-        with _opened(file, "w") as target:
-            return transfer.export(self.world, scope, target, progress)
+        with files.writing(file, overwrite) as target:
+            return export.export(self.world, scope, target, progress)
 
     def import_(
         self,
-        file: File,
+        file: files.File,
         *,
         on_error: Literal["stop", "skip"] = "stop",
-        progress: transfer.Progress | None = None,
+        progress: files.Progress | None = None,
         **where: Unpack[ScopeKeywords],
     ) -> TransferReport:
         """Store the memories of an export, or of drafts as lines of JSON, and return counts.
@@ -331,8 +337,8 @@ class Engine:
         `on_error` says what a broken line does: `stop` stores nothing and raises; `skip` reports it and goes on.
         """
         checks.choice("on_error", on_error, ("stop", "skip"))
-        with _opened(file, "rb") as source:
-            return transfer.import_(self.world, self._home(where), source, skip=on_error == "skip", progress=progress)
+        with files.reading(file) as source:
+            return import_.import_(self.world, self._home(where), source, skip=on_error == "skip", progress=progress)
 
     def close(self) -> None:
         """Release the file or connection."""
@@ -367,18 +373,3 @@ class Engine:
         if level == "project" and scope.project is None:
             raise InputError("scope", "project", "Name the project.")
         return scope.as_home()
-
-
-@contextmanager
-def _opened(file: File, mode: Literal["rb", "w"]) -> Iterator[IO[Any]]:
-    """Open a path, or pass an open file on."""
-    if not isinstance(file, (str, Path)):
-        yield file
-        return
-    words = {} if mode == "rb" else {"encoding": "utf-8", "newline": "\n"}
-    with ExitStack() as stack:
-        try:
-            stream = stack.enter_context(Path(file).open(mode, **words))  # type: ignore[call-overload]
-        except OSError as error:
-            raise InputError("file", str(file), f"Give a file that can be opened ({error.strerror}).") from None
-        yield stream

@@ -115,5 +115,7 @@ class Words(str):
 
 def shown(value: object, width: int = 120) -> str:
     """Return `value` as it stands in an error message, at most `width` characters."""
+    if isinstance(value, int) and abs(value) >= 10**width:  # Python refuses to write very long numbers
+        return f"a number of more than {width} digits"
     text = str(value) if isinstance(value, Words) else repr(value)
     return text if len(text) <= width else text[: width - 1] + "…"

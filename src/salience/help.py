@@ -14,7 +14,7 @@ graph_recall(query)          the same by similarity and by the entities that the
 context(query)               bootstrap memories and hits, quoted as data, within budget_tokens
 get / update / forget (id)   read, change (the version before is kept), take out of every recall
 list / stats                 page through memories; count them
-end_session(session_id)      move the session's working memories to the episodic tier
+end_session(session_id)      move the session's memories to the tiers that they have earned
 export / import_ (file)      everything as lines of JSON, and back
 help(topic)                  topics: verbs, scope, profiles, contradictions, fields""",
     "scope": """\

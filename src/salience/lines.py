@@ -1,17 +1,21 @@
-"""Lines of JSON: an object a line, and the draft of a memory that it may hold."""
+"""JSON as others write it: an object a line, the draft that it may hold, what a message says and when."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from salience import checks
 from salience.errors import ImportLineError, InputError, shown
 from salience.records import Draft, Scope
 
 COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
 """Keys of a line that say where the memory lives."""
+MILLISECONDS_FROM: Final = 1e11
+"""A timestamp this large is in milliseconds: as seconds it would lie beyond the year 5000."""
 KEYS: Final = frozenset(item.name for item in fields(Draft) if item.name != "scope") | frozenset(COORDINATES)
 """Keys that the line of a draft may have."""
 
@@ -55,6 +59,29 @@ def draft(number: int, item: Mapping[str, Any], scope: Scope | None = None) -> D
         return Draft(**{"content": None, **given}, scope=home)
     except InputError as error:
         raise refused(number, error) from None
+
+
+def said(content: object) -> str:
+    """Return the text of a message, verbatim; empty where it has none.
+
+    Of a list of parts, as chat APIs have it, the text parts stand on lines of their own.
+    """
+    if isinstance(content, (list, tuple)):
+        texts = (part.get("text") for part in content if isinstance(part, Mapping))
+        content = "\n".join(text for text in texts if isinstance(text, str))
+    if content is None or (isinstance(content, str) and not content.strip()):
+        return ""
+    return checks.text("content", content)
+
+
+def moment(timestamp: object) -> datetime | None:
+    """Return an instant from an aware datetime, ISO 8601 with an offset, or seconds or milliseconds since 1970."""
+    if timestamp is None:
+        return None
+    if isinstance(timestamp, (int, float)) and not isinstance(timestamp, bool):
+        seconds = checks.number("timestamp", timestamp, 0, 1e14)
+        return datetime.fromtimestamp(seconds / (1000 if seconds >= MILLISECONDS_FROM else 1), UTC)
+    return checks.instant("timestamp", timestamp)
 
 
 def refused(number: int, error: InputError) -> ImportLineError:

@@ -149,14 +149,19 @@ class Add:
 class Revise:
     """Put the next version in the place of a memory; the version before it is kept.
 
+    The recall counters are never stepped back, and importance, which recalls raise too, is left as it stands unless
+    the change is meant to set it.
+
     Attributes:
         memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
+        sets_importance: whether `memory.importance` is to be taken.
         vector, terms: None where the content is as before.
     """
 
     memory: Memory
     vector: Vectors32 | None = None
     terms: tuple[str, ...] | None = None
+    sets_importance: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,7 +170,7 @@ class Touch:
 
     Attributes:
         scope: whose recall; its `session_key` (if any) moves on by one turn.
-        accessed_at: None leaves it.
+        accessed_at: None leaves it, and so does an instant before the one that is there.
         access_count, importance: added; importance stops at 1.
         activate: note the session's new turn on each memory.
     """
@@ -197,6 +202,10 @@ class Store(Protocol):
 
         A short id that fits several visible memories fits none.
         """
+        ...
+
+    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         ...
 
     def scan(

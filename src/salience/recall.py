@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
 from dataclasses import replace
+from typing import Final
 
 from salience import checks
-from salience.batch import Batch, Vectors32, unit_vectors
-from salience.errors import EmbedderError
+from salience.batch import Batch, Vectors32
+from salience.derived import embed
+from salience.errors import EmbedderError, StoreError
 from salience.extract import intent
 from salience.ports import Need, Touch, World
 from salience.rank.fuse import lexical_similarity
@@ -18,6 +21,10 @@ from salience.rank.profile import Profile
 from salience.rank.run import Ranked, detail, rank, via
 from salience.records import Hit, Query, Recall
 from salience.text import phrases
+
+LATE: Final = 8
+"""Embeddings of queries that may go on after their deadline."""
+_late: Final = threading.BoundedSemaphore(LATE)
 
 
 class Stopwatch:
@@ -39,7 +46,6 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
 
     Raises:
         InputError: a limit over the profile's, or a query that is too long.
-        EmbedderError: the query could not be embedded, and no deadline allows an answer without.
         StoreError: the store failed.
     """
     watch = Stopwatch()
@@ -54,10 +60,10 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
     watch.lap("rank")
     hits = shaped(world, profile, need, batch, ranked)
     watch.lap("fetch")
+    degraded: tuple[str, ...] = () if vector is not None else ("embedding",)
     if not query.dry_run:
-        touch(world, profile, query, hits)
+        degraded += touch(world, profile, query, hits)
         watch.lap("touch")
-    degraded = () if vector is not None else ("embedding",)
     return Recall(hits, profile.name, need.intent, batch.complete, degraded, watch.laps)
 
 
@@ -84,29 +90,43 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
 
 
 def embedded(world: World, query: Query) -> Vectors32 | None:
-    """Return the query's unit vector, float32[d]; None where a deadline passed or the provider failed within one."""
-
-    def embed() -> Vectors32:
-        vectors = world.embedder.embed([query.text])
-        unit: Vectors32 = unit_vectors(vectors, world.embedder.name, 1, world.embedder.dimension)[0]
-        return unit
-
-    if query.deadline_ms is None:
-        return embed()
+    """Return the query's unit vector, float32[d]; None where the embedder fails or the deadline passes before."""
     try:
-        return within(query.deadline_ms / 1e3, embed)
+        if query.deadline_ms is None:
+            return first(embed(world, [query.text]))
+        return within(query.deadline_ms / 1e3, lambda: first(embed(world, [query.text])))
     except (EmbedderError, OutOfTime):
         return None
 
 
 def within(seconds: float, work: Callable[[], Vectors32]) -> Vectors32:
-    """Return what `work` returns if it does so within `seconds`; else raise and let it end by itself."""
-    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="salience-deadline")
-    try:
-        future: Future[Vectors32] = pool.submit(work)
-        return future.result(timeout=seconds)
-    finally:
-        pool.shutdown(wait=False)
+    """Return what `work` returns if it does so within `seconds`.
+
+    Work that is late goes on by itself, at most `LATE` of it at a time, and keeps no process from ending.
+
+    Raises:
+        TimeoutError: it was not done in time, or too much is late already.
+    """
+    if not _late.acquire(blocking=False):
+        raise OutOfTime
+    done: Future[Vectors32] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+        finally:
+            _late.release()
+
+    threading.Thread(target=run, name="salience-deadline", daemon=True).start()
+    return done.result(timeout=seconds)
+
+
+def first(vectors: Vectors32) -> Vectors32:
+    """Return float32[d], the first row of float32[n, d]."""
+    row: Vectors32 = vectors[0]
+    return row
 
 
 def gathered(world: World, need: Need, text: str) -> Batch:
@@ -135,20 +155,25 @@ def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ran
     )
 
 
-def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> None:
-    """Record the recall on the memories that it returned, as the profile's `[on_recall]` says."""
+def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> tuple[str, ...]:
+    """Record the recall on the memories that it returned, as the profile's `[on_recall]` says.
+
+    Returns `("touch",)` if the store could not be written, which takes nothing from the answer; else `()`.
+    """
     rule = profile.on_recall
     if not rule or not (hits or (rule.activate and query.scope.session_key)):
-        return
-    world.store.apply(
-        [
-            Touch(
-                scope=query.scope,
-                ids=tuple(hit.memory.id for hit in hits),
-                accessed_at=(query.now or world.clock()) if rule.accessed_at else None,
-                access_count=rule.access_count,
-                importance=rule.importance,
-                activate=rule.activate,
-            )
-        ]
+        return ()
+    asked, clock = query.now or world.clock(), world.clock()
+    change = Touch(
+        scope=query.scope,
+        ids=tuple(hit.memory.id for hit in hits),
+        accessed_at=min(asked, clock) if rule.accessed_at else None,  # a question about the future is no access then
+        access_count=rule.access_count,
+        importance=rule.importance,
+        activate=rule.activate,
     )
+    try:
+        world.store.apply([change])
+    except StoreError:
+        return ("touch",)
+    return ()

@@ -6,7 +6,6 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from salience import checks
@@ -146,7 +145,7 @@ class Draft:
     supersedes: str | None = None
     ttl: Any = None
     tier: str = "episodic"
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=checks.Frozen)
     key: str | None = None
     created_at: datetime | None = None
     speaker: str | None = None
@@ -167,7 +166,7 @@ class Draft:
         if self.ttl is not None:
             keep(self, "ttl", checks.ttl("ttl", self.ttl))
         checks.choice("tier", self.tier, TIERS)
-        keep(self, "metadata", MappingProxyType(checks.metadata("metadata", self.metadata)))
+        keep(self, "metadata", checks.metadata("metadata", self.metadata))
         if self.created_at is not None:
             keep(self, "created_at", checks.instant("created_at", self.created_at))
 
@@ -536,7 +535,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """What ending a session changed: ids of the memories promoted to the episodic tier."""
+    """What ending a session changed: ids of the memories promoted to the next tier."""
 
     session_id: str
     promoted: tuple[str, ...]

@@ -10,18 +10,21 @@ from typing import Any, Final
 import numpy as np
 
 from salience import checks
-from salience.batch import Vectors32, cosines, unit_vectors
-from salience.derived import one, until_fresh
+from salience.batch import cosines
+from salience.derived import embed, one, until_fresh
 from salience.errors import InputError, Words
+from salience.lines import moment, said
 from salience.ports import EDGE, Add, Calibration, Near, Need, Revise, Stored, World
 from salience.rank.profile import Profile
 from salience.rank.stages import expired, superseded
 from salience.rank.state import State
 from salience.records import UNSET, Contradiction, Draft, Memory, Receipt, Scope
-from salience.text import content_hash
+from salience.text import content_hash, one_line
 
 SUPERSEDED_WEIGHT: Final = 0.1
 """What is left of a superseded memory's weight. Source: mememory, Memory Weight."""
+WARNED: Final = 10
+"""Most memories that a warning names; the receipt's `contradictions` hold all."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
 """The scale on which a cosine means itself."""
 MONTHS: Final = (
@@ -70,22 +73,31 @@ def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) 
 def decide(world: World, stored: Sequence[Stored], now: datetime) -> tuple[list[Revise], list[Stored]]:
     """Return the changes to memories that the new ones supersede, and the new ones with the whole ids of those.
 
+    A memory whose key is taken will not be stored, and so supersedes nothing. One that is private to a user or an
+    agent takes no weight from a memory that others share; only who sees both is spared the older one.
+
     Raises:
         NotFoundError: a superseded memory that is not visible from where the new one lives.
     """
-    named = {(item.memory.scope, item.memory.supersedes) for item in stored if item.memory.supersedes}
-    targets = {(scope, target): one(world, scope, target) for scope, target in named if target}
-    heavy = {target.id: target for target in targets.values() if target.weight > SUPERSEDED_WEIGHT}
-    changes = [
-        Revise(target.changed("supersede", now, weight=SUPERSEDED_WEIGHT)) for _, target in sorted(heavy.items())
-    ]
-    new = [
-        replace(item, memory=replace(item.memory, supersedes=targets[item.memory.scope, item.memory.supersedes].id))
-        if item.memory.supersedes
-        else item
-        for item in stored
-    ]
-    return changes, new
+    changes: dict[str, Revise] = {}
+    new: list[Stored] = []
+    for item in stored:
+        if item.memory.supersedes is None or _is_known(world, item.memory):
+            new.append(item)
+            continue
+        target = one(world, item.memory.scope, item.memory.supersedes)
+        new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
+        if target.weight > SUPERSEDED_WEIGHT and not _is_private_beside(item.memory.scope, target.scope):
+            changes[target.id] = Revise(target.changed("supersede", now, weight=SUPERSEDED_WEIGHT))
+    return list(changes.values()), new
+
+
+def _is_known(world: World, memory: Memory) -> bool:
+    return memory.key is not None and bool(world.store.keyed(memory.scope, [memory.key]))
+
+
+def _is_private_beside(home: Scope, shared: Scope) -> bool:
+    return any(getattr(home, who) is not None and getattr(shared, who) is None for who in ("user_id", "agent_id"))
 
 
 def clean(world: World, draft: Draft, now: datetime) -> Memory:
@@ -133,14 +145,6 @@ def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
         return None if ttl is None else created + ttl
     except OverflowError:
         raise InputError("ttl", str(ttl), "Give one that ends before the year 10000, or none.") from None
-
-
-def embed(world: World, texts: Sequence[str]) -> Vectors32:
-    """Return unit vectors float32[len(texts), d]; an embedder's nonsense is an EmbedderError."""
-    if not texts:
-        return np.empty((0, world.embedder.dimension), np.float32)
-    vectors = world.embedder.embed(list(texts))
-    return unit_vectors(vectors, world.embedder.name, len(texts), world.embedder.dimension)
 
 
 def index_terms(world: World, memory: Memory) -> tuple[str, ...]:
@@ -232,17 +236,23 @@ def with_conflicts(receipt: Receipt, found: tuple[Contradiction, ...]) -> Receip
 
 
 def warning(memory: Memory, found: Sequence[Contradiction]) -> str:
-    """Return the contradictions as text for an agent to read. Source: mememory, Contradiction Detection."""
-    rivals = (
-        f"[{rival.memory.short_id}] (similarity: {rival.similarity:.0%}) {rival.memory.content}" for rival in found
-    )
+    """Return the contradictions as text for an agent to read, each memory on one line, the most similar `WARNED`.
+
+    Source: mememory, Contradiction Detection.
+    """
+    rivals = [
+        f"[{rival.memory.short_id}] (similarity: {rival.similarity:.0%}) {one_line(rival.memory.content)}"
+        for rival in found[:WARNED]
+    ]
+    more = [f"... and {len(found) - WARNED} more"] if len(found) > WARNED else []
     return "\n".join(
         (
             "CONTRADICTION DETECTED",
             "New memory:",
-            f"[{memory.short_id}] {memory.content}",
+            f"[{memory.short_id}] {one_line(memory.content)}",
             "Potentially conflicting memories:",
             *rivals,
+            *more,
             "Options:",
             "1. Keep both — if they are complementary",
             "2. Update old — call update(id=<old_id>, content=...)",
@@ -255,30 +265,34 @@ def warning(memory: Memory, found: Sequence[Contradiction]) -> str:
 def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
     """Return a draft for each message of a conversation: the content verbatim, with speaker and time.
 
-    A message is a mapping (or an object with these attributes): `content` or `text`; `speaker`, `name` or `role`;
-    `timestamp` (aware, or ISO 8601 with an offset), `metadata` and `key` (idempotency), all optional.
+    A message is a mapping (or an object with these attributes): `content` or `text`, which may be a list of parts;
+    `speaker`, `name` or `role`; and, all optional, `timestamp` (aware, ISO 8601 with an offset, or seconds since
+    1970), `metadata` and `key` (idempotency). One that calls tools and says nothing is left out.
 
     Raises:
         InputError: no session, or a message that cannot be accepted; names its place.
     """
     if scope.session_id is None:
         raise InputError("session_id", None, "Name the session that the messages belong to.")
-    return [_turn(f"messages[{place}]", message, scope) for place, message in enumerate(messages)]
+    drafts = (_turn(f"messages[{place}]", message, scope) for place, message in enumerate(messages))
+    return [draft for draft in drafts if draft is not None]
 
 
-def _turn(path: str, message: object, scope: Scope) -> Draft:
-    def get(name: str) -> Any:
-        return message.get(name) if isinstance(message, Mapping) else getattr(message, name, None)
+def _turn(path: str, message: object, scope: Scope) -> Draft | None:
+    def get(*names: str) -> Any:
+        found = (message.get(name) if isinstance(message, Mapping) else getattr(message, name, None) for name in names)
+        return next((value for value in found if value is not None), None)
 
-    content = get("content") if get("content") is not None else get("text")
-    speaker = next((value for name in ("speaker", "name", "role") if (value := get(name)) is not None), None)
     try:
+        content = said(get("content", "text"))
+        if not content and get("tool_calls", "function_call") is not None:
+            return None
         return Draft(
-            content=checks.text("content", content),
+            content=content,
             scope=scope,
             kind="turn",
-            speaker=speaker,
-            created_at=get("timestamp"),
+            speaker=get("speaker", "name", "role"),
+            created_at=moment(get("timestamp")),
             metadata=get("metadata") or {},
             key=get("key"),
         )
@@ -310,7 +324,9 @@ def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any]) -> R
         new = _revised(world, old, given, now)
         said_anew = new.content != old.content
         vector = embed(world, [new.content])[0] if said_anew else None
-        return world.store.apply([Revise(new, vector, index_terms(world, new))])[0]
+        return world.store.apply([Revise(new, vector, index_terms(world, new), sets_importance="importance" in given)])[
+            0
+        ]
 
     return until_fresh(attempt)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -34,6 +36,11 @@ ENGLISH_STOPWORDS: Final = frozenset(
 )
 """Function words (the field's usual English list, after Porter's Snowball site); content words are all kept."""
 
+_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+_HIDDEN_SIGNS: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
@@ -77,12 +84,25 @@ class Tokeniser:
             raise InputError("language", language, f"Choose one of: {', '.join((*LANGUAGES, NO_LANGUAGE))}.")
         self.language = language
         self._stopwords = stopwords(language)
-        stem = (lambda word: word) if language == NO_LANGUAGE else snowballstemmer.stemmer(language).stemWord
-        self._stem = lru_cache(maxsize=65536)(stem)
+        self._stem = lru_cache(maxsize=65536)(_stemmer(language))
 
     def terms(self, text: str) -> tuple[str, ...]:
         """Return the terms of `text` in order, with repetitions."""
         return tuple(self._stem(word) for word in words(text) if word not in self._stopwords)
+
+
+def _stemmer(language: str) -> Callable[[str], str]:
+    """Return a function from a word to its stem, safe to share between threads."""
+    if language == NO_LANGUAGE:
+        return str
+    own = threading.local()  # a Snowball stemmer keeps the word that it works on in itself
+
+    def stem(word: str) -> str:
+        if not hasattr(own, "stemmer"):
+            own.stemmer = snowballstemmer.stemmer(language)
+        return str(own.stemmer.stemWord(word))
+
+    return stem
 
 
 def stopwords(language: str) -> frozenset[str]:
@@ -106,6 +126,27 @@ def _runs(tokens: list[str], longest: int) -> Iterable[str]:
     for length in range(1, longest + 1):
         for start in range(len(tokens) - length + 1):
             yield " ".join(tokens[start : start + length])
+
+
+def is_hidden(sign: str) -> bool:
+    """Return whether a character shows nothing of its own or changes how others are shown.
+
+    Such are controls, format and tag characters, line separators, private and unassigned ones, variation selectors
+    and fillers: what a person does not see, a language model still reads.
+    """
+    return unicodedata.category(sign) in _HIDDEN_CATEGORIES or sign in _HIDDEN_SIGNS
+
+
+def spelled(text: str, also: str = "") -> str:
+    """Return `text` with hidden characters, and those in `also`, as JSON escapes."""
+    return "".join(
+        json.dumps(sign)[1:-1] if is_hidden(sign) else f"\\u{ord(sign):04x}" if sign in also else sign for sign in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return `text` on one line, runs of white space as one space and hidden characters spelled out."""
+    return spelled(" ".join(text.split()))
 
 
 def content_hash(content: str) -> str:

@@ -49,7 +49,7 @@ def complaint(result):
         (["profiles", "check", "cmm", "no.toml"], "profile: 'no.toml'"),
         (["ingest", "absent.json"], "absent.json"),
         (["import", "absent.jsonl"], "absent.jsonl"),
-        (["export", "no/such/folder/x.jsonl"], "Give a file that can be written"),
+        (["export", "no/such/folder/x.jsonl"], "Give a file that can be opened"),
         (["export", "--json"], "Name a PATH"),
         (["--embedder", "gpt", "stats"], "embedder: 'gpt'"),
     ],
@@ -125,7 +125,10 @@ def test_a_text_too_long_is_not_shown(run):
 
 
 def test_a_file_that_exists_is_kept_unless_forced(run, stored, written):
-    path = written("old.jsonl", "precious")
-    assert "--force" in complaint(run("export", path, code=2))
-    assert Path(path).read_text() == "precious\n"
-    assert run("export", path, "--force").stdout.startswith("exported 2 memories")
+    letter = written("letter.txt", "precious")
+    assert "no export" in complaint(run("export", letter, "--force", code=2))
+    assert Path(letter).read_text() == "precious\n"
+    export = str(Path(letter).with_name("all.ndjson"))
+    run("export", export)
+    assert "--force" in complaint(run("export", export, code=2))
+    assert run("export", export, "--force").stdout.startswith("exported 2 memories")

@@ -7,6 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from salience import profiles
+from salience.rank.profile import parse
+
 GRACE = 1_209_600
 LAMBDA = math.log(2) / 5_184_000
 
@@ -17,7 +20,7 @@ def decay_of(memory, **options):
 
 @pytest.mark.parametrize(
     ("seconds", "decay"),
-    [(0, 1.0), (GRACE, 1.0), (GRACE + 60, math.exp(-LAMBDA * (GRACE + 60))), (5_184_000, 0.5), (10_368_000, 0.25)],
+    [(0, 1.0), (GRACE, 1.0), (GRACE + 1, math.exp(-LAMBDA * (GRACE + 1))), (5_184_000, 0.5), (10_368_000, 0.25)],
 )
 def test_decay_starts_after_two_weeks_and_halves_in_60_days(planted, clock, seconds, decay):
     memory = planted({"text": 1.0}, profile="cmm")
@@ -55,15 +58,6 @@ def test_rehearsed_memories_decay_slower(planted, clock):
     assert decay_of(memory) == pytest.approx(math.exp(-rate * 10 * 604_800), abs=1e-12)
 
 
-def test_frequency_counts_over_at_least_a_week(planted, clock):
-    memory = planted({"text": 1.0}, profile="cmm")
-    memory.remember("text", importance=1.0)
-    memory.recall("query")
-    clock.advance(days=15)
-    expected = math.exp(-LAMBDA / (1 + 1 / (15 / 7)) * 15 * 86_400)
-    assert decay_of(memory) == pytest.approx(expected, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("text", "multiplier"),
     [
@@ -76,6 +70,11 @@ def test_frequency_counts_over_at_least_a_week(planted, clock):
         ("The build took four minutes", 1.0),
         ("hello", 0.5),
         ("Thanks!", 0.5),
+        ("ACTUALLY, it is on Wednesday", 2.0),
+        ("I always prefer window seats", 2.0),
+        ("Hello, I prefer aisle seats", 1.5),
+        ("Thanks, never again", 2.0),
+        ("Nevertheless the build took four minutes", 1.0),
     ],
 )
 def test_importance_is_scored_on_storage(planted, text, multiplier):
@@ -100,6 +99,30 @@ def test_priming_fades_with_the_turns_of_the_session(planted):
         memory.ingest([{"role": "user", "content": f"turn {turn}"}], session_id="s")
         assert priming("s") == pytest.approx(1 + 0.3 * math.exp(-0.5 * turn))
     assert priming("s") == pytest.approx(1.0, abs=0.003)
+
+
+def test_a_recall_is_a_turn_and_activates_only_what_it_returns(planted):
+    memory = planted({"first": 0.9, "second": 0.8}, profile="cmm")
+    for text in ("first", "second"):
+        memory.remember(text, importance=0.5, entities=[])
+
+    def priming():
+        hits = memory.recall("query", session_id="s", dry_run=True)
+        return {hit.memory.content: hit.score_detail.priming for hit in hits}
+
+    memory.recall("query", session_id="s", limit=1)
+    assert priming() == {"first": pytest.approx(1.3), "second": 1.0}
+    memory.recall("query", session_id="s", limit=0)
+    assert priming() == {"first": pytest.approx(1 + 0.3 * math.exp(-0.5)), "second": 1.0}
+
+
+def test_a_recall_counts_and_resets_the_clock(planted, clock):
+    memory = planted({"text": 0.9}, profile="cmm")
+    stored = memory.remember("text", importance=0.5).memory
+    clock.advance(days=1)
+    memory.recall("query")
+    after = memory.get(stored.id)
+    assert (after.access_count, after.accessed_at, after.importance) == (1, clock(), 0.5)
 
 
 def test_the_product(planted, clock):
@@ -143,6 +166,66 @@ def test_entity_links_spread_too(planted):
     hit = {hit.memory.content: hit for hit in memory.recall("query", limit=7)}["linked"]
     assert hit.via.link == "entity"
     assert hit.score == pytest.approx(0.45, abs=1e-6)
+
+
+def plant_around(planted, others, **shared):
+    """Return an engine with a seed, five memories close to it in the vectors, and `others`: text -> (cosine, axis)."""
+    decoys = {f"decoy {number}": 0.02 for number in range(5)}
+    cosines = {"seed": 0.8, **decoys, **{text: cosine for text, (cosine, _) in others.items()}}
+    axes = {"seed": 1, **dict.fromkeys(decoys, 1), **{text: axis for text, (_, axis) in others.items()}}
+    memory = planted(cosines, profile="cmm", axes=axes)
+    for text in cosines:
+        importance = 1.0 if text == "seed" else 0.5
+        memory.remember(text, importance=importance, entities=shared.get(text.split()[0], []))
+    return memory
+
+
+def test_activation_spreads_one_hop_and_further_only_where_a_profile_says_so(planted):
+    chain = {"middle": (0.02, 2), "end": (0.02, 3)}
+    memory = plant_around(planted, chain, seed=["Atlas"], middle=["Atlas", "Borealis"], end=["Borealis"])
+    hits = {hit.memory.content: hit for hit in memory.recall("query", limit=10, dry_run=True)}
+    assert hits["middle"].score == pytest.approx(0.8, abs=1e-6)
+    assert "end" not in hits
+    further = parse(profiles.source("cmm").replace("hops = 1", "hops = 2"), "two hops")
+    end = {hit.memory.content: hit for hit in memory.recall("query", limit=10, profile=further)}["end"]
+    assert end.score == pytest.approx(0.8 * 2 * 0.5 * 0.5, abs=1e-6)
+    assert (end.via.id, end.via.hops, end.via.link) == (hits["seed"].memory.id, 2, "entity")
+
+
+def test_the_five_nearest_neighbours_are_fetched(planted):
+    near = {f"near {number}": 0.05 + number / 50 for number in range(8)}
+    memory = planted({"seed": 0.8, **near}, profile="cmm", axes=dict.fromkeys(("seed", *near), 1))
+    for text in ("seed", *near):
+        memory.remember(text, importance=0.5, entities=[])
+    hits = memory.recall("query", limit=20)
+    assert {hit.memory.content for hit in hits} == {"seed", *(f"near {number}" for number in range(3, 8))}
+    assert {hit.via.link for hit in hits[1:]} == {"neighbour"}
+
+
+def test_the_five_nearest_entity_links_are_fetched(planted):
+    linked = {f"linked {number}": (0.05 + number / 50, 2) for number in range(8)}
+    memory = plant_around(planted, linked, seed=["Atlas"], linked=["Atlas"])
+    hits = memory.recall("query", limit=20)
+    found = {hit.memory.content for hit in hits if hit.via is not None and hit.via.link == "entity"}
+    assert found == {f"linked {number}" for number in range(3, 8)}
+    assert len(hits) == 1 + 5 + 5
+
+
+def test_a_memory_that_is_near_and_shares_a_name_was_reached_by_the_name(planted):
+    memory = planted({"seed": 0.9, "both": 0.1}, profile="cmm")
+    for text in ("seed", "both"):
+        memory.remember(text, importance=0.5, entities=["Atlas"])
+    assert memory.recall("query")[1].via.link == "entity"
+
+
+def test_each_seed_spreads(planted):
+    children = {f"child {number}": (0.02, 2) for number in range(2)}
+    memory = plant_around(planted, {"second": (0.7, 2), **children})
+    hits = {hit.memory.content: hit for hit in memory.recall("query", limit=20)}
+    for child in children:
+        assert hits[child].score == pytest.approx(0.35, abs=1e-6)
+        assert hits[child].via.id == hits["second"].memory.id
+    assert hits["decoy 0"].via.id == hits["seed"].memory.id
 
 
 def test_the_larger_score_is_kept(planted):

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from salience import NotFoundError
+from salience import ConflictError, NotFoundError
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -199,3 +199,74 @@ def test_scope_levels(planted):
     assert contents(project="p", scope="global") == {"everywhere"}
     assert contents(project="p", scope="project") == {"here"}
     assert contents() == {"everywhere"}
+
+
+def test_confidence_is_1_unless_the_caller_says_otherwise(planted):
+    memory = planted({"text": 0.9}, profile="mememory")
+    assert memory.remember("text").memory.weight == 1.0
+    assert memory.recall("query")[0].score_detail.weight == 1.0
+
+
+@pytest.mark.parametrize(("ttl", "seconds"), [("24h", 86_400), ("7d", 604_800), (90, 90), (timedelta(minutes=2), 120)])
+def test_a_time_to_live_ends_at_its_last_instant(planted, clock, ttl, seconds):
+    memory = planted({"text": 0.9}, profile="mememory")
+    stored = memory.remember("text", ttl=ttl).memory
+    assert stored.expires_at == clock() + timedelta(seconds=seconds)
+    clock.advance(seconds=seconds - 0.001)
+    assert len(memory.recall("query")) == 1
+    clock.advance(seconds=0.001)
+    assert len(memory.recall("query")) == 0
+
+
+def test_an_expired_memory_supersedes_nothing_any_more(planted, clock):
+    memory = planted({"old": 0.9, "new": 0.8}, profile="mememory")
+    old = memory.remember("old", project="p").memory
+    memory.remember("new", supersedes=old.id, ttl="1h", project="p")
+    assert [hit.memory.content for hit in memory.recall("query", project="p")] == ["new"]
+    clock.advance(hours=1)
+    hits = memory.recall("query", project="p")
+    assert [hit.memory.content for hit in hits] == ["old"]
+    assert hits[0].score == pytest.approx(0.9 * 0.1 * math.exp(-0.005 / 24), abs=1e-6)
+
+
+def test_superseding_is_one_transaction(planted):
+    memory = planted({}, profile="mememory")
+    old = memory.remember("old", key="taken").memory
+    with pytest.raises(ConflictError):
+        memory.remember("new", supersedes=old.id, key="taken")
+    assert memory.get(old.id) == old
+    assert memory.stats().memories == 1
+
+
+def test_every_contradiction_is_reported_most_similar_first(planted):
+    rivals = {f"rival {number:02}": 0.76 + number / 100 for number in range(20)}
+    memory = planted({**rivals, "new": 1.0}, profile="mememory")
+    for text in rivals:
+        memory.remember(text)
+    receipt = memory.remember("new")
+    assert [rival.memory.content for rival in receipt.contradictions] == list(rivals)[::-1]
+    lines = receipt.warning.splitlines()[4:]
+    for line, rival in zip(lines[:5], receipt.contradictions, strict=False):
+        memory_id, percent = rival.memory.short_id, f"{rival.similarity:.0%}"
+        assert line == f"[{memory_id}] (similarity: {percent}) {rival.memory.content}"
+    assert lines[0].endswith("(similarity: 95%) rival 19")
+
+
+def test_a_memory_without_contradictions_has_no_warning(planted):
+    memory = planted({"far": 0.2, "new": 1.0}, profile="mememory")
+    memory.remember("far")
+    assert memory.remember("new").warning is None
+
+
+def test_bootstrap_memories_start_a_context(planted):
+    memory = planted({"close": 0.9}, profile="mememory")
+    memory.remember("house rules", kind="bootstrap")
+    memory.remember("close")
+    assert [hit.memory.content for hit in memory.context("query").hits] == ["house rules", "close"]
+
+
+def test_the_tools_of_the_page_are_there(planted):
+    memory = planted({}, profile="mememory")
+    for tool in ("remember", "recall", "update", "forget", "list", "stats", "help"):
+        assert tool in memory.help()
+        assert callable(getattr(memory, tool))

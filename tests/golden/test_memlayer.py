@@ -75,3 +75,12 @@ def test_a_recall_changes_nothing(planted):
     stored = memory.remember("text").memory
     memory.recall("query")
     assert memory.get(stored.id) == stored
+
+
+def test_a_context_is_held_to_min_score_too(planted):
+    memory = planted({"strong": 0.95, "noise": 0.05}, profile="memlayer")
+    for text in ("strong", "noise"):
+        memory.remember(text, user_id="u", agent_id="a")
+    where = {"user_id": "u", "agent_id": "a"}
+    assert [hit.memory.content for hit in memory.context("query", **where).hits] == ["strong"]
+    assert len(memory.context("query", min_score=0.0, **where).hits) == 2

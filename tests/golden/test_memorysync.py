@@ -30,6 +30,36 @@ def test_the_weights_follow_the_intent(planted, query, intent, words, weights):
     assert (detail["similarity"], detail["recency"], detail["importance"]) == weights
 
 
+PREFERENCE = "prefer favourite favorite like likes love hate want rather".split()
+TIME = [*"recent latest last now current today yesterday newest happened".split(), "this week"]
+
+
+@pytest.mark.parametrize(
+    ("word", "intent", "weights"),
+    [(word, "preference", (0.50, 0.10, 0.40)) for word in PREFERENCE]
+    + [(word, "time", (0.30, 0.60, 0.10)) for word in TIME],
+)
+def test_every_listed_word_gives_its_intent_away(planted, word, intent, weights):
+    memory = planted({"text": 0.9}, profile="memorysync")
+    memory.remember("text")
+    answer = memory.recall(f"query {word.upper()} deploy key")
+    assert (answer.intent.name, answer.intent.words) == (intent, (word,))
+    detail = {part.signal: part.weight for part in answer[0].score_detail.parts}
+    assert (detail["similarity"], detail["recency"], detail["importance"]) == weights
+
+
+@pytest.mark.parametrize(
+    ("query", "intent"),
+    [
+        ("query what does she like now", "preference"),
+        ("query what is she like now, today", "time"),
+        ("query the lasting likeness of nowhere", "default"),
+    ],
+)
+def test_the_intent_with_more_words_wins_and_of_as_many_the_one_listed_first(planted, query, intent):
+    assert planted({}, profile="memorysync").recall(query).intent.name == intent
+
+
 def test_similarity_dominates_recency_moderates_and_intent_turns_it_round(planted, clock):
     memory = planted({"relevant": 0.9, "fresh": 0.5, "important": 0.5}, profile="memorysync")
     memory.remember("relevant", importance=0.2, created_at=clock() - timedelta(days=29))
@@ -96,6 +126,45 @@ def test_of_one_fact_only_the_newest_survives_however_similar_the_older_is(plant
     assert contents == ["other fact", "light theme"]
 
 
+def test_of_one_fact_updated_at_the_same_instant_the_one_stored_last_survives(planted):
+    memory = planted({"dark theme": 0.9, "light theme": 0.3, "no theme": 0.2}, profile="memorysync")
+    for text in ("dark theme", "light theme", "no theme"):
+        memory.remember(text, fact_key="user.theme")
+    assert [hit.memory.content for hit in memory.recall("query")] == ["no theme"]
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [{"importance": 0.0999}, {"project": "other"}, {"environment": "staging"}, {"ttl": "12h"}],
+    ids=["unimportant", "of another project", "of another environment", "expired"],
+)
+def test_what_was_filtered_before_does_not_suppress_the_older_of_a_fact(planted, clock, newer):
+    memory = planted({"old": 0.5, "new": 0.9}, profile="memorysync")
+    memory.remember("old", fact_key="user.theme")
+    clock.advance(days=1)
+    memory.remember("new", fact_key="user.theme", **newer)
+    clock.advance(days=1)
+    assert [hit.memory.content for hit in memory.recall("query")] == ["old"]
+
+
+def test_what_a_fact_suppressed_absorbs_nothing(planted, clock):
+    cosines = {"old": 0.9, "copy of old": 0.899, "new": 0.3}
+    memory = planted(cosines, profile="memorysync", axes={"old": 1, "copy of old": 1, "new": 2})
+    memory.remember("old", fact_key="user.theme")
+    memory.remember("copy of old")
+    clock.advance(days=1)
+    memory.remember("new", fact_key="user.theme")
+    hits = memory.recall("query")
+    assert [(hit.memory.content, hit.absorbed) for hit in hits] == [("copy of old", ()), ("new", ())]
+
+
+def test_a_memory_without_a_fact_key_shares_its_fact_with_none(planted):
+    memory = planted({"one": 0.9, "two": 0.8}, profile="memorysync")
+    for text in ("one", "two"):
+        memory.remember(text)
+    assert len(memory.recall("query")) == 2
+
+
 def test_updating_the_older_one_makes_it_the_newest(planted, clock):
     memory = planted({"dark theme": 0.9, "light theme": 0.3}, profile="memorysync")
     dark = memory.remember("dark theme", fact_key="user.theme").memory
@@ -122,6 +191,72 @@ def test_near_duplicates_collapse_into_the_higher_ranked_one(planted):
     assert [hit.memory.content for hit in hits] == ["best", "different"]
     assert hits[0].absorbed == (ids["copy"],)
     assert hits[1].absorbed == ()
+
+
+def angled(planted, **degrees):
+    """Return an engine whose texts all lie in one plane, so many degrees away from the query."""
+    cosines = {text: math.cos(math.radians(angle)) for text, angle in degrees.items()}
+    return planted(cosines, profile="memorysync", axes=dict.fromkeys(degrees, 1))
+
+
+def test_a_near_duplicate_goes_to_the_most_similar_of_the_kept(planted):
+    memory = angled(planted, first=0, second=30, like_first=12, like_second=18)  # alike: cosine >= 0.9, 25.8 degrees
+    ids = {
+        text: memory.remember(text, importance=0.1 if text.startswith("like") else 1.0).memory.id
+        for text in ("first", "second", "like_first", "like_second")
+    }
+    hits = memory.recall("query")
+    assert [hit.memory.content for hit in hits] == ["first", "second"]
+    assert [hit.absorbed for hit in hits] == [(ids["like_first"],), (ids["like_second"],)]
+
+
+def test_what_a_hit_absorbed_is_listed_best_first(planted):
+    memory = angled(planted, best=0, third=15, first=5, fourth=20, second=10)
+    ids = {text: memory.remember(text).memory.id for text in ("best", "third", "first", "fourth", "second")}
+    hit = memory.recall("query")[0]
+    assert hit.absorbed == tuple(ids[text] for text in ("first", "second", "third", "fourth"))
+
+
+def test_memories_collapse_into_kept_ones_only(planted):
+    memory = angled(planted, best=0, between=20, end=40)
+    for text in ("best", "between", "end"):
+        memory.remember(text)
+    assert [hit.memory.content for hit in memory.recall("query")] == ["best", "end"]
+
+
+@pytest.mark.parametrize(("cosine", "kept"), [(0.9, 1), (0.8999, 2)])
+def test_near_duplicates_collapse_from_the_embedders_paraphrase_threshold(planted, cosine, kept):
+    memory = planted({"best": 1.0, "other": cosine}, profile="memorysync")
+    assert memory.world.calibration.paraphrase == 0.9
+    for text in ("best", "other"):
+        memory.remember(text)
+    assert len(memory.recall("query")) == kept
+
+
+def test_staleness_counts_before_near_duplicates_collapse(planted, clock):
+    memory = angled(planted, stale=0, fresh=15)
+    stale = memory.remember("stale", created_at=clock() - timedelta(days=90)).memory
+    memory.remember("fresh")
+    hits = memory.recall("query")
+    assert [(hit.memory.content, hit.absorbed) for hit in hits] == [("fresh", (stale.id,))]
+
+
+def test_a_collapsed_memory_is_not_refreshed(planted, clock):
+    memory = angled(planted, best=0, copy=5)
+    ids = {text: memory.remember(text).memory.id for text in ("best", "copy")}
+    clock.advance(days=1)
+    memory.recall("query")
+    assert memory.get(ids["best"]).accessed_at == clock()
+    assert memory.get(ids["copy"]).accessed_at is None
+
+
+def test_a_memory_shows_importance_status_environment_and_last_recalled(planted, clock):
+    memory = planted({"text": 0.9}, profile="memorysync")
+    stored = memory.remember("text", importance=0.7, environment="staging").memory
+    memory.recall("query", environment="staging")
+    shown = memory.get(stored.id, environment="staging")
+    assert (shown.importance, shown.status, shown.scope.environment) == (0.7, "live", "staging")
+    assert shown.accessed_at == clock()
 
 
 def test_collapsed_memories_make_room_for_others_within_the_limit(planted):

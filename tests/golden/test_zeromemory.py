@@ -90,6 +90,20 @@ def test_tags_filter_recall(planted):
     assert [hit.memory.content for hit in memory.recall("query", tags=["python"])] == ["tagged"]
 
 
+def test_a_memory_carries_every_tag_that_is_asked_for(planted):
+    memory = planted({"both": 0.1, "one": 0.9}, profile="zeromemory")
+    memory.remember("both", tags=["python", "backend"])
+    memory.remember("one", tags=["python"])
+    assert [hit.memory.content for hit in memory.recall("query", tags=["backend", "python"])] == ["both"]
+    assert [hit.memory.content for hit in memory.graph_recall("query", tags=["backend"])] == ["both"]
+
+
+def test_the_tier_is_episodic_unless_the_caller_says_otherwise(planted):
+    memory = planted({}, profile="zeromemory")
+    assert memory.remember("text").memory.tier == "episodic"
+    assert memory.remember("other", memory_type="semantic").memory.tier == "semantic"
+
+
 def test_working_memory_becomes_episodic_when_its_session_ends(planted, clock):
     memory = planted({}, profile="zeromemory")
     mine = memory.remember("mine", tier="working", session_id="s", importance=0.4).memory

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from salience.batch import Batch, Lexicon, Postings
+from salience.batch import Batch, Entities, Lexicon, Postings, Ragged
 from salience.ports import Calibration, Need
 from salience.rank import fuse
 from salience.rank.signals import SIGNALS
@@ -76,6 +76,8 @@ def test_signals_stay_in_their_range():
             "is_global": random.random(count) < 0.5,
             "turns_since_activation": random.choice([0, 3, np.inf], count),
         },
+        lexicon=lexicon_of([TEXTS[row % len(TEXTS)] for row in range(count)], "deploy key vault"),
+        entities=Entities(Ragged.of([[row % 7, 7 + row % 11] for row in range(count)]), np.array([3])),
     )
     need = Need(scope=Scope(), now=NOW, calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"))
     for name, signal in SIGNALS.items():
@@ -88,6 +90,23 @@ def test_signals_stay_in_their_range():
         assert column.shape == (count,)
         assert signal.low <= column.min()
         assert column.max() <= signal.high
+        assert column.min() < column.max(), f"{name} is told apart by nothing here"
+
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(("weeks", "frequency"), [(0.0, 3.0), (0.5, 3.0), (1.0, 3.0), (1.5, 2.0), (6.0, 0.5)])
+def test_frequency_counts_over_at_least_a_week(weeks, frequency):
+    instant = NOW.timestamp()
+    columns = {"accessed_at": instant - 60 * DAY, "created_at": instant - weeks * 7 * DAY, "access_count": 3}
+    batch = Batch(np.array(["a"], object), {name: np.array([value]) for name, value in columns.items()})
+    parameters = {"grace_seconds": 0.0, "half_life_days": 60.0, "frequency_weight": 1.0}
+    formula, need = SIGNALS["rehearsed_decay"].formula, Need(scope=Scope(), now=NOW)
+    decay = formula(batch, need, lock_per_week=100.0, **parameters)
+    assert decay[0] == pytest.approx(0.5 ** (1 / (1 + frequency)), abs=1e-12)
+    assert formula(batch, need, lock_per_week=frequency, **parameters)[0] == 1.0
+    assert formula(batch, need, lock_per_week=frequency + 1e-9, **parameters)[0] < 1.0
 
 
 def test_calibrated_similarity_is_read_off_the_calibration():

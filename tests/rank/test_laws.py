@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from salience import profiles
 from salience.batch import Batch, Entities, Lexicon, Postings, Ragged, Vectors, cosines
 from salience.ports import Calibration, Need
+from salience.rank.profile import Profile, parse
 from salience.rank.run import detail, rank
+from salience.rank.signals import CLOCKS, SIGNALS
+from salience.rank.stages import SCORE, STAGES
 from salience.records import Intent, Scope
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-UNIT = Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test")
+CALIBRATION = Calibration((0.0, 0.5, 1.0), (0.0, 0.8, 1.0), 0.9, "test")
 
 
 @st.composite
@@ -76,7 +79,7 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         limit=draw(st.integers(0, 12)),
         min_score=draw(st.sampled_from([None, 0.0, 0.3, 0.7])),
         intent=Intent(draw(st.sampled_from(["default", "preference", "time"]))),
-        calibration=UNIT,
+        calibration=CALIBRATION,
     )
     return batch, need
 
@@ -92,6 +95,63 @@ def test_every_score_recomputes_from_its_detail(name, case):
         part = detail(profile, ranked, batch, row, need.intent.name)
         assert abs(part.recompute() - part.final) <= 1e-9
         assert part.final == ranked.scores[row]
+
+
+RATES = (
+    "half_life_days = 20.0",
+    "rate_per_day = 0.1",
+    "rate_per_hour = { working = 0.1, episodic = 0.0, semantic = 1 }",
+)
+BEFORE = sorted(name for name, stage in STAGES.items() if not stage.after_score and name != SCORE)
+AFTER = sorted(name for name, stage in STAGES.items() if stage.after_score and name != "trim")
+
+
+@st.composite
+def generated_profiles(draw: st.DrawFn) -> Profile:
+    """Any profile that TOML can state: signals with weights and ways to combine, stages in any order that is valid."""
+    signals = draw(st.lists(st.sampled_from(sorted(SIGNALS)), min_size=1, unique=True))
+    intent = draw(st.dictionaries(st.sampled_from(signals), WEIGHTS))
+    lines = [
+        'name = "generated"',
+        'summary = "Generated."',
+        f'combine = "{draw(COMBINE)}"',
+        f'threshold_scale = "{draw(st.sampled_from(["raw", "calibrated"]))}"',
+        f"stages = {[*draw(stages_of(BEFORE)), SCORE, *draw(stages_of(AFTER)), 'trim']}",
+        "[intent.time]",
+        'words = ["recent"]',
+        "weights = { " + ", ".join(f"{label} = {weight}" for label, weight in intent.items()) + " }",
+    ]
+    for name in signals:
+        lines += [f"[signal.{name}]", f"weight = {draw(WEIGHTS)}"]
+        lines += [f'combine = "{draw(COMBINE)}"'] if draw(st.booleans()) else []
+        lines += [draw(st.sampled_from(RATES)), f'clock = "{draw(st.sampled_from(CLOCKS))}"'] * (name == "recency")
+    return parse("\n".join(lines), "generated")
+
+
+COMBINE = st.sampled_from(["sum", "product"])
+WEIGHTS = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0.001, 3.0).map(lambda weight: round(weight, 3)))
+
+
+def stages_of(names: list[str]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), unique=True)
+
+
+@given(case=batches(), profile=generated_profiles())
+@settings(max_examples=200, deadline=None)
+def test_every_score_of_any_profile_recomputes_from_its_detail(case, profile):
+    batch, need = case
+    need = replace(need, calibrated=profile.threshold_scale == "calibrated")
+    ranked = rank(profile, batch, need)
+    labels = [term.label for term in profile.terms]
+    for row in range(len(batch)):
+        part = detail(profile, ranked, batch, row, need.intent.name)
+        assert abs(part.recompute() - part.final) <= 1e-9
+        assert part.final == ranked.scores[row]
+        assert [share.signal for share in part.parts] == labels
+        for share in part.parts:
+            assert share.weight == profile.weights(need.intent.name)[share.signal]
+            assert SIGNALS[share.signal].low <= share.raw <= SIGNALS[share.signal].high
+    assert [ranked.scores[row] for row in ranked.rows] == sorted(ranked.scores[ranked.rows], reverse=True)
 
 
 @pytest.mark.parametrize("name", profiles.NAMES)

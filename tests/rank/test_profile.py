@@ -10,6 +10,11 @@ from salience.rank.profile import Profile, parse
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES
 
+CHOOSE_A_SIGNAL = (
+    "Choose one of: dense, graph_proximity, importance, importance_multiplier, lexical, priming, recency, "
+    r"rehearsed_decay, scope_weight, similarity, staleness, weight\.$"
+)
+
 GOOD = """
 name = "mine"
 summary = "Mine."
@@ -59,7 +64,7 @@ def test_a_profile_of_ones_own():
         ('name = "mine"', 'name = "mine"\ncolour = 1', "colour: .* Known keys here: candidates, combine"),
         ('combine = "sum"', 'combine = "mean"', "combine: 'mean' .* product, sum"),
         ('combine = "sum"', "combine =", "TOML"),
-        ("[signal.similarity]", "[signal.closeness]", "signal.closeness: .* cosine|similarity"),
+        ("[signal.similarity]", "[signal.closeness]", "signal.closeness: .* is not accepted. " + CHOOSE_A_SIGNAL),
         (
             "[signal.similarity]",
             "[signal.similarity]\npower = 2",
@@ -82,8 +87,9 @@ def test_a_profile_of_ones_own():
             "[stage.spread]\nhops = 1\n[intent.time]",
             "stage.spread: .* Known keys here: expired, score",
         ),
+        ("[intent.time]", "[graph]\nmax_hops = 1.5\n[intent.time]", "graph.max_hops: 1.5 .* Give a whole number"),
         ("[intent.time]", "[stage.score]\nhops = 1\n[intent.time]", "stage.score.hops: .* none"),
-        ('words = ["recent"]', 'words = "recent"', "intent.time.words: 'recent'"),
+        ('words = ["recent"]', 'words = "recent"', "intent.time.words: .* Give a list of texts"),
         ("recency = 0.9", "freshness = 0.9", "intent.time.weights.freshness: .* recency, similarity"),
         ("[intent.time]", "[on_recall]\naccess_count = 1.5\n[intent.time]", "on_recall.access_count: 1.5"),
         ("[intent.time]", "[on_recall]\nactivate = 1\n[intent.time]", "on_recall.activate: 1"),
@@ -93,7 +99,7 @@ def test_a_profile_of_ones_own():
         ("[signal.similarity]", "limit = 0\n[signal.similarity]", "limit: 0"),
         ("[signal.similarity]", "limit = 9\nmax_limit = 5\n[signal.similarity]", "limit: 9 .* from 1 to 5"),
         ("[signal.similarity]", 'threshold_scale = "log"\n[signal.similarity]', "threshold_scale: 'log'"),
-        ("[signal.similarity]", "signal = 1\n#", "TOML|signal"),
+        ("[signal.similarity]", "signal = 1\n#", "TOML"),
     ],
 )
 def test_a_broken_profile_names_the_key_and_the_remedy(old, new, message):
@@ -101,6 +107,52 @@ def test_a_broken_profile_names_the_key_and_the_remedy(old, new, message):
     with pytest.raises(ProfileError, match=message) as caught:
         parse(GOOD.replace(old, new, 1), "mine.toml")
     assert str(caught.value).startswith("mine.toml")
+
+
+@pytest.mark.parametrize("label", ["final", "parts", "via", "recompute", "as_dict", "__class__"])
+def test_a_label_that_a_score_detail_has_of_its_own_is_refused(label):
+    broken = GOOD.replace("[signal.similarity]", f'[signal.similarity]\nlabel = "{label}"')
+    with pytest.raises(ProfileError, match=rf"^mine\.toml: signal\.similarity\.label: '{label}' is not accepted"):
+        parse(broken, "mine.toml")
+
+
+@pytest.mark.parametrize(
+    "labels", [("recency", None), ("twice", "twice"), (None, "similarity")], ids=["other's name", "same", "own name"]
+)
+def test_two_signals_of_one_label_are_refused(labels):
+    broken = GOOD
+    for signal, label in zip(("similarity", "recency"), labels, strict=True):
+        if label is not None:
+            broken = broken.replace(f"[signal.{signal}]", f'[signal.{signal}]\nlabel = "{label}"')
+    shared = next(label for label in labels if label)
+    with pytest.raises(ProfileError, match=rf"^mine\.toml: signal\.(similarity|recency)\.label: '{shared}' is not"):
+        parse(broken, "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("key", "table"),
+    [
+        *((f"stage.spread.{key}", f"[stage.spread]\n{key}") for key in ("hops", "neighbours", "links")),
+        ("signal.graph_proximity.max_hops", "[signal.graph_proximity]\nmax_hops"),
+        ("graph.max_hops", "[graph]\nmax_hops"),
+        ("on_recall.access_count", "[on_recall]\naccess_count"),
+        ("candidates.minimum", "[candidates]\nper_limit = 3\nminimum"),
+    ],
+)
+def test_what_is_counted_is_a_whole_number(key, table):
+    spreading = GOOD.replace('"threshold", "trim"', '"threshold", "spread", "trim"')
+    assert parse(f"{spreading}\n{table} = 2\n", "mine.toml")
+    with pytest.raises(ProfileError, match=rf"^mine\.toml: {key}: 1\.5 is not accepted\. Give a whole number"):
+        parse(f"{spreading}\n{table} = 1.5\n", "mine.toml")
+
+
+@pytest.mark.parametrize("stage", [name for name in STAGES if name not in ("threshold", "score", "trim")])
+def test_only_the_threshold_may_stand_twice(stage):
+    order = ([stage, "score"], ["score", stage])[STAGES[stage].after_score]
+    good = GOOD.replace('["expired", "score", "threshold", "trim"]', str([*order, "threshold", "threshold", "trim"]))
+    assert parse(good, "mine.toml").stages.count("threshold") == 2
+    with pytest.raises(ProfileError, match=rf"^mine\.toml: stages: '{stage}' is not accepted\. Name it once"):
+        parse(good.replace(f"'{stage}'", f"'{stage}', '{stage}'"), "mine.toml")
 
 
 def test_a_profile_file_that_cannot_be_read(tmp_path):

@@ -5,15 +5,17 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from salience.batch import COLUMNS
+from salience.batch import COLUMNS, cosines
+from salience.ports import Near
 from salience.store import arena as arenas
+from salience.store import gather as gathering
 from salience.store.arena import Arena
-from salience.store.gather import Activations, gather, nearest
+from salience.store.gather import Activations, _Distances, gather, nearest
 from salience.store.postings import Index
 from salience.store.rows import of_stored
 from salience.store.slots import Slots
 from salience.store.sql import ARENA
-from salience.testing.store_contract import DIMENSION, NOW, need, numbers, stored, unit
+from salience.testing.store_contract import DIMENSION, NOW, id_of, need, numbers, random_unit, stored, unit
 
 
 def row(number, seq=1, **values):
@@ -159,3 +161,37 @@ def test_the_nearest_are_those_of_a_stable_sort():
         for count in range(14):
             expected = sorted(np.argsort(-cosine, kind="stable")[:count].tolist())
             assert sorted(nearest(cosine, count).tolist()) == expected
+
+
+@pytest.mark.parametrize("products", [1, 64, 1 << 21])
+@pytest.mark.parametrize("wanted", [slice(None), slice(None, None, 7)], ids=["as they lie", "scattered"])
+def test_near_comes_block_by_block_to_the_same(products, wanted):
+    arena = Arena.empty(DIMENSION).refresh([row(n, vector=None if n % 5 == 0 else random_unit(n)) for n in range(100)])
+    rows = np.arange(100)[wanted]
+    vectors = np.stack([random_unit(1000 + n) for n in range(20)])
+    own = np.stack([np.zeros(DIMENSION, np.float32) if n % 5 == 0 else random_unit(n) for n in rows])
+    cosine = np.where(rows % 5 == 0, -np.inf, cosines(own, vectors).max(axis=1))
+    with patch.object(gathering, "_PRODUCTS", products):
+        for above in (-2.0, -1.0, 0.0, 0.7, 1.0, *np.unique(cosine[cosine > -1])):
+            assert _Distances(arena, rows).within(Near(vectors, float(above))).tolist() == (cosine > above).tolist()
+
+
+def test_many_vectors_do_not_walk_the_matrix_one_by_one():
+    arena = Arena.empty(DIMENSION).refresh([row(n, vector=random_unit(n)) for n in range(500)])
+    vectors = np.stack([random_unit(1000 + n) for n in range(100)])
+    seen = []
+
+    def counted(matrix, query):
+        seen.append(len(matrix))
+        return cosines(matrix, query)
+
+    with patch.object(gathering, "cosines", counted):
+        gather(arena, need(columns=frozenset(), near=Near(vectors, 0.95)), Activations())
+    assert sum(seen) < 50
+
+
+def test_turns_are_read_from_what_was_recalled():
+    arena = filled(6)
+    activations = Activations(9, {id_of(4): 7, id_of(77): 3, id_of(1): 9})
+    batch = gather(arena, need(ids=tuple(map(id_of, (1, 2, 4)))), activations)
+    assert batch["turns_since_activation"].tolist() == [0.0, np.inf, 2.0]

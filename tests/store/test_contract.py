@@ -1,10 +1,14 @@
 """Both stores keep the contract."""
 
+import tracemalloc
+
 import pytest
 
+from salience.ports import Revise, Touch
+from salience.records import Scope
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.store_contract import DIMENSION, StoreContract
+from salience.testing.store_contract import DIMENSION, NOW, StoreContract, add, id_of, memory, stored
 
 
 class TestMemoryStore(StoreContract):
@@ -13,6 +17,23 @@ class TestMemoryStore(StoreContract):
         store = MemoryStore("contract", DIMENSION)
         yield store
         store.close()
+
+    @pytest.mark.parametrize(
+        "write",
+        [
+            lambda store: add(store, stored(90_000, key="k", session_id="s")),
+            lambda store: store.apply([Revise(memory(7).changed("update", NOW))]),
+            lambda store: store.apply([Touch(Scope(session_id="s"), (id_of(7),), access_count=1, activate=True)]),
+        ],
+        ids=["add", "revise", "touch"],
+    )
+    def test_a_write_copies_what_it_changes_and_not_the_store(self, store, write):
+        add(store, *(stored(n) for n in range(15_000)))
+        tracemalloc.start()
+        write(store)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 100_000
 
 
 class TestSQLiteStore(StoreContract):

@@ -110,7 +110,14 @@ TOUCHES = st.builds(
     st.sampled_from([0.0, 0.05, 0.7]),
     st.booleans(),
 )
-REVISIONS = st.tuples(NUMBERS, st.integers(0, 9).map(lambda chance: -1 if chance == 0 else 0), FIELDS, VECTORS, TERMS)
+REVISIONS = st.tuples(
+    NUMBERS,
+    st.integers(0, 9).map(lambda chance: -1 if chance == 0 else 0),
+    FIELDS,
+    VECTORS,
+    TERMS,
+    st.booleans(),
+)
 
 
 class BothStores(RuleBasedStateMachine):
@@ -149,11 +156,11 @@ class BothStores(RuleBasedStateMachine):
     def revise(self, revisions, more):
         current = {item.memory.id: item for item in self.plain.scan(EVERYTHING, forgotten=True)}
         changes = []
-        for number, behind, values, vector, terms in revisions:
+        for number, behind, values, vector, terms, sets in revisions:
             item = current.get(id_of(number))
             if item is not None:
                 new = item.memory.changed("update", NOW, **values)
-                changes.append(Revise(replace(new, version=new.version + behind), vector, terms or None))
+                changes.append(Revise(replace(new, version=new.version + behind), vector, terms or None, sets))
                 current[item.memory.id] = replace(item, memory=new)
         self.apply([*changes, *more])
 
@@ -187,6 +194,12 @@ class BothStores(RuleBasedStateMachine):
     def fetch(self, scope, ids):
         asked = [*ids, *(name[-8:] for name in ids)]
         assert self.plain.fetch(scope, asked) == self.sqlite.fetch(scope, asked)
+
+    @rule(home=HOMES, keys=st.lists(st.sampled_from(["k1", "k2", "k3"]), max_size=5))
+    def keyed(self, home, keys):
+        found = [store.keyed(Scope(**home), keys) for store in (self.plain, self.sqlite)]
+        assert len(found[0]) == len(found[1])
+        assert {memory.id: memory for memory in found[0]} == {memory.id: memory for memory in found[1]}
 
     @rule()
     def close_and_open(self):

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import traceback
@@ -61,6 +62,51 @@ def test_what_was_stored_is_there_after_reopening(opened):
 def test_a_missing_folder_is_made(opened, tmp_path):
     opened(tmp_path / "a" / "b c%d" / "ü.db")
     assert (tmp_path / "a" / "b c%d" / "ü.db").is_file()
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_a_new_file_and_its_journals_are_for_their_owner_alone(opened, path):
+    before = os.umask(0)
+    try:
+        add(opened(), stored(1))
+    finally:
+        os.umask(before)
+    assert {file.name: mode(file) for file in path.parent.iterdir()} == {
+        "memory.db": 0o600, "memory.db-wal": 0o600, "memory.db-shm": 0o600,
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_the_mode_of_a_file_that_is_there_is_left_alone(opened, path):
+    path.touch()
+    path.chmod(0o640)
+    add(opened(), stored(1))
+    opened().close()
+    assert mode(path) == 0o640
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_a_new_file_behind_a_link_is_for_its_owner_alone(opened, path, tmp_path):
+    path.symlink_to(tmp_path / "target.db")
+    opened()
+    assert mode(tmp_path / "target.db") == 0o600
+
+
+def test_opening_a_file_again_leaves_the_locks_of_its_connections(opened, path):
+    add(opened(), stored(1))
+    opened()
+    program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM meta'); c.close()"
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+    assert path.with_name("memory.db-wal").exists()  # the last connection to a file, as it sees itself, deletes it
+
+
+def test_a_file_that_cannot_be_made_is_refused(opened, tmp_path):
+    with pytest.raises(StoreError, match=r"it cannot be made \(File name too long\)"):
+        opened(tmp_path / ("x" * 300))
 
 
 def test_a_commit_is_flushed_to_disk_and_readers_do_not_wait(opened):
@@ -156,6 +202,13 @@ def test_a_lock_held_past_the_timeout_says_so_and_the_store_goes_on(opened, path
         other.execute("ROLLBACK")
     add(store, stored(1))
     assert listed(store) == [1]
+
+
+def test_nothing_to_do_waits_for_no_lock(opened, path):
+    store = opened()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert store.apply([]) == []
 
 
 def test_a_new_file_locked_by_another_says_so(opened, path):

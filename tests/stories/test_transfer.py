@@ -169,19 +169,90 @@ def test_a_broken_line_stops_or_is_skipped(planted, line, reason):
     assert report.skipped[0][0] == 2
 
 
-def test_an_id_that_is_taken_by_another_content_is_a_conflict(full, tmp_path, clock):
+def test_an_id_that_is_taken_by_another_content_is_told_by_its_line(full):
     def change(record):
         record["memory"]["content"] = "something else"
 
-    with pytest.raises(salience.ConflictError):
-        full.import_(io.StringIO("\n".join(broken(full, change))))
+    lines = io.StringIO("\n".join(broken(full, change)))
+    with pytest.raises(ImportLineError, match=r"^line 3: an id or key of another content"):
+        full.import_(lines)
+    lines.seek(0)
+    report = full.import_(lines, on_error="skip")
+    assert (report.unchanged, [number for number, _ in report.skipped]) == (6, [3])
+
+
+def test_a_line_that_cannot_be_stored_is_told_or_skipped_like_a_broken_one(planted):
+    memory = planted()
+    good = [json.dumps({"content": f"good {number}"}) for number in range(600)]
+    bad = [json.dumps({"content": "bad", "supersedes": "0" * 32})]
+    keys = [json.dumps({"content": content, "key": "k"}) for content in ("one", "two")]
+    for extra, line in ((bad, 601), (keys, 602)):
+        lines = "\n".join([*good, *extra, json.dumps({"content": "last"})])
+        with pytest.raises(ImportLineError, match=f"^line {line}: "):
+            memory.import_(io.StringIO(lines))
+        assert memory.stats().memories == 0
+    report = memory.import_(
+        io.StringIO("\n".join([*good, *bad, *keys, json.dumps({"content": "last"})])), on_error="skip"
+    )
+    assert (report.written, [number for number, _ in report.skipped]) == (602, [601, 603])
+
+
+def test_versions_come_in_the_order_of_the_export(full):
+    stream = io.StringIO()
+    full.export(stream)
+    head, *lines = stream.getvalue().split("\n")[:-1]
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as copy:
+        with pytest.raises(ImportLineError, match=r"memory\.version: "):
+            copy.import_(io.StringIO("\n".join([head, *reversed(lines)])))
+        with pytest.raises(ImportLineError, match=r"memory\.version: 1"):
+            copy.import_(io.StringIO("\n".join([head, lines[0], lines[0]])))
+        assert copy.stats().memories == 0
+
+
+def test_vectors_of_lines_without_a_header_are_made_anew(full):
+    stream = io.StringIO()
+    full.export(stream)
+    embedder = PlantedEmbedder()
+    with salience.connect(":memory:", embedder=embedder) as copy:
+        copy.import_(io.StringIO("\n".join(stream.getvalue().split("\n")[1:])))
+        assert embedder.texts
+
+
+def test_an_export_replaces_only_an_export_and_only_when_it_is_whole(full, tmp_path, target):
+    path = tmp_path / "all.ndjson"
+    full.export(path)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"^file: .*Name a new file, or allow"):
+        full.export(path)
+    full.export(path, overwrite=True)
+    assert path.read_bytes() == before
+
+    def fail(_count):
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        full.export(path, overwrite=True, progress=fail)
+    assert path.read_bytes() == before
+    assert list(tmp_path.glob(".*")) == []
+    (tmp_path / "letter.txt").write_text("Dear Ann")
+    with pytest.raises(InputError, match=r"^file: .*since this one is no export"):
+        full.export(tmp_path / "letter.txt", overwrite=True)
+    if target != ":memory:":
+        with pytest.raises(InputError, match=r"^file: "):
+            full.export(target, overwrite=True)
+        assert full.stats().memories > 0
 
 
 def test_files_that_cannot_be_opened(planted, tmp_path):
     memory = planted()
     with pytest.raises(InputError, match=r"^file: .*No such file"):
         memory.import_(tmp_path / "absent.ndjson")
-    with pytest.raises(InputError, match=r"^file: .*directory"):
-        memory.export(tmp_path)
+    with pytest.raises(InputError, match=r"^file: .*No such file"):
+        memory.export(tmp_path / "absent" / "a.ndjson")
+    for neither in (5, object()):
+        with pytest.raises(InputError, match=r"^file: "):
+            memory.export(neither)
+        with pytest.raises(InputError, match=r"^file: "):
+            memory.import_(neither)
     with pytest.raises(InputError, match=r"^on_error: 'maybe'"):
         memory.import_(io.StringIO(""), on_error="maybe")

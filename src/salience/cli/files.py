@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from collections import Counter
@@ -19,7 +18,7 @@ from salience.engine import Engine
 from salience.errors import ImportLineError, InputError, Words
 from salience.lab import datasets
 from salience.text import content_hash
-from salience.transfer import FORMAT
+from salience.transfer.files import is_export
 
 CHUNK: Final = 100
 """Turns of a session that are stored in one transaction."""
@@ -75,7 +74,7 @@ def ingest(engine: Engine, path: Path, where: Mapping[str, Any], advance: Progre
     statuses, places = Counter[str](), Counter[str]()
     for session, held in groupby(turns(path, where.get("session_id")), key=lambda turn: turn[0]):
         while chunk := [message for _, message in islice(held, CHUNK)]:
-            keyed = [_keyed(message, session, places[session] + place) for place, message in enumerate(chunk)]
+            keyed = [_keyed(message, path, session, places[session] + place) for place, message in enumerate(chunk)]
             places[session] += len(chunk)
             receipts = engine.ingest(keyed, **{**where, "session_id": session})
             statuses.update(receipt.status for receipt in receipts)
@@ -83,10 +82,10 @@ def ingest(engine: Engine, path: Path, where: Mapping[str, Any], advance: Progre
     return Loaded(str(path), statuses["created"], statuses["unchanged"], sessions=len(places))
 
 
-def _keyed(message: datasets.Message, session: str, place: int) -> dict[str, Any]:
-    """Return a message with a key by which a file that is read again, or has grown, stores no turn twice."""
+def _keyed(message: datasets.Message, source: Path, session: str, place: int) -> dict[str, Any]:
+    """Return a message with a key by which the same file, read again or grown, stores no turn twice."""
     named = {item.name: getattr(message, item.name) for item in fields(message)}
-    said = (session, place, message.speaker, message.timestamp, message.content)
+    said = (str(source.resolve()), session, place, message.speaker, message.timestamp, message.content)
     return {**named, "key": f"turn {content_hash(repr(said))}"}
 
 
@@ -129,13 +128,3 @@ def is_lines(path: Path) -> bool:
         return is_export(path) or datasets.detect(path) == "drafts"
     except ImportLineError:
         return True
-
-
-def is_export(path: Path) -> bool:
-    """Return whether a file starts as an export does."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            head = json.loads(file.readline(1_000_000))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(head, dict) and (head.get("format") == FORMAT or isinstance(head.get("memory"), dict))

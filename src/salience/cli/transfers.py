@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,7 +16,7 @@ from salience.cli import files
 from salience.cli.calls import Call, command
 from salience.cli.files import Loaded
 from salience.cli.options import STDIN
-from salience.cli.screen import Answer, in_utf8, one_line, progress
+from salience.cli.screen import Answer, one_line, progress
 from salience.cli.surface import app
 from salience.cli.words import counted
 from salience.errors import InputError, Words
@@ -60,7 +59,7 @@ def import_(
 def export(
     call: Call,
     path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A new file. Default: standard output.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an export that is there.")] = False,
 ) -> Answer:
     """Write memories, versions and vectors as lines of JSON.
 
@@ -72,31 +71,12 @@ def export(
         raise InputError("--json", Words("an export to standard output"), "Name a PATH to have the counts as JSON.")
     started = time.perf_counter()
     aloud = path is not None or not sys.stdout.isatty()
-    with call.engine() as engine, target(path, force) as file, progress("exporting", None, aloud) as advance:
-        made = engine.export(file, progress=files.steps(advance), **call.where)
+    with call.engine() as engine, progress("exporting", None, aloud) as advance:
+        file = sys.stdout if path is None else path
+        made = engine.export(file, overwrite=force, progress=files.steps(advance), **call.where)
     if path is None:
         return Answer(None, tuple)
     return report("exported", [Loaded(str(path), made.written)], time.perf_counter() - started)
-
-
-@contextmanager
-def target(path: Path | None, force: bool) -> Iterator[IO[str]]:
-    """Open the file to write, or pass standard output on.
-
-    Raises:
-        InputError: a file that is there, or cannot be opened.
-    """
-    if path is None:
-        yield in_utf8()
-        return
-    try:
-        file = path.open("w" if force else "x", encoding="utf-8", newline="\n")
-    except FileExistsError:
-        raise InputError("file", str(path), "Name a new file, or overwrite this one with --force.") from None
-    except OSError as error:
-        raise InputError("file", str(path), f"Give a file that can be written ({error.strerror}).") from None
-    with file:
-        yield file
 
 
 def load(

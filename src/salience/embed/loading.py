@@ -65,4 +65,4 @@ def mapped(embedder: str, doing: str, remedy: str) -> Iterator[None]:
     except SalienceError:
         raise
     except Exception as error:
-        raise EmbedderError(f"embedder {embedder!r} could not {doing} ({type(error).__name__}). {remedy}") from error
+        raise EmbedderError(f"embedder {embedder!r} could not {doing} ({type(error).__name__}). {remedy}") from None

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from salience import checks
 from salience.errors import InputError, Words
-from salience.lines import KEYS, parsed, parsed_object, refused
+from salience.lines import KEYS, moment, parsed, parsed_object, refused, said
 
 Format = Literal["locomo", "chat", "messages", "drafts"]
 FORMATS: Final[Mapping[Format, str]] = {
@@ -94,8 +94,6 @@ _SPEAKER: Final = ("speaker", "name", "role")
 _TEXT: Final = ("content", "text")
 _TIME: Final = ("timestamp", "created_at")
 _ONLY_DRAFT: Final = KEYS - {"speaker", "content", "created_at", "session_id", "metadata"}
-_MILLISECONDS_FROM: Final = 1e11
-"""A timestamp this large is in milliseconds: as seconds it would lie beyond the year 5000."""
 
 _TURN_ID = re.compile(r"D:?(\d+):(\d+)")
 _SESSION = re.compile(r"session_(\d+)")
@@ -272,28 +270,8 @@ def _message(item: Any) -> tuple[str | None, Message]:
     rest = {key: item[key] for key in item.keys() - used}
     metadata = {**checks.metadata("metadata", item.get("metadata") or {}), **checks.metadata("message", rest)}
     session_id = None if item.get("session_id") is None else checks.name("session_id", item["session_id"])
-    speaker, content = checks.name(who, item.get(who)), _content(item.get(what))
-    return session_id, Message(speaker, content, _timestamp(item.get(when)), metadata)
-
-
-def _content(value: object) -> str:
-    """Return the text of a message; of a list of parts, as chat APIs have it, the text parts on lines of their own."""
-    if isinstance(value, list):
-        value = "\n".join(
-            part["text"] for part in value if isinstance(part, dict) and isinstance(part.get("text"), str)
-        )
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return ""
-    return checks.text("content", value)
-
-
-def _timestamp(value: object) -> datetime | None:
-    if value is None:
-        return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        seconds = checks.number("timestamp", value, 0, 1e14)
-        return datetime.fromtimestamp(seconds / (1000 if seconds >= _MILLISECONDS_FROM else 1), UTC)
-    return checks.instant("timestamp", value)
+    speaker, content = checks.name(who, item.get(who)), said(item.get(what))
+    return session_id, Message(speaker, content, moment(item.get(when)), metadata)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -11,8 +12,11 @@ from salience import checks
 from salience.errors import InputError, ProfileError
 from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES
+from salience.records import ScoreDetail
 
 Combine = Literal["sum", "product"]
+REPEATABLE: Final = ("threshold",)
+"""Stages that may stand in a profile more than once."""
 LIMIT: Final = 1000
 """Most memories that one recall can ask for."""
 
@@ -148,8 +152,6 @@ def parse(text: str, source: str) -> Profile:
         return _profile(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(source, str(error), "Write it in TOML.") from None
-    except ProfileError as error:
-        raise ProfileError(f"{source}: {error.field}", error.value, error.remedy) from None
     except InputError as error:
         raise ProfileError(f"{source}: {error.field}", error.value, error.remedy) from None
 
@@ -166,6 +168,10 @@ def _profile(data: dict[str, Any]) -> Profile:
     terms = tuple(_term(name, table, combine) for name, table in _tables("signal", data).items())
     if not terms:
         raise ProfileError("signal", {}, f"Give at least one of: {', '.join(sorted(SIGNALS))}.")
+    labels = Counter(term.label for term in terms)
+    for term in terms:
+        if labels[term.label] > 1 or hasattr(ScoreDetail, term.label):
+            raise ProfileError(f"signal.{term.signal}.label", term.label, "Give it a label that nothing else has.")
     stages = _stages(_required("stages", data))
     graph = _known("graph", data.get("graph", {}), ("weight", "max_hops"))
     remember = _known("on_remember", data.get("on_remember", {}), ("contradiction_above",))
@@ -223,7 +229,8 @@ def _parameters(path: str, table: Mapping[str, Any], known: Mapping[str, Paramet
                 for key in parameter.keys
             }
         else:
-            found[name] = checks.number(f"{path}.{name}", value, parameter.low, parameter.high)
+            check: Any = checks.whole if parameter.whole else checks.number
+            found[name] = check(f"{path}.{name}", value, parameter.low, parameter.high)
     return found
 
 
@@ -233,6 +240,9 @@ def _stages(value: object) -> tuple[str, ...]:
     stages = tuple(checks.choice("stages", name, STAGES) for name in value)
     if stages.count(SCORE) != 1 or stages[-1:] != ("trim",):
         raise ProfileError("stages", list(stages), "Name 'score' once and 'trim' last.")
+    for name, count in Counter(stages).items():
+        if count > 1 and name not in REPEATABLE:
+            raise ProfileError("stages", name, "Name it once.")
     for position, name in enumerate(stages):
         if name != SCORE and STAGES[name].after_score != (position > stages.index(SCORE)):
             where = "after" if STAGES[name].after_score else "before"

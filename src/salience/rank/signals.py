@@ -23,13 +23,14 @@ WEEK = 7 * DAY
 class Parameter:
     """A number that a profile may set: closed range and default; None as default means that it may be left out.
 
-    With `keys`, it is a table of one such number for each of them.
+    With `keys`, it is a table of one such number for each of them; `whole` refuses fractions.
     """
 
     low: float
     high: float
     default: float | None = None
     keys: tuple[str, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,11 @@ def similarity(batch: Batch, need: Need) -> Floats:
 
 
 def dense(batch: Batch, need: Need) -> Floats:
-    """Return the cosine scaled to [0, 1] over the alive rows (see `fuse.min_max`)."""
-    return fuse.min_max(batch["cosine"], batch["alive"])
+    """Return the cosine as a share of the best alive row's, [0, 1]; 0 is unrelated.
+
+    Scaled from 0 and not from the least alive cosine, so that a score does not depend on the least similar memory.
+    """
+    return fuse.min_max(batch["cosine"], batch["alive"], low=0.0)
 
 
 def lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
@@ -164,7 +168,7 @@ def priming(batch: Batch, need: Need, *, boost: float, rate_per_turn: float) -> 
     return 1.0 + boost * np.exp(-rate_per_turn * batch["turns_since_activation"])
 
 
-def graph_proximity(batch: Batch, need: Need, *, per_hop: float, max_hops: float) -> Floats:
+def graph_proximity(batch: Batch, need: Need, *, per_hop: float, max_hops: int) -> Floats:
     """Return per_hop ^ hops between the query's entities and the memory, [0, 1]; 0 beyond `max_hops`.
 
     Memories and the entities they name are the two kinds of node. A memory that names an entity of the query is 0
@@ -174,7 +178,7 @@ def graph_proximity(batch: Batch, need: Need, *, per_hop: float, max_hops: float
     proximity = np.zeros(len(batch))
     if batch.entities is None:
         return proximity
-    for hop, reached in enumerate(_rows_by_hop(batch.entities, batch["alive"], int(max_hops))):
+    for hop, reached in enumerate(_rows_by_hop(batch.entities, batch["alive"], max_hops)):
         proximity[reached] = per_hop**hop
     return proximity
 
@@ -283,7 +287,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         0,
         1,
         _reads(),
-        parameters={"per_hop": Parameter(0.0, 1.0, 0.5), "max_hops": Parameter(0, 10, 2)},
+        parameters={"per_hop": Parameter(0.0, 1.0, 0.5), "max_hops": Parameter(0, 10, 2, whole=True)},
         brings=frozenset({"entities"}),
     ),
 }

@@ -138,7 +138,7 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
     return replace(state.drop(fallen), absorbed=absorbed)
 
 
-def spread(state: State, *, factor: float, hops: float, neighbours: float, links: float) -> State:
+def spread(state: State, *, factor: float, hops: int, neighbours: int, links: int) -> State:
     """Give the memories next to the best ones a share of their score, and put all in order again.
 
     Each of the best (as many as were asked for) passes `factor` of its score, per hop, to its `neighbours` nearest by
@@ -147,7 +147,7 @@ def spread(state: State, *, factor: float, hops: float, neighbours: float, links
 
     Source: cmm, Spreading Activation.
     """
-    reached = activation(state, factor, int(hops), int(neighbours), int(links))
+    reached = activation(state, factor, hops, neighbours, links)
     scores = state.scored.copy()
     gained = {row: link for row, link in reached.items() if link.activation > scores[row]}
     for row, link in gained.items():
@@ -186,9 +186,9 @@ STAGES: Final[Mapping[str, Stage]] = {
         after_score=True,
         parameters={
             "factor": Parameter(0.0, 1.0, 0.5),
-            "hops": Parameter(1, 5, 1),
-            "neighbours": Parameter(0, 100, 5),
-            "links": Parameter(0, 100, 5),
+            "hops": Parameter(1, 5, 1, whole=True),
+            "neighbours": Parameter(0, 100, 5, whole=True),
+            "links": Parameter(0, 100, 5, whole=True),
         },
         brings=frozenset({"vectors", "entities"}),
     ),

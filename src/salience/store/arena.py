@@ -107,7 +107,7 @@ class Arena:
         rows = sorted(rows, key=itemgetter(0))
         changed = dict(zip(ARENA, zip(*rows, strict=True), strict=True))
         ids = _objects(changed["id"])
-        places, known = _find(self.ids, ids)
+        places, known = find(self.ids, ids)
         live = np.array([moment is None for moment in changed["forgotten_at"]])
         same = known.copy()
         same[known] = self.counters["version"][places[known]] == np.array(changed["version"])[known]
@@ -131,7 +131,7 @@ class Arena:
         if drop.any():
             new = {name: np.delete(column, places[drop]) for name, column in new.items()}
         if come.any():
-            at = _find(new["ids"], table["ids"][come])[0]
+            at = find(new["ids"], table["ids"][come])[0]
             new = {name: np.insert(column, at, table[name][come]) for name, column in new.items()}
         counters = {name: new[name] for name in _COUNTERS}
         return replace(
@@ -209,7 +209,7 @@ def runs(starts: Codes, lengths: Codes) -> Rows:
     return np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
 
 
-def _find(ids: NDArray[np.object_], wanted: NDArray[np.object_]) -> tuple[Rows, Bools]:
+def find(ids: NDArray[np.object_], wanted: NDArray[np.object_]) -> tuple[Rows, Bools]:
     """Return where each wanted id stands, or would stand, in the sorted `ids`, and whether it is there."""
     places = np.searchsorted(ids, wanted)
     there = places < len(ids)

@@ -23,10 +23,12 @@ from salience.batch import (
 )
 from salience.ports import Near, Need
 from salience.records import ANY, NARROWING, TIERS, Filter, Scope
-from salience.store.arena import NEVER, Arena, Bools, runs
+from salience.store.arena import NEVER, Arena, Bools, find, runs
 from salience.store.values import MICROSECONDS, microseconds
 
 _UNKNOWN: Final = -1
+_PRODUCTS: Final = 1 << 21
+"""Dot products computed at a time where many vectors meet many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +120,41 @@ class _Distances:
         """Return float64[len(wanted)], 0 where there is no query or no vector."""
         if query is None or not len(self.wanted):
             return np.zeros(len(self.wanted))
-        slots = self.arena.order[self.wanted]
-        first, last = int(slots.min()), int(slots.max()) + 1
-        matrix = self.arena.slots["vector"]
-        if last - first <= 2 * len(slots):  # the matrix as it lies is cheaper than a copy of half of it
-            return cosines(matrix[first:last], query)[slots - first]
-        return cosines(matrix[slots], query)
+        matrix, rows = self._vectors(self.wanted)
+        return cosines(matrix, query)[rows]
 
     def within(self, near: Near) -> Bools:
         """Return whether some cosine is above the bound, False without a vector."""
-        closest = np.full(len(self.wanted), -np.inf)
-        for query in near.vectors:
-            np.maximum(closest, self.to(query), out=closest)
-        return (closest > near.above) & self.arena.slots["has_vector"][self.arena.order[self.wanted]]
+        if not len(self.wanted) or not len(near.vectors):
+            return np.zeros(len(self.wanted), np.bool_)
+        size = max(1, _PRODUCTS // len(near.vectors))
+        blocks = [self.wanted[start : start + size] for start in range(0, len(self.wanted), size)]
+        above = np.concatenate([_above(*self._vectors(block), near) for block in blocks])
+        return above & self.arena.slots["has_vector"][self.arena.order[self.wanted]]
+
+    def _vectors(self, wanted: Rows) -> tuple[Vectors32, Rows]:
+        """Return a matrix with the vectors of these rows of the arena, and the place of each in it."""
+        slots = self.arena.order[wanted]
+        first, last = int(slots.min()), int(slots.max()) + 1
+        matrix = self.arena.slots["vector"]
+        if last - first <= 2 * len(slots):  # the matrix as it lies is cheaper than a copy of half of it
+            return matrix[first:last], slots - first
+        return matrix[slots], np.arange(len(slots))
+
+
+def _above(matrix: Vectors32, places: Rows, near: Near) -> Bools:
+    """Return whether some cosine of each place is above the bound, as `cosines` has it.
+
+    The matrix product is fast, but rounds in its own way: a dot product of two unit vectors float32[d] is off by d/2
+    machine epsilons at most, so two ways of rounding differ by d of them. Places nearer to the bound than twice that
+    are left to `cosines`.
+    """
+    closest = (matrix @ near.vectors.T).max(axis=1)[places].astype(np.float64)
+    margin = 2 * matrix.shape[1] * float(np.finfo(np.float32).eps)
+    above: Bools = closest > near.above
+    unsure = np.flatnonzero(np.abs(closest - near.above) <= margin)
+    above[unsure] = (cosines(matrix[places[unsure]], near.vectors) > near.above).any(axis=1)
+    return above
 
 
 def _picked(distances: _Distances, cosine: Floats | None, need: Need) -> Rows:
@@ -193,11 +217,11 @@ def _supersedes(known: Candidates) -> Column:
 
 
 def _turns(known: Candidates) -> Column:
-    turns, clock = known.activations.turns, known.activations.clock
-    if not turns:
-        return np.full(len(known.rows), np.inf)
-    ids = known.arena.ids[known.rows]
-    return np.array([clock - turns[name] if name in turns else np.inf for name in ids], np.float64)
+    recalled = known.activations.turns
+    places, there = find(known.arena.ids[known.rows], np.array(list(recalled), dtype=object))
+    turns = np.full(len(known.rows), np.inf)
+    turns[places[there]] = known.activations.clock - np.array(list(recalled.values()), np.float64)[there]
+    return turns
 
 
 _COLUMNS: Final[Mapping[str, Callable[[Candidates], Column]]] = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,17 +26,20 @@ from salience.batch import (
     Vectors32,
     cosines,
 )
+from salience.checks import Frozen
 from salience.errors import ConflictError, StoreError
-from salience.ports import Add, Change, Need, Revise, Stored, Touch
+from salience.ports import Add, Change, Near, Need, Revise, Stored, Touch
 from salience.records import TIERS, Filter, Memory, Receipt, Scope
 from salience.store.values import (
     MICROSECONDS,
     already,
+    later,
+    merged,
     microseconds,
+    own_metadata,
     own_vector,
     revised,
     stale,
-    with_counters,
 )
 from salience.text import normalise
 
@@ -43,27 +48,36 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """All that is stored. A published state never changes; a transaction works on a copy.
+    """All that is stored; what the tables hold never changes, it is replaced.
 
     Attributes:
         rows: (tenant, id) -> the memory as it stands.
         versions: (tenant, id) -> the versions before it, oldest first.
-        keys: (tenant, home, idempotency key) -> id.
+        keys: (tenant, home, idempotency key) -> id; None where a key was given up.
         clocks: (tenant, session key) -> turns so far.
     """
 
-    rows: dict[_Place, Stored] = field(default_factory=dict)
-    versions: dict[_Place, tuple[Stored, ...]] = field(default_factory=dict)
-    keys: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    clocks: dict[_Place, int] = field(default_factory=dict)
+    rows: MutableMapping[_Place, Stored] = field(default_factory=dict)
+    versions: MutableMapping[_Place, tuple[Stored, ...]] = field(default_factory=dict)
+    keys: MutableMapping[tuple[str, str, str], str | None] = field(default_factory=dict)
+    clocks: MutableMapping[_Place, int] = field(default_factory=dict)
 
-    def copy(self) -> _State:
-        return _State(dict(self.rows), dict(self.versions), dict(self.keys), dict(self.clocks))
+    def draft(self) -> _State:
+        """Return a state that shows this one, and keeps to itself what is written to it."""
+        return _State(*(ChainMap({}, getattr(self, table.name)) for table in fields(self)))
 
-    def live(self, scope: Scope) -> list[Stored]:
-        """Return the live memories of the scope's tenant, by id."""
-        places = sorted(place for place in self.rows if place[0] == scope.tenant)
-        return [self.rows[place] for place in places if self.rows[place].memory.forgotten_at is None]
+    def accept(self, draft: _State) -> None:
+        """Take over what was written to a draft of this state."""
+        for table in fields(self):
+            getattr(self, table.name).update(getattr(draft, table.name).maps[0])
+
+    def of(self, tenant: str) -> list[Stored]:
+        """Return the memories of a tenant, forgotten ones too, by id."""
+        return [self.rows[place] for place in sorted(place for place in self.rows if place[0] == tenant)]
+
+    def live(self, tenant: str) -> list[Stored]:
+        """Return the live memories of a tenant, by id."""
+        return [stored for stored in self.of(tenant) if stored.memory.forgotten_at is None]
 
 
 class MemoryStore:
@@ -87,35 +101,48 @@ class MemoryStore:
             ConflictError: an idempotency key or id that stands for other content; `StaleError` for a stale revision.
             StoreError: the store is closed.
         """
-        with self._lock:
-            state = self._opened().copy()
-            receipts = [_MAKE[type(change)](state, change, self.dimension) for change in changes]
-            self._state = state
+        with self._opened() as state:
+            draft = state.draft()
+            receipts = [_MAKE[type(change)](draft, change, self.dimension) for change in changes]
+            state.accept(draft)
         return [receipt for receipt in receipts if receipt is not None]
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id."""
-        state = self._opened()
-        live = state.live(need.scope)
+        with self._opened() as state:
+            live = state.live(need.scope.tenant)
+            clock = state.clocks.get((need.scope.tenant, need.scope.session_key or ""), 0)
         visible = [stored for stored in live if need.scope.sees(stored.memory.scope)]
         wanted = [stored for stored in visible if need.filter.accepts(stored.memory)]
-        cosine = _cosines(wanted, need.vector, self.dimension)
-        rows = _picked(wanted, cosine, need)
-        batch = [wanted[row] for row in rows]
+        matrix = _matrix(wanted, self.dimension)
+        cosine = np.zeros(len(wanted)) if need.vector is None else cosines(matrix, need.vector)
+        rows = _picked(wanted, matrix, cosine, need)
+        known = _Candidates([wanted[row] for row in rows], cosine[rows], live, need.scope.session_key, clock)
         return Batch(
-            np.array([stored.memory.id for stored in batch], dtype=object),
-            {name: _column(name, batch, cosine[rows], live, need, state) for name in sorted(need.columns)},
-            _vectors(batch, self.dimension) if need.vectors else None,
-            _lexicon(batch, visible, need.terms) if need.terms else None,
-            _entities(batch, visible, need.names) if need.entities else None,
-            complete=len(batch) == len(wanted),
+            np.array([stored.memory.id for stored in known.batch], dtype=object),
+            {name: _column(name, known) for name in sorted(need.columns)},
+            _vectors(known.batch, matrix[rows]) if need.vectors else None,
+            _lexicon(known.batch, visible, need.terms) if need.terms else None,
+            _entities(known.batch, visible, need.names) if need.entities else None,
+            complete=len(rows) == len(wanted),
         )
 
     def fetch(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked."""
-        visible = [stored.memory for stored in self._opened().live(scope) if scope.sees(stored.memory.scope)]
-        fits = [[memory for memory in visible if asked in (memory.id, memory.short_id)] for asked in ids]
-        return [memories[0] for memories in fits if len(memories) == 1]
+        with self._opened() as state:
+            visible = [stored.memory for stored in state.live(scope.tenant) if scope.sees(stored.memory.scope)]
+        fits: dict[str, set[str]] = {asked: set() for asked in ids}
+        for memory in visible:
+            for name in fits.keys() & {memory.id, memory.short_id}:
+                fits[name].add(memory.id)
+        by_id = {memory.id: memory for memory in visible}
+        return [by_id[min(fits[asked])] for asked in ids if len(fits[asked]) == 1]
+
+    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        with self._opened() as state:
+            holders = [state.keys.get((home.tenant, home.home_key, key)) for key in dict.fromkeys(keys)]
+            return [state.rows[home.tenant, holder].memory for holder in holders if holder is not None]
 
     def scan(
         self,
@@ -128,27 +155,29 @@ class MemoryStore:
         versions: bool = False,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
-        state = self._opened()
-        places = [
-            place
-            for place, stored in sorted(state.rows.items())
-            if scope.sees(stored.memory.scope)
-            and place[1] > after
-            and filter.accepts(stored.memory)
-            and (forgotten or stored.memory.forgotten_at is None)
-        ][:limit]
-        older = state.versions if versions else {}
-        return [stored for place in places for stored in (*older.get(place, ()), state.rows[place])]
+        with self._opened() as state:
+            page = [
+                stored
+                for stored in state.of(scope.tenant)
+                if stored.memory.id > after
+                and scope.sees(stored.memory.scope)
+                and filter.accepts(stored.memory)
+                and (forgotten or stored.memory.forgotten_at is None)
+            ][:limit]
+            older = state.versions if versions else {}
+            return [item for stored in page for item in (*older.get((scope.tenant, stored.memory.id), ()), stored)]
 
     def close(self) -> None:
         """Let go of everything; further calls raise `StoreError`."""
         with self._lock:
             self._state = None
 
-    def _opened(self) -> _State:
-        if self._state is None:
-            raise StoreError("store: it is closed. Connect again.")
-        return self._state
+    @contextmanager
+    def _opened(self) -> Iterator[_State]:
+        with self._lock:
+            if self._state is None:
+                raise StoreError("store: it is closed. Connect again.")
+            yield self._state
 
 
 def _add(state: _State, change: Add, dimension: int) -> Receipt:
@@ -160,9 +189,9 @@ def _add(state: _State, change: Add, dimension: int) -> Receipt:
         return already(present.memory, memory)
     for session, turn in change.stored.activations.items():
         state.clocks[tenant, session] = max(turn, state.clocks.get((tenant, session), 0))
-    memory = _in_turn(state, memory)
+    memory = _in_turn(state, own_metadata(memory))
     vector = own_vector(change.stored.vector, dimension)
-    state.rows[tenant, memory.id] = Stored(memory, vector, change.stored.terms, dict(change.stored.activations))
+    state.rows[tenant, memory.id] = Stored(memory, vector, change.stored.terms, Frozen(change.stored.activations))
     state.versions[tenant, memory.id] = tuple(_as_version(older, dimension) for older in change.history)
     if memory.key is not None:
         state.keys[tenant, home, memory.key] = memory.id
@@ -170,7 +199,8 @@ def _add(state: _State, change: Add, dimension: int) -> Receipt:
 
 
 def _as_version(stored: Stored, dimension: int) -> Stored:
-    return replace(stored, vector=own_vector(stored.vector, dimension), activations={})
+    vector = own_vector(stored.vector, dimension)
+    return Stored(own_metadata(stored.memory), vector, stored.terms, Frozen())
 
 
 def _in_turn(state: _State, memory: Memory) -> Memory:
@@ -190,7 +220,8 @@ def _revise(state: _State, change: Revise, dimension: int) -> Receipt:
     current = state.rows.get(place)
     if current is None or current.memory.version != given.version - 1:
         raise stale(given, None if current is None else current.memory.version)
-    memory = with_counters(given, current.memory.accessed_at, current.memory.access_count)
+    standing = current.memory
+    memory = merged(change, standing.importance, standing.accessed_at, standing.access_count)
     _move_key(state, current.memory, memory)
     vector = current.vector if change.vector is None else own_vector(change.vector, dimension)
     terms = current.terms if change.terms is None else change.terms
@@ -201,11 +232,12 @@ def _revise(state: _State, change: Revise, dimension: int) -> Receipt:
 
 def _move_key(state: _State, old: Memory, new: Memory) -> None:
     if old.key is not None:
-        del state.keys[old.scope.tenant, old.scope.home_key, old.key]
+        state.keys[old.scope.tenant, old.scope.home_key, old.key] = None
     if new.key is not None:
-        holder = state.keys.setdefault((new.scope.tenant, new.scope.home_key, new.key), new.id)
-        if holder != new.id:
+        place = (new.scope.tenant, new.scope.home_key, new.key)
+        if state.keys.get(place) is not None:
             raise ConflictError(f"key: {new.key!r} is taken by another memory there. Use a new key.")
+        state.keys[place] = new.id
 
 
 def _touch(state: _State, change: Touch, _: int) -> None:
@@ -218,13 +250,15 @@ def _touch(state: _State, change: Touch, _: int) -> None:
         stored = state.rows.get(place)
         if stored is not None and stored.memory.forgotten_at is None:
             memory = _touched(stored.memory, change)
-            state.rows[place] = replace(stored, memory=memory, activations={**stored.activations, **activations})
+            state.rows[place] = replace(
+                stored, memory=memory, activations=Frozen({**stored.activations, **activations})
+            )
 
 
 def _touched(memory: Memory, change: Touch) -> Memory:
     return replace(
         memory,
-        accessed_at=memory.accessed_at if change.accessed_at is None else change.accessed_at,
+        accessed_at=later(memory.accessed_at, change.accessed_at),
         access_count=memory.access_count + change.access_count,
         importance=min(1.0, memory.importance + change.importance),
     )
@@ -237,7 +271,7 @@ _MAKE: Final[Mapping[type, Callable[[_State, Any, int], Receipt | None]]] = {
 }
 
 
-def _picked(wanted: list[Stored], cosine: Floats, need: Need) -> Rows:
+def _picked(wanted: list[Stored], matrix: Vectors32, cosine: Floats, need: Need) -> Rows:
     """Return the rows that `need` asks for: named, near or among the nearest; all if it asks for none of these."""
     if need.ids is None and need.near is None and need.candidates is None:
         return np.arange(len(wanted))
@@ -245,34 +279,37 @@ def _picked(wanted: list[Stored], cosine: Floats, need: Need) -> Rows:
     if need.ids is not None:
         picked |= {row for row, stored in enumerate(wanted) if stored.memory.id in need.ids}
     if need.near is not None:
-        picked |= {
-            row for row, stored in enumerate(wanted) if _is_near(stored.vector, need.near.vectors, need.near.above)
-        }
+        picked |= {row for row in _near(matrix, need.near) if wanted[row].vector is not None}
     if need.candidates is not None:
         picked |= set(sorted(range(len(wanted)), key=lambda row: (-cosine[row], row))[: need.candidates])
     return np.array(sorted(picked), np.intp)
 
 
-def _is_near(vector: Vectors32 | None, others: Vectors32, above: float) -> bool:
-    return vector is not None and bool((cosines(vector[None, :], others) > above).any())
+def _near(matrix: Vectors32, near: Near) -> set[int]:
+    return {row for vector in near.vectors for row in np.flatnonzero(cosines(matrix, vector) > near.above).tolist()}
 
 
-def _matrix(batch: list[Stored], dimension: int) -> Vectors32:
+def _matrix(wanted: list[Stored], dimension: int) -> Vectors32:
     """Return a row for each memory, zeros for one without a vector."""
-    matrix = np.zeros((len(batch), dimension), np.float32)
-    for row, stored in enumerate(batch):
-        if stored.vector is not None:
-            matrix[row] = stored.vector
-    return matrix
+    zeros = np.zeros(dimension, np.float32)
+    vectors = [zeros if stored.vector is None else stored.vector for stored in wanted]
+    return np.array(vectors, np.float32).reshape(-1, dimension)
 
 
-def _cosines(batch: list[Stored], query: Vectors32 | None, dimension: int) -> Floats:
-    return np.zeros(len(batch)) if query is None else cosines(_matrix(batch, dimension), query)
-
-
-def _vectors(batch: list[Stored], dimension: int) -> Vectors:
+def _vectors(batch: list[Stored], matrix: Vectors32) -> Vectors:
     places = [row if stored.vector is not None else -1 for row, stored in enumerate(batch)]
-    return Vectors(_matrix(batch, dimension), np.array(places, np.intp))
+    return Vectors(matrix, np.array(places, np.intp))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The `batch` of the answer with its cosines, a part of the tenant's `live` memories, and the session that asks."""
+
+    batch: list[Stored]
+    cosine: Floats
+    live: list[Stored]
+    session: str | None
+    clock: int
 
 
 _OF_MEMORY: Final[Mapping[str, Callable[[Memory], float]]] = {
@@ -290,31 +327,41 @@ _OF_MEMORY: Final[Mapping[str, Callable[[Memory], float]]] = {
 }
 
 
-def _column(name: str, batch: list[Stored], cosine: Floats, live: list[Stored], need: Need, state: _State) -> Column:
-    """Return column `name` of `batch`, a part of the tenant's `live` memories."""
-    memories = [stored.memory for stored in batch]
-    code = {stored.memory.id: number for number, stored in enumerate(live)}
-    if name == "cosine":
-        return cosine
-    if name == "turns_since_activation":
-        values: list[float] = [_turns(stored, need.scope, state) for stored in batch]
-    elif name == "code":
-        values = [code[memory.id] for memory in memories]
-    elif name == "supersedes":
-        values = [code.get(memory.supersedes or "", -1) for memory in memories]
-    elif name == "fact":
-        facts = {(stored.memory.scope.user_id, stored.memory.fact_key): number for number, stored in enumerate(live)}
-        values = [-1 if m.fact_key is None else facts[m.scope.user_id, m.fact_key] for m in memories]
-    else:
-        values = [_OF_MEMORY[name](memory) for memory in memories]
-    return np.array(values, COLUMNS[name].dtype)
+def _codes(known: _Candidates) -> list[int]:
+    code = {stored.memory.id: number for number, stored in enumerate(known.live)}
+    return [code[stored.memory.id] for stored in known.batch]
 
 
-def _turns(stored: Stored, scope: Scope, state: _State) -> float:
-    session = scope.session_key
-    if session is None or session not in stored.activations:
-        return np.inf
-    return state.clocks[scope.tenant, session] - stored.activations[session]
+def _supersedes(known: _Candidates) -> list[int]:
+    code = {stored.memory.id: number for number, stored in enumerate(known.live)}
+    return [code.get(stored.memory.supersedes or "", -1) for stored in known.batch]
+
+
+def _facts(known: _Candidates) -> list[int]:
+    facts = [(stored.memory.scope.user_id, stored.memory.fact_key) for stored in known.batch]
+    number = {fact: number for number, fact in enumerate(facts)}
+    return [-1 if fact[1] is None else number[fact] for fact in facts]
+
+
+def _turns(known: _Candidates) -> list[float]:
+    turns = [stored.activations.get(known.session or "") for stored in known.batch]
+    return [np.inf if turn is None else known.clock - turn for turn in turns]
+
+
+_OF_BATCH: Final[Mapping[str, Callable[[_Candidates], list[int] | list[float] | Floats]]] = {
+    "cosine": lambda known: known.cosine,
+    "code": _codes,
+    "supersedes": _supersedes,
+    "fact": _facts,
+    "turns_since_activation": _turns,
+}
+
+
+def _column(name: str, known: _Candidates) -> Column:
+    """Return column `name` of the batch."""
+    if name in _OF_BATCH:
+        return np.array(_OF_BATCH[name](known), COLUMNS[name].dtype)
+    return np.array([_OF_MEMORY[name](stored.memory) for stored in known.batch], COLUMNS[name].dtype)
 
 
 def _lexicon(batch: list[Stored], visible: list[Stored], terms: tuple[str, ...]) -> Lexicon:
@@ -336,11 +383,10 @@ def _postings(batch: list[Stored], term: str) -> Postings:
 
 def _entities(batch: list[Stored], visible: list[Stored], names: tuple[str, ...]) -> Entities:
     """Return the entities of `batch`; those that some visible memory names are the known ones."""
+    spellings = dict.fromkeys(name for stored in visible for name in stored.memory.entities)
     codes: dict[str, int] = {}
-    for stored in visible:
-        for name in stored.memory.entities:
-            codes.setdefault(normalise(name), len(codes))
-    of_row = [list(dict.fromkeys(codes[normalise(name)] for name in stored.memory.entities)) for stored in batch]
+    code = {name: codes.setdefault(normalise(name), len(codes)) for name in spellings}
+    of_row = [list(dict.fromkeys(code[name] for name in stored.memory.entities)) for stored in batch]
     asked = dict.fromkeys(normalise(name) for name in names)
     of_query: Codes = np.array([codes[name] for name in asked if name in codes], np.int64)
     return Entities(Ragged.of(of_row), of_query)

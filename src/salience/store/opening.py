@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
 from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
 
+_CREATION: Final = threading.Lock()
 _WRITES: Final = "salience_writes"
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
@@ -53,26 +55,45 @@ def as_store_error(path: str, error: DBAPIError | sqlite3.Error) -> StoreError |
 
 
 def prepare(path: str) -> None:
-    """Make the missing folder of `path`; refuse a path that cannot be a store.
+    """Make the missing folder and file of `path`, the file for its owner alone; refuse a path that cannot be a store.
 
     Raises:
         NotAStoreError: a folder stands there.
         ReadOnlyError: the file or its folder cannot be written.
-        StoreError: the folder cannot be made.
+        StoreError: the folder or file cannot be made.
     """
     file = Path(path)
-    if file.is_dir():
-        raise NotAStoreError(f"store: {path}: it is a folder. Name a file in it.")
-    try:
+    with _making(f"store: {path}: its folder"):
         file.parent.mkdir(parents=True, exist_ok=True)
+    with _making(f"store: {path}: it"):
+        if file.is_dir():
+            raise NotAStoreError(f"store: {path}: it is a folder. Name a file in it.")
+        for place in (file.parent, file):  # SQLite needs the folder too, for its journal
+            if place.exists() and not os.access(place, os.W_OK):
+                raise ReadOnlyError(f"store: {place} cannot be written. Make it writable, or choose another place.")
+        _make(file)
+
+
+@contextmanager
+def _making(what: str) -> Iterator[None]:
+    """Raise errors of the file system as `StoreError`s that say what cannot be made."""
+    try:
+        yield
     except PermissionError:
-        raise ReadOnlyError(f"store: {path}: its folder cannot be made. Choose a folder that you can write.") from None
+        raise ReadOnlyError(f"{what} cannot be made. Choose a folder that you can write.") from None
     except OSError as error:
-        reason = error.strerror or "failed"
-        raise StoreError(f"store: {path}: its folder cannot be made ({reason}). Choose another.") from None
-    for place in (file.parent, file):  # SQLite needs the folder too, for its journal
-        if place.exists() and not os.access(place, os.W_OK):
-            raise ReadOnlyError(f"store: {place} cannot be written. Make it writable, or choose another place.")
+        raise StoreError(f"{what} cannot be made ({error.strerror or 'failed'}). Choose another.") from None
+
+
+def _make(file: Path) -> None:
+    """Make an empty file with mode 0600, which SQLite gives to its journals too; one that is there stays as it is.
+
+    To open and close a file that a connection of this process has open would drop the connection's locks (POSIX):
+    hence the lock, and hence only a file that is not there is opened.
+    """
+    with _CREATION:
+        if not file.exists():
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 def engine(path: str, busy_timeout: float) -> Engine:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 from sqlalchemy import RowMapping
 
 from salience.batch import Vectors32
+from salience.checks import Frozen, frozen
 from salience.ports import Stored
 from salience.records import Memory, Scope
 from salience.store.values import instant, microseconds, own_vector
@@ -72,13 +72,13 @@ def to_memory(row: RowMapping) -> Memory:
     values |= {name: None if row[name] is None else instant(row[name]) for name in _INSTANTS}
     values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
     scope = Scope(**{name: row[name] for name in _COORDINATES})
-    return Memory(scope=scope, metadata=MappingProxyType(json.loads(row["metadata"])), **values)
+    return Memory(scope=scope, metadata=frozen(json.loads(row["metadata"])), **values)
 
 
 def to_stored(row: RowMapping, activations: Mapping[str, int]) -> Stored:
     """Return the memory, vector and terms in `row`, whose columns are those of `STORED`."""
     vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
-    return Stored(to_memory(row), vector, tuple(row["terms"].split(" ")) if row["terms"] else (), activations)
+    return Stored(to_memory(row), vector, tuple(row["terms"].split(" ")) if row["terms"] else (), Frozen(activations))
 
 
 def _json(value: object) -> str:

@@ -146,7 +146,7 @@ def activate() -> Insert:
 
 def current(tenant: str, id: str) -> Select[Any]:
     """Return what a revision has to know of the row that it replaces."""
-    columns = (memories.c.version, memories.c.accessed_at, memories.c.access_count)
+    columns = (memories.c.version, memories.c.importance, memories.c.accessed_at, memories.c.access_count)
     return select(*columns).where(memories.c.tenant == tenant, memories.c.id == id)
 
 
@@ -172,7 +172,8 @@ def touch(change: Touch, ids: Sequence[str], sequence: int) -> Update:
         "importance": case((raised > 1.0, 1.0), else_=raised),
     }
     if change.accessed_at is not None:
-        values["accessed_at"] = microseconds(change.accessed_at)
+        moment = microseconds(change.accessed_at)
+        values["accessed_at"] = case((memories.c.accessed_at > moment, memories.c.accessed_at), else_=moment)
     return update(memories).where(*_live(change.scope.tenant, ids)).values(values)
 
 

@@ -97,9 +97,10 @@ class SQLiteStore:
             BusyError: another process kept the write lock for longer than the timeout.
             StoreError: the store is closed, or the file cannot be written.
         """
+        if not changes:
+            self._check_open()
+            return []
         with self._transaction(self._writer, self._writing) as writer:
-            if not changes:
-                return []
             meta = self._meta(writer)
             transaction = Transaction(writer, int(meta.get(_SEQUENCE, "0")) + 1, int(self._pins["dimension"]))
             receipts: list[Receipt] = []
@@ -134,6 +135,15 @@ class SQLiteStore:
                 fits.setdefault(name, {})[memory.id] = memory
         return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
 
+    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        with self._transaction(self._reader, self._reading) as reader:
+            return [
+                to_memory(row)
+                for chunk in sql.chunks(keys)
+                for row in reader.execute(sql.of_keys(home.tenant, home.home_key, chunk)).mappings()
+            ]
+
     def scan(
         self,
         scope: Scope,
@@ -167,10 +177,13 @@ class SQLiteStore:
     @contextmanager
     def _transaction(self, connection: Connection, lock: threading.Lock) -> Iterator[Connection]:
         with lock, opening.mapped(self._path):
-            if self._closed:
-                raise StoreError(f"store: {self._path} is closed. Connect again.")
+            self._check_open()
             with connection.begin():
                 yield connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"store: {self._path} is closed. Connect again.")
 
     def _meta(self, connection: Connection) -> dict[str, str]:
         """Return what `meta` holds, if the file is pinned to what this store was opened with, or not yet pinned."""

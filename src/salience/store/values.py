@@ -9,7 +9,9 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Vectors32
+from salience.checks import frozen
 from salience.errors import ConflictError, InputError, StaleError, Words
+from salience.ports import Revise
 from salience.records import Memory, Receipt
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,6 +46,11 @@ def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
     return copy
 
 
+def own_metadata(memory: Memory) -> Memory:
+    """Return `memory` with metadata that nobody can write to."""
+    return replace(memory, metadata=frozen(memory.metadata))
+
+
 def already(stored: Memory, given: Memory) -> Receipt:
     """Return the receipt for adding `given` where `stored` has its idempotency key or its id.
 
@@ -68,10 +75,23 @@ def stale(given: Memory, current: int | None) -> StaleError:
     return StaleError(f"id: memory {given.short_id} {stands}, not at {given.version - 1}. Read it again and retry.")
 
 
-def with_counters(given: Memory, accessed_at: datetime | None, access_count: int) -> Memory:
-    """Return `given` with recall counters that never step back, so that a revision loses no touch made meanwhile."""
-    seen = [moment for moment in (given.accessed_at, accessed_at) if moment is not None]
-    return replace(given, accessed_at=max(seen, default=None), access_count=max(given.access_count, access_count))
+def later(one: datetime | None, other: datetime | None) -> datetime | None:
+    """Return the later of two instants, of which either may be unknown."""
+    return max((moment for moment in (one, other) if moment is not None), default=None)
+
+
+def merged(change: Revise, importance: float, accessed_at: datetime | None, access_count: int) -> Memory:
+    """Return what a revision stores where memory stands with these counters, so that it loses no touch made meanwhile.
+
+    Recall counters never step back; importance stays as it stands unless the revision sets it.
+    """
+    given = own_metadata(change.memory)
+    return replace(
+        given,
+        importance=given.importance if change.sets_importance else importance,
+        accessed_at=later(given.accessed_at, accessed_at),
+        access_count=max(given.access_count, access_count),
+    )
 
 
 def revised(memory: Memory) -> Receipt:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, CursorResult, Executable
 from salience.ports import Add, Change, Revise, Stored, Touch
 from salience.records import Memory, Receipt
 from salience.store import rows, sql
-from salience.store.values import already, instant, microseconds, own_vector, revised, stale, with_counters
+from salience.store.values import already, instant, merged, microseconds, own_metadata, own_vector, revised, stale
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _Plan:
             return already(present, memory)
         for session_key, turn in change.stored.activations.items():
             self.clocks[session_key] = max(turn, self.clocks.get(session_key, 0))
-        memory = self._in_turn(memory)
+        memory = self._in_turn(own_metadata(memory))
         self._know(memory)
         return Receipt(memory, "created")
 
@@ -154,7 +154,7 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
     if current is None or current.version != given.version - 1:
         raise stale(given, None if current is None else current.version)
     accessed_at = None if current.accessed_at is None else instant(current.accessed_at)
-    memory = with_counters(given, accessed_at, current.access_count)
+    memory = merged(change, current.importance, accessed_at, current.access_count)
     values = rows.of_memory(memory)
     values["seq"] = transaction.sequence
     if change.vector is not None:

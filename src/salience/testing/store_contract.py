@@ -12,7 +12,9 @@ class TestMyStore(StoreContract):
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
@@ -23,6 +25,7 @@ import numpy as np
 import pytest
 
 from salience.batch import COLUMNS, Batch, Vectors32, cosines
+from salience.checks import Frozen, frozen
 from salience.errors import ConflictError, InputError, StaleError, StoreError
 from salience.ports import Add, Change, Near, Need, Revise, Store, Stored, Touch
 from salience.records import ANY, Filter, Memory, Receipt, Scope
@@ -43,16 +46,16 @@ def id_of(number: int) -> str:
 
 
 def memory(number: int, **values: Any) -> Memory:
-    """Return a memory; `values` are fields of `Memory` or coordinates of its scope."""
+    """Return a memory; `values` are fields of `Memory` or coordinates of its scope; its metadata is frozen."""
     scope = Scope(**{name: values.pop(name) for name in _COORDINATES & values.keys()})
     content = values.setdefault("content", f"memory {number}")
     made: dict[str, Any] = {
         "id": id_of(number), "scope": scope, "content_hash": content_hash(content), "kind": "fact", "importance": 0.5,
         "weight": 1.0, "tier": "episodic", "tags": (), "entities": (), "fact_key": None, "supersedes": None,
-        "metadata": {}, "key": None, "speaker": None, "created_at": NOW, "updated_at": NOW, "tier_since": NOW,
+        "key": None, "speaker": None, "created_at": NOW, "updated_at": NOW, "tier_since": NOW,
         "changed_at": NOW,
     }  # fmt: skip
-    return Memory(**{**made, **values})
+    return Memory(**{**made, **values, "metadata": frozen(values.get("metadata", {}))})
 
 
 def unit(*numbers: float) -> Vectors32:
@@ -340,6 +343,17 @@ class StoreContract:
         assert numbers(store.gather(need(near=Near(vectors, half - 1e-4)))) == [1, 2, 3]
         assert numbers(store.gather(need(near=Near(vectors[:1], -1.0)))) == [1, 2, 3]
 
+    def test_near_is_decided_by_cosines_to_the_last_bit(self, store: Store) -> None:
+        """Where a memory's cosine is the bound itself, and where the next smaller number is."""
+        items = [stored(n) for n in range(200)]
+        add(store, *items)
+        vectors = np.stack([random_unit(1000 + n) for n in range(30)])
+        cosine = cosines(np.stack([item.vector for item in items if item.vector is not None]), vectors).max(axis=1)
+        for bound in np.sort(cosine)[::20].tolist():
+            for above in (bound, math.nextafter(bound, -1)):
+                near = numbers(store.gather(need(near=Near(vectors, above))))
+                assert near == np.flatnonzero(cosine > above).tolist()
+
     def test_named_near_and_nearest_are_joined(self, store: Store) -> None:
         """A need that asks in several ways gets what any of them brings."""
         add(store, *(stored(n, vector=unit(*([0] * (n - 1)), 1)) for n in range(1, 6)))
@@ -410,6 +424,24 @@ class StoreContract:
         store.apply([Revise(memory(3).changed("forget", NOW, forgotten_at=NOW))])
         asked = [id_of(2), "absent", memory(1).short_id, id_of(3), id_of(2)]
         assert [int(found.id, 16) for found in store.fetch(EVERYTHING, asked)] == [2, 1, 2]
+
+    def test_keyed_finds_what_lives_at_a_home_under_a_key(self, store: Store) -> None:
+        """Forgotten ones too, whatever their session; not what lives elsewhere, nor what has no key or gave it up."""
+        homes: list[dict[str, Any]] = [
+            {}, {"project": "p"}, {"user_id": "p"}, {"agent_id": "p"}, {"environment": "p"}, {"tenant": "p"},
+        ]  # fmt: skip
+        add(store, *(stored(n, key="k", **home) for n, home in enumerate(homes)))
+        add(store, stored(10, key="j", session_id="s"), stored(11, key="i"), stored(12), stored(13, key="h"))
+        gone = memory(11, key="i").changed("forget", NOW, forgotten_at=NOW)
+        store.apply([Revise(gone), Revise(memory(13, key="h").changed("update", NOW, key="g"))])
+        asked = ["k", "absent", "i", "j", "k", "h"]
+        assert {int(found.id, 16) for found in store.keyed(Scope(session_id="t"), asked)} == {0, 10, 11}
+        assert len(store.keyed(Scope(), asked)) == 3
+        assert gone in store.keyed(Scope(), ["i"])
+        for number, home in enumerate(homes):
+            assert store.keyed(Scope(**home), ["k"]) == [memory(number, key="k", **home)]
+        assert store.keyed(Scope(), []) == store.keyed(Scope(project="q"), asked) == []
+        assert [found.key for found in store.keyed(Scope(), ["g"])] == ["g"]
 
     def test_a_short_id_that_fits_several_fits_none(self, store: Store) -> None:
         """Unless only one of them is visible."""
@@ -516,6 +548,23 @@ class StoreContract:
         assert store.fetch(EVERYTHING, [id_of(1)]) == [receipt.memory]
         assert store.gather(need())["access_count"].tolist() == [2]
 
+    def test_a_revision_leaves_importance_as_recalls_made_it_unless_it_sets_it(self, store: Store) -> None:
+        """The receipt shows what was stored."""
+        add(store, stored(1, importance=0.5))
+        store.apply([Touch(Scope(), (id_of(1),), importance=0.25)])
+        second = memory(1, importance=0.5).changed("update", NOW, weight=0.5)
+        (left,) = store.apply([Revise(second)])
+        assert left.memory == replace(second, importance=0.75)
+        assert store.fetch(EVERYTHING, [id_of(1)]) == [left.memory]
+        assert store.gather(need())["importance"].tolist() == [0.75]
+        third = second.changed("update", NOW, importance=0.125)
+        (given,) = store.apply([Revise(third, sets_importance=True)])
+        assert given.memory == third
+        assert store.fetch(EVERYTHING, [id_of(1)]) == [third]
+        assert store.gather(need())["importance"].tolist() == [0.125]
+        kept = [item.memory.importance for item in store.scan(EVERYTHING, versions=True)]
+        assert kept == [0.75, 0.75, 0.125]
+
     def test_a_forgotten_memory_is_out_of_sight_and_can_return(self, store: Store) -> None:
         """Only a scan that asks for forgotten ones has it."""
         add(store, stored(1, terms=("x",), entities=("E",)), stored(2, terms=("x",)))
@@ -560,6 +609,18 @@ class StoreContract:
         add(store, stored(1, accessed_at=NOW))
         store.apply([Touch(Scope(), (id_of(1),), access_count=1), Touch(Scope(), (id_of(1),))])
         assert only(store, 1).memory == memory(1, accessed_at=NOW, access_count=1)
+
+    def test_a_touch_never_steps_the_instant_back(self, store: Store) -> None:
+        """Of two recalls, the later one counts, whichever is recorded first."""
+        late = NOW + timedelta(microseconds=1)
+        add(store, stored(1, accessed_at=late), stored(2, accessed_at=NOW), stored(3))
+        for moment in (NOW, late, NOW):
+            store.apply([Touch(Scope(), (id_of(1), id_of(2)), accessed_at=moment, access_count=1)])
+        store.apply([Touch(Scope(), (id_of(3),), accessed_at=NOW - timedelta(days=1))])
+        kept = [item.memory.accessed_at for item in store.scan(EVERYTHING)]
+        assert kept == [late, late, NOW - timedelta(days=1)]
+        assert store.gather(need())["accessed_at"].tolist() == [moment.timestamp() for moment in kept if moment]
+        assert store.gather(need())["access_count"].tolist() == [3, 3, 0]
 
     def test_a_touch_passes_over_what_is_gone(self, store: Store) -> None:
         """Absent ids, forgotten memories and those of another tenant."""
@@ -670,13 +731,46 @@ class StoreContract:
         assert listed(store, limit=2) == [1, 2]
 
     def test_what_is_handed_in_and_out_is_nobody_elses(self, store: Store) -> None:
-        """Writing to a vector or a column afterwards changes nothing in the store."""
-        vector = unit(1)
-        add(store, stored(1, vector=vector))
+        """Writing to a vector, a column, metadata or activations afterwards changes nothing in the store."""
+        vector, activations = unit(1), {"default\x1f\x1fs": 3}
+        nested: dict[str, Any] = {"list": [{"deep": [1]}], "map": {"x": 1}}
+        item = stored(1, vector=vector, activations=activations)
+        add(store, replace(item, memory=replace(item.memory, metadata=nested)))
+        second: dict[str, Any] = {"list": [[2]]}
+        expected = [frozen(nested), frozen(second)]
+        before = only(store, 1)
+        store.apply([Revise(replace(memory(1).changed("update", NOW), metadata=second))])
         vector[:] = 0
+        activations.clear()
+        nested["list"][0]["deep"].append(2)
+        nested["map"]["x"] = second["list"][0][0] = 3
         store.gather(need())["weight"][:] = 0
         batch = store.gather(need(vector=unit(1)))
         assert (batch["cosine"].tolist(), batch["weight"].tolist()) == ([1.0], [1.0])
+        assert before.memory.metadata == expected[0]
+        assert [kept.memory.metadata for kept in store.scan(EVERYTHING, versions=True)] == expected
+        for turn in (3, 4):
+            with pytest.raises(TypeError):
+                only(store, 1).activations["other"] = 1  # type: ignore[index]
+            assert dict(only(store, 1).activations) == {"default\x1f\x1fs": turn}
+            store.apply([Touch(Scope(session_id="s"), (id_of(1),), activate=True)])
+
+    def test_metadata_comes_out_frozen_in_every_verb(self, store: Store) -> None:
+        """Mappings refuse to be changed and lists are tuples, at every depth; a memory can be pickled and copied."""
+        raw: dict[str, Any] = {"list": [1, [2], {"deep": []}], "map": {"x": None}}
+        new = replace(memory(1, key="k"), metadata=raw)
+        (added,) = store.apply([Add(replace(stored(1), memory=new))])
+        (revised,) = store.apply([Revise(new.changed("update", NOW))])
+        (unchanged,) = store.apply([Add(replace(stored(1), memory=new))])
+        found = [receipt.memory for receipt in (added, revised, unchanged)]
+        found += [item.memory for item in store.scan(EVERYTHING, versions=True)]
+        found += store.fetch(EVERYTHING, [id_of(1)]) + store.keyed(Scope(), ["k"])
+        assert len(found) == 7
+        for each in found:
+            assert each.metadata == {"list": (1, (2,), {"deep": ()}), "map": {"x": None}}
+            for mapping in (each.metadata, each.metadata["map"], each.metadata["list"][2]):
+                assert type(mapping) is Frozen
+            assert pickle.loads(pickle.dumps(each)) == copy.copy(each) == copy.deepcopy(each) == each  # noqa: S301
 
     def test_a_closed_store_says_so(self, store: Store) -> None:
         """In every verb; closing twice is no error."""
@@ -686,6 +780,7 @@ class StoreContract:
             lambda: store.apply([]),
             lambda: store.gather(need()),
             lambda: store.fetch(EVERYTHING, []),
+            lambda: store.keyed(Scope(), []),
             lambda: store.scan(EVERYTHING),
         ):
             with pytest.raises(StoreError, match="closed"):

@@ -1,68 +1,34 @@
-"""Export and import: everything that is kept of memories, as lines of JSON (NDJSON)."""
+"""Memories into a store, from lines of JSON."""
 
 from __future__ import annotations
 
 import base64
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from salience import checks
 from salience.batch import Vectors32
-from salience.derived import scan, until_fresh
-from salience.errors import ImportLineError, InputError, Words
+from salience.derived import embed, until_fresh
+from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError, Words
 from salience.lines import COORDINATES, draft, parsed_object, refused
 from salience.ports import Add, Stored, World
 from salience.records import CHANGES, Draft, Memory, Scope, TransferReport
-from salience.remember import clean, decide, embed, index_terms
+from salience.remember import clean, decide, index_terms
 from salience.text import content_hash
+from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
-FORMAT: Final = "salience"
-VERSION: Final = 1
 PAGE: Final = 500
-"""Memories embedded and stored at a time, where lines may be skipped."""
+"""Memories embedded at a time, and stored at a time where lines may be skipped."""
 ID: Final = re.compile("[0-9a-f]{32}")
 UNIT_SLACK: Final = 1e-3
 """How far from 1 the length of an imported vector may be."""
-INSTANTS: Final = ("created_at", "updated_at", "tier_since", "accessed_at", "expires_at", "forgotten_at", "changed_at")
-LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
-"""Signs that end a line for some readers; JSON leaves them as they are."""
 OPTIONAL: Final = {"fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn"}
 """Fields of a memory that may be null."""
-Progress = Callable[[int], None]
-"""Called with the number of memories done so far."""
-
-
-def export(world: World, scope: Scope, file: IO[str], progress: Progress | None = None) -> TransferReport:
-    """Write every memory visible in `scope`, with older versions, vectors and session state, and return the count.
-
-    Forgotten memories are part of it, since they can be restored.
-    """
-    embedder = world.embedder
-    header = {"format": FORMAT, "version": VERSION, "embedder": embedder.name, "dimension": embedder.dimension}
-    file.write(json.dumps(header) + "\n")
-    written, last = 0, ""
-    for stored in scan(world, scope, forgotten=True, versions=True):
-        file.write(json.dumps(as_record(stored), ensure_ascii=False).translate(LINE_ENDS) + "\n")
-        written += stored.memory.id != last
-        last = stored.memory.id
-        if progress is not None:
-            progress(written)
-    return TransferReport(written)
-
-
-def as_record(stored: Stored) -> dict[str, Any]:
-    """Return a stored memory as JSON values: `memory`, `vector` (base64 of float32, little endian), `activations`."""
-    memory = {item.name: getattr(stored.memory, item.name) for item in fields(stored.memory)}
-    memory |= {name: memory[name].isoformat() for name in INSTANTS if memory[name] is not None}
-    memory |= {"scope": stored.memory.scope.as_dict(), "metadata": dict(stored.memory.metadata)}
-    vector = None if stored.vector is None else base64.b64encode(stored.vector.astype("<f4").tobytes()).decode("ascii")
-    return {"memory": memory, "vector": vector, "activations": dict(stored.activations)}
 
 
 def import_(
@@ -84,19 +50,33 @@ def import_(
     Raises:
         ImportLineError: a broken line, with its number and the reason, unless `skip`.
     """
-    skipped: list[tuple[int, str]] = []
-    groups = _groups(world, scope, _parsed(lines, skipped if skip else None), skipped if skip else None)
+    refuse = Refusals(skip)
+    groups = _groups(world, scope, _parsed(lines, refuse), refuse)
     statuses: list[str] = []
     ready: list[Group] = []
     while page := list(islice(groups, PAGE)):
         ready += _embedded(world, page)
         if skip:
-            statuses += _store(world, ready)
+            statuses += _store_what_can_be(world, ready, refuse)
             ready = []
         if progress is not None:
             progress(len(statuses) + len(ready))
-    statuses += _store(world, ready)
-    return TransferReport(statuses.count("created"), statuses.count("unchanged"), tuple(sorted(skipped)))
+    statuses += _store_what_can_be(world, ready, refuse)
+    return TransferReport(statuses.count("created"), statuses.count("unchanged"), tuple(sorted(refuse.refused)))
+
+
+class Refusals:
+    """What to do with a line that cannot be stored: raise, or note it and go on."""
+
+    def __init__(self, skip: bool) -> None:
+        self.skip = skip
+        self.refused: list[tuple[int, str]] = []
+
+    def __call__(self, error: ImportLineError) -> None:
+        """Raise `error`, or note it."""
+        if not self.skip:
+            raise error
+        self.refused.append((error.line, str(error)))
 
 
 Numbered = tuple[int, dict[str, Any]]
@@ -104,54 +84,58 @@ Numbered = tuple[int, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A memory as it came in: its versions, oldest first; whether each still has to be embedded is told by its vector.
+    """A memory as it came in.
 
-    `is_draft` marks one that was not stored before, so that what it supersedes has still to lose its weight.
+    Attributes:
+        line: number of the line of its newest version.
+        versions: oldest first; one without a vector has still to be embedded.
+        is_draft: whether it was not stored before, so that what it supersedes has still to lose its weight.
     """
 
+    line: int
     versions: tuple[Stored, ...]
-    is_draft: bool
+    is_draft: bool = False
 
 
-def _parsed(lines: Iterable[str | bytes], skipped: list[tuple[int, str]] | None) -> Iterator[Numbered]:
+def _parsed(lines: Iterable[str | bytes], refuse: Refusals) -> Iterator[Numbered]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
                 yield number, parsed_object(number, line)
             except ImportLineError as error:
-                _refuse(error, skipped)
+                refuse(error)
 
 
-def _refuse(error: ImportLineError, skipped: list[tuple[int, str]] | None) -> None:
-    if skipped is None:
-        raise error
-    skipped.append((error.line, str(error)))
-
-
-def _groups(
-    world: World, scope: Scope, records: Iterable[Numbered], skipped: list[tuple[int, str]] | None
-) -> Iterator[Group]:
-    """Yield memories; the versions of one stand on lines that follow each other."""
-    embedder, pending = world.embedder.name, list[Stored]()
+def _groups(world: World, scope: Scope, records: Iterable[Numbered], refuse: Refusals) -> Iterator[Group]:
+    """Yield memories; the versions of one stand on lines that follow each other, older ones first."""
+    embedder: str | None = None  # of lines before any header: nobody knows
+    pending = Group(0, ())
     for number, record in records:
         try:
             if record.get("format") == FORMAT:
                 embedder = _header(record)
-                continue
-            if "memory" not in record:
+            elif "memory" not in record:
                 memory = clean(world, draft(number, record, scope), world.clock())
-                yield Group((Stored(memory, None, index_terms(world, memory), {}),), is_draft=True)
-                continue
-            stored = _stored(world, record, embedder)
+                yield Group(number, (Stored(memory, None, index_terms(world, memory), {}),), is_draft=True)
+            else:
+                stored = _stored(world, record, embedder)
+                if pending.versions and pending.versions[-1].memory.id != stored.memory.id:
+                    yield pending
+                    pending = Group(0, ())
+                pending = Group(number, (*pending.versions, _later(pending, stored)))
+        except ImportLineError as error:
+            refuse(error)
         except InputError as error:
-            _refuse(error if isinstance(error, ImportLineError) else refused(number, error), skipped)
-            continue
-        if pending and pending[0].memory.id != stored.memory.id:
-            yield Group(tuple(pending), is_draft=False)
-            pending = []
-        pending.append(stored)
-    if pending:
-        yield Group(tuple(pending), is_draft=False)
+            refuse(refused(number, error))
+    if pending.versions:
+        yield pending
+
+
+def _later(group: Group, stored: Stored) -> Stored:
+    """Return `stored` if it comes after the versions of its group."""
+    if group.versions and stored.memory.version <= group.versions[-1].memory.version:
+        raise InputError("memory.version", stored.memory.version, "Keep the versions in the order of the export.")
+    return stored
 
 
 def _header(record: Mapping[str, Any]) -> str:
@@ -160,8 +144,8 @@ def _header(record: Mapping[str, Any]) -> str:
     return checks.name("embedder", record.get("embedder"))
 
 
-def _stored(world: World, record: Mapping[str, Any], embedder: str) -> Stored:
-    """Return a line of an export as it was stored, without its vector if another embedder made it."""
+def _stored(world: World, record: Mapping[str, Any], embedder: str | None) -> Stored:
+    """Return a line of an export as it was stored, without its vector unless this embedder made it."""
     data = record["memory"]
     if not isinstance(data, dict):
         raise InputError("memory", Words(type(data).__name__), "Give a JSON object.")
@@ -251,6 +235,47 @@ def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
         return stored if stored.vector is not None else replace(stored, vector=next(vectors))
 
     return [replace(group, versions=tuple(map(whole, group.versions))) for group in page]
+
+
+def _store_what_can_be(world: World, groups: Sequence[Group], refuse: Refusals) -> list[str]:
+    """Store the groups, one by one where together they fail, and return a status for each that could be stored.
+
+    Where nothing is to be skipped, the first group that fails alone is told, and nothing is stored.
+    """
+    try:
+        return _store(world, groups)
+    except (NotFoundError, ConflictError):
+        if not refuse.skip:
+            raise _first_failure(world, groups) from None
+    statuses: list[str] = []
+    for group in groups:
+        try:
+            statuses += _store(world, [group])
+        except (NotFoundError, ConflictError) as error:
+            refuse(_of_line(group, error))
+    return statuses
+
+
+def _first_failure(world: World, groups: Sequence[Group]) -> ImportLineError:
+    """Return the error of the first group that cannot be stored for what is in the store or before it in the file."""
+    contents: dict[object, str] = {}
+    for group in groups:
+        memory = group.versions[-1].memory
+        try:
+            decide(world, [group.versions[-1]] if group.is_draft else [], world.clock())
+        except NotFoundError as error:
+            return _of_line(group, error)
+        names = [("id", memory.id)] + ([("key", memory.scope.home_key, memory.key)] if memory.key else [])
+        there = world.store.keyed(memory.scope, [memory.key] if memory.key else [])
+        there += world.store.fetch(memory.scope, [memory.id])
+        known = [contents.setdefault(name, memory.content_hash) for name in names]
+        if any(other != memory.content_hash for other in (*known, *(found.content_hash for found in there))):
+            return ImportLineError(group.line, "an id or key of another content", "Give it another one.")
+    return ImportLineError(groups[-1].line, "a memory that conflicts with another", "Import it by itself.")
+
+
+def _of_line(group: Group, error: SalienceError) -> ImportLineError:
+    return ImportLineError(group.line, str(error), "Mend the line, or skip lines that cannot be stored.")
 
 
 def _store(world: World, groups: Sequence[Group]) -> list[str]:

@@ -1,0 +1,92 @@
+"""Files of an export: opened to read, and replaced only by a whole one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO, Any, Final
+
+from salience.errors import ImportLineError, InputError, Words
+from salience.lines import parsed_object
+
+FORMAT: Final = "salience"
+VERSION: Final = 1
+INSTANTS: Final = ("created_at", "updated_at", "tier_since", "accessed_at", "expires_at", "forgotten_at", "changed_at")
+"""Fields of a memory that are instants."""
+File = str | Path | IO[Any]
+Progress = Callable[[int], None]
+"""Called with the number of memories done so far."""
+
+
+@contextmanager
+def reading(file: File) -> Iterator[IO[Any]]:
+    """Yield the lines of a path, or an open file as it is.
+
+    Raises:
+        InputError: neither, or a path that cannot be opened.
+    """
+    if not isinstance(file, (str, Path)):
+        if not hasattr(file, "__iter__"):
+            raise InputError("file", Words(type(file).__name__), "Give a path or an open file.")
+        yield file
+        return
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(Path(file).open("rb"))
+        except (OSError, ValueError) as error:
+            raise _unopened(file, error) from None
+        yield stream
+
+
+@contextmanager
+def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
+    """Yield a text stream that becomes the file at a path once it is whole; or an open text file as it is.
+
+    Raises:
+        InputError: neither, a path that cannot be written, or a file that is there and may not be overwritten.
+    """
+    if not isinstance(file, (str, Path)):
+        if not hasattr(file, "encoding"):
+            raise InputError("file", Words(type(file).__name__), "Give a path or a file that is open for text.")
+        yield file
+        return
+    path = Path(file)
+    if path.exists() and not (overwrite and is_export(path)):
+        remedy = "Name a new file" + (
+            ", since this one is no export." if overwrite else ", or allow it to be replaced (overwrite=True, --force)."
+        )
+        raise InputError("file", str(path), remedy)
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(
+                NamedTemporaryFile(
+                    "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="\n", delete=False
+                )
+            )
+        except (OSError, ValueError) as error:
+            raise _unopened(file, error) from None
+        whole = Path(stream.name)
+        try:
+            yield stream
+            stream.close()
+            whole.replace(path)
+        finally:
+            whole.unlink(missing_ok=True)
+
+
+def is_export(path: Path) -> bool:
+    """Return whether a file starts as an export does; an empty file may become one."""
+    try:
+        with path.open("rb") as file:
+            head = file.readline(1_000_000)
+        record = parsed_object(1, head) if head.strip() else {"format": FORMAT}
+    except (OSError, ImportLineError):
+        return False
+    return record.get("format") == FORMAT or isinstance(record.get("memory"), dict)
+
+
+def _unopened(file: str | Path, error: OSError | ValueError) -> InputError:
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    return InputError("file", str(file), f"Give a file that can be opened ({reason}).")
