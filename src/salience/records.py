@@ -481,7 +481,7 @@ class Receipt:
         memory: the memory as it now stands.
         status: `created`; `updated`; `forgotten`; `unchanged` (the key or version was already there).
         contradictions: memories that may conflict, most similar first; they never block the write.
-        warning: the same as text for an agent to read, or None.
+        warning: the same as text for an agent to read, or that the memory of the key was forgotten; else None.
     """
 
     memory: Memory

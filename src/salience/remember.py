@@ -25,6 +25,8 @@ SUPERSEDED_WEIGHT: Final = 0.1
 """What is left of a superseded memory's weight. Source: mememory, Memory Weight."""
 WARNED: Final = 10
 """Most memories that a warning names; the receipt's `contradictions` hold all."""
+FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To store it again, use a new key."
+"""Warning of a retry that came after its memory was forgotten."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
 """The scale on which a cosine means itself."""
 MONTHS: Final = (
@@ -230,6 +232,8 @@ def _new_rivals(stored: Sequence[Stored], above: float, now: datetime) -> list[l
 
 def with_conflicts(receipt: Receipt, found: tuple[Contradiction, ...]) -> Receipt:
     """Return the receipt with its contradictions and their warning; a write that stored nothing has none."""
+    if receipt.status == "unchanged" and receipt.memory.forgotten_at is not None:
+        return replace(receipt, warning=FORGOTTEN)
     if not found or receipt.status == "unchanged":
         return receipt
     return replace(receipt, contradictions=found, warning=warning(receipt.memory, found))

@@ -86,7 +86,8 @@ def test_the_same_id_in_two_tenants_is_two_memories(tenants):
     ours.export(written)
     assert theirs.import_(io.StringIO(written.getvalue())).written == 1
     assert theirs.get(stored.id).scope.tenant == "theirs"
-    theirs.recall("query")
+    theirs.recall("query", profile="cmm", session_id="s")
+    assert ours.recall("query", profile="cmm", session_id="s", dry_run=True)[0].score_detail.priming == 1.0
     theirs.update(stored.id, importance=0.9)
     theirs.forget(stored.id)
     assert ours.get(stored.id) == stored

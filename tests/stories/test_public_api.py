@@ -146,6 +146,15 @@ def test_a_retry_with_a_key_changes_nothing_that_the_first_call_superseded(plant
     assert memory.remember("new", key="k", supersedes=old.id).memory.id == first.memory.id
 
 
+def test_a_retry_after_its_memory_was_forgotten_says_so(planted):
+    memory = planted()
+    memory.forget(memory.remember("text", key="k").memory.id)
+    late = memory.remember("text", key="k")
+    assert (late.status, late.memory.status) == ("unchanged", "forgotten")
+    assert "forgotten" in late.warning
+    assert len(memory.recall("query")) == 0
+
+
 def test_what_is_private_takes_no_weight_from_what_is_shared(planted):
     memory = planted({"lunch at twelve": 0.9, "lunch at one": 0.8}, profile="mememory")
     shared = memory.remember("lunch at twelve", project="p").memory
