@@ -189,6 +189,7 @@ class Engine:
         profile: ProfileLike | None = None,
         tags: Sequence[str] = (),
         dry_run: bool = False,
+        now: Any = None,
         **where: Unpack[ScopeKeywords],
     ) -> Recall:
         """Return memories by similarity and by nearness to the query's entities: (1 - w) x similarity + w x proximity.
@@ -201,13 +202,16 @@ class Engine:
             profile: whose stages and side effects hold; None for `zeromemory`.
             tags: names that a hit must all carry.
             dry_run: leave every counter and clock as it is.
+            now: the instant at which the question is asked; None for the engine's clock.
             **where: the scope keywords.
         """
         base = profiles.load(profile or "zeromemory")
         weight = base.graph_weight if graph_weight is None else checks.number("graph_weight", graph_weight, 0.0, 1.0)
         hops = base.max_hops if max_hops is None else checks.whole("max_hops", max_hops, 0, 10)
         scope, level = self._scope(where)
-        asked = Query(text=query, scope=scope, filter=Filter(tags=tags, level=level), limit=limit, dry_run=dry_run)
+        asked = Query(
+            text=query, scope=scope, filter=Filter(tags=tags, level=level), limit=limit, dry_run=dry_run, now=now
+        )
         return recalls.recall(self.world, base.for_graph(weight, hops), asked)
 
     def context(
@@ -220,6 +224,7 @@ class Engine:
         min_score: float | None = None,
         tags: Sequence[str] = (),
         dry_run: bool = False,
+        now: Any = None,
         **where: Unpack[ScopeKeywords],
     ) -> Context:
         """Return the memories for `query` quoted as data, within a budget of tokens; bootstrap memories come first."""
@@ -231,6 +236,7 @@ class Engine:
             limit=limit,
             min_score=min_score,
             dry_run=dry_run,
+            now=now,
         )
         return contexts.context(self.world, self._profile(profile), asked, budget_tokens)
 

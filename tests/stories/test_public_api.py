@@ -306,7 +306,12 @@ def test_now_ranks_as_of_another_instant(planted, clock):
     memory = planted({"text": 1.0})
     memory.remember("text", ttl="1d")
     assert len(memory.recall("query", dry_run=True)) == 1
-    assert len(memory.recall("query", now=clock() + timedelta(days=1), dry_run=True)) == 0
+    later = clock() + timedelta(days=1)
+    assert len(memory.recall("query", now=later, dry_run=True)) == 0
+    assert len(memory.graph_recall("query", dry_run=True)) == 1
+    assert len(memory.graph_recall("query", now=later, dry_run=True)) == 0
+    assert len(memory.context("query", dry_run=True).hits) == 1
+    assert memory.context("query", now=later, dry_run=True).text == ""
 
 
 def test_weights_of_a_recall_hold_for_that_recall(planted):

@@ -1,0 +1,246 @@
+"""What comes back: hits with their scores taken apart, receipts, pages, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from salience.records.asked import Intent
+from salience.records.stored import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One signal's share of a score.
+
+    Attributes:
+        signal: the signal's name, or the label that the profile gives it.
+        raw: what the signal measured.
+        weight: what the profile makes of it.
+        contribution: `weight * raw` where the part is summed, `raw ** weight` where it multiplies.
+        combine: `sum` or `product`.
+    """
+
+    signal: str
+    raw: float
+    weight: float
+    contribution: float
+    combine: Literal["sum", "product"]
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """The memory that led to a hit which spreading activation brought in.
+
+    Attributes:
+        id: the parent memory.
+        score: the parent's score.
+        factor: what a hop keeps of it, (0, 1].
+        hops: how many hops away.
+        link: `neighbour` (vectors), `entity` (a shared name).
+    """
+
+    id: str
+    score: float
+    factor: float
+    hops: int
+    link: Literal["neighbour", "entity"]
+
+    @property
+    def activation(self) -> float:
+        """The score that reaches the hit: `score * factor ** hops`."""
+        return self.score * self.factor**self.hops
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDetail:
+    """A score taken apart: the sum of the summed parts, times the product of the multiplying ones.
+
+    A part's raw value is also an attribute: `score_detail.similarity`, or by its label, `score_detail.cosine`.
+
+    Attributes:
+        parts: in the profile's order.
+        final: the score, equal to `recompute()` within 1e-9.
+        via: set where spreading activation gave the memory more than its own score.
+    """
+
+    parts: tuple[Part, ...]
+    final: float
+    via: Via | None = None
+
+    def recompute(self) -> float:
+        """Return the score from the parts (or from the parent, where activation spread from it)."""
+        if self.via is not None:
+            return self.via.activation
+        summed = [part.contribution for part in self.parts if part.combine == "sum"]
+        score = sum(summed) if summed else 1.0
+        for part in self.parts:
+            if part.combine == "product":
+                score *= part.contribution
+        return score
+
+    def __getattr__(self, name: str) -> float:
+        for part in object.__getattribute__(self, "parts"):
+            if part.signal == name:
+                return float(part.raw)
+        raise AttributeError(f"score_detail has no part {name!r}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the detail as JSON values."""
+        parts = {
+            part.signal: {
+                "raw": part.raw,
+                "weight": part.weight,
+                "contribution": part.contribution,
+                "combine": part.combine,
+            }
+            for part in self.parts
+        }
+        via = None if self.via is None else {item.name: getattr(self.via, item.name) for item in fields(self.via)}
+        return {"parts": parts, "final": self.final, "via": via}
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A memory that a recall returned, with its score taken apart.
+
+    Attributes:
+        memory: the memory as it stood before this recall.
+        score: larger is better; the scale is the profile's.
+        score_detail: recomputes to `score` within 1e-9.
+        via: the parent that spreading activation came from, else None.
+        absorbed: ids of the near-duplicates that were collapsed into this hit, best first.
+    """
+
+    memory: Memory
+    score: float
+    score_detail: ScoreDetail
+    via: Via | None = None
+    absorbed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Sequence[Hit]):
+    """The answer to a query: a sequence of hits, best first, and how it came about.
+
+    Attributes:
+        hits: the hits.
+        profile: the name of the profile that ranked them.
+        intent: what the query was taken to be after.
+        exact: whether no visible memory outside the candidates could have reached the answer.
+        degraded: the steps that could not do their work, such as `embedding`; empty when all is well.
+        timings: milliseconds by step.
+    """
+
+    hits: tuple[Hit, ...]
+    profile: str
+    intent: Intent = Intent()
+    exact: bool = True
+    degraded: tuple[str, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.hits[index]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A live memory that says nearly what a new one says, and so may conflict with it.
+
+    Attributes:
+        memory: the memory that was there.
+        similarity: cosine to the new one, [0, 1] (on the profile's threshold scale).
+    """
+
+    memory: Memory
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a write did; when it is returned, the write is durable.
+
+    Attributes:
+        memory: the memory as it now stands.
+        status: `created`; `updated`; `forgotten`; `unchanged` (the key or version was already there).
+        contradictions: memories that may conflict, most similar first; they never block the write.
+        warning: the same as text for an agent to read, or that the memory of the key was forgotten; else None.
+    """
+
+    memory: Memory
+    status: Literal["created", "updated", "forgotten", "unchanged"]
+    contradictions: tuple[Contradiction, ...] = ()
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Memories packed for a prompt.
+
+    Attributes:
+        text: quoted data, one JSON line a memory; empty when nothing fits.
+        hits: what was packed: bootstrap memories first, then hits in their order.
+        tokens: the estimate for `text`, never over the budget.
+        omitted: how many memories were left out because the budget was full.
+    """
+
+    text: str
+    hits: tuple[Hit, ...]
+    tokens: int
+    omitted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a listing: `memories` in the order of their ids, and the `cursor` of the next page or None."""
+
+    memories: tuple[Memory, ...]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts of the live memories visible in a scope, whole and by kind, tier, project, user and agent.
+
+    `embedder` and `dimension` are those the engine embeds with.
+    """
+
+    memories: int
+    by_kind: Mapping[str, int]
+    by_tier: Mapping[str, int]
+    by_project: Mapping[str, int]
+    by_user: Mapping[str, int]
+    by_agent: Mapping[str, int]
+    sessions: int
+    embedder: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """What ending a session changed: ids of the memories promoted to the next tier."""
+
+    session_id: str
+    promoted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferReport:
+    """What an export or import did.
+
+    Attributes:
+        written: records written (for an import, memories that are new).
+        unchanged: records that were already there.
+        skipped: lines that were refused, each as (number, reason); empty unless asked to skip.
+    """
+
+    written: int
+    unchanged: int = 0
+    skipped: tuple[tuple[int, str], ...] = ()

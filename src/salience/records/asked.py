@@ -1,0 +1,99 @@
+"""What is asked for: a filter, a query, its intent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from salience import checks
+from salience.errors import InputError
+from salience.records.stored import SCOPE_LEVELS, TIERS, Memory, Scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """What a recall or list asks for beyond the scope; every condition must hold.
+
+    Attributes:
+        tags: the memory carries all of them.
+        kinds, tiers, sessions: the memory's is one of them; empty for any.
+        since, until: `since <= created_at < until`.
+        level: mememory's scope level: `global` (no project), `project` (the caller's project), None for both.
+    """
+
+    tags: Sequence[str] = ()
+    kinds: Sequence[str] = ()
+    tiers: Sequence[str] = ()
+    sessions: Sequence[str] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    level: str | None = None
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        for plural in ("tags", "kinds", "tiers", "sessions"):
+            keep(self, plural, checks.names(plural, getattr(self, plural)))
+        for tier in self.tiers:
+            checks.choice("tiers", tier, TIERS)
+        for bound in ("since", "until"):
+            if getattr(self, bound) is not None:
+                keep(self, bound, checks.instant(bound, getattr(self, bound)))
+        if self.since and self.until and self.since >= self.until:
+            raise InputError("since", self.since.isoformat(), "Give an instant before `until`.")
+        if self.level is not None:
+            checks.choice("scope", self.level, SCOPE_LEVELS)
+
+    def accepts(self, memory: Memory) -> bool:
+        """Return whether `memory` meets every condition."""
+        return (
+            set(self.tags) <= set(memory.tags)
+            and (not self.kinds or memory.kind in self.kinds)
+            and (not self.tiers or memory.tier in self.tiers)
+            and (not self.sessions or memory.scope.session_id in self.sessions)
+            and (self.since is None or memory.created_at >= self.since)
+            and (self.until is None or memory.created_at < self.until)
+            and (self.level is None or (memory.scope.project is None) == (self.level == "global"))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question and who asks it.
+
+    Attributes:
+        text: the question; not blank.
+        scope: who asks.
+        filter: what the memories have to be.
+        limit: most hits; None for the profile's default.
+        min_score: least score; None for the profile's default.
+        dry_run: whether to leave every counter and clock as it is.
+        now: the instant at which the question is asked; None for the engine's clock.
+        deadline_ms: milliseconds within which an answer is wanted; past them the embedding is not waited for.
+    """
+
+    text: str
+    scope: Scope
+    filter: Filter = Filter()
+    limit: int | None = None
+    min_score: float | None = None
+    dry_run: bool = False
+    now: datetime | None = None
+    deadline_ms: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.text("query", self.text)
+        if self.min_score is not None:
+            checks.number("min_score", self.min_score, 0.0, 100.0)
+        if self.now is not None:
+            object.__setattr__(self, "now", checks.instant("now", self.now))
+        if self.deadline_ms is not None:
+            checks.number("deadline_ms", self.deadline_ms, 0.0, 3_600_000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a query is after: the name of a profile's intent and the words that gave it away."""
+
+    name: str = "default"
+    words: tuple[str, ...] = ()

@@ -1,0 +1,232 @@
+"""What is kept: where a memory lives, how it is given, and how it is held."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from salience import checks
+from salience.errors import InputError
+from salience.ids import short_id
+
+KINDS: Final = ("fact", "rule", "decision", "feedback", "context", "bootstrap", "turn", "reflection")
+"""Kinds with a meaning of their own; any other name is accepted as well."""
+TIERS: Final = ("working", "episodic", "semantic")
+"""Tiers in the order of promotion."""
+CHANGES: Final = ("create", "update", "supersede", "forget", "promote")
+"""What can make a version of a memory."""
+SCOPE_LEVELS: Final = ("global", "project")
+"""mememory's two levels of scope."""
+
+
+class Wildcard(enum.Enum):
+    """The type of `ANY`."""
+
+    ANY = "*"
+
+    def __repr__(self) -> str:
+        return "salience.ANY"
+
+
+ANY: Final = Wildcard.ANY
+"""As a scope coordinate of a read: every value within the tenant."""
+Coordinate = str | None | Wildcard
+NARROWING: Final = ("project", "user_id", "agent_id")
+"""Coordinates that are null on a more general memory."""
+
+
+class Unset(enum.Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+"""As an argument of `update`: leave the field as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """An address: of a memory, where it lives; of a query, who asks.
+
+    `tenant` and `environment` match exactly. Of `project`, `user_id` and `agent_id`, a memory is visible when each
+    is None on the memory or equals the caller's. `session_id` never hides anything. `ANY` asks for every value.
+    """
+
+    tenant: str = "default"
+    environment: str | Wildcard = "default"
+    project: Coordinate = None
+    user_id: Coordinate = None
+    agent_id: Coordinate = None
+    session_id: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.name("tenant", self.tenant)
+        for coordinate in ("environment", *NARROWING):
+            value = getattr(self, coordinate)
+            if value is not ANY and (value is not None or coordinate == "environment"):
+                checks.name(coordinate, value)
+        if self.session_id is not None:
+            checks.name("session_id", self.session_id)
+
+    def as_home(self) -> Scope:
+        """Return this scope if a memory can live in it.
+
+        Raises:
+            InputError: a coordinate is `ANY`, which asks and cannot be stored.
+        """
+        for coordinate in ("environment", *NARROWING):
+            if getattr(self, coordinate) is ANY:
+                raise InputError(coordinate, ANY, "Name one value (or none) where a memory is to be stored.")
+        return self
+
+    def sees(self, home: Scope) -> bool:
+        """Return whether a memory that lives at `home` is visible to a caller at this scope."""
+        if home.tenant != self.tenant or self.environment not in (ANY, home.environment):
+            return False
+        return all(
+            (asked := getattr(self, coordinate)) is ANY or getattr(home, coordinate) in (None, asked)
+            for coordinate in NARROWING
+        )
+
+    @property
+    def home_key(self) -> str:
+        """One text for the place where a memory lives, without the session; idempotency keys are distinct within it."""
+        values = (getattr(self, coordinate) for coordinate in ("environment", *NARROWING))
+        return "\x1f".join("" if value is None else str(value) for value in values)
+
+    @property
+    def session_key(self) -> str | None:
+        """The identity of the session, whose turns are counted: a session belongs to one user of one environment."""
+        if self.session_id is None:
+            return None
+        user = self.user_id if isinstance(self.user_id, str) else ""
+        environment = self.environment if isinstance(self.environment, str) else ""
+        return "\x1f".join((environment, user, self.session_id))
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the coordinates that are set, without the tenant."""
+        pairs = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "tenant")
+        return {key: value.value if value is ANY else value for key, value in pairs if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A memory as the caller gives it, before it is cleaned, embedded and stored.
+
+    Attributes:
+        content: the text; not blank.
+        scope: where the memory is to live; None takes the scope of the call.
+        kind: one of `KINDS` or any other name.
+        importance: [0, 1]; None lets the extractor score the text.
+        weight: confidence, [0.1, 1].
+        tags, entities: names; entities None lets the extractor find them.
+        fact_key: identity of the underlying fact, such as `user.theme`.
+        supersedes: id of the memory that this one replaces; its weight falls to 0.1.
+        ttl: time to live: seconds, a timedelta, or text such as `24h`.
+        tier: working, episodic or semantic.
+        metadata: JSON values, kept and returned, never ranked.
+        key: idempotency key; a second remember with the same key stores nothing.
+        created_at: aware instant at which it was said; None for now.
+        speaker: who said it, for a turn of a conversation.
+    """
+
+    content: str
+    scope: Scope | None = None
+    kind: str = "fact"
+    importance: float | None = None
+    weight: float = 1.0
+    tags: Sequence[str] = ()
+    entities: Sequence[str] | None = None
+    fact_key: str | None = None
+    supersedes: str | None = None
+    ttl: Any = None
+    tier: str = "episodic"
+    metadata: Mapping[str, Any] = field(default_factory=checks.Frozen)
+    key: str | None = None
+    created_at: datetime | None = None
+    speaker: str | None = None
+
+    def __post_init__(self) -> None:
+        keep = object.__setattr__
+        checks.text("content", self.content)
+        keep(self, "kind", checks.name("kind", self.kind))
+        if self.importance is not None:
+            keep(self, "importance", checks.number("importance", self.importance, 0.0, 1.0))
+        keep(self, "weight", checks.number("weight", self.weight, 0.1, 1.0))
+        keep(self, "tags", checks.names("tags", self.tags))
+        if self.entities is not None:
+            keep(self, "entities", checks.names("entities", self.entities))
+        for optional in ("fact_key", "supersedes", "key", "speaker"):
+            if getattr(self, optional) is not None:
+                checks.name(optional, getattr(self, optional))
+        if self.ttl is not None:
+            keep(self, "ttl", checks.ttl("ttl", self.ttl))
+        checks.choice("tier", self.tier, TIERS)
+        keep(self, "metadata", checks.metadata("metadata", self.metadata))
+        if self.created_at is not None:
+            keep(self, "created_at", checks.instant("created_at", self.created_at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A stored memory, as it stands now or as one of its versions stood.
+
+    Attributes:
+        id: 32 hexadecimal digits that sort by the time of storing.
+        version: counts from 1; a change of anything but the recall counters makes the next one.
+        change: what made this version: one of `CHANGES`.
+        changed_at: when this version came to be; the next version's is where it ended.
+        accessed_at: when a recall last returned it; None if none did.
+        access_count: how many recalls returned it.
+        tier_since: when it entered its tier.
+        turn: its place in its session, from 1; None without a session.
+        forgotten_at: when it was forgotten; None while it is live.
+        content_hash: sha256 of the content.
+
+    The other fields are those of `Draft`, filled in. Instants are aware and in UTC.
+    """
+
+    id: str
+    scope: Scope
+    content: str
+    content_hash: str
+    kind: str
+    importance: float
+    weight: float
+    tier: str
+    tags: tuple[str, ...]
+    entities: tuple[str, ...]
+    fact_key: str | None
+    supersedes: str | None
+    metadata: Mapping[str, Any]
+    key: str | None
+    speaker: str | None
+    created_at: datetime
+    updated_at: datetime
+    tier_since: datetime
+    accessed_at: datetime | None = None
+    expires_at: datetime | None = None
+    forgotten_at: datetime | None = None
+    access_count: int = 0
+    version: int = 1
+    change: str = "create"
+    changed_at: datetime
+    turn: int | None = None
+
+    @property
+    def short_id(self) -> str:
+        """The last 8 characters of the id; every verb that takes an id takes this too."""
+        return short_id(self.id)
+
+    @property
+    def status(self) -> Literal["live", "forgotten"]:
+        """Whether recalls can return it; expiry depends on the clock and is judged by the recall."""
+        return "live" if self.forgotten_at is None else "forgotten"
+
+    def changed(self, change: str, at: datetime, **values: Any) -> Memory:
+        """Return the next version of this memory, made by `change` (one of `CHANGES`), with `values` in place."""
+        return replace(self, version=self.version + 1, change=change, changed_at=at, **values)
