@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -140,6 +141,20 @@ def test_concurrent_updates_of_one_memory_all_become_versions(tmp_path):
         versions = [item.memory for item in memory.world.store.scan(stored.scope, versions=True)]
         assert [item.version for item in versions] == [1, 2, 3, 4, 5]
         assert {item.metadata["by"] for item in versions[1:]} == set("0123")
+
+
+def test_a_recall_answers_while_another_process_holds_the_write_lock(tmp_path):
+    with opened(tmp_path) as memory:
+        stored = memory.remember("query text").memory
+        other = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        answer = memory.recall("query")
+        assert [hit.memory.id for hit in answer] == [stored.id]
+        assert answer.degraded == ("touch",)
+        other.execute("ROLLBACK")
+        other.close()
+        assert memory.recall("query").degraded == ()
+        assert memory.get(stored.id).access_count == 1
 
 
 def test_another_embedder_is_refused_and_told_what_to_do(tmp_path):

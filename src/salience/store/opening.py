@@ -156,14 +156,24 @@ def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
 
     SQLite does not apply its busy timeout to the switch, so a lock is waited out here.
     """
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - `engine` connects with nothing else
+    driver = _driver(connection)
     retries = Retrying(
         retry=retry_if_exception(_is_busy), stop=stop_after_delay(busy_timeout), wait=wait_random(0, 0.02), reraise=True
     )
     for attempt in retries:
         with attempt:
             driver.execute("PRAGMA journal_mode=WAL")
+
+
+def wait_at_most(connection: Connection, seconds: float) -> None:
+    """Let a connection outside a transaction wait so long for the lock that another one holds."""
+    _driver(connection).execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - `engine` connects with nothing else
+    return driver
 
 
 def _is_busy(error: BaseException) -> bool:

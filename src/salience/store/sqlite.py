@@ -13,9 +13,9 @@ from typing import Any, Final, Self
 from sqlalchemy import Connection
 
 from salience.batch import Batch
-from salience.errors import PinnedError, StoreError
+from salience.errors import BusyError, PinnedError, StoreError
 from salience.ids import SHORT
-from salience.ports import Change, Need, Stored
+from salience.ports import Change, Need, Stored, Touch
 from salience.records import Filter, Memory, Receipt, Scope
 from salience.store import opening, sql
 from salience.store.arena import Arena
@@ -26,6 +26,8 @@ from salience.store.write import WRITERS, Transaction, tenant_of
 PART: Final = 20_000
 """Rows taken into an arena at a time, which bounds what a load holds twice."""
 _SEQUENCE: Final = "sequence"
+TOUCH_PATIENCE: Final = 0.5
+"""Most seconds that the touch of a recall waits for another write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,11 @@ class SQLiteStore:
     One connection writes and one reads, each behind a lock; what is computed on an arena runs outside the locks.
     """
 
-    def __init__(self, path: str, pins: Mapping[str, str], writer: Connection, reader: Connection) -> None:
+    def __init__(
+        self, path: str, pins: Mapping[str, str], writer: Connection, reader: Connection, busy_timeout: float
+    ) -> None:
         self._path = path
+        self._busy_timeout = busy_timeout
         self._pins = dict(pins)
         self._writer = writer
         self._reader = reader
@@ -76,7 +81,7 @@ class SQLiteStore:
         pins = {"embedder": embedder, "dimension": str(dimension), "language": language}
         with opening.mapped(path):
             writer, reader = opening.writing(engine.connect()), engine.connect()
-            store = cls(path, pins, writer, reader)
+            store = cls(path, pins, writer, reader, busy_timeout)
             try:
                 opening.ready(writer, reader, path, busy_timeout)
                 with reader.begin():
@@ -89,7 +94,8 @@ class SQLiteStore:
     def apply(self, changes: Sequence[Change]) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
 
-        When it returns, the changes are on disk.
+        When it returns, the changes are on disk. Touches alone wait for another write no longer than
+        `TOUCH_PATIENCE`: the recall that they belong to has its answer already.
 
         Raises:
             ConflictError: an idempotency key or id that stands for other content; `StaleError` for a stale revision.
@@ -100,7 +106,7 @@ class SQLiteStore:
         if not changes:
             self._check_open()
             return []
-        with self._transaction(self._writer, self._writing) as writer:
+        with self._write(_patience(changes, self._busy_timeout)) as writer:
             meta = self._meta(writer)
             transaction = Transaction(writer, int(meta.get(_SEQUENCE, "0")) + 1, int(self._pins["dimension"]))
             receipts: list[Receipt] = []
@@ -181,6 +187,20 @@ class SQLiteStore:
             with connection.begin():
                 yield connection
 
+    @contextmanager
+    def _write(self, patience: float) -> Iterator[Connection]:
+        """Begin a write once no other is under way, in this process or another, within `patience` seconds."""
+        if not self._writing.acquire(timeout=patience):
+            raise BusyError(f"store: {self._path}: another thread kept writing to it. Try again.")
+        try:
+            with opening.mapped(self._path):
+                self._check_open()
+                opening.wait_at_most(self._writer, patience)
+                with self._writer.begin():
+                    yield self._writer
+        finally:
+            self._writing.release()
+
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError(f"store: {self._path} is closed. Connect again.")
@@ -206,6 +226,11 @@ class SQLiteStore:
                 arena = arena.refresh(rows)
             cached = self._cache[tenant] = _Cached(arena, data_version)
         return cached.arena
+
+
+def _patience(changes: Sequence[Change], busy_timeout: float) -> float:
+    only_touches = all(isinstance(change, Touch) for change in changes)
+    return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout
 
 
 def _pinned(meta: Mapping[str, str]) -> str:
