@@ -129,8 +129,8 @@ class Recall(Sequence[Hit]):
         profile: the name of the profile that ranked them.
         intent: what the query was taken to be after.
         exact: whether no visible memory outside the candidates could have reached the answer.
-        degraded: the steps that could not do their work: `embedding` (the answer is lexical), `touch` (counters were not
-            written); empty when all is well.
+        degraded: the steps that could not do their work: `embedding` (the answer is lexical), `touch` (its counters
+            are not written); empty when all is well.
         timings: milliseconds by step.
     """
 
