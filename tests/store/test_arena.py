@@ -15,7 +15,7 @@ from salience.store.postings import Index
 from salience.store.rows import of_stored
 from salience.store.slots import Slots
 from salience.store.sql import ARENA
-from salience.testing.store_contract import DIMENSION, NOW, id_of, need, numbers, random_unit, stored, unit
+from salience.testing.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, stored, unit
 
 
 def row(number, seq=1, **values):

@@ -8,7 +8,8 @@ from salience.ports import Revise, Touch
 from salience.records import Scope
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.store_contract import DIMENSION, NOW, StoreContract, add, id_of, memory, stored
+from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, stored
+from salience.testing.store_contract import StoreContract
 
 
 class TestMemoryStore(StoreContract):

@@ -17,7 +17,7 @@ from salience.ports import Add, Near, Revise, Touch
 from salience.records import ANY, TIERS, Filter, Scope
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.store_contract import DIMENSION, EVERYTHING, NOW, id_of, need, random_unit, stored
+from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, need, random_unit, stored
 
 NUMBERS = st.integers(0, 11)
 MOMENTS = st.sampled_from([NOW + timedelta(hours=hours) for hours in range(-2, 3)])

@@ -29,7 +29,7 @@ from salience.ports import Revise
 from salience.records import Filter, Scope
 from salience.store import opening, schema, sql
 from salience.store.sqlite import SQLiteStore
-from salience.testing.store_contract import DIMENSION, NOW, add, listed, memory, need, stored
+from salience.testing.memories import DIMENSION, NOW, add, listed, memory, need, stored
 
 
 @pytest.fixture

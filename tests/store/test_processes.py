@@ -7,12 +7,12 @@ import threading
 import pytest
 
 from salience.store.sqlite import SQLiteStore
-from salience.testing.store_contract import DIMENSION, EVERYTHING, add, id_of, listed, need, stored
+from salience.testing.memories import DIMENSION, EVERYTHING, add, id_of, listed, need, stored
 
 PRELUDE = f"""
 import sys
 from salience.store.sqlite import SQLiteStore
-from salience.testing.store_contract import EVERYTHING, add, id_of, need, stored
+from salience.testing.memories import EVERYTHING, add, id_of, need, stored
 store = SQLiteStore.open(sys.argv[1], embedder="e", dimension={DIMENSION}, language="none", busy_timeout=30)
 print("open", flush=True)
 """

@@ -1,0 +1,95 @@
+"""Memories for tests of stores, made from a number each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+
+from salience.batch import COLUMNS, Batch, Vectors32
+from salience.checks import frozen
+from salience.ports import Add, Need, Store, Stored
+from salience.records import ANY, Memory, Receipt, Scope
+from salience.text import content_hash
+
+DIMENSION: Final = 8
+"""Length of the vectors of the contract's memories."""
+NOW: Final = datetime(2026, 5, 1, 12, tzinfo=UTC)
+"""When the contract's memories are made, unless they say otherwise."""
+EVERYTHING: Final = Scope(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
+"""Sees all memories of the default tenant."""
+_COORDINATES: Final = frozenset(item.name for item in fields(Scope))
+
+
+def id_of(number: int) -> str:
+    """Return the id of the contract's memory `number`; ids sort as the numbers do."""
+    return f"{number:032x}"
+
+
+def memory(number: int, **values: Any) -> Memory:
+    """Return a memory; `values` are fields of `Memory` or coordinates of its scope; its metadata is frozen."""
+    scope = Scope(**{name: values.pop(name) for name in _COORDINATES & values.keys()})
+    content = values.setdefault("content", f"memory {number}")
+    made: dict[str, Any] = {
+        "id": id_of(number), "scope": scope, "content_hash": content_hash(content), "kind": "fact", "importance": 0.5,
+        "weight": 1.0, "tier": "episodic", "tags": (), "entities": (), "fact_key": None, "supersedes": None,
+        "key": None, "speaker": None, "created_at": NOW, "updated_at": NOW, "tier_since": NOW,
+        "changed_at": NOW,
+    }  # fmt: skip
+    return Memory(**{**made, **values, "metadata": frozen(values.get("metadata", {}))})
+
+
+def unit(*numbers: float) -> Vectors32:
+    """Return the numbers, and zeros behind them, as a vector of length 1: float32[DIMENSION]."""
+    vector = np.zeros(DIMENSION)
+    vector[: len(numbers)] = numbers
+    return (vector / np.linalg.norm(vector)).astype(np.float32)
+
+
+def random_unit(seed: int) -> Vectors32:
+    """Return a vector of length 1 that depends on `seed` alone."""
+    return unit(*np.random.default_rng(seed).normal(size=DIMENSION))
+
+
+_DERIVED: Final = random_unit(0)
+
+
+def stored(
+    number: int,
+    vector: Vectors32 | None = _DERIVED,
+    terms: Sequence[str] | None = None,
+    activations: dict[str, int] | None = None,
+    **values: Any,
+) -> Stored:
+    """Return a memory with a vector of its own and the words of its content as terms, unless these are given."""
+    made = memory(number, **values)
+    own = random_unit(number) if vector is _DERIVED else vector
+    return Stored(made, own, tuple(made.content.split() if terms is None else terms), activations or {})
+
+
+def add(store: Store, *items: Stored) -> list[Receipt]:
+    """Store the memories in one transaction."""
+    return store.apply([Add(item) for item in items])
+
+
+def need(scope: Scope = EVERYTHING, **values: Any) -> Need:
+    """Return a need for every column, as seen from `scope`."""
+    return Need(**{"scope": scope, "now": NOW, "columns": frozenset(COLUMNS), **values})
+
+
+def numbers(batch: Batch) -> list[int]:
+    """Return which of the contract's memories are in the batch, in its order."""
+    return [int(name, 16) for name in batch.ids]
+
+
+def listed(store: Store, scope: Scope = EVERYTHING, **values: Any) -> list[int]:
+    """Return which of the contract's memories a scan returns, in its order."""
+    return [int(item.memory.id, 16) for item in store.scan(scope, **values)]
+
+
+def only(store: Store, number: int) -> Stored:
+    """Return what a scan says of one memory."""
+    return next(item for item in store.scan(EVERYTHING, forgotten=True) if item.memory.id == id_of(number))

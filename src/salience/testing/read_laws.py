@@ -1,0 +1,349 @@
+"""Laws of reading: visibility, filters, search, statistics."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from datetime import timedelta
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from salience.batch import COLUMNS, cosines
+from salience.ports import Near, Revise, Store
+from salience.records import ANY, Filter, Scope
+from salience.testing.memories import (
+    DIMENSION,
+    EVERYTHING,
+    NOW,
+    add,
+    id_of,
+    listed,
+    memory,
+    need,
+    numbers,
+    random_unit,
+    stored,
+    unit,
+)
+
+HOMES: Final[dict[int, dict[str, Any]]] = {
+    1: {},
+    2: {"project": "p"},
+    3: {"project": "q"},
+    4: {"user_id": "u"},
+    5: {"user_id": "v"},
+    6: {"agent_id": "a"},
+    7: {"project": "p", "user_id": "u"},
+    8: {"project": "p", "user_id": "u", "agent_id": "a"},
+    9: {"project": "p", "user_id": "v"},
+    10: {"environment": "staging"},
+    11: {"tenant": "other"},
+    12: {"user_id": "u", "session_id": "s"},
+    13: {"session_id": "t"},
+}
+"""Where the memories of the visibility laws live."""
+VISIBLE: Final[list[tuple[dict[str, Any], set[int]]]] = [
+    ({}, {1, 13}),
+    ({"project": "p"}, {1, 2, 13}),
+    ({"project": "unknown"}, {1, 13}),
+    ({"user_id": "u"}, {1, 4, 12, 13}),
+    ({"agent_id": "a"}, {1, 6, 13}),
+    ({"project": "p", "user_id": "u"}, {1, 2, 4, 7, 12, 13}),
+    ({"project": "p", "user_id": "u", "agent_id": "a"}, {1, 2, 4, 6, 7, 8, 12, 13}),
+    ({"project": "p", "user_id": "v"}, {1, 2, 5, 9, 13}),
+    ({"session_id": "s"}, {1, 13}),
+    ({"user_id": "u", "session_id": "elsewhere"}, {1, 4, 12, 13}),
+    ({"project": ANY}, {1, 2, 3, 13}),
+    ({"user_id": ANY}, {1, 4, 5, 12, 13}),
+    ({"agent_id": ANY}, {1, 6, 13}),
+    ({"project": ANY, "user_id": "u"}, {1, 2, 3, 4, 7, 12, 13}),
+    ({"project": ANY, "user_id": ANY, "agent_id": ANY}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13}),
+    ({"environment": "staging"}, {10}),
+    ({"environment": "unknown"}, set()),
+    ({"environment": ANY}, {1, 10, 13}),
+    ({"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}, {*range(1, 11), 12, 13}),
+    ({"tenant": "other"}, {11}),
+    ({"tenant": "other", "environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}, {11}),
+    ({"tenant": "nobody"}, set()),
+]
+"""Who asks, and which of `HOMES` they see."""
+FILTERED: Final[dict[int, dict[str, Any]]] = {
+    1: {"tags": ("red",)},
+    2: {"tags": ("red", "blue"), "project": "p"},
+    3: {"tags": ('a"b', ",", "\\"), "kind": "rule"},
+    4: {"kind": "turn", "session_id": "s", "tier": "working"},
+    5: {"kind": "turn", "session_id": "t", "tier": "semantic"},
+    6: {"created_at": NOW - timedelta(microseconds=1)},
+    7: {"created_at": NOW + timedelta(microseconds=1), "tags": ("redder", "Red", "x,", ",y")},
+}
+"""The memories of the filter laws."""
+ACCEPTED: Final[list[tuple[dict[str, Any], set[int]]]] = [
+    ({}, {1, 2, 3, 4, 5, 6, 7}),
+    ({"tags": ["red"]}, {1, 2}),
+    ({"tags": ["red", "blue"]}, {2}),
+    ({"tags": ["red", "green"]}, set()),
+    ({"tags": ['a"b']}, {3}),
+    ({"tags": [","]}, {3}),
+    ({"tags": ["\\"]}, {3}),
+    ({"tags": ["%"]}, set()),
+    ({"kinds": ["rule"]}, {3}),
+    ({"kinds": ["rule", "turn", "unknown"]}, {3, 4, 5}),
+    ({"tiers": ["working"]}, {4}),
+    ({"tiers": ["working", "semantic"]}, {4, 5}),
+    ({"sessions": ["s"]}, {4}),
+    ({"sessions": ["s", "t"]}, {4, 5}),
+    ({"kinds": ["turn"], "sessions": ["s"], "tiers": ["semantic"]}, set()),
+    ({"since": NOW}, {1, 2, 3, 4, 5, 7}),
+    ({"since": NOW + timedelta(microseconds=1)}, {7}),
+    ({"until": NOW}, {6}),
+    ({"until": NOW + timedelta(microseconds=1)}, {1, 2, 3, 4, 5, 6}),
+    ({"since": NOW, "until": NOW + timedelta(microseconds=1)}, {1, 2, 3, 4, 5}),
+    ({"level": "project"}, {2}),
+    ({"level": "global"}, {1, 3, 4, 5, 6, 7}),
+]
+"""Filters, and which of `FILTERED` they accept."""
+
+
+class ReadLaws:
+    """What a store brings, and what it leaves out; each test is a law."""
+
+    @pytest.mark.parametrize(("caller", "seen"), VISIBLE)
+    def test_a_scope_sees_what_the_table_says(self, store: Store, caller: dict[str, Any], seen: set[int]) -> None:
+        """Visibility, in every verb that reads."""
+        add(store, *(stored(number, **home) for number, home in HOMES.items()))
+        scope = Scope(**caller)
+        assert numbers(store.gather(need(scope))) == sorted(seen)
+        assert listed(store, scope) == sorted(seen)
+        assert [int(found.id, 16) for found in store.fetch(scope, [id_of(n) for n in HOMES])] == sorted(seen)
+
+    @pytest.mark.parametrize(("conditions", "accepted"), ACCEPTED)
+    def test_a_filter_accepts_what_the_table_says(
+        self, store: Store, conditions: dict[str, Any], accepted: set[int]
+    ) -> None:
+        """Filters, in both verbs that take one."""
+        add(store, *(stored(number, **values) for number, values in FILTERED.items()))
+        filter = Filter(**conditions)  # noqa: A001 - the name that the port has
+        batch = store.gather(need(filter=filter))
+        assert numbers(batch) == sorted(accepted)
+        assert batch.complete
+        assert listed(store, filter=filter) == sorted(accepted)
+
+    def test_a_filter_works_inside_the_search(self, store: Store) -> None:
+        """Ten of a rare tag among ten thousand memories are all found when ten are asked for."""
+        rare = set(range(500, 10_000, 950))
+        add(store, *(stored(n, tags=("rare",) if n in rare else ("common",)) for n in range(10_000)))
+        batch = store.gather(need(filter=Filter(tags=["rare"]), vector=random_unit(10_000), candidates=10))
+        assert set(numbers(batch)) == rare
+        assert batch.complete
+
+    def test_an_empty_store_gives_empty_answers(self, store: Store) -> None:
+        """No memory is not an error."""
+        asked = need(vector=unit(1), terms=("x",), names=("x",), entities=True, vectors=True, candidates=5)
+        batch = store.gather(asked)
+        assert len(batch) == 0
+        assert batch.complete
+        assert {name: column.dtype for name, column in batch.columns.items()} == _dtypes()
+        assert batch.lexicon is not None
+        assert (batch.lexicon.documents, batch.lexicon.average_length) == (0, 0.0)
+        assert batch.lexicon.document_frequency.tolist() == [0.0]
+        assert store.fetch(EVERYTHING, [id_of(1)]) == []
+        assert store.scan(EVERYTHING) == []
+        assert store.apply([]) == []
+
+    def test_nothing_asked_for_gives_nothing(self, store: Store) -> None:
+        """A limit of 0, no candidates, no ids."""
+        add(store, stored(1), stored(2))
+        assert store.scan(EVERYTHING, limit=0) == []
+        assert store.fetch(EVERYTHING, []) == []
+        batch = store.gather(need(vector=unit(1), candidates=0))
+        assert len(batch) == 0
+        assert not batch.complete
+        assert len(store.gather(need(ids=()))) == 0
+        assert len(store.gather(need(near=Near(np.empty((0, DIMENSION), np.float32), 0.0)))) == 0
+
+    def test_columns_hold_what_the_memories_say(self, store: Store) -> None:
+        """Every column, with its dtype, its unit, and its value for what is absent."""
+        moment = NOW + timedelta(microseconds=7)
+        full = stored(
+            1, project="p", user_id="u", importance=0.25, weight=0.1, tier="semantic", fact_key="theme",
+            created_at=NOW - timedelta(days=9), updated_at=moment, accessed_at=moment, expires_at=moment,
+            access_count=3,
+        )  # fmt: skip
+        add(store, full, stored(2, user_id="u", fact_key="theme", supersedes=id_of(1)), stored(3, fact_key="theme"))
+        batch = store.gather(need())
+        assert {name: column.dtype for name, column in batch.columns.items()} == _dtypes()
+        seconds = NOW.timestamp()
+        expected = {
+            "cosine": [0.0, 0.0, 0.0],
+            "importance": [0.25, 0.5, 0.5],
+            "weight": [0.1, 1.0, 1.0],
+            "created_at": [seconds - 9 * 86400, seconds, seconds],
+            "updated_at": [moment.timestamp(), seconds, seconds],
+            "accessed_at": [moment.timestamp(), seconds, seconds],
+            "expires_at": [moment.timestamp(), math.inf, math.inf],
+            "access_count": [3, 0, 0],
+            "tier": [2, 1, 1],
+            "is_global": [False, True, True],
+            "turns_since_activation": [math.inf] * 3,
+        }
+        assert {name: batch[name].tolist() for name in expected} == expected
+        assert len(set(batch["code"].tolist())) == 3
+        assert batch["supersedes"].tolist() == [-1, batch["code"][0], -1]
+        assert batch["fact"][0] == batch["fact"][1] != batch["fact"][2]
+        assert batch["fact"].min() >= 0
+
+    def test_a_memory_that_is_not_live_is_superseded_by_none(self, store: Store) -> None:
+        """`supersedes` is -1 where the target is forgotten, absent or another tenant's."""
+        add(store, stored(1), stored(2, supersedes=id_of(1)), stored(3, supersedes=id_of(9)), stored(4, tenant="other"))
+        add(store, stored(5, supersedes=id_of(4)))
+        assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, True, False, False]
+        store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
+        assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, False, False]
+
+    def test_only_the_columns_asked_for_are_brought(self, store: Store) -> None:
+        """Nothing is brought that nobody reads."""
+        add(store, stored(1))
+        batch = store.gather(need(columns=frozenset({"weight"})))
+        assert list(batch.columns) == ["weight"]
+        assert (batch.vectors, batch.lexicon, batch.entities) == (None, None, None)
+
+    def test_ties_go_to_the_smaller_id(self, store: Store) -> None:
+        """Candidates of equal cosine are taken in the order of ids, and rows come in that order."""
+        add(store, *(stored(n, vector=unit(1, 1)) for n in (5, 3, 9)), stored(7, vector=unit(1)))
+        batch = store.gather(need(vector=unit(1), candidates=3))
+        assert numbers(batch) == [3, 5, 7]
+        assert not batch.complete
+
+    def test_candidates_are_the_nearest(self, store: Store) -> None:
+        """By cosine, against a sort of all of them; a memory without a vector stands at 0."""
+        items = [stored(n, vector=None if n % 7 == 0 else random_unit(n)) for n in range(200)]
+        add(store, *items)
+        query = random_unit(1000)
+        cosine = [0.0 if item.vector is None else float(cosines(item.vector[None], query)[0]) for item in items]
+        for count in (1, 50, 199, 200, 300):
+            batch = store.gather(need(vector=query, candidates=count))
+            assert numbers(batch) == sorted(sorted(range(200), key=lambda n: (-cosine[n], n))[:count])
+            assert batch["cosine"].tolist() == [cosine[number] for number in numbers(batch)]
+            assert batch.complete == (count >= 200)
+
+    def test_ids_name_the_candidates(self, store: Store) -> None:
+        """Absent, forgotten and invisible ones are left out."""
+        add(store, *(stored(n, user_id="u" if n % 2 else "v") for n in range(10)))
+        store.apply([Revise(memory(3, user_id="u").changed("forget", NOW, forgotten_at=NOW))])
+        asked = need(Scope(user_id="u"), ids=tuple(id_of(n) for n in (7, 2, 3, 5, 77)))
+        assert numbers(store.gather(asked)) == [5, 7]
+
+    def test_near_is_above_the_bound_for_any_of_the_vectors(self, store: Store) -> None:
+        """The bound itself is not above it, and a memory without a vector is near to nothing."""
+        add(store, stored(1, vector=unit(1)), stored(2, vector=unit(0, 1)), stored(3, vector=unit(1, 1)))
+        add(store, stored(4, vector=None), stored(5, vector=unit(-1)))
+        vectors = np.stack([unit(1), unit(0, 1)])
+        half = float(cosines(unit(1, 1)[None], unit(1))[0])
+        assert numbers(store.gather(need(near=Near(vectors, half)))) == [1, 2]
+        assert numbers(store.gather(need(near=Near(vectors, half - 1e-4)))) == [1, 2, 3]
+        assert numbers(store.gather(need(near=Near(vectors[:1], -1.0)))) == [1, 2, 3]
+
+    def test_near_is_decided_by_cosines_to_the_last_bit(self, store: Store) -> None:
+        """Where a memory's cosine is the bound itself, and where the next smaller number is."""
+        items = [stored(n) for n in range(200)]
+        add(store, *items)
+        vectors = np.stack([random_unit(1000 + n) for n in range(30)])
+        cosine = cosines(np.stack([item.vector for item in items if item.vector is not None]), vectors).max(axis=1)
+        for bound in np.sort(cosine)[::20].tolist():
+            for above in (bound, math.nextafter(bound, -1)):
+                near = numbers(store.gather(need(near=Near(vectors, above))))
+                assert near == np.flatnonzero(cosine > above).tolist()
+
+    def test_named_near_and_nearest_are_joined(self, store: Store) -> None:
+        """A need that asks in several ways gets what any of them brings."""
+        add(store, *(stored(n, vector=unit(*([0] * (n - 1)), 1)) for n in range(1, 6)))
+        asked = need(ids=(id_of(5),), near=Near(unit(0, 1)[None], 0.5), vector=unit(1), candidates=1)
+        assert numbers(store.gather(asked)) == [1, 2, 5]
+
+    def test_fetch_keeps_the_order_and_takes_short_ids(self, store: Store) -> None:
+        """Absent ids are left out, and so are forgotten memories."""
+        add(store, stored(1), stored(2), stored(3))
+        store.apply([Revise(memory(3).changed("forget", NOW, forgotten_at=NOW))])
+        asked = [id_of(2), "absent", memory(1).short_id, id_of(3), id_of(2)]
+        assert [int(found.id, 16) for found in store.fetch(EVERYTHING, asked)] == [2, 1, 2]
+
+    def test_keyed_finds_what_lives_at_a_home_under_a_key(self, store: Store) -> None:
+        """Forgotten ones too, whatever their session; not what lives elsewhere, nor what has no key or gave it up."""
+        homes: list[dict[str, Any]] = [
+            {}, {"project": "p"}, {"user_id": "p"}, {"agent_id": "p"}, {"environment": "p"}, {"tenant": "p"},
+        ]  # fmt: skip
+        add(store, *(stored(n, key="k", **home) for n, home in enumerate(homes)))
+        add(store, stored(10, key="j", session_id="s"), stored(11, key="i"), stored(12), stored(13, key="h"))
+        gone = memory(11, key="i").changed("forget", NOW, forgotten_at=NOW)
+        store.apply([Revise(gone), Revise(memory(13, key="h").changed("update", NOW, key="g"))])
+        asked = ["k", "absent", "i", "j", "k", "h"]
+        assert {int(found.id, 16) for found in store.keyed(Scope(session_id="t"), asked)} == {0, 10, 11}
+        assert len(store.keyed(Scope(), asked)) == 3
+        assert gone in store.keyed(Scope(), ["i"])
+        for number, home in enumerate(homes):
+            assert store.keyed(Scope(**home), ["k"]) == [memory(number, key="k", **home)]
+        assert store.keyed(Scope(), []) == store.keyed(Scope(project="q"), asked) == []
+        assert [found.key for found in store.keyed(Scope(), ["g"])] == ["g"]
+
+    def test_a_short_id_that_fits_several_fits_none(self, store: Store) -> None:
+        """Unless only one of them is visible."""
+        twins = [f"{n:024x}0badcafe" for n in (1, 2)]
+        add(store, *(stored(n, id=twin, user_id=f"u{n}") for n, twin in enumerate(twins)))
+        assert store.fetch(EVERYTHING, ["0badcafe"]) == []
+        assert [found.id for found in store.fetch(Scope(user_id="u1"), ["0badcafe"])] == [twins[1]]
+        assert [found.id for found in store.fetch(EVERYTHING, twins)] == twins
+
+    def test_the_lexicon_counts_what_the_scope_sees(self, store: Store) -> None:
+        """Statistics over the visible memories before the filter, postings of the rows; against a count by hand."""
+        words = np.random.default_rng(5).choice(["a", "b", "c", "d"], size=(60, 6))
+        items = [
+            stored(n, terms=words[n, : n % 7].tolist(), user_id="u" if n % 3 else None, kind="x" if n % 2 else "y")
+            for n in range(60)
+        ]
+        add(store, *items, stored(99, terms=("a",), user_id="hidden"))
+        store.apply([Revise(items[6].memory.changed("forget", NOW, forgotten_at=NOW))])
+        asked = ("c", "absent", "a")
+        batch = store.gather(need(Scope(user_id="u"), filter=Filter(kinds=["y"]), terms=asked))
+        counts = [Counter(item.terms) for item in items if item is not items[6]]
+        rows = [Counter(items[number].terms) for number in numbers(batch)]
+        assert batch.lexicon is not None
+        assert batch.lexicon.documents == 59
+        assert batch.lexicon.average_length == sum(count.total() for count in counts) / 59
+        assert batch.lexicon.document_frequency.tolist() == [sum(c[term] > 0 for c in counts) for term in asked]
+        assert batch.lexicon.length.tolist() == [count.total() for count in rows]
+        for term, posting in zip(asked, batch.lexicon.postings, strict=True):
+            found = {row: count[term] for row, count in enumerate(rows) if count[term]}
+            assert dict(zip(posting.rows.tolist(), posting.frequency.tolist(), strict=True)) == found
+            assert posting.rows.tolist() == sorted(found)
+
+    def test_entities_are_matched_by_their_normal_form(self, store: Store) -> None:
+        """One number for all spellings; the query means those that a visible memory names."""
+        add(
+            store, stored(1, entities=("Alice Smith", "Zürich")), stored(2), stored(3, entities=("ALICE  SMITH", "Bob"))
+        )
+        add(store, stored(4, entities=("Carol", "CAROL"), user_id="hidden"), stored(5, entities=("Straße", "STRASSE")))
+        batch = store.gather(need(Scope(), entities=True, names=("bob", "alice smith", "carol", "strasse", "nobody")))
+        assert batch.entities is not None
+        lists = batch.entities.of_row
+        of_row = [
+            lists.values[start:end].tolist() for start, end in zip(lists.offsets, lists.offsets[1:], strict=False)
+        ]
+        assert [len(codes) for codes in of_row] == [2, 0, 2, 1]
+        alice, bob, street = of_row[0][0], of_row[2][1], of_row[3][0]
+        assert of_row[2] == [alice, bob]
+        assert len({*of_row[0], *of_row[2], *of_row[3]}) == 4
+        assert batch.entities.of_query.tolist() == [bob, alice, street]
+
+    def test_a_scan_goes_page_by_page(self, store: Store) -> None:
+        """In the order of ids, whatever the order of storing; each memory once."""
+        add(store, *(stored(n) for n in (4, 1, 5, 2, 3)))
+        assert listed(store, limit=2) == [1, 2]
+        assert listed(store, after=id_of(2), limit=2) == [3, 4]
+        assert listed(store, after=id_of(4), limit=2) == [5]
+        assert listed(store, after=id_of(5)) == []
+
+
+def _dtypes() -> dict[str, np.dtype[Any]]:
+    return {name: np.dtype(spec.dtype) for name, spec in COLUMNS.items()}
