@@ -173,7 +173,10 @@ def test_a_context_keeps_its_budget(said, stored):
 
 
 def test_nothing_found_is_said(run):
-    assert "Nothing found." in run("recall", "query", terminal=True).stdout
+    printed = run("recall", "query", terminal=True).stdout
+    assert "Nothing found." in printed
+    assert "--user" in printed
+    assert "--user" in run("stats", terminal=True).stdout
     assert "No memories here." in run("list", terminal=True).stdout
 
 

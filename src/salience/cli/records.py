@@ -92,7 +92,7 @@ def _onward(found: Page) -> list[str]:
 
 def _listing(found: Page, now: datetime) -> RenderableType:
     if not found.memories:
-        return Text("No memories here.")
+        return Text(f"No memories here. {words.ELSEWHERE}")
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True)
     for name in ("id", "age", "kind", "imp.", "tier"):
         table.add_column(name, no_wrap=True, style="dim" if name == "id" else "")
@@ -132,7 +132,8 @@ def _counts(found: Stats) -> RenderableType:
         )
         for name in _COUNTS
     }
-    return Group(Text(head, style="bold"), _pairs({name: row for name, row in rows.items() if row}))
+    hint = [] if found.memories else [Text(words.ELSEWHERE)]
+    return Group(Text(head, style="bold"), *hint, _pairs({name: row for name, row in rows.items() if row}))
 
 
 def session(report: SessionReport) -> Answer:
