@@ -133,8 +133,8 @@ class Add:
     """Store a new memory.
 
     A memory whose idempotency key is taken in its home, or whose id is taken in its tenant, is left as it is
-    (`unchanged`) when the content is the same, and refused with `ConflictError` when it is not. A memory in a session
-    without a `turn` gets the session's next one.
+    (`unchanged`) when the content is the same, and refused with `ConflictError` when it is not, or when it is a later
+    version of what is there. A memory in a session without a `turn` gets the session's next one.
 
     Attributes:
         stored: the memory.

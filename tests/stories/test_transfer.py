@@ -181,6 +181,22 @@ def test_an_id_that_is_taken_by_another_content_is_told_by_its_line(full):
     assert (report.unchanged, [number for number, _ in report.skipped]) == (6, [3])
 
 
+def test_an_older_backup_changes_nothing_and_a_newer_one_is_not_passed_over(planted, tmp_path, clock):
+    memory = planted()
+    stored = memory.remember("text").memory
+    older, newer = io.StringIO(), io.StringIO()
+    memory.export(older)
+    memory.update(stored.id, importance=0.9)
+    memory.export(newer)
+    assert memory.import_(io.StringIO(older.getvalue())).unchanged == 1
+    assert memory.get(stored.id).version == 2
+    with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
+        copy.import_(io.StringIO(older.getvalue()))
+        with pytest.raises(ImportLineError, match=r"^line 3: a later version than is here"):
+            copy.import_(io.StringIO(newer.getvalue()))
+        assert copy.import_(io.StringIO(newer.getvalue()), on_error="skip").skipped[0][0] == 3
+
+
 def test_a_line_that_cannot_be_stored_is_told_or_skipped_like_a_broken_one(planted):
     memory = planted()
     good = [json.dumps({"content": f"good {number}"}) for number in range(600)]

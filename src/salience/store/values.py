@@ -55,8 +55,13 @@ def already(stored: Memory, given: Memory) -> Receipt:
     """Return the receipt for adding `given` where `stored` has its idempotency key or its id.
 
     Raises:
-        ConflictError: the two differ in content.
+        ConflictError: the two differ in content, or `given` is a later version of the same memory.
     """
+    if stored.id == given.id and stored.version < given.version:
+        raise ConflictError(
+            f"id: {given.id!r} is here at version {stored.version}, before version {given.version} of the one given. "
+            "Add it to another store, or update the memory that is here."
+        )
     if stored.content_hash == given.content_hash:
         return Receipt(stored, "unchanged")
     if stored.id == given.id:

@@ -164,6 +164,16 @@ class WriteLaws:
             add(store, stored(1, content="other"))
         assert add(store, stored(1, content="other", tenant="t"))[0].status == "created"
 
+    def test_a_later_version_is_not_passed_over(self, store: Store) -> None:
+        """It is refused, since adding is no way to revise; an older one of the same content is there already."""
+        add(store, stored(1))
+        later = replace(stored(1), memory=memory(1).changed("update", NOW, weight=0.5))
+        with pytest.raises(ConflictError, match="version 1, before version 2"):
+            add(store, later)
+        store.apply([Revise(later.memory)])
+        assert add(store, stored(1))[0].status == "unchanged"
+        assert only(store, 1).memory.version == 2
+
     def test_a_revision_takes_the_place_and_keeps_the_version_before(self, store: Store) -> None:
         """With its vector and terms; those that are not given stay as they were."""
         add(store, stored(1, content="one", vector=unit(1)))

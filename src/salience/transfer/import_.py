@@ -269,6 +269,8 @@ def _first_failure(world: World, groups: Sequence[Group]) -> ImportLineError:
         there = world.store.keyed(memory.scope, [memory.key] if memory.key else [])
         there += world.store.fetch(memory.scope, [memory.id])
         known = [contents.setdefault(name, memory.content_hash) for name in names]
+        if any(found.id == memory.id and found.version < memory.version for found in there):
+            return ImportLineError(group.line, "a later version than is here", "Import it into another store.")
         if any(other != memory.content_hash for other in (*known, *(found.content_hash for found in there))):
             return ImportLineError(group.line, "an id or key of another content", "Give it another one.")
     return ImportLineError(groups[-1].line, "a memory that conflicts with another", "Import it by itself.")
