@@ -30,7 +30,7 @@ def test_a_draft_has_its_fields_and_its_scope():
         ('{"content": "x"', "JSON with an error at column"),
         ("[1]", "a JSON list"),
         ("null", "a JSON NoneType"),
-        ('{"content": "x", "importanse": 1}', "key 'importanse'"),
+        ('{"content": "x", "importanse": 1}', "key: 'importanse'"),
         ('{"content": "x", "importance": 7}', "importance: 7"),
         ('{"content": "x", "created_at": "yesterday"}', "created_at: 'yesterday'"),
         ('{"content": "x", "created_at": "9999-12-31T23:59:59-05:00"}', "created_at: '9999-12-31"),

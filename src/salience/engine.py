@@ -109,9 +109,15 @@ class Engine:
         )
         return self.remember_many([draft], **where)[0]
 
-    def remember_many(self, drafts: Iterable[Draft], **where: Unpack[ScopeKeywords]) -> list[Receipt]:
-        """Store drafts in one transaction, all or none, and return a receipt for each, in order."""
-        return remember.remember(self.world, self.profile, list(drafts), self._home(where))
+    def remember_many(
+        self, drafts: Iterable[Draft | Mapping[str, Any]], **where: Unpack[ScopeKeywords]
+    ) -> list[Receipt]:
+        """Store drafts in one transaction, all or none, and return a receipt for each, in order.
+
+        A draft is a `Draft`, or a mapping of its fields and, if it lives elsewhere, coordinates of its scope.
+        """
+        home = self._home(where)
+        return remember.remember(self.world, self.profile, remember.drafts(drafts, home), home)
 
     def ingest(self, messages: Iterable[object], **where: Unpack[ScopeKeywords]) -> list[Receipt]:
         """Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn.

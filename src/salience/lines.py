@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from salience import checks
-from salience.errors import ImportLineError, InputError, shown
+from salience.errors import ImportLineError, InputError, Words, shown
 from salience.records import Draft, Scope
 
 COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
@@ -45,20 +45,31 @@ def parsed_object(number: int, line: bytes | str) -> dict[str, Any]:
 
 
 def draft(number: int, item: Mapping[str, Any], scope: Scope | None = None) -> Draft:
-    """Return the draft that the line `number` holds; `ImportLineError` says why it holds none.
-
-    The coordinates of the line come before those of `scope`; the draft has no scope if there is neither.
-    """
-    unknown = sorted(item.keys() - KEYS)
-    if unknown:
-        raise ImportLineError(number, f"key {shown(unknown[0])}", f"Use these keys: {', '.join(sorted(KEYS))}.")
-    given = {key: value for key, value in item.items() if value is not None}
-    named = {key: given.pop(key) for key in COORDINATES if key in given}
+    """Return the draft that the line `number` holds, as `as_draft` does; `ImportLineError` says why it holds none."""
     try:
-        home = replace(scope or Scope(), **named) if named else scope
-        return Draft(**{"content": None, **given}, scope=home)
+        return as_draft(item, scope)
     except InputError as error:
         raise refused(number, error) from None
+
+
+def as_draft(item: object, scope: Scope | None = None) -> Draft:
+    """Return a draft as it is, or from a mapping of its fields and of the coordinates of its scope.
+
+    The coordinates of the mapping come before those of `scope`; the draft has no scope if there is neither.
+
+    Raises:
+        InputError: something else, an unknown key, or a value that `Draft` refuses.
+    """
+    if isinstance(item, Draft):
+        return item
+    if not isinstance(item, Mapping):
+        raise InputError("draft", Words(type(item).__name__), "Give a Draft, or a mapping with a content.")
+    for key in item:
+        checks.choice("key", key, KEYS)
+    given = {key: value for key, value in item.items() if value is not None}
+    named = {key: given.pop(key) for key in COORDINATES if key in given}
+    home = replace(scope or Scope(), **named) if named else scope
+    return Draft(**{"content": None, **given}, scope=home)
 
 
 def said(content: object) -> str:

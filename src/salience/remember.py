@@ -13,7 +13,7 @@ from salience import checks
 from salience.batch import cosines
 from salience.derived import embed, one, until_fresh
 from salience.errors import InputError, Words
-from salience.lines import moment, said
+from salience.lines import as_draft, moment, said
 from salience.ports import EDGE, Add, Calibration, Near, Need, Revise, Stored, World
 from salience.rank.profile import Profile
 from salience.rank.stages import expired, superseded
@@ -266,6 +266,21 @@ def warning(memory: Memory, found: Sequence[Contradiction]) -> str:
     )
 
 
+def drafts(items: Iterable[object], scope: Scope) -> list[Draft]:
+    """Return a draft for each of some drafts or mappings of their fields.
+
+    Raises:
+        InputError: one that cannot be accepted; names its place.
+    """
+    made: list[Draft] = []
+    for place, item in enumerate(items):
+        try:
+            made.append(as_draft(item, scope))
+        except InputError as error:
+            raise InputError(f"drafts[{place}].{error.field}", error.value, error.remedy) from None
+    return made
+
+
 def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
     """Return a draft for each message of a conversation: the content verbatim, with speaker and time.
 
@@ -278,6 +293,8 @@ def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
     """
     if scope.session_id is None:
         raise InputError("session_id", None, "Name the session that the messages belong to.")
+    if isinstance(messages, (str, bytes, Mapping)):
+        raise InputError("messages", Words(type(messages).__name__), "Give a list of messages.")
     drafts = (_turn(f"messages[{place}]", message, scope) for place, message in enumerate(messages))
     return [draft for draft in drafts if draft is not None]
 
@@ -287,6 +304,8 @@ def _turn(path: str, message: object, scope: Scope) -> Draft | None:
         found = (message.get(name) if isinstance(message, Mapping) else getattr(message, name, None) for name in names)
         return next((value for value in found if value is not None), None)
 
+    if not isinstance(message, Mapping) and not (hasattr(message, "content") or hasattr(message, "text")):
+        raise InputError(path, Words(type(message).__name__), "Give a mapping with a content, and a role or speaker.")
     try:
         content = said(get("content", "text"))
         if not content and get("tool_calls", "function_call") is not None:

@@ -163,6 +163,41 @@ def test_a_place_that_cannot_be_written_is_refused(opened, path, monkeypatch, lo
         opened()
 
 
+NOBODY = 65_534
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # newer Pythons warn of it beside threads
+@pytest.mark.parametrize("locked", ["file", "folder"])
+def test_a_file_of_somebody_else_is_refused_for_real(opened, tmp_path, locked):
+    """In a child process without root's rights, which no mode binds."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    path = folder / "memory.db"
+    opened(path).close()
+    path.chmod(0o444 if locked == "file" else 0o666)
+    folder.chmod(0o777 if locked == "file" else 0o555)
+    told, says = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.chdir(folder)
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            SQLiteStore.open("memory.db", embedder="e", dimension=DIMENSION, language="none", busy_timeout=1)
+            os.write(says, b"opened")
+        except Exception as error:  # told to the parent
+            os.write(says, type(error).__name__.encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(told, 100) == b"ReadOnlyError"
+    os.close(told)
+    os.close(says)
+    folder.chmod(0o700)
+
+
 def test_a_folder_that_cannot_be_made_is_read_only(opened, path, monkeypatch):
     def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied")

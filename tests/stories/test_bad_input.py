@@ -157,6 +157,21 @@ def test_update_refuses_and_changes_nothing(planted, changes, message):
     assert memory.get(stored.id) == stored
 
 
+@pytest.mark.parametrize(
+    ("drafts", "message"),
+    [
+        (["text"], r"drafts\[0\].draft: str"),
+        ([{"content": "good"}, {"content": "x", "colour": 1}], r"drafts\[1\].key: 'colour'"),
+        ([Draft(content="good"), {"content": " "}], r"drafts\[1\].content: empty text"),
+    ],
+)
+def test_remember_many_refuses_by_place(planted, drafts, message):
+    memory = planted()
+    with pytest.raises(InputError, match=f"^{message} is not accepted"):
+        memory.remember_many(drafts)
+    assert memory.stats().memories == 0
+
+
 def test_one_bad_draft_in_a_batch_stores_none(planted):
     memory = planted()
     hidden = memory.remember("hidden", user_id="bob").memory.id
@@ -174,7 +189,9 @@ def test_one_bad_draft_in_a_batch_stores_none(planted):
         ([{"speaker": "", "content": "x"}], "s", r"messages\[0\].speaker: empty text"),
         ([{"content": "x", "timestamp": "noon"}], "s", r"messages\[0\].timestamp: 'noon'"),
         ([{"role": "user"}], "s", r"messages\[0\].content: empty text"),
-        (["text"], "s", r"messages\[0\].content: empty text"),
+        (["text"], "s", r"messages\[0\]: str"),
+        ("text", "s", "messages: str"),
+        ({"content": "x"}, "s", "messages: dict"),
         ([{"role": "user", "content": {"text": "x"}}], "s", r"messages\[0\].content: dict"),
     ],
 )

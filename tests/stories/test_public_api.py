@@ -383,6 +383,17 @@ def test_drafts_of_one_batch_may_live_in_different_scopes(planted):
     assert [item.content for item in memory.list(user_id="bob").memories] == ["his"]
 
 
+def test_drafts_may_be_mappings(planted):
+    memory = planted()
+    drafts = [{"content": "one", "tags": ["a"]}, {"content": "two", "project": "p"}, Draft(content="three")]
+    stored = [receipt.memory for receipt in memory.remember_many(drafts, user_id="u")]
+    assert [(item.content, item.scope.user_id, item.scope.project) for item in stored] == [
+        ("one", "u", None),
+        ("two", "u", "p"),
+        ("three", "u", None),
+    ]
+
+
 def test_first_use_of_the_default_engine_prints_nothing(tmp_path):
     code = (
         "import salience\n"

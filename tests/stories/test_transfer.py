@@ -151,7 +151,7 @@ def test_a_broken_record_names_its_line_and_reason(full, tmp_path, clock, change
     [
         ("{not json", "Expecting property name"),
         ("[1, 2]", "a JSON list"),
-        ('{"content": "x", "colour": "red"}', "key 'colour'"),
+        ('{"content": "x", "colour": "red"}', "key: 'colour'"),
         ('{"kind": "fact"}', "content: NoneType"),
         ('{"format": "salience", "version": 99, "embedder": "x"}', "version: 99"),
         ("[" * 100_000, "nested too deeply"),

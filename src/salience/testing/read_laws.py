@@ -28,6 +28,17 @@ from salience.testing.memories import (
     unit,
 )
 
+NEUTRAL: Final = {
+    "cosine",
+    "importance",
+    "weight",
+    "expires_at",
+    "access_count",
+    "tier",
+    "supersedes",
+    "turns_since_activation",
+}
+"""Columns of a memory of which nothing was said that hold what changes no ranking."""
 HOMES: Final[dict[int, dict[str, Any]]] = {
     1: {},
     2: {"project": "p"},
@@ -193,6 +204,9 @@ class ReadLaws:
         assert batch["supersedes"].tolist() == [-1, batch["code"][0], -1]
         assert batch["fact"][0] == batch["fact"][1] != batch["fact"][2]
         assert batch["fact"].min() >= 0
+        for name, spec in COLUMNS.items():
+            assert ((batch[name] >= spec.low) & (batch[name] <= spec.high)).all()
+        assert {name for name, spec in COLUMNS.items() if (batch[name][2:] == spec.neutral).all()} >= NEUTRAL
 
     def test_a_memory_that_is_not_live_is_superseded_by_none(self, store: Store) -> None:
         """`supersedes` is -1 where the target is forgotten, absent or another tenant's."""

@@ -27,6 +27,11 @@ PAGE: Final = 500
 ID: Final = re.compile("[0-9a-f]{32}")
 UNIT_SLACK: Final = 1e-3
 """How far from 1 the length of an imported vector may be."""
+DRAFTED: Final = (
+    "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "supersedes", "tier", "key", "speaker",
+    "metadata",
+)  # fmt: skip
+"""Fields of a memory that are as its draft gave them."""
 OPTIONAL: Final = {"fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn"}
 """Fields of a memory that may be null."""
 
@@ -169,41 +174,31 @@ def _memory(world: World, data: Mapping[str, Any]) -> Memory:
         checks.choice("memory", name, wanted)
     for name in sorted(wanted - {name for name in data if data[name] is not None} - OPTIONAL):
         raise InputError(f"memory.{name}", None, "Set it; take the line from an export.")
-    scope = data["scope"]
-    if not isinstance(scope, dict):
-        raise InputError("memory.scope", scope, "Give a JSON object of coordinates.")
-    for name in scope:
-        checks.choice("memory.scope", name, COORDINATES)
-    same = (
-        "content",
-        "kind",
-        "importance",
-        "weight",
-        "tags",
-        "entities",
-        "fact_key",
-        "supersedes",
-        "tier",
-        "key",
-        "speaker",
-    )
-    given: dict[str, Any] = {name: data.get(name) for name in (*same, "metadata")}
+    given: dict[str, Any] = {name: data.get(name) for name in DRAFTED}
     drafted = Draft(**given)
     checks.text("content", drafted.content, world.content_limit)
-    same_fields: dict[str, Any] = {name: getattr(drafted, name) for name in (*same, "metadata")}
+    same_fields: dict[str, Any] = {name: getattr(drafted, name) for name in DRAFTED}
     instants: dict[str, Any] = {
         name: checks.instant(name, data[name]) for name in INSTANTS if data.get(name) is not None
     }
     return Memory(
         **{**same_fields, **instants, "entities": tuple(drafted.entities or ())},
         id=_id(data["id"]),
-        scope=Scope(world.tenant, **scope).as_home(),
+        scope=_scope(world.tenant, data["scope"]),
         content_hash=content_hash(drafted.content),
         access_count=checks.whole("access_count", data["access_count"], 0, 2**62),
         version=checks.whole("version", data["version"], 1, 2**62),
         change=checks.choice("change", data["change"], CHANGES),
         turn=None if data.get("turn") is None else checks.whole("turn", data["turn"], 1, 2**62),
     )
+
+
+def _scope(tenant: str, value: object) -> Scope:
+    if not isinstance(value, dict):
+        raise InputError("memory.scope", value, "Give a JSON object of coordinates.")
+    for name in value:
+        checks.choice("memory.scope", name, COORDINATES)
+    return Scope(tenant, **value).as_home()
 
 
 def _id(value: object) -> str:
