@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from salience import checks
 from salience.errors import InputError
@@ -92,8 +93,29 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeCue:
+    """When a query is about; a cue weighs memories and never hides one.
+
+    Attributes:
+        words: the runs of the query that say so, as they stand there and in their order.
+        start, end: the window, `start <= instant < end`, in UTC; None for an open side.
+        order: which is wanted of several: the earliest or the latest.
+        relation: on which side of an event, where the query names that instead of a date.
+        anchor: the event's words; empty without a relation.
+    """
+
+    words: tuple[str, ...]
+    start: datetime | None = None
+    end: datetime | None = None
+    order: Literal["earliest", "latest"] | None = None
+    relation: Literal["before", "after"] | None = None
+    anchor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
-    """What a query is after: the name of a profile's intent and the words that gave it away."""
+    """What a query is after: the name of a profile's intent, the words that gave it away, and the time it names."""
 
     name: str = "default"
     words: tuple[str, ...] = ()
+    time: TimeCue | None = None

@@ -1,0 +1,283 @@
+"""The numbers, amounts, dates and times of day that a text states, in figures or in English words.
+
+What means the same reads the same: "2" and "two", "v2" and "version 2", "$30" and "30 dollars", "3 May 2023" and
+"2023-05-03", "3 pm" and "15:00". No figure is passed over: one that is part of nothing else is a number by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from math import inf
+from typing import Final
+
+_ONES: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+CARDINALS: Final[Mapping[str, int]] = {
+    **{word: number for number, word in enumerate(_ONES)},
+    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
+}
+HUNDREDS: Final[Mapping[str, int]] = {
+    "dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
+}  # fmt: skip
+"""Words that multiply the number before them."""
+SCALES: Final[Mapping[str, int]] = {**HUNDREDS, "k": 1000, "bn": 10**9}
+"""What multiplies the figures before it."""
+ORDINALS: Final[Mapping[str, int]] = {
+    word: number
+    for number, word in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), start=1)
+}
+ENDINGS: Final = frozenset({"st", "nd", "rd", "th"})
+"""What makes an ordinal of the figures before it."""
+MULTIPLES: Final[Mapping[str, str]] = {"once": "1", "twice": "2", "half": "1/2"}
+BEFORE_A_PRONOUN: Final = frozenset("no the this that which each every any some another other last next only".split())
+AFTER_A_PRONOUN: Final = frozenset("of another day way by".split())
+"""Words before and after a "one" that counts nothing."""
+UNITS: Final[Mapping[str, str]] = {
+    "percent": "% percent pct", "dollar": "$ usd dollar dollars", "euro": "€ eur euro euros",
+    "pound": "£ gbp pound pounds", "yen": "¥ jpy yen", "rupee": "₹ inr rupee rupees", "cent": "cent cents",
+    "millisecond": "ms millisecond milliseconds", "second": "s sec secs second seconds",
+    "minute": "min mins minute minutes", "hour": "h hr hrs hour hours", "day": "d day days", "week": "week weeks",
+    "month": "month months", "year": "y yr yrs year years", "time": "x time times",
+    "kilometre": "km kilometre kilometres kilometer kilometers", "mile": "mi mile miles",
+    "metre": "m metre metres meter meters", "centimetre": "cm", "millimetre": "mm", "foot": "ft foot feet",
+    "inch": "inch inches", "kilogram": "kg kilo kilos kilogram kilograms", "gram": "g gram grams", "lb": "lb lbs",
+    "ounce": "oz ounce ounces", "ton": "ton tons tonne tonnes", "litre": "l litre litres liter liters",
+    "millilitre": "ml", "kilobyte": "kb", "megabyte": "mb", "gigabyte": "gb", "terabyte": "tb",
+    "degree": "° degree degrees",
+}  # fmt: skip
+"""What a number counts, with its spellings; read beside a number alone."""
+MONTHS: Final = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+MOMENTS: Final[Mapping[str, str]] = {
+    "morning": "morning mornings", "afternoon": "afternoon afternoons", "evening": "evening evenings",
+    "night": "night nights tonight overnight", "12:00": "noon midday", "0:00": "midnight", "yesterday": "yesterday",
+    "today": "today", "tomorrow": "tomorrow", "weekday": "weekday weekdays", "weekend": "weekend weekends",
+    "summer": "summer", "autumn": "autumn", "winter": "winter", "every hour": "hourly", "every day": "daily",
+    "every night": "nightly", "every week": "weekly", "every month": "monthly", "every year": "yearly annually",
+}  # fmt: skip
+"""Times that have a name, with its spellings."""
+PERIODS: Final = frozenset("hour day night week month year".split())
+EACH: Final = frozenset({"every", "each", "per", "a", "an"})
+"""Words that say how often, before a period: "once a week" is "once weekly"."""
+RELATIVE: Final = frozenset({"last", "next", "previous"})
+"""Words that say which one, before a period, a month, a weekday or a moment."""
+CAPITALISED: Final = frozenset({"jan", "mar", "march", "may", "dec", "mon", "wed", "sat", "sun"})
+"""Months and weekdays that are other words unless they are capitalised or stand beside a figure."""
+LAST_DAY: Final = 31
+LONGEST: Final = 15
+"""Most figures that a scale is multiplied with; a longer number is an identifier."""
+
+CURRENCIES: Final = frozenset("$€£¥₹")
+"""Units that stand before their number."""
+
+_TOKEN: Final = re.compile(
+    r"\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,:]\d+)*|(?<!\w)[vV](?=\d)|[^\W\d_]+\d\w*|[^\W\d_]+|(?<!\w)[-−](?=[$€£¥₹]?\d)|[$€£¥₹%°]"
+)
+_ISO_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_CLOCK: Final = re.compile(r"(\d{1,2})[:.](\d\d)(:\d\d)?")
+
+
+def _by_spelling(table: Mapping[str, str]) -> dict[str, str]:
+    return {spelling: name for name, spellings in table.items() for spelling in spellings.split()}
+
+
+def _by_form(names: Sequence[str]) -> dict[str, int]:
+    """Return the number of each name, by the name, its plural and its first three letters."""
+    return {form: number for number, name in enumerate(names, start=1) for form in (name, f"{name}s", name[:3])}
+
+
+_UNIT: Final = _by_spelling(UNITS)
+_MOMENT: Final = _by_spelling(MOMENTS)
+_MONTH: Final = {**_by_form(MONTHS), "sept": 9}
+_WEEKDAY: Final = {**_by_form(WEEKDAYS), "tues": 2, "thur": 4, "thurs": 4}
+_AFTER_RELATIVE: Final = PERIODS | _MONTH.keys() | _WEEKDAY.keys() | _MOMENT.keys()
+
+Words = Sequence[str]
+Reading = tuple[int, list[str]]
+"""Where reading goes on, and what was read."""
+
+
+def numerals(content: str) -> list[str]:
+    """Return the numbers and dates of `content` as `number:...` and `date:...`, in its order, with repetitions.
+
+    A number with a unit is two: `number:30` and `number:30 minute`. A day says its month as well, `date:month 5` and
+    `date:5-3`; a year is a number. So a text that says less holds a part of what one that says more holds.
+    """
+    words, found, at = _words(content), list[str](), 0
+    while at < len(words):
+        reader = _figures if words[at][0].isdecimal() else _READERS.get(words[at], _other)
+        at, read = reader(words, at)
+        found += read
+    return found
+
+
+def _words(content: str) -> list[str]:
+    """Return words, figures and signs in lower case; what only looks like a month or weekday is a `_`."""
+    normal = unicodedata.normalize("NFKC", content)
+    if not normal.isascii():
+        normal = "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in normal)
+    tokens = _TOKEN.findall(normal)
+    words = [token.casefold() for token in tokens]
+    return [
+        "_" if word in CAPITALISED and token == word and not _beside_figures(words, at) else word
+        for at, (token, word) in enumerate(zip(tokens, words, strict=True))
+    ]
+
+
+def _beside_figures(words: Words, at: int) -> bool:
+    return any(word[:1].isdecimal() or word in ENDINGS for word in (_at(words, at - 1), _at(words, at + 1)))
+
+
+def _at(words: Words, at: int) -> str:
+    return words[at] if 0 <= at < len(words) else ""
+
+
+def _other(words: Words, at: int) -> Reading:
+    """A word that holds a figure stands for itself; any other says nothing here."""
+    word = words[at]
+    return at + 1, [f"number:{word}"] if any(map(str.isdecimal, word)) else []
+
+
+def _figures(words: Words, at: int) -> Reading:
+    for read in (_iso_date, _clock, _day_and_month, _rank):
+        if (found := read(words, at)) is not None:
+            return found
+    return _amount(words, at)
+
+
+def _iso_date(words: Words, at: int) -> Reading | None:
+    match = _ISO_DATE.fullmatch(words[at])
+    return match and (at + 1, _day(int(match[2]), int(match[3]), match[1]))
+
+
+def _day(month: int, day: int | None, year: str) -> list[str]:
+    days = [] if day is None else [f"date:{month}-{day}"]
+    return [f"date:month {month}", *days, *([f"number:{year}", f"date:{year} {month}"] if year else [])]
+
+
+def _clock(words: Words, at: int) -> Reading | None:
+    """A time of day: 15:00, 3 pm, 3.30 p.m."""
+    match, half, end = _CLOCK.fullmatch(words[at]), _at(words, at + 1), at + 2
+    if half in ("a", "p") and _at(words, end) == "m":
+        half, end = f"{half}m", end + 1
+    if half not in ("am", "pm"):
+        return (at + 1, [f"date:{int(match[1])}:{match[2]}{match[3] or ''}"]) if match and ":" in match[0] else None
+    hour, rest = (match[1], f"{match[2]}{match[3] or ''}") if match else (words[at], "00")
+    if not hour.isdecimal() or int(hour) > 12:
+        return None
+    return end, [f"date:{int(hour) % 12 + 12 * (half == 'pm')}:{rest}"]
+
+
+def _is_day(word: str) -> bool:
+    return word.isdecimal() and len(word) <= 2 and 1 <= int(word) <= LAST_DAY
+
+
+def _day_and_month(words: Words, at: int) -> Reading | None:
+    end = at + 1
+    end += _at(words, end) in ENDINGS
+    end += _at(words, end) == "of"
+    if not _is_day(words[at]) or _at(words, end) not in _MONTH:
+        return None
+    return _year_after(words, end + 1, _MONTH[words[end]], int(words[at]))
+
+
+def _month(words: Words, at: int) -> Reading:
+    if not _is_day(_at(words, at + 1)):
+        return _year_after(words, at + 1, _MONTH[words[at]], None)
+    end = at + 2 + (_at(words, at + 2) in ENDINGS)
+    return _year_after(words, end, _MONTH[words[at]], int(words[at + 1]))
+
+
+def _year_after(words: Words, at: int, month: int, day: int | None) -> Reading:
+    year = _at(words, at)
+    if not (year.isdecimal() and len(year) == 4):
+        return at, _day(month, day, "")
+    return at + 1, _day(month, day, year)
+
+
+def _rank(words: Words, at: int) -> Reading | None:
+    return (at + 2, [f"number:rank {words[at]}"]) if _at(words, at + 1) in ENDINGS else None
+
+
+def _amount(words: Words, at: int) -> Reading:
+    """Figures with their sign, scale and unit; "1,000" is one number, "1,2" two."""
+    if not _THOUSANDS.fullmatch(words[at]) and re.search("[,:]", words[at]):
+        return at + 1, [f"number:{figures}" for figures in re.split("[,:]", words[at])]
+    figures, end = words[at].replace(",", ""), at + 1
+    if _at(words, end) in SCALES and figures.count(".") <= 1 and len(figures) <= LONGEST:
+        figures, end = f"{(Decimal(figures) * SCALES[words[end]]).normalize():f}", end + 1
+    money = _UNIT[words[at - 1]] if _at(words, at - 1) in CURRENCIES else ""
+    sign = _at(words, at - 2 if money else at - 1)
+    return _with_unit(words, end, f"-{figures}" if sign in ("-", "−") else figures, money)
+
+
+def _with_unit(words: Words, end: int, number: str, unit: str = "") -> Reading:
+    if not unit and _at(words, end) in _UNIT:
+        unit, end = _UNIT[words[end]], end + 1
+    return end, [f"number:{number}", *([f"number:{number} {unit}"] if unit else [])]
+
+
+def _written(words: Words, at: int) -> Reading:
+    """A number in words: "two", "twenty-five", "a hundred and two", "three million", "twenty-first"."""
+    if words[at] == "one" and (_at(words, at - 1) in BEFORE_A_PRONOUN or _at(words, at + 1) in AFTER_A_PRONOUN):
+        return at + 1, []
+    total, current, room, end = 0, 0, inf, at
+    while True:  # `room` is what the next word has to stay below to belong to the same number
+        word = _at(words, end)
+        if CARDINALS.get(word, inf) < room:
+            current += CARDINALS[word]
+            room = 10 if current % 100 >= 20 and current % 10 == 0 else 0
+        elif word in HUNDREDS:
+            current, room = max(current, 1) * HUNDREDS[word], HUNDREDS[word]
+            if room >= 1000:
+                total, current = total + current, 0
+        elif not (word == "and" and 100 <= room < inf and CARDINALS.get(_at(words, end + 1), inf) < room):
+            break
+        end += 1
+    if room == 10 and _at(words, end) in ORDINALS:
+        return end + 1, [f"number:rank {total + current + ORDINALS[words[end]]}"]
+    return _with_unit(words, end, str(total + current))
+
+
+def _ordinal(words: Words, at: int) -> Reading:
+    is_time = words[at] == "second" and _at(words, at - 1) in EACH
+    return at + 1, [] if is_time else [f"number:rank {ORDINALS[words[at]]}"]
+
+
+def _multiple(words: Words, at: int) -> Reading:
+    return at + 1, [f"number:{MULTIPLES[words[at]]}"]
+
+
+def _weekday(words: Words, at: int) -> Reading:
+    return at + 1, [f"date:{WEEKDAYS[_WEEKDAY[words[at]] - 1]}"]
+
+
+def _moment(words: Words, at: int) -> Reading:
+    return at + 1, [f"date:{_MOMENT[words[at]]}"]
+
+
+def _each(words: Words, at: int) -> Reading:
+    period = _at(words, at + 1)
+    return (at + 2, [f"date:every {period}"]) if period in PERIODS else (at + 1, [])
+
+
+def _relative(words: Words, at: int) -> Reading:
+    return at + 1, [f"date:{words[at]}"] if _at(words, at + 1) in _AFTER_RELATIVE else []
+
+
+_READERS: Final[Mapping[str, Callable[[Words, int], Reading]]] = {
+    **dict.fromkeys(EACH, _each), **dict.fromkeys(RELATIVE, _relative), **dict.fromkeys(_MOMENT, _moment),
+    **dict.fromkeys(_WEEKDAY, _weekday), **dict.fromkeys(_MONTH, _month), **dict.fromkeys(MULTIPLES, _multiple),
+    **dict.fromkeys(ORDINALS, _ordinal), **dict.fromkeys((*CARDINALS, *HUNDREDS), _written),
+}  # fmt: skip
+"""What reads on from a word."""

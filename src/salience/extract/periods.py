@@ -1,0 +1,300 @@
+"""Periods of the calendar as windows in UTC: units, weekdays, months, seasons, holidays, and parts of them.
+
+Weeks begin on Monday (ISO 8601) and a weekend is Saturday and Sunday. Seasons are the meteorological ones of the
+northern half, three whole months each; a winter has the year in which it begins. Nothing here reads a clock.
+Past the years 1 to 9999 Python's own `ValueError` or `OverflowError` is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from dateutil.easter import easter
+from dateutil.relativedelta import FR, MO, SA, SU, TH, TU, WE, relativedelta
+
+
+class Window(NamedTuple):
+    """The instants from `start` on and before `end`; `start < end`."""
+
+    start: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Grain:
+    """A cut of the calendar: where the piece that holds an instant begins, and how long it is."""
+
+    floor: Callable[[datetime], datetime]
+    length: Any
+
+
+def midnight(instant: datetime) -> datetime:
+    """Return the beginning of the day that holds `instant`."""
+    return instant.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _monday(instant: datetime) -> datetime:
+    return midnight(instant) - timedelta(days=instant.weekday())
+
+
+GRAINS: Final[Mapping[str, Grain]] = {
+    "hour": Grain(lambda at: at.replace(minute=0, second=0, microsecond=0), timedelta(hours=1)),
+    "day": Grain(midnight, timedelta(days=1)),
+    "week": Grain(_monday, timedelta(days=7)),
+    "weekend": Grain(lambda at: _monday(at) + timedelta(days=5), timedelta(days=2)),
+    "month": Grain(lambda at: midnight(at).replace(day=1), relativedelta(months=1)),
+    "quarter": Grain(
+        lambda at: midnight(at).replace(day=1, month=at.month - (at.month - 1) % 3), relativedelta(months=3)
+    ),
+    "year": Grain(lambda at: midnight(at).replace(day=1, month=1), relativedelta(years=1)),
+    "decade": Grain(
+        lambda at: midnight(at).replace(day=1, month=1, year=at.year - at.year % 10), relativedelta(years=10)
+    ),
+}
+
+UNITS: Final[Mapping[str, tuple[Any, str]]] = {
+    "minute": (relativedelta(minutes=1), "hour"),
+    "hour": (relativedelta(hours=1), "hour"),
+    "day": (relativedelta(days=1), "day"),
+    "night": (relativedelta(days=1), "day"),
+    "week": (relativedelta(weeks=1), "week"),
+    "weekend": (relativedelta(weeks=1), "weekend"),
+    "fortnight": (relativedelta(weeks=2), "week"),
+    "month": (relativedelta(months=1), "month"),
+    "quarter": (relativedelta(months=3), "quarter"),
+    "year": (relativedelta(years=1), "year"),
+    "decade": (relativedelta(years=10), "decade"),
+}
+"""What time is counted in: the step of one, and the grain of the window that such a count points at."""
+
+WEEKDAYS: Final[Mapping[str, Any]] = {
+    "monday": MO, "tuesday": TU, "wednesday": WE, "thursday": TH, "friday": FR, "saturday": SA, "sunday": SU,
+    "mon": MO, "tue": TU, "tues": TU, "wed": WE, "thu": TH, "thur": TH, "thurs": TH, "fri": FR, "sat": SA, "sun": SU,
+    "weekend": SA,
+}  # fmt: skip
+"""The weekday that each name begins on; a weekend lasts two days, the others one."""
+
+MONTHS: Final[Mapping[str, int]] = {
+    "january": 1, "february": 2, "march": 3, "april": 4, "may": 5, "june": 6, "july": 7, "august": 8, "september": 9,
+    "october": 10, "november": 11, "december": 12, "jan": 1, "feb": 2, "mar": 3, "apr": 4, "jun": 6, "jul": 7,
+    "aug": 8, "sep": 9, "sept": 9, "oct": 10, "nov": 11, "dec": 12,
+}  # fmt: skip
+SEASONS: Final[Mapping[str, int]] = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+"""The month that each season begins with."""
+
+ORDINALS: Final[Mapping[str, int]] = {
+    "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5,
+    "last": -1, "final": -1,
+}  # fmt: skip
+
+HOLIDAYS: Final[Mapping[str, tuple[Any, int]]] = {
+    "new years eve": (relativedelta(month=12, day=31), 1),
+    "new years day": (relativedelta(month=1, day=1), 1),
+    "new years": (relativedelta(month=1, day=1), 1),
+    "valentines day": (relativedelta(month=2, day=14), 1),
+    "valentines": (relativedelta(month=2, day=14), 1),
+    "st patricks day": (relativedelta(month=3, day=17), 1),
+    "mothers day": (relativedelta(month=5, day=1, weekday=SU(2)), 1),
+    "memorial day": (relativedelta(month=5, day=31, weekday=MO(-1)), 1),
+    "fathers day": (relativedelta(month=6, day=1, weekday=SU(3)), 1),
+    "fourth of july": (relativedelta(month=7, day=4), 1),
+    "independence day": (relativedelta(month=7, day=4), 1),
+    "labor day": (relativedelta(month=9, day=1, weekday=MO(1)), 1),
+    "labour day": (relativedelta(month=9, day=1, weekday=MO(1)), 1),
+    "halloween": (relativedelta(month=10, day=31), 1),
+    "thanksgiving day": (relativedelta(month=11, day=1, weekday=TH(4)), 1),
+    "thanksgiving": (relativedelta(month=11, day=1, weekday=TH(4)), 1),
+    "black friday": (relativedelta(month=11, day=1, weekday=TH(4), days=1), 1),
+    "christmas eve": (relativedelta(month=12, day=24), 1),
+    "christmas day": (relativedelta(month=12, day=25), 1),
+    "christmas": (relativedelta(month=12, day=24), 3),
+    "boxing day": (relativedelta(month=12, day=26), 1),
+}
+"""The day of a year on which each begins, as the United States keep it, and how many days it lasts."""
+EASTER: Final = "easter"
+"""Good Friday to Easter Sunday; it moves with the moon."""
+
+PARTS: Final[Mapping[str, tuple[float, float]]] = {
+    "early": (0.0, 1 / 3), "beginning": (0.0, 1 / 3), "start": (0.0, 1 / 3), "mid": (1 / 3, 2 / 3),
+    "middle": (1 / 3, 2 / 3), "late": (2 / 3, 1.0), "end": (2 / 3, 1.0), "first half": (0.0, 0.5),
+    "second half": (0.5, 1.0), "last half": (0.5, 1.0),
+}  # fmt: skip
+"""The shares of a period between which its parts lie; early, mid and late are thirds, as most taggers have them."""
+
+DAY_PARTS: Final[Mapping[str, tuple[int, int]]] = {
+    "morning": (5, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
+}  # fmt: skip
+"""The hours between which the parts of a day lie; a night goes on after midnight."""
+
+_PIECE = re.compile(r"[a-z]+|\d+")
+
+
+def unit(name: str, instant: datetime) -> Window:
+    """Return the calendar unit that holds `instant`; that of minutes is the hour, that of a fortnight the week."""
+    grain = GRAINS[UNITS[name][1]]
+    start = grain.floor(instant)
+    return Window(start, start + grain.length)
+
+
+def back(name: str, instant: datetime, low: int, high: int) -> Window:
+    """Return the units from `high` to `low` steps before `instant`; negative steps are after it."""
+    step = UNITS[name][0]
+    return hull(unit(name, instant - step * high), unit(name, instant - step * low))
+
+
+def past(name: str, number: int, now: datetime) -> Window:
+    """Return the last `number` units up to now: to the end of today, or of this hour for hours and minutes."""
+    small = "hour" if UNITS[name][1] == "hour" else "day"
+    return Window(GRAINS[small].floor(now - UNITS[name][0] * number), unit(small, now).end)
+
+
+def coming(name: str, number: int, now: datetime) -> Window:
+    """Return the next `number` units from now on, to the end of the day."""
+    return Window(now, unit("day", now + UNITS[name][0] * number).end)
+
+
+def beside(name: str, window: Window, number: int) -> Window:
+    """Return what lies beside a window: the -1st unit ends where it starts, the 2nd starts one after its end.
+
+    Weekdays and weekends are the nearest of their kind; days, weeks and so on lie close against the window.
+    """
+    if name in WEEKDAYS:
+        edge = window.start - timedelta(days=1) if number < 0 else window.end
+        return weekday(name, edge, number)
+    step = UNITS[name][0]
+    if number < 0:
+        return Window(window.start + step * number, window.start + step * (number + 1))
+    return Window(window.end + step * (number - 1), window.end + step * number)
+
+
+def nth(name: str, window: Window, number: int) -> Window:
+    """Return the `number`th unit or weekday inside a window, from 1; -1 is the last. Weeks are runs of seven days."""
+    if name in WEEKDAYS:
+        return weekday(name, window.start if number > 0 else window.end - timedelta(days=1), number)
+    step = UNITS[name][0]
+    start = window.start + step * (number - 1) if number > 0 else window.end + step * number
+    return Window(start, start + step)
+
+
+def weekday(name: str, instant: datetime, number: int) -> Window:
+    """Return the `number`th such weekday or weekend on or after the day of `instant`; on or before it if negative."""
+    start = midnight(instant) + relativedelta(weekday=WEEKDAYS[name](number))
+    return Window(start, start + timedelta(days=2 if name == "weekend" else 1))
+
+
+def part(name: str, window: Window) -> Window:
+    """Return a part of a window, in whole days where the window has at least three."""
+    length = window.end - window.start
+    start, end = (window.start + length * share for share in PARTS[name])
+    return Window(start, end) if length < timedelta(days=3) else Window(midnight(start), midnight(end))
+
+
+def day_part(name: str, day: datetime) -> Window:
+    """Return the morning, afternoon, evening or night of the day that begins at `day`."""
+    start, end = (day + timedelta(hours=hours) for hours in DAY_PARTS[name])
+    return Window(start, end)
+
+
+def hull(one: Window, other: Window) -> Window:
+    """Return the smallest window that holds both."""
+    return Window(min(one.start, other.start), max(one.end, other.end))
+
+
+def named(words: str, year: int) -> Window:
+    """Return the month, days of a month, season, quarter or holiday of that name in a year.
+
+    Args:
+        words: such as `May`, `8th of May`, `July 3 to 7`, `summer`, `Q3`, `third quarter`, `New Year's Eve`.
+        year: the year in which it begins.
+
+    Raises:
+        ValueError: there is no such day, or no such name.
+    """
+    pieces = _PIECE.findall(words.casefold().replace("'", "").replace("’", ""))
+    first = datetime(year, 1, 1, tzinfo=UTC)
+    holiday = " ".join(pieces)
+    if holiday == EASTER:
+        sunday = first.replace(month=easter(year).month, day=easter(year).day)
+        return Window(sunday - timedelta(days=2), sunday + timedelta(days=1))
+    if holiday in HOLIDAYS:
+        rule, days = HOLIDAYS[holiday]
+        return Window(first + rule, first + rule + timedelta(days=days))
+    return _months(pieces, first)
+
+
+def _months(pieces: list[str], first: datetime) -> Window:
+    numbers = [int(piece) for piece in pieces if piece.isdigit()]
+    for piece in pieces:
+        if piece in SEASONS:
+            start = first.replace(month=SEASONS[piece])
+            return Window(start, start + relativedelta(months=3))
+        if piece in ("q", "quarter"):
+            number = numbers[0] if numbers else ORDINALS[pieces[0]]
+            return nth("quarter", Window(first, first), number)
+        if piece in MONTHS:
+            month = first.replace(month=MONTHS[piece])
+            return _days(month, numbers) if numbers else unit("month", month)
+    raise ValueError("no period of that name")
+
+
+def _days(month: datetime, numbers: list[int]) -> Window:
+    start, end = month.replace(day=numbers[0]), month.replace(day=numbers[-1]) + timedelta(days=1)
+    if start >= end:
+        raise ValueError("the days of a month in the wrong order")
+    return Window(start, end)
+
+
+def occurrences(words: str, now: datetime) -> Iterator[Window]:
+    """Yield the windows of a weekday, weekend or name of the calendar around `now`, the latest first.
+
+    They reach from after `now` to far enough back for 29 February; years that lack the day are left out.
+    """
+    if words.casefold() in WEEKDAYS:
+        for weeks in (2, 1, 0, -1, -2):
+            yield weekday(words.casefold(), _monday(now) + timedelta(weeks=weeks), 1)
+        return
+    for year in range(now.year + 8, now.year - 9, -1):
+        try:
+            yield named(words, year)
+        except (ValueError, OverflowError):
+            continue
+
+
+def latest(words: str, now: datetime) -> Window:
+    """Return the latest one that has begun by `now`."""
+    return _first(window for window in occurrences(words, now) if window.start <= now)
+
+
+def last(words: str, now: datetime) -> Window:
+    """Return the latest one that was over before today."""
+    return _first(window for window in occurrences(words, now) if window.end <= midnight(now))
+
+
+def this(words: str, now: datetime) -> Window:
+    """Return the one that holds `now`, or else that of this week (weekdays) or this year."""
+    frame = unit("week" if words.casefold() in WEEKDAYS else "year", now)
+    around = list(occurrences(words, now))
+    held = [window for window in around if window.start <= now < window.end]
+    return _first(held or (window for window in around if frame.start <= window.start < frame.end))
+
+
+def upcoming(words: str, now: datetime) -> Window:
+    """Return the first one that begins after `now`."""
+    return _first(reversed([window for window in occurrences(words, now) if window.start > now]))
+
+
+def day_of_month(day: int, now: datetime) -> Window:
+    """Return the latest day of that number that has begun by `now`: of "the 31st" on 15 March, that of January."""
+    months = (back("month", now, number, number) for number in range(3))
+    days = ((month, unit("day", month.start + timedelta(days=day - 1))) for month in months)
+    return _first(window for month, window in days if month.start <= window.start < month.end and window.start <= now)
+
+
+def _first(windows: Iterable[Window]) -> Window:
+    for window in windows:
+        return window
+    raise ValueError("no such period near by")
