@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -44,10 +44,23 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "is_global": ColumnSpec(np.bool_, 0, 1, 0),  # the memory names no project
     "code": _CODE,  # a number for the memory within this batch's source
     "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one that is not live
+    "successor": _CODE,  # the code of the visible memory that holds in its place, whatever the filter; -1: none
     "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
     "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
+    "context_cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # mean over the memory and `NEAREST` on either side
+    "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names who said it
+    "speaker": _CODE,  # one number for each speaker; -1: none
 }
 """Every column that a signal or a stage may read."""
+
+NEAREST: Final = 1
+"""How many memories on either side, in its session, a memory's `context_cosine` takes in."""
+REACH: Final = 2
+"""How many memories on either side, in its session, a memory's window of text takes in."""
+OWN: Final = 2
+"""How often a memory's own text stands in its window."""
+KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
+"""Kinds of what tells a text from others; a distinction is a text `kind:value`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +114,11 @@ class Lexicon:
     postings: tuple[Postings, ...]
     length: Floats
 
+    def of_terms(self, places: Sequence[int]) -> Lexicon:
+        """Return the statistics of some of the terms only, by their places in the query."""
+        held = tuple(self.postings[place] for place in places)
+        return replace(self, document_frequency=self.document_frequency[list(places)], postings=held)
+
     def take(self, rows: Rows) -> Lexicon:
         """Return the statistics with the postings of `rows` (ascending) only."""
         place = np.full(len(self.length), -1, np.intp)
@@ -126,6 +144,11 @@ class Ragged:
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         return cls(offsets, np.array([value for item in lists for value in item], np.int64))
 
+    def of_row(self, row: int) -> list[int]:
+        """Return the list of one row."""
+        values: list[int] = self.values[self.offsets[row] : self.offsets[row + 1]].tolist()
+        return values
+
     def pairs(self) -> tuple[Rows, Codes]:
         """Return (row, value) for every value, rows ascending."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets)), self.values
@@ -145,10 +168,14 @@ class Entities:
     Attributes:
         of_row: entity codes of each row.
         of_query: int64[q], codes of the known entities that the query names.
+        frequency: float64[q], how many visible memories name each of those, >= 1.
+        documents: how many memories are visible.
     """
 
     of_row: Ragged
     of_query: Codes
+    frequency: Floats
+    documents: int
 
     def take(self, rows: Rows) -> Entities:
         """Return the entities of `rows`, in that order."""
@@ -162,7 +189,9 @@ class Batch:
     Attributes:
         ids: object[n] of str, ascending.
         columns: the columns that were needed, each of length n and as `COLUMNS` says.
-        vectors, lexicon, entities: None unless needed.
+        vectors, lexicon, windows, entities: None unless needed. `windows` is the lexicon of texts in context: each
+            memory's own text `OWN` times and that of the `REACH` memories on either side of it.
+        distinctions: what tells each memory's text from others, in order; None unless needed. Codes as of `coded`.
         complete: whether every visible memory that passes the filter is here.
     """
 
@@ -170,7 +199,9 @@ class Batch:
     columns: Mapping[str, Column] = field(default_factory=dict)
     vectors: Vectors | None = None
     lexicon: Lexicon | None = None
+    windows: Lexicon | None = None
     entities: Entities | None = None
+    distinctions: Ragged | None = None
     complete: bool = True
 
     def __len__(self) -> int:
@@ -191,8 +222,15 @@ class Batch:
             columns={name: column[rows] for name, column in self.columns.items()},
             vectors=self.vectors and self.vectors.take(rows),
             lexicon=self.lexicon and self.lexicon.take(rows),
+            windows=self.windows and self.windows.take(rows),
             entities=self.entities and self.entities.take(rows),
+            distinctions=self.distinctions and self.distinctions.take(rows),
         )
+
+
+def coded(distinction: str, number: int) -> int:
+    """Return the code of a distinction that a store numbers `number` (>= 0): its place in `KINDS` is code % kinds."""
+    return number * len(KINDS) + KINDS.index(distinction.partition(":")[0])
 
 
 def cosines(vectors: Vectors32, query: Vectors32) -> Floats:

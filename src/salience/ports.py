@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol, runtime_checkable
 
-from salience.batch import Batch, Vectors32
+from salience.batch import Batch, Floats, Vectors32
 from salience.records import Filter, Intent, Memory, Receipt, Scope
 from salience.text import Tokeniser
 
@@ -50,6 +50,20 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class Reranker(Protocol):
+    """Reads a query and a text together and says how well the one answers the other."""
+
+    @property
+    def name(self) -> str:
+        """The model, as it is told in a recall."""
+        ...
+
+    def scores(self, query: str, texts: Sequence[str], /) -> Floats:
+        """Return float64[len(texts)], larger for a better answer; the scale is the model's own."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Extract:
     """What a text says of itself: importance in [0, 1] and the entities that it names."""
@@ -64,6 +78,10 @@ class Extractor(Protocol):
     def extract(self, content: str) -> Extract:
         """Return the importance and entities of `content`."""
         ...
+
+
+Distinguish = Callable[[str, str | None], tuple[str, ...]]
+"""From a text and its speaker to `Stored.distinctions`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,13 +100,26 @@ class Need:
     those `near` some vectors, or the `candidates` nearest to `vector` (ties by id). Expired and superseded memories
     are among them: to drop those is a matter of ranking.
 
+    The context of a memory are the memories before and after it in its session, in the order of `created_at`, then
+    `turn`, then id: those that are live, visible in `scope` and not expired at `now`, whether they pass `filter` or
+    not. It is read anew each time, so that a turn that comes late, an edit and a forgotten neighbour are all heeded.
+    An expired memory, and one of no session, is alone.
+
+    The `successor` of a memory is the one that supersedes it, else the one of the same fact that was updated last (of
+    two at one instant, the one with the greater id): among those that are live, visible and not expired, whether they
+    pass `filter` or not. Of several that supersede it, it is the one with the greatest id.
+
     Attributes:
         columns: names from `batch.COLUMNS` to bring.
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
         terms: distinct terms of the query; not empty asks for `Batch.lexicon`.
-        names: casefolded names that the query may mean; `Batch.entities.of_query` are those known among them.
-        entities, vectors: whether to bring `Batch.entities`, `Batch.vectors`.
+        windows: whether to bring `Batch.windows` too, if there are terms.
+        names: casefolded names that the query may mean; `Batch.entities.of_query` are those known among them, and
+            `speaker_named` tells the memories of a speaker whom one of them means (see `Store.speakers`).
+        anchor: those of `terms` that name the event which bounds the query's time (see `TimeCue`).
+        entities, vectors, distinctions: whether to bring `Batch.entities`, `Batch.vectors`, `Batch.distinctions`.
         now, limit, min_score, intent: for ranking.
+        depth: how many of the best ranking is to return where a reranker chooses among them; None: as many as `limit`.
         calibration: what cosines mean under the engine's embedder; `calibrated` asks for similarities on its scale.
     """
 
@@ -98,17 +129,26 @@ class Need:
     columns: frozenset[str] = frozenset()
     vector: Vectors32 | None = None
     terms: tuple[str, ...] = ()
+    windows: bool = False
     names: tuple[str, ...] = ()
+    anchor: tuple[str, ...] = ()
     entities: bool = False
     vectors: bool = False
+    distinctions: bool = False
     candidates: int | None = None
     ids: tuple[str, ...] | None = None
     near: Near | None = None
     limit: int = 5
+    depth: int | None = None
     min_score: float | None = None
     intent: Intent = Intent()
     calibration: Calibration | None = None
     calibrated: bool = False
+
+    @property
+    def wanted(self) -> int:
+        """How many of the best ranking is to return."""
+        return self.limit if self.depth is None else self.depth
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,12 +160,14 @@ class Stored:
         vector: float32[d] of length 1; None while no vector is known.
         terms: terms of the text in order, with repetitions.
         activations: session key -> turn at which a recall in that session last returned the memory.
+        distinctions: what tells the text from others, each `kind:value` with a kind of `batch.KINDS`; none: unknown.
     """
 
     memory: Memory
     vector: Vectors32 | None
     terms: tuple[str, ...]
     activations: Mapping[str, int]
+    distinctions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,13 +197,14 @@ class Revise:
     Attributes:
         memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
         sets_importance: whether `memory.importance` is to be taken.
-        vector, terms: None where the content is as before.
+        vector, terms, distinctions: None where the content is as before.
     """
 
     memory: Memory
     vector: Vectors32 | None = None
     terms: tuple[str, ...] | None = None
     sets_importance: bool = False
+    distinctions: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,6 +247,13 @@ class Store(Protocol):
         """
         ...
 
+    def speakers(self, scope: Scope, names: Sequence[str]) -> list[str]:
+        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct.
+
+        A name, in normal form, means the speakers whose own name, or the first word of it, is equal to it in that form.
+        """
+        ...
+
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         ...
@@ -242,6 +292,8 @@ class World:
         new_id: returns a new id for an instant; ids sort by the order of the calls.
         tenant: of every memory and query.
         content_limit: longest content or query, bytes in UTF-8.
+        reranker: puts the best memories of a recall in another order; None: the profile's order stands.
+        rerank_top: how many of the best it reads, or as many as are asked for where that is more.
     """
 
     store: Store
@@ -253,3 +305,5 @@ class World:
     new_id: Callable[[datetime], str]
     tenant: str
     content_limit: int
+    reranker: Reranker | None = None
+    rerank_top: int = 20

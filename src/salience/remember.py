@@ -13,6 +13,7 @@ from salience import checks
 from salience.batch import cosines
 from salience.derived import embed, one, until_fresh
 from salience.errors import InputError, Words
+from salience.extract.distinctions import distinctions
 from salience.lines import as_draft, moment, said
 from salience.ports import EDGE, Add, Calibration, Near, Need, Revise, Stored, World
 from salience.rank.profile import Profile
@@ -67,9 +68,12 @@ def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) 
     """Return the drafts cleaned, extracted, embedded and indexed; nothing is stored yet."""
     memories = [clean(world, replace(draft, scope=draft.scope or scope), now) for draft in drafts]
     vectors = embed(world, [memory.content for memory in memories])
-    return [
-        Stored(memory, vector, index_terms(world, memory), {}) for memory, vector in zip(memories, vectors, strict=True)
-    ]
+    return [replace(bare(world, memory), vector=vector) for memory, vector in zip(memories, vectors, strict=True)]
+
+
+def bare(world: World, memory: Memory) -> Stored:
+    """Return the memory with all that is read from its text, but for the vector."""
+    return Stored(memory, None, index_terms(world, memory), {}, distinctions(memory.content, memory.speaker))
 
 
 def decide(world: World, stored: Sequence[Stored], now: datetime) -> tuple[list[Revise], list[Stored]]:
@@ -347,9 +351,8 @@ def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any]) -> R
         new = _revised(world, old, given, now)
         said_anew = new.content != old.content
         vector = embed(world, [new.content])[0] if said_anew else None
-        return world.store.apply([Revise(new, vector, index_terms(world, new), sets_importance="importance" in given)])[
-            0
-        ]
+        read, sets = bare(world, new), "importance" in given
+        return world.store.apply([Revise(new, vector, read.terms, sets, read.distinctions)])[0]
 
     return until_fresh(attempt)
 

@@ -1,5 +1,6 @@
 """The arena: snapshots that nothing disturbs, and as little copied as can be."""
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
@@ -26,25 +27,34 @@ def row(number, seq=1, **values):
 def answer(arena):
     """All that a gather says, in a form that compares."""
     asked = need(vector=unit(1, 2), terms=("memory", "0", "x"), names=("ann", "bob"), entities=True, vectors=True)
-    batch = gather(arena, asked, Activations())
+    batch = gather(arena, replace(asked, distinctions=True), Activations())
     postings = [(posting.rows.tolist(), posting.frequency.tolist()) for posting in batch.lexicon.postings]
     lists = batch.entities.of_row
     return (
         batch.ids.tolist(), {name: column.tolist() for name, column in batch.columns.items()}, postings,
         batch.lexicon.average_length, batch.vectors.at(np.arange(len(batch))).tobytes(), lists.offsets.tolist(),
         lists.values.tolist(), batch.entities.of_query.tolist(),
+        [batch.distinctions.of_row(place) for place in range(len(batch))],
     )  # fmt: skip
 
 
 def filled(count=20):
-    return Arena.empty(DIMENSION).refresh([row(n, entities=("Ann",) * (n % 2), tags=("t",)) for n in range(count)])
+    return Arena.empty(DIMENSION).refresh([filling(n) for n in range(count)])
+
+
+def filling(number):
+    told = (f"text:{number}", *["number:30"] * (number % 3))
+    return row(number, entities=("Ann",) * (number % 2), tags=("t",), distinctions=told)
 
 
 CHANGES = {
     "add": lambda: [row(107, seq=2), row(3, seq=2, version=2, terms=("x",), entities=("Bob",))],
     "touch": lambda: [row(n, seq=2, importance=0.9, access_count=3, accessed_at=NOW) for n in (1, 2)],
     "forget": lambda: [row(n, seq=2, version=2, forgotten_at=NOW) for n in range(0, 20, 3)],
-    "all": lambda: [row(n, seq=2, version=2, content=f"x {n}", entities=("Bob", "Ann")) for n in range(20)],
+    "all": lambda: [
+        row(n, seq=2, version=2, content=f"x {n}", entities=("Bob", "Ann"), distinctions=("name:bob", f"text:x {n}"))
+        for n in range(20)
+    ],
 }
 
 
@@ -110,7 +120,7 @@ def test_the_order_of_changed_rows_does_not_matter():
 
 def test_a_row_read_twice_changes_nothing():
     arena = filled()
-    assert answer(arena.refresh([row(n, entities=("Ann",) * (n % 2), tags=("t",)) for n in range(20)])) == answer(arena)
+    assert answer(arena.refresh([filling(n) for n in range(20)])) == answer(arena)
 
 
 def test_every_column_has_a_reader():

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from salience.batch import KINDS
 from salience.errors import SalienceError
 from salience.ports import Add, Near, Revise, Touch
 from salience.records import ANY, TIERS, Filter, Scope
@@ -24,6 +25,9 @@ MOMENTS = st.sampled_from([NOW + timedelta(hours=hours) for hours in range(-2, 3
 USERS, PROJECTS, AGENTS = (st.sampled_from([None, f"{name}1", f"{name}2"]) for name in "upa")
 SESSIONS = st.sampled_from([None, "s1", "s2"])
 TERMS = st.lists(st.sampled_from("abcd"), max_size=5).map(tuple)
+DISTINCTIONS = st.lists(
+    st.sampled_from(["text:a", "text:b", "number:1", "date:1", "name:zoë lee", "claim:not"]), max_size=4
+).map(tuple)
 TAGS = st.lists(st.sampled_from(["x", "y", '"', ","]), max_size=3, unique=True).map(tuple)
 NAMES = st.lists(st.sampled_from(["Ann", "ANN", "Bob", "Zoë", "ann lee"]), max_size=3, unique=True).map(tuple)
 VECTORS = st.one_of(st.none(), st.integers(0, 5).map(random_unit))
@@ -39,6 +43,7 @@ FIELDS = st.fixed_dictionaries(
         "supersedes": st.one_of(st.none(), NUMBERS.map(id_of)),
         "key": st.sampled_from([None, None, "k1", "k2"]),
         "created_at": MOMENTS,
+        "speaker": st.sampled_from([None, "Ann", "ann lee", "Bob"]),
         "expires_at": st.one_of(st.none(), MOMENTS),
         "forgotten_at": st.sampled_from([None, None, None, NOW]),
     }
@@ -76,11 +81,14 @@ NEEDS = st.builds(
     need,
     scope=st.just(EVERYTHING) | CALLERS,
     filter=FILTERS,
+    now=MOMENTS,
     vector=VECTORS,
     terms=st.lists(st.sampled_from("abcde"), max_size=3, unique=True).map(tuple),
     names=st.lists(st.sampled_from(["ann", "bob", "zoë", "carol"]), max_size=3).map(tuple),
     entities=st.booleans(),
+    windows=st.booleans(),
     vectors=st.booleans(),
+    distinctions=st.booleans(),
     candidates=st.one_of(st.none(), st.integers(0, 12)),
     ids=st.one_of(st.none(), st.lists(NUMBERS.map(id_of), max_size=4).map(tuple)),
     near=st.one_of(
@@ -93,11 +101,14 @@ NEEDS = st.builds(
     ),
 )
 ADDS = st.builds(
-    lambda number, vector, terms, turns, fields, home: Add(stored(number, vector, terms, turns, **fields, **home)),
+    lambda number, vector, terms, turns, held, fields, home: Add(
+        stored(number, vector, terms, turns, held, **fields, **home)
+    ),
     NUMBERS,
     VECTORS,
     TERMS,
     st.dictionaries(st.sampled_from(["default\x1f\x1fs1", "e\x1fu1\x1fs2"]), st.integers(1, 9), max_size=1),
+    DISTINCTIONS,
     FIELDS,
     HOMES,
 )
@@ -117,6 +128,7 @@ REVISIONS = st.tuples(
     VECTORS,
     TERMS,
     st.booleans(),
+    st.none() | DISTINCTIONS,
 )
 
 
@@ -156,11 +168,11 @@ class BothStores(RuleBasedStateMachine):
     def revise(self, revisions, more):
         current = {item.memory.id: item for item in self.plain.scan(EVERYTHING, forgotten=True)}
         changes = []
-        for number, behind, values, vector, terms, sets in revisions:
+        for number, behind, values, vector, terms, sets, held in revisions:
             item = current.get(id_of(number))
             if item is not None:
                 new = item.memory.changed("update", NOW, **values)
-                changes.append(Revise(replace(new, version=new.version + behind), vector, terms or None, sets))
+                changes.append(Revise(replace(new, version=new.version + behind), vector, terms or None, sets, held))
                 current[item.memory.id] = replace(item, memory=new)
         self.apply([*changes, *more])
 
@@ -195,6 +207,10 @@ class BothStores(RuleBasedStateMachine):
         asked = [*ids, *(name[-8:] for name in ids)]
         assert self.plain.fetch(scope, asked) == self.sqlite.fetch(scope, asked)
 
+    @rule(scope=CALLERS | st.just(EVERYTHING), names=st.lists(st.sampled_from(["ann", "bob", "lee"]), max_size=2))
+    def speakers(self, scope, names):
+        assert self.plain.speakers(scope, names) == self.sqlite.speakers(scope, names)
+
     @rule(home=HOMES, keys=st.lists(st.sampled_from(["k1", "k2", "k3"]), max_size=5))
     def keyed(self, home, keys):
         found = [store.keyed(Scope(**home), keys) for store in (self.plain, self.sqlite)]
@@ -208,7 +224,8 @@ class BothStores(RuleBasedStateMachine):
 
 
 def kept(item):
-    return item.memory, None if item.vector is None else item.vector.tobytes(), item.terms, dict(item.activations)
+    vector = None if item.vector is None else item.vector.tobytes()
+    return item.memory, vector, item.terms, dict(item.activations), item.distinctions
 
 
 def shown(batch):
@@ -219,12 +236,16 @@ def shown(batch):
     columns["supersedes"] = [
         names.get(code, "elsewhere" if code >= 0 else None) for code in batch["supersedes"].tolist()
     ]
+    columns["successor"] = [names.get(code, "elsewhere" if code >= 0 else None) for code in batch["successor"].tolist()]
     columns["fact"] = relabelled(batch["fact"].tolist(), keep=-1)
+    columns["speaker"] = relabelled(batch["speaker"].tolist(), keep=-1)
     return (
         batch.ids.tolist(), columns, batch.complete,
         batch.vectors and batch.vectors.at(np.arange(len(batch))).tobytes(),
         batch.lexicon and lexicon(batch.lexicon),
+        batch.windows and lexicon(batch.windows),
         batch.entities and entities(batch.entities),
+        batch.distinctions and distinctions(batch.distinctions),
     )  # fmt: skip
 
 
@@ -235,7 +256,13 @@ def lexicon(found):
 
 def entities(found):
     values = found.of_row.values.tolist()
-    return found.of_row.offsets.tolist(), relabelled([*values, *found.of_query.tolist()])
+    codes = relabelled([*values, *found.of_query.tolist()])
+    return found.of_row.offsets.tolist(), codes, found.frequency.tolist(), found.documents
+
+
+def distinctions(found):
+    codes = found.values.tolist()
+    return found.offsets.tolist(), relabelled(codes), [code % len(KINDS) for code in codes]
 
 
 def relabelled(codes, keep=None):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from salience.batch import Codes, Column, Rows, Vectors32
 from salience.records import TIERS
-from salience.store.postings import Index, Numbering, Spellings
+from salience.store.postings import Distinctions, Index, Numbering, Spellings
 from salience.store.slots import Slots
 from salience.store.sql import ARENA
 
@@ -35,9 +35,14 @@ _FIXED: Final = {
     "supersedes": np.int64,
     "fact": np.int64,
     "length": np.int64,
+    "session": np.int64,
+    "turn": np.int64,
+    "speaker": np.int64,
     "has_vector": np.bool_,
     "entities": np.int64,
     "entities_from": np.int64,
+    "distinctions": np.int64,
+    "distinctions_from": np.int64,
 }
 _LEAST_DEAD: Final = 64
 
@@ -52,6 +57,9 @@ class Numbers:
     terms: Numbering = field(default_factory=Numbering)
     tags: Numbering = field(default_factory=Numbering)
     entities: Spellings = field(default_factory=Spellings)
+    distinctions: Distinctions = field(default_factory=Distinctions)
+    sessions: Numbering = field(default_factory=Numbering)
+    speakers: Numbering = field(default_factory=Numbering)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +71,10 @@ class Arena:
         order: intp[n], the slot of each row.
         counters: columns by row that change without a new version.
         slots: columns by slot, and `vector`; numbers of texts are those of `numbers`.
-        mentions: the entity numbers of all slots, one run a slot.
+        mentions, distinctions: the entity numbers, and the codes of distinctions, of all slots, one run a slot.
         terms, tags, entities: where each number occurs, by slot.
         sequence: the change sequence that the snapshot is up to.
+        derived: what was computed from this snapshot once and is the same each time.
     """
 
     ids: NDArray[np.object_]
@@ -73,11 +82,22 @@ class Arena:
     counters: Mapping[str, Column]
     slots: Slots
     mentions: Slots
+    distinctions: Slots
     terms: Index
     tags: Index
     entities: Index
     numbers: Numbers
     sequence: int
+    derived: dict[str, Rows] = field(default_factory=dict)
+
+    @property
+    def by_session(self) -> Rows:
+        """The live slots that have a session: session by session, each in the order of time, turn and id."""
+        if "by_session" not in self.derived:
+            order = self.order[self.slots["session"][self.order] > 0]
+            keys = [self.slots[name][order] for name in ("turn", "created_at", "session")]
+            self.derived["by_session"] = order[np.lexsort(keys)]  # stable, and rows stand by id
+        return self.derived["by_session"]
 
     @classmethod
     def empty(cls, dimension: int) -> Arena:
@@ -89,6 +109,7 @@ class Arena:
             {name: np.empty(0, dtype) for name, dtype in _COUNTERS.items()},
             Slots.of({**columns, "vector": np.empty((0, dimension), np.float32)}, 0),
             Slots.of({"number": np.empty(0, np.int64)}, 0),
+            Slots.of({"code": np.empty(0, np.int64)}, 0),
             Index(),
             Index(),
             Index(),
@@ -134,9 +155,8 @@ class Arena:
             at = find(new["ids"], table["ids"][come])[0]
             new = {name: np.insert(column, at, table[name][come]) for name, column in new.items()}
         counters = {name: new[name] for name in _COUNTERS}
-        return replace(
-            self, ids=new["ids"], order=new["order"], counters=counters, sequence=max(self.sequence, sequence)
-        )
+        newest = max(self.sequence, sequence)
+        return replace(self, ids=new["ids"], order=new["order"], counters=counters, sequence=newest, derived={})
 
     def _with_slots(self, rows: Sequence[Sequence[Any]]) -> Arena:
         """Return the arena with a slot for each row, to which no row points yet."""
@@ -144,7 +164,8 @@ class Arena:
             return self
         texts = dict(zip(ARENA, zip(*rows, strict=True), strict=True))
         first = self.slots.length
-        terms, lengths = _terms(texts["terms"])
+        terms, lengths = _split(texts["terms"], " ")
+        distinctions, distinction_counts = _split(texts["distinctions"], "\n")
         tags, tag_counts = _flat(_parsed(texts["tags"], list))
         mentions, mention_counts = _flat(_parsed(texts["entities"], self._mentions))
         columns = {
@@ -152,15 +173,19 @@ class Arena:
             "length": lengths,
             "entities": mention_counts,
             "entities_from": self.mentions.length + np.cumsum(mention_counts) - mention_counts,
+            "distinctions": distinction_counts,
+            "distinctions_from": self.distinctions.length + np.cumsum(distinction_counts) - distinction_counts,
             "has_vector": np.array([vector is not None for vector in texts["vector"]]),
             "vector": _matrix(texts["vector"], self.slots["vector"].shape[1]),
         }
         slots = np.arange(first, first + len(rows))
         numbers = np.array(mentions, np.int64)
+        codes = np.array(list(map(self.numbers.distinctions.__getitem__, distinctions)), np.int64)
         return replace(
             self,
             slots=self.slots.append(columns),
             mentions=self.mentions.append({"number": numbers}),
+            distinctions=self.distinctions.append({"code": codes}),
             terms=self.terms.append(self.numbers.terms.of(terms), np.repeat(slots, lengths)),
             tags=self.tags.append(self.numbers.tags.of(tags), np.repeat(slots, tag_counts)),
             entities=self.entities.append(numbers, np.repeat(slots, mention_counts)),
@@ -170,6 +195,7 @@ class Arena:
         """Return the columns that hold one value of the row each."""
         numbers = self.numbers
         facts = zip(texts["user_id"], texts["fact_key"], strict=True)
+        sessions = zip(texts["environment"], texts["user_id"], texts["session_id"], strict=True)
         return {
             **{name: numbers.coded[name].of(texts[name]) for name in CODED},
             **{name: np.array(texts[name]) for name in ("weight", "created_at", "updated_at")},
@@ -178,6 +204,9 @@ class Arena:
             "id": numbers.ids.of(texts["id"]),
             "supersedes": numbers.ids.of(texts["supersedes"]),
             "fact": numbers.facts.of(None if fact is None else (user, fact) for user, fact in facts),
+            "session": numbers.sessions.of(None if key[2] is None else key for key in sessions),
+            "turn": np.array([turn or 0 for turn in texts["turn"]]),
+            "speaker": numbers.speakers.of(texts["speaker"]),
         }
 
     def _mentions(self, names: Sequence[str]) -> list[int]:
@@ -190,13 +219,16 @@ class Arena:
         place = np.full(self.slots.length, -1, np.intp)
         place[self.order] = np.arange(len(self.order))
         slots = self.slots.take(self.order)
-        kept = runs(slots["entities_from"], slots["entities"])
-        slots.arrays["entities_from"][:] = np.cumsum(slots["entities"]) - slots["entities"]
+        kept = {name: runs(slots[f"{name}_from"], slots[name]) for name in ("entities", "distinctions")}
+        for name in kept:
+            slots.arrays[f"{name}_from"][:] = np.cumsum(slots[name]) - slots[name]
         return replace(
             self,
+            derived={},
             order=np.arange(len(self.order)),
             slots=slots,
-            mentions=self.mentions.take(kept),
+            mentions=self.mentions.take(kept["entities"]),
+            distinctions=self.distinctions.take(kept["distinctions"]),
             terms=self.terms.moved(place),
             tags=self.tags.moved(place),
             entities=self.entities.moved(place),
@@ -230,11 +262,11 @@ def _objects(texts: Sequence[str]) -> NDArray[np.object_]:
     return np.array(texts, dtype=object)
 
 
-def _terms(texts: Sequence[str]) -> tuple[list[str], Codes]:
-    """Return all terms in one list, and how many each text has."""
-    lengths = np.array([text.count(" ") + 1 if text else 0 for text in texts], np.int64)
-    joined = " ".join(filter(None, texts))
-    return joined.split(" ") if joined else [], lengths
+def _split(texts: Sequence[str], sign: str) -> tuple[list[str], Codes]:
+    """Return the parts of all texts, between which `sign` stands, in one list, and how many each text has."""
+    lengths = np.array([text.count(sign) + 1 if text else 0 for text in texts], np.int64)
+    joined = sign.join(filter(None, texts))
+    return joined.split(sign) if joined else [], lengths
 
 
 def _parsed(texts: Sequence[str], read: Callable[[list[str]], list[Any]]) -> list[list[Any]]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from salience.batch import (
     Batch,
+    Codes,
     Column,
     Entities,
     Floats,
@@ -24,7 +26,8 @@ from salience.batch import (
 from salience.ports import Near, Need
 from salience.records import ANY, NARROWING, TIERS, Filter, Scope
 from salience.store.arena import NEVER, Arena, Bools, find, runs
-from salience.store.values import MICROSECONDS, microseconds
+from salience.store.arena_context import Line, context_cosine, line_up, windows
+from salience.store.values import MICROSECONDS, means, microseconds
 
 _UNKNOWN: Final = -1
 _PRODUCTS: Final = 1 << 21
@@ -53,14 +56,17 @@ def gather(arena: Arena, need: Need, activations: Activations) -> Batch:
     cosine = near.to(need.vector) if "cosine" in need.columns or need.candidates is not None else None
     picked = _picked(near, cosine, need)
     rows = wanted[picked]
+    known = Candidates(arena, need, seen, rows, arena.order[rows], activations)
     own = {} if cosine is None else {"cosine": cosine[picked]}
-    known = Candidates(arena, rows, arena.order[rows], activations)
+    found = [arena.terms.find(arena.numbers.terms.get(term, _UNKNOWN)) for term in need.terms]
     return Batch(
         arena.ids[rows],
         {name: own[name] if name in own else _COLUMNS[name](known) for name in sorted(need.columns)},
         vectors(known) if need.vectors else None,
-        lexicon(known, seen, need.terms) if need.terms else None,
-        entities(known, seen, need.names) if need.entities else None,
+        lexicon(known, found) if found else None,
+        windows(arena, known.line, seen, known.slots, found) if need.windows and found else None,
+        entities(known, need.names) if need.entities else None,
+        distinctions(known) if need.distinctions else None,
         complete=len(rows) == len(wanted),
     )
 
@@ -142,6 +148,11 @@ class _Distances:
         return matrix[slots], np.arange(len(slots))
 
 
+def _cosines(arena: Arena, slots: Rows, query: Vectors32 | None) -> Floats:
+    """Return float64[len(slots)], 0 where there is no query or no vector."""
+    return np.zeros(len(slots)) if query is None else cosines(arena.slots["vector"][slots], query)
+
+
 def _above(matrix: Vectors32, places: Rows, near: Near) -> Bools:
     """Return whether some cosine of each place is above the bound, as `cosines` has it.
 
@@ -185,14 +196,26 @@ def nearest(cosine: Floats, count: int) -> Rows:
     return np.concatenate((above, np.flatnonzero(cosine == least)[: count - len(above)]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Candidates:
-    """The rows of the answer, ascending, and their slots."""
+    """The rows of the answer, ascending, and their slots, out of the `seen` ones (by slot: live and visible)."""
 
     arena: Arena
+    need: Need
+    seen: Bools
     rows: Rows
     slots: Rows
     activations: Activations
+
+    @cached_property
+    def line(self) -> Line:
+        """The memories in the context of which others stand."""
+        return line_up(self.arena, self.valid)
+
+    @cached_property
+    def valid(self) -> Bools:
+        """By slot, whether it is seen and not expired."""
+        return self.seen & (self.arena.slots["expires_at"] > microseconds(self.need.now))
 
     def fixed(self, name: str) -> Column:
         """Return a column by slot."""
@@ -216,6 +239,28 @@ def _supersedes(known: Candidates) -> Column:
     return np.where(live[targets], targets, -1)
 
 
+def _successors(known: Candidates) -> Column:
+    """Return the number of the memory that holds in the place of each, -1 for none."""
+    slots, rows = known.arena.slots, np.flatnonzero(known.valid[known.arena.order])
+    valid = known.arena.order[rows]  # by id
+    successor = np.zeros(len(known.arena.numbers.ids), np.int64)
+    successor[slots["supersedes"][valid]] = slots["id"][valid]
+    successor[0] = 0  # the number of no memory, which those have that supersede none
+    last = valid[np.argsort(slots["updated_at"][valid], kind="stable")]
+    newest = np.zeros(len(known.arena.numbers.facts), np.int64)
+    newest[slots["fact"][last]] = slots["id"][last]
+    newest[0] = 0
+    own, of_fact = known.fixed("id"), newest[known.fixed("fact")]
+    found = np.where(successor[own] > 0, successor[own], np.where(of_fact == own, 0, of_fact))
+    return np.where(found > 0, found, -1)
+
+
+def _context_cosine(known: Candidates) -> Column:
+    return context_cosine(
+        known.arena, known.line, known.slots, lambda slots: _cosines(known.arena, slots, known.need.vector)
+    )
+
+
 def _turns(known: Candidates) -> Column:
     recalled = known.activations.turns
     places, there = find(known.arena.ids[known.rows], np.array(list(recalled), dtype=object))
@@ -236,8 +281,12 @@ _COLUMNS: Final[Mapping[str, Callable[[Candidates], Column]]] = {
     "is_global": lambda known: known.fixed("project") == 0,
     "code": lambda known: known.fixed("id"),
     "supersedes": _supersedes,
+    "successor": _successors,
     "fact": lambda known: np.where(known.fixed("fact") == 0, -1, known.fixed("fact")),
     "turns_since_activation": _turns,
+    "context_cosine": _context_cosine,
+    "speaker": lambda known: np.where(known.fixed("speaker") == 0, -1, known.fixed("speaker")),
+    "speaker_named": lambda known: np.isin(known.fixed("speaker"), _meant(known.arena, known.need.names)),
 }
 
 
@@ -248,13 +297,33 @@ def vectors(known: Candidates) -> Vectors:
     return Vectors(matrix, np.where(known.fixed("has_vector"), known.slots, -1))
 
 
-def lexicon(known: Candidates, seen: Bools, terms: tuple[str, ...]) -> Lexicon:
-    """Return the statistics of the `seen` memories and the postings of the rows."""
+def speakers(arena: Arena, scope: Scope, names: Sequence[str]) -> list[str]:
+    """Return the speakers of memories visible in `scope` whom one of some names means, sorted."""
+    meant = _meant(arena, names)
+    if not meant:
+        return []
+    shown = set(np.unique(arena.slots["speaker"][visible(arena, scope)]).tolist())
+    return sorted(speaker for speaker, number in arena.numbers.speakers.items() if number in shown & set(meant))
+
+
+def _meant(arena: Arena, names: Sequence[str]) -> list[int]:
+    """Return the numbers of the speakers whom one of some names means, visible or not."""
+    known = arena.numbers.speakers.copy()  # another thread may add one
+    return [number for speaker, number in known.items() if speaker is not None and means(names, speaker)]
+
+
+def lexicon(known: Candidates, found: list[tuple[Rows, Codes]]) -> Lexicon:
+    """Return the statistics of the seen memories and the postings of the rows.
+
+    Args:
+        known: the rows of the answer.
+        found: for each term, the slots that hold it and how often.
+    """
+    seen = known.seen
     lengths = known.arena.slots["length"]
     documents = int(seen.sum())
     row = np.full(known.arena.slots.length, -1, np.intp)
     row[known.slots] = np.arange(len(known.slots))
-    found = [known.arena.terms.find(known.arena.numbers.terms.get(term, _UNKNOWN)) for term in terms]
     return Lexicon(
         documents=documents,
         average_length=int(lengths[seen].sum()) / documents if documents else 0.0,
@@ -271,11 +340,23 @@ def _postings(rows: Rows, counts: Column) -> Postings:
     return Postings(rows[order], counts[order].astype(np.float64))
 
 
-def entities(known: Candidates, seen: Bools, names: tuple[str, ...]) -> Entities:
-    """Return the entities of the rows; those that some `seen` memory names are the known ones."""
-    arena = known.arena
-    lengths = known.fixed("entities")
-    values = arena.mentions["number"][runs(known.fixed("entities_from"), lengths)]
+def entities(known: Candidates, names: tuple[str, ...]) -> Entities:
+    """Return the entities of the rows; those that some seen memory names are the known ones."""
+    arena, seen = known.arena, known.seen
+    of_row = _ragged(known, "entities", arena.mentions["number"])
+    named = {number: int(seen[arena.entities.find(number)[0]].sum()) for number in arena.numbers.entities.known(names)}
+    asked = {number: count for number, count in named.items() if count}
+    frequency = np.array(list(asked.values()), np.float64)
+    return Entities(of_row, np.array(list(asked), np.int64), frequency, int(seen.sum()))
+
+
+def distinctions(known: Candidates) -> Ragged:
+    """Return the codes of the distinctions of the rows, in the order of each text."""
+    return _ragged(known, "distinctions", known.arena.distinctions["code"])
+
+
+def _ragged(known: Candidates, name: str, values: Column) -> Ragged:
+    """Return the runs of `values` that belong to the rows; columns `name` and `name_from` say how long and where."""
+    lengths = known.fixed(name)
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    asked = [number for number in arena.numbers.entities.known(names) if seen[arena.entities.find(number)[0]].any()]
-    return Entities(Ragged(offsets, values), np.array(asked, np.int64))
+    return Ragged(offsets, values[runs(known.fixed(f"{name}_from"), lengths)])

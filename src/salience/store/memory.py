@@ -30,10 +30,13 @@ from salience.checks import Frozen
 from salience.errors import ConflictError, StoreError
 from salience.ports import Add, Change, Near, Need, Revise, Stored, Touch
 from salience.records import TIERS, Filter, Memory, Receipt, Scope
+from salience.store.memory_context import context_cosine, neighbours, windows
+from salience.store.postings import Distinctions
 from salience.store.values import (
     MICROSECONDS,
     already,
     later,
+    means,
     merged,
     microseconds,
     own_metadata,
@@ -117,13 +120,15 @@ class MemoryStore:
         matrix = _matrix(wanted, self.dimension)
         cosine = np.zeros(len(wanted)) if need.vector is None else cosines(matrix, need.vector)
         rows = _picked(wanted, matrix, cosine, need)
-        known = _Candidates([wanted[row] for row in rows], cosine[rows], live, need.scope.session_key, clock)
+        known = _Candidates([wanted[row] for row in rows], cosine[rows], live, visible, need, clock)
         return Batch(
             np.array([stored.memory.id for stored in known.batch], dtype=object),
             {name: _column(name, known) for name in sorted(need.columns)},
             _vectors(known.batch, matrix[rows]) if need.vectors else None,
             _lexicon(known.batch, visible, need.terms) if need.terms else None,
+            windows(known.batch, visible, need.now, need.terms) if need.terms and need.windows else None,
             _entities(known.batch, visible, need.names) if need.entities else None,
+            _distinctions(known.batch) if need.distinctions else None,
             complete=len(rows) == len(wanted),
         )
 
@@ -137,6 +142,12 @@ class MemoryStore:
                 fits[name].add(memory.id)
         by_id = {memory.id: memory for memory in visible}
         return [by_id[min(fits[asked])] for asked in ids if len(fits[asked]) == 1]
+
+    def speakers(self, scope: Scope, names: Sequence[str]) -> list[str]:
+        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
+        with self._opened() as state:
+            visible = [stored.memory for stored in state.live(scope.tenant) if scope.sees(stored.memory.scope)]
+        return sorted({memory.speaker for memory in visible if memory.speaker and means(names, memory.speaker)})
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
@@ -191,7 +202,8 @@ def _add(state: _State, change: Add, dimension: int) -> Receipt:
         state.clocks[tenant, session] = max(turn, state.clocks.get((tenant, session), 0))
     memory = _in_turn(state, own_metadata(memory))
     vector = own_vector(change.stored.vector, dimension)
-    state.rows[tenant, memory.id] = Stored(memory, vector, change.stored.terms, Frozen(change.stored.activations))
+    activations = Frozen(change.stored.activations)
+    state.rows[tenant, memory.id] = replace(change.stored, memory=memory, vector=vector, activations=activations)
     state.versions[tenant, memory.id] = tuple(_as_version(older, dimension) for older in change.history)
     if memory.key is not None:
         state.keys[tenant, home, memory.key] = memory.id
@@ -200,7 +212,7 @@ def _add(state: _State, change: Add, dimension: int) -> Receipt:
 
 def _as_version(stored: Stored, dimension: int) -> Stored:
     vector = own_vector(stored.vector, dimension)
-    return Stored(own_metadata(stored.memory), vector, stored.terms, Frozen())
+    return replace(stored, memory=own_metadata(stored.memory), vector=vector, activations=Frozen())
 
 
 def _in_turn(state: _State, memory: Memory) -> Memory:
@@ -225,8 +237,9 @@ def _revise(state: _State, change: Revise, dimension: int) -> Receipt:
     _move_key(state, current.memory, memory)
     vector = current.vector if change.vector is None else own_vector(change.vector, dimension)
     terms = current.terms if change.terms is None else change.terms
+    distinctions = current.distinctions if change.distinctions is None else change.distinctions
     state.versions[place] = (*state.versions.get(place, ()), _as_version(current, dimension))
-    state.rows[place] = Stored(memory, vector, terms, current.activations)
+    state.rows[place] = Stored(memory, vector, terms, current.activations, distinctions)
     return revised(memory)
 
 
@@ -303,12 +316,16 @@ def _vectors(batch: list[Stored], matrix: Vectors32) -> Vectors:
 
 @dataclass(frozen=True, slots=True)
 class _Candidates:
-    """The `batch` of the answer with its cosines, a part of the tenant's `live` memories, and the session that asks."""
+    """The `batch` of the answer with its cosines, out of the tenant's `live` and `visible` ones, and what is needed.
+
+    `clock` is that of the session that asks.
+    """
 
     batch: list[Stored]
     cosine: Floats
     live: list[Stored]
-    session: str | None
+    visible: list[Stored]
+    need: Need
     clock: int
 
 
@@ -337,21 +354,59 @@ def _supersedes(known: _Candidates) -> list[int]:
     return [code.get(stored.memory.supersedes or "", -1) for stored in known.batch]
 
 
+def _successors(known: _Candidates) -> list[int]:
+    code = {stored.memory.id: number for number, stored in enumerate(known.live)}
+    now = known.need.now
+    held = [one.memory for one in known.visible if one.memory.expires_at is None or one.memory.expires_at > now]
+    newer = {memory.supersedes: memory.id for memory in held if memory.supersedes is not None}
+    of_fact = {_fact(memory): memory.id for memory in sorted(held, key=lambda one: (one.updated_at, one.id))}
+    found = []
+    for memory in (stored.memory for stored in known.batch):
+        newest = of_fact.get(_fact(memory), memory.id) if memory.fact_key is not None else memory.id
+        successor = newer.get(memory.id, newest)
+        found.append(-1 if successor == memory.id else code[successor])
+    return found
+
+
+def _fact(memory: Memory) -> tuple[object, str | None]:
+    return memory.scope.user_id, memory.fact_key
+
+
 def _facts(known: _Candidates) -> list[int]:
-    facts = [(stored.memory.scope.user_id, stored.memory.fact_key) for stored in known.batch]
+    facts = [_fact(stored.memory) for stored in known.batch]
     number = {fact: number for number, fact in enumerate(facts)}
     return [-1 if fact[1] is None else number[fact] for fact in facts]
 
 
 def _turns(known: _Candidates) -> list[float]:
-    turns = [stored.activations.get(known.session or "") for stored in known.batch]
+    turns = [stored.activations.get(known.need.scope.session_key or "") for stored in known.batch]
     return [np.inf if turn is None else known.clock - turn for turn in turns]
 
 
-_OF_BATCH: Final[Mapping[str, Callable[[_Candidates], list[int] | list[float] | Floats]]] = {
+def _context_cosine(known: _Candidates) -> Floats:
+    around = neighbours(known.batch, known.visible, known.need.now)
+    return context_cosine(known.batch, around, known.need.vector)
+
+
+def _speakers(known: _Candidates) -> list[int]:
+    speakers = [stored.memory.speaker for stored in known.batch]
+    number = {speaker: number for number, speaker in enumerate(speakers)}
+    return [-1 if speaker is None else number[speaker] for speaker in speakers]
+
+
+def _speaker_named(known: _Candidates) -> list[bool]:
+    speakers = (stored.memory.speaker for stored in known.batch)
+    return [speaker is not None and means(known.need.names, speaker) for speaker in speakers]
+
+
+_OF_BATCH: Final[Mapping[str, Callable[[_Candidates], list[bool] | list[int] | list[float] | Floats]]] = {
     "cosine": lambda known: known.cosine,
+    "context_cosine": _context_cosine,
+    "speaker": _speakers,
+    "speaker_named": _speaker_named,
     "code": _codes,
     "supersedes": _supersedes,
+    "successor": _successors,
     "fact": _facts,
     "turns_since_activation": _turns,
 }
@@ -381,6 +436,11 @@ def _postings(batch: list[Stored], term: str) -> Postings:
     return Postings(rows, frequency[rows])
 
 
+def _distinctions(batch: list[Stored]) -> Ragged:
+    codes = Distinctions()
+    return Ragged.of([[codes[one] for one in stored.distinctions] for stored in batch])
+
+
 def _entities(batch: list[Stored], visible: list[Stored], names: tuple[str, ...]) -> Entities:
     """Return the entities of `batch`; those that some visible memory names are the known ones."""
     spellings = dict.fromkeys(name for stored in visible for name in stored.memory.entities)
@@ -389,4 +449,6 @@ def _entities(batch: list[Stored], visible: list[Stored], names: tuple[str, ...]
     of_row = [list(dict.fromkeys(code[name] for name in stored.memory.entities)) for stored in batch]
     asked = dict.fromkeys(normalise(name) for name in names)
     of_query: Codes = np.array([codes[name] for name in asked if name in codes], np.int64)
-    return Entities(Ragged.of(of_row), of_query)
+    named = [{code[name] for name in stored.memory.entities} for stored in visible]
+    frequency = np.array([sum(entity in held for held in named) for entity in of_query.tolist()], np.float64)
+    return Entities(Ragged.of(of_row), of_query, frequency, len(visible))

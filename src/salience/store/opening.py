@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
+from salience.ports import Distinguish
 from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
 
 _CREATION: Final = threading.Lock()
@@ -120,8 +121,10 @@ def writing(connection: Connection) -> Connection:
     return connection.execution_options(**{_WRITES: True})
 
 
-def ready(writer: Connection, reader: Connection, path: str, busy_timeout: float) -> None:
-    """Bring a new or older file to the revision of this code.
+def ready(
+    writer: Connection, reader: Connection, path: str, busy_timeout: float, distinguish: Distinguish | None
+) -> None:
+    """Bring a new or older file to the revision of this code; `distinguish` reads texts that are there anew.
 
     Raises:
         NotAStoreError: an SQLite file of something else.
@@ -131,7 +134,7 @@ def ready(writer: Connection, reader: Connection, path: str, busy_timeout: float
         revision = _revision(reader, path)
     _ensure_wal(writer, busy_timeout)
     if revision != HEAD:
-        _migrate(writer, path)
+        _migrate(writer, path, distinguish)
 
 
 def _revision(connection: Connection, path: str) -> str | None:
@@ -180,20 +183,20 @@ def _is_busy(error: BaseException) -> bool:
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _BUSY
 
 
-def _migrate(writer: Connection, path: str) -> None:
+def _migrate(writer: Connection, path: str, distinguish: Distinguish | None) -> None:
     """Run the missing migrations under the write lock, unless another process did so while we waited for it."""
     with writer.begin():
         if _revision(writer, path) == HEAD:
             return
-        _upgrade(writer)
+        _upgrade(writer, distinguish)
         writer.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")
 
 
-def _upgrade(writer: Connection) -> None:
+def _upgrade(writer: Connection, distinguish: Distinguish | None) -> None:
     from alembic import command  # here, since most openings need no migration and the import is slow
     from alembic.config import Config
 
-    config = Config(attributes={"connection": writer})
+    config = Config(attributes={"connection": writer, "distinguish": distinguish})
     scripts = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     command.upgrade(config, "head")

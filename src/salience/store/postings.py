@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Codes, Column, Rows
+from salience.batch import Codes, Column, Rows, coded
 from salience.text import normalise
 
 _SLOT_BITS: Final = 32
@@ -45,6 +45,14 @@ class Spellings(dict[str, int]):
         """Return the numbers of the names that have one, distinct, in order."""
         numbers = dict.fromkeys(self._numbers.get(normalise(name)) for name in names)
         return [number for number in numbers if number is not None]
+
+
+class Distinctions(dict[str, int]):
+    """Numbers distinctions in the order in which they come up, in codes as of `batch.coded`."""
+
+    def __missing__(self, distinction: str) -> int:
+        self[distinction] = code = coded(distinction, len(self))
+        return code
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,7 @@ _PLAIN: Final = tuple(
 )
 RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """Columns that make up a `Memory`."""
-STORED: Final = (*RECORD, "terms", "vector")
+STORED: Final = (*RECORD, "terms", "distinctions", "vector")
 """Columns that make up a `Stored`, but for its activations."""
 
 
@@ -52,6 +52,7 @@ def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
     return {
         **of_memory(stored.memory),
         "terms": of_terms(stored.terms),
+        "distinctions": of_distinctions(stored.distinctions),
         "vector": of_vector(own_vector(stored.vector, dimension)),
     }
 
@@ -66,6 +67,11 @@ def of_terms(terms: tuple[str, ...]) -> str:
     return " ".join(terms)
 
 
+def of_distinctions(distinctions: tuple[str, ...]) -> str:
+    """Return the distinctions, a line each; none holds a line end, since they are in normal form."""
+    return "\n".join(distinctions)
+
+
 def to_memory(row: RowMapping) -> Memory:
     """Return the memory whose `RECORD` columns are in `row`."""
     values: dict[str, Any] = {name: row[name] for name in _PLAIN}
@@ -76,9 +82,14 @@ def to_memory(row: RowMapping) -> Memory:
 
 
 def to_stored(row: RowMapping, activations: Mapping[str, int]) -> Stored:
-    """Return the memory, vector and terms in `row`, whose columns are those of `STORED`."""
+    """Return the memory with what is derived from it in `row`, whose columns are those of `STORED`."""
     vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
-    return Stored(to_memory(row), vector, tuple(row["terms"].split(" ")) if row["terms"] else (), Frozen(activations))
+    terms, distinctions = _split(row["terms"], " "), _split(row["distinctions"], "\n")
+    return Stored(to_memory(row), vector, terms, Frozen(activations), distinctions)
+
+
+def _split(joined: str, sign: str) -> tuple[str, ...]:
+    return tuple(joined.split(sign)) if joined else ()
 
 
 def _json(value: object) -> str:

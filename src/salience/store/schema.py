@@ -21,7 +21,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISIONS: Final = ("0001",)
+REVISIONS: Final = ("0001", "0002")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -72,6 +72,7 @@ def _of_a_version() -> list[Column[object]]:
         Column("turn", BigInteger),
         Column("terms", Text, nullable=False),  # joined by a space
         Column("vector", LargeBinary),  # float32, little endian
+        Column("distinctions", Text, nullable=False, server_default=""),  # a line each
     ]
 
 

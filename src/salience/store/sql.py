@@ -38,7 +38,7 @@ CHUNK: Final = 5000
 ARENA: Final = (
     "id", "version", "seq", "environment", "project", "user_id", "agent_id", "session_id", "kind", "tier", "importance",
     "weight", "created_at", "updated_at", "accessed_at", "expires_at", "forgotten_at", "access_count", "fact_key",
-    "supersedes", "tags", "entities", "terms", "vector",
+    "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "vector",
 )  # fmt: skip
 """Columns that the arena is made of."""
 _STORED: Final = [memories.c[name] for name in STORED]

@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 from salience.batch import Batch
 from salience.errors import BusyError, PinnedError, StoreError
 from salience.ids import SHORT
-from salience.ports import Change, Need, Stored, Touch
+from salience.ports import Change, Distinguish, Need, Stored, Touch
 from salience.records import Filter, Memory, Receipt, Scope
 from salience.store import opening, sql
 from salience.store.arena import Arena
-from salience.store.gather import Activations, gather
+from salience.store.gather import Activations, gather, speakers
 from salience.store.rows import to_memory, to_stored
 from salience.store.write import WRITERS, Transaction, tenant_of
 
@@ -58,7 +58,16 @@ class SQLiteStore:
         self._closed = False
 
     @classmethod
-    def open(cls, path: str | Path, *, embedder: str, dimension: int, language: str, busy_timeout: float) -> Self:
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        embedder: str,
+        dimension: int,
+        language: str,
+        busy_timeout: float,
+        distinguish: Distinguish | None = None,
+    ) -> Self:
         """Return the store in the file `path`, which is made if it is not there, its folder too.
 
         Args:
@@ -67,6 +76,8 @@ class SQLiteStore:
             dimension: length of a vector; pinned.
             language: language of the terms; pinned.
             busy_timeout: seconds to wait for another process's write.
+            distinguish: gives the memories of a file of revision 0001 their distinctions; None: they get none,
+                and none of them counts as a near-duplicate.
 
         Raises:
             NotAStoreError: the file is something else.
@@ -83,7 +94,7 @@ class SQLiteStore:
             writer, reader = opening.writing(engine.connect()), engine.connect()
             store = cls(path, pins, writer, reader, busy_timeout)
             try:
-                opening.ready(writer, reader, path, busy_timeout)
+                opening.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
                     store._meta(reader)
             except BaseException:
@@ -140,6 +151,12 @@ class SQLiteStore:
             for name in (memory.id, memory.short_id):
                 fits.setdefault(name, {})[memory.id] = memory
         return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
+
+    def speakers(self, scope: Scope, names: Sequence[str]) -> list[str]:
+        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
+        with self._transaction(self._reader, self._reading) as reader:
+            arena = self._arena(reader, scope.tenant)
+        return speakers(arena, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""

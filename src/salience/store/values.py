@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -13,6 +14,7 @@ from salience.checks import frozen
 from salience.errors import ConflictError, InputError, StaleError, Words
 from salience.ports import Revise
 from salience.records import Memory, Receipt
+from salience.text import normalise
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -28,6 +30,12 @@ def microseconds(instant: datetime) -> int:
 def instant(count: int) -> datetime:
     """Return the instant, in UTC, that lies `count` microseconds after 1970."""
     return _EPOCH + timedelta(microseconds=count)
+
+
+def means(names: Collection[str], speaker: str) -> bool:
+    """Return whether one of some names, in normal form, is a speaker's own name or the first word of it."""
+    whole = normalise(speaker)
+    return whole in names or whole.partition(" ")[0] in names
 
 
 def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:

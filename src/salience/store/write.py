@@ -161,6 +161,8 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
         values["vector"] = rows.of_vector(own_vector(change.vector, transaction.dimension))
     if change.terms is not None:
         values["terms"] = rows.of_terms(change.terms)
+    if change.distinctions is not None:
+        values["distinctions"] = rows.of_distinctions(change.distinctions)
     connection.execute(sql.keep_version(tenant, given.id, values["changed_at"]))
     connection.execute(sql.revise(tenant, given.id, values))
     return revised(memory)

@@ -62,12 +62,14 @@ def stored(
     vector: Vectors32 | None = _DERIVED,
     terms: Sequence[str] | None = None,
     activations: dict[str, int] | None = None,
+    distinctions: Sequence[str] = (),
     **values: Any,
 ) -> Stored:
     """Return a memory with a vector of its own and the words of its content as terms, unless these are given."""
     made = memory(number, **values)
     own = random_unit(number) if vector is _DERIVED else vector
-    return Stored(made, own, tuple(made.content.split() if terms is None else terms), activations or {})
+    words = tuple(made.content.split() if terms is None else terms)
+    return Stored(made, own, words, activations or {}, tuple(distinctions))
 
 
 def add(store: Store, *items: Stored) -> list[Receipt]:

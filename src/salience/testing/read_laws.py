@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -36,7 +37,11 @@ NEUTRAL: Final = {
     "access_count",
     "tier",
     "supersedes",
+    "successor",
     "turns_since_activation",
+    "context_cosine",
+    "speaker",
+    "speaker_named",
 }
 """Columns of a memory of which nothing was said that hold what changes no ranking."""
 HOMES: Final[dict[int, dict[str, Any]]] = {
@@ -198,6 +203,7 @@ class ReadLaws:
             "tier": [2, 1, 1],
             "is_global": [False, True, True],
             "turns_since_activation": [math.inf] * 3,
+            "speaker_named": [False, False, False],
         }
         assert {name: batch[name].tolist() for name in expected} == expected
         assert len(set(batch["code"].tolist())) == 3
@@ -216,12 +222,32 @@ class ReadLaws:
         store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
         assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, False, False]
 
+    def test_a_successor_is_what_holds_now_whatever_the_filter(self, store: Store) -> None:
+        """The one that supersedes, else the last of the fact: live, visible, not expired; the filter is not asked."""
+        late, soon = NOW + timedelta(hours=1), NOW + timedelta(minutes=1)
+        add(
+            store,
+            stored(1, kind="x"), stored(2, supersedes=id_of(1)), stored(3, supersedes=id_of(1), user_id="hidden"),
+            stored(4, kind="x", fact_key="theme"), stored(5, fact_key="theme", updated_at=late),
+            stored(6, kind="x", fact_key="theme"), stored(7, fact_key="theme", user_id="hidden", updated_at=late),
+            stored(8, kind="x"), stored(9, supersedes=id_of(8), expires_at=soon),
+            stored(10, kind="x", fact_key="size"), stored(11, kind="x", fact_key="size"),
+        )  # fmt: skip
+        codes = store.gather(need(Scope()))
+        code = dict(zip(numbers(codes), codes["code"].tolist(), strict=True))
+        asked = need(Scope(), filter=Filter(kinds=["x"]))
+        found = store.gather(asked)
+        assert numbers(found) == [1, 4, 6, 8, 10, 11]
+        assert found["successor"].tolist() == [code[2], code[5], code[5], code[9], code[11], -1]
+        later = store.gather(replace(asked, now=soon))
+        assert later["successor"].tolist() == [code[2], code[5], code[5], -1, code[11], -1]
+
     def test_only_the_columns_asked_for_are_brought(self, store: Store) -> None:
         """Nothing is brought that nobody reads."""
         add(store, stored(1))
         batch = store.gather(need(columns=frozenset({"weight"})))
         assert list(batch.columns) == ["weight"]
-        assert (batch.vectors, batch.lexicon, batch.entities) == (None, None, None)
+        assert (batch.vectors, batch.lexicon, batch.windows, batch.entities) == (None, None, None, None)
 
     def test_ties_go_to_the_smaller_id(self, store: Store) -> None:
         """Candidates of equal cosine are taken in the order of ids, and rows come in that order."""
@@ -349,6 +375,8 @@ class ReadLaws:
         assert of_row[2] == [alice, bob]
         assert len({*of_row[0], *of_row[2], *of_row[3]}) == 4
         assert batch.entities.of_query.tolist() == [bob, alice, street]
+        assert batch.entities.frequency.tolist() == [1, 2, 1]
+        assert batch.entities.documents == 4
 
     def test_a_scan_goes_page_by_page(self, store: Store) -> None:
         """In the order of ids, whatever the order of storing; each memory once."""

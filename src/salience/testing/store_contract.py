@@ -17,12 +17,14 @@ from collections.abc import Iterable
 import pytest
 
 from salience.ports import Store
+from salience.testing.context_laws import ContextLaws
+from salience.testing.distinction_laws import DistinctionLaws
 from salience.testing.read_laws import ReadLaws
 from salience.testing.touch_laws import TouchLaws
 from salience.testing.write_laws import WriteLaws
 
 
-class StoreContract(ReadLaws, WriteLaws, TouchLaws):
+class StoreContract(ReadLaws, ContextLaws, DistinctionLaws, WriteLaws, TouchLaws):
     """The laws; each test is one."""
 
     @pytest.fixture

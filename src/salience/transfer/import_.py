@@ -18,7 +18,7 @@ from salience.errors import ConflictError, ImportLineError, InputError, NotFound
 from salience.lines import COORDINATES, draft, parsed_object, refused
 from salience.ports import Add, Stored, World
 from salience.records import CHANGES, Draft, Memory, Scope, TransferReport
-from salience.remember import clean, decide, index_terms
+from salience.remember import bare, clean, decide
 from salience.text import content_hash
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
@@ -121,7 +121,7 @@ def _groups(world: World, scope: Scope, records: Iterable[Numbered], refuse: Ref
                 embedder = _header(record)
             elif "memory" not in record:
                 memory = clean(world, draft(number, record, scope), world.clock())
-                yield Group(number, (Stored(memory, None, index_terms(world, memory), {}),), is_draft=True)
+                yield Group(number, (bare(world, memory),), is_draft=True)
             else:
                 stored = _stored(world, record, embedder)
                 if pending.versions and pending.versions[-1].memory.id != stored.memory.id:
@@ -156,7 +156,7 @@ def _stored(world: World, record: Mapping[str, Any], embedder: str | None) -> St
         raise InputError("memory", Words(type(data).__name__), "Give a JSON object.")
     memory = _memory(world, data)
     vector = _vector(record.get("vector"), world.embedder.dimension) if embedder == world.embedder.name else None
-    return Stored(memory, vector, index_terms(world, memory), _activations(record.get("activations", {})))
+    return replace(bare(world, memory), vector=vector, activations=_activations(record.get("activations", {})))
 
 
 def _activations(value: object) -> dict[str, int]:
