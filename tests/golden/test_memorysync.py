@@ -200,21 +200,21 @@ def angled(planted, **degrees):
 
 
 def test_a_near_duplicate_goes_to_the_most_similar_of_the_kept(planted):
-    memory = angled(planted, first=0, second=30, like_first=12, like_second=18)  # alike: cosine >= 0.9, 25.8 degrees
+    memory = angled(planted, ruby=0, amber=30, red=12, yellow=18)  # alike: cosine >= 0.9, 25.8 degrees
     ids = {
-        text: memory.remember(text, importance=0.1 if text.startswith("like") else 1.0).memory.id
-        for text in ("first", "second", "like_first", "like_second")
+        text: memory.remember(text, importance=1.0 if text in ("ruby", "amber") else 0.1).memory.id
+        for text in ("ruby", "amber", "red", "yellow")
     }
     hits = memory.recall("query")
-    assert [hit.memory.content for hit in hits] == ["first", "second"]
-    assert [hit.absorbed for hit in hits] == [(ids["like_first"],), (ids["like_second"],)]
+    assert [hit.memory.content for hit in hits] == ["ruby", "amber"]
+    assert [hit.absorbed for hit in hits] == [(ids["red"],), (ids["yellow"],)]
 
 
 def test_what_a_hit_absorbed_is_listed_best_first(planted):
-    memory = angled(planted, best=0, third=15, first=5, fourth=20, second=10)
-    ids = {text: memory.remember(text).memory.id for text in ("best", "third", "first", "fourth", "second")}
+    memory = angled(planted, best=0, gamma=15, alpha=5, delta=20, beta=10)
+    ids = {text: memory.remember(text).memory.id for text in ("best", "gamma", "alpha", "delta", "beta")}
     hit = memory.recall("query")[0]
-    assert hit.absorbed == tuple(ids[text] for text in ("first", "second", "third", "fourth"))
+    assert hit.absorbed == tuple(ids[text] for text in ("alpha", "beta", "gamma", "delta"))
 
 
 def test_memories_collapse_into_kept_ones_only(planted):
@@ -260,11 +260,11 @@ def test_a_memory_shows_importance_status_environment_and_last_recalled(planted,
 
 
 def test_collapsed_memories_make_room_for_others_within_the_limit(planted):
-    copies = {f"copy {number}": 0.9 for number in range(6)}
+    copies = {f"copy {letter}": 0.9 for letter in "abcdef"}
     memory = planted({**copies, "second": 0.5}, profile="memorysync", axes=dict.fromkeys(copies, 1) | {"second": 2})
     for text in (*copies, "second"):
         memory.remember(text)
-    assert [hit.memory.content for hit in memory.recall("query", limit=2)] == ["copy 0", "second"]
+    assert [hit.memory.content for hit in memory.recall("query", limit=2)] == ["copy a", "second"]
 
 
 def test_top_k_is_at_most_50(planted):

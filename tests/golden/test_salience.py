@@ -1,23 +1,31 @@
-"""The default profile: a convex fusion of cosine and BM25, each a share of the best hit's, times the confidence."""
+"""The default profile: channels and what the query names, added up; the time it names and the confidence, factors."""
 
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 
 import pytest
 
-DENSE, LEXICAL = 0.4, 0.6
+from salience import profiles
+from salience.records import ANY
+
+SIMILARITY, CONTEXT_SIMILARITY, CONTEXT_LEXICAL = 0.3, 0.3, 0.6
+SPEAKER, ENTITY, IMPORTANCE = 0.25, 0.25, 0.05
+DENSE = SIMILARITY + CONTEXT_SIMILARITY  # of a memory without a session, whose context is itself
 K1, B = 0.9, 0.4
+NEUTRAL = IMPORTANCE * 0.5
 DATE = 3  # terms of "1 May 2026", which every memory stored at the stopped clock is indexed with
+
+
+def idf(documents, held):
+    return math.log(1 + (documents - held + 0.5) / (held + 0.5))
 
 
 def bm25(frequencies, length, average, documents, held):
     """Return the sum over query terms of idf x tf / (tf + k1 (1 - b + b length / average)), written out."""
-    total = 0.0
-    for term, frequency in frequencies.items():
-        idf = math.log(1 + (documents - held[term] + 0.5) / (held[term] + 0.5))
-        total += idf * frequency / (frequency + K1 * (1 - B + B * length / average))
-    return total
+    pace = K1 * (1 - B + B * length / average)
+    return sum(idf(documents, held[term]) * count / (count + pace) for term, count in frequencies.items())
 
 
 COSINES = {"vault key": 0.4, "vault vault lamp door": 0.8, "key chain holder board wall": 0.2, "lamp": 0.6}
@@ -30,49 +38,60 @@ def plant(planted):
     return memory
 
 
-def test_the_fusion_of_planted_cosines_and_known_bm25(planted):
-    lengths = [2 + DATE, 4 + DATE, 5 + DATE, 1 + DATE]
+def embedded_last(memory):
+    return memory.world.embedder._embedder.texts[-1]
+
+
+def contents(hits):
+    return [hit.memory.content for hit in hits]
+
+
+def test_the_sum_of_planted_cosines_and_known_bm25(planted):
+    lengths = [2 * (terms + DATE) for terms in (2, 4, 5, 1)]  # a window holds the own text twice
     average = sum(lengths) / 4
     held = {"vault": 2, "key": 2}
-    rows = [{"vault": 1, "key": 1}, {"vault": 2}, {"key": 1}, {}]
-    lexical = [bm25(row, length, average, 4, held) for row, length in zip(rows, lengths, strict=True)]
-    assert average == 6.0
-    assert lexical == pytest.approx([math.log(2) * share for share in (2 / 1.84, 2 / 2.96, 1 / 2.02, 0)], abs=1e-12)
-    best = max(lexical)
+    rows = [{"vault": 2, "key": 2}, {"vault": 4}, {"key": 2}, {}]
+    telling = 2 * idf(4, 2) + idf(4, 0)  # nobody holds the word "query"
+    lexical = [bm25(row, length, average, 4, held) / telling for row, length in zip(rows, lengths, strict=True)]
+    assert lexical[0] == pytest.approx(2 * math.log(2) * (2 / 2.84) / (2 * math.log(2) + math.log(10)), abs=1e-12)
     expected = {
-        text: DENSE * cosine / 0.8 + LEXICAL * score / best
-        for (text, cosine), score in zip(COSINES.items(), lexical, strict=True)
+        text: DENSE * cosine + CONTEXT_LEXICAL * share + NEUTRAL
+        for (text, cosine), share in zip(COSINES.items(), lexical, strict=True)
     }
-    hits = plant(planted).recall("query: the vault key")
+    hits = plant(planted).recall("query: the vault key", min_score=0)
     assert {hit.memory.content: hit.score for hit in hits} == pytest.approx(expected, abs=1e-6)
-    assert [hit.memory.content for hit in hits] == sorted(expected, key=expected.__getitem__, reverse=True)
+    assert contents(hits) == sorted(expected, key=expected.__getitem__, reverse=True)
     parts = {hit.memory.content: hit.score_detail for hit in hits}
-    for (text, cosine), score in zip(COSINES.items(), lexical, strict=True):
-        assert parts[text].dense == pytest.approx(cosine / 0.8, abs=1e-6)
-        assert parts[text].lexical == pytest.approx(score / best, abs=1e-6)
+    for (text, cosine), share in zip(COSINES.items(), lexical, strict=True):
+        assert parts[text].similarity == parts[text].context_similarity == pytest.approx(cosine, abs=1e-6)
+        assert parts[text].context_lexical == pytest.approx(share, abs=1e-9)
     weights = {part.signal: (part.weight, part.combine) for part in hits[0].score_detail.parts}
-    assert weights == {"dense": (DENSE, "sum"), "lexical": (LEXICAL, "sum"), "weight": (1.0, "product")}
+    assert weights == {
+        "similarity": (SIMILARITY, "sum"), "context_similarity": (CONTEXT_SIMILARITY, "sum"),
+        "context_lexical": (CONTEXT_LEXICAL, "sum"), "speaker": (SPEAKER, "sum"), "entity": (ENTITY, "sum"),
+        "importance": (IMPORTANCE, "sum"), "time": (1.0, "product"), "weight": (0.5, "product"),
+    }  # fmt: skip
 
 
-def test_dense_is_scaled_from_0_and_not_from_the_least_similar_memory(planted):
+def test_a_score_does_not_depend_on_what_else_is_found(planted):
     memory = planted({"best": 0.8, "half": 0.4, "opposite": -0.5})
-    for text in ("best", "half", "opposite"):
+    for text in ("half", "opposite"):
         memory.remember(text)
-    dense = {hit.memory.content: hit.score_detail.dense for hit in memory.recall("query", dry_run=True)}
-    assert dense == {"best": 1.0, "half": pytest.approx(0.5, abs=1e-6), "opposite": 0.0}
-    memory.remember("random, and so unrelated")
-    assert dense.items() <= {hit.memory.content: hit.score_detail.dense for hit in memory.recall("query")}.items()
+    before = {hit.memory.content: hit.score for hit in memory.recall("query", min_score=0, dry_run=True)}
+    assert before == {"half": pytest.approx(DENSE * 0.4 + NEUTRAL, abs=1e-6), "opposite": pytest.approx(NEUTRAL)}
+    memory.remember("best")
+    assert before.items() <= {hit.memory.content: hit.score for hit in memory.recall("query", min_score=0)}.items()
 
 
-def test_the_best_hit_of_a_channel_that_finds_something_has_1_there_also_when_it_is_alone(planted):
-    memory = planted({"vault": 0.3})
+def test_terms_that_nobody_holds_count_as_not_found(planted):
+    memory = planted({"vault": 0.0})
     memory.remember("vault")
-    hit = memory.recall("query: elsewhere", dry_run=True)[0]
-    assert (hit.score_detail.dense, hit.score_detail.lexical) == (1.0, 0.0)
-    assert hit.score == pytest.approx(DENSE, abs=1e-9)
-    hit = memory.recall("query: vault")[0]
-    assert (hit.score_detail.dense, hit.score_detail.lexical) == (1.0, 1.0)
-    assert hit.score == pytest.approx(DENSE + LEXICAL, abs=1e-9)
+    memory.remember("lamp")
+    for query, unknown in (("query: vault", 1), ("query: vault unheard", 2)):
+        hit = memory.recall(query, min_score=0, dry_run=True)[0]
+        share = idf(2, 1) / (idf(2, 1) + unknown * idf(2, 0))
+        assert hit.memory.content == "vault"
+        assert hit.score_detail.context_lexical == pytest.approx(2 / (2 + 0.9) * share, abs=1e-9)
 
 
 def test_an_exact_term_that_the_cosine_misses_is_found(planted):
@@ -80,11 +99,21 @@ def test_an_exact_term_that_the_cosine_misses_is_found(planted):
     memory = planted({**texts, "ERR-4711 appeared": 0.0})
     for text in (*texts, "ERR-4711 appeared"):
         memory.remember(text)
-    hits = memory.recall("query: what does 4711 mean?")
-    found = {hit.memory.content: hit for hit in hits}["ERR-4711 appeared"]
-    assert (found.score_detail.dense, found.score_detail.lexical) == (0.0, 1.0)
-    assert found.score == pytest.approx(LEXICAL, abs=1e-9)
+    hits = memory.recall("query: what about ERR-4711?", limit=13)
+    assert hits[0].memory.content == "ERR-4711 appeared"
+    assert hits[0].score_detail.similarity == 0.0
     assert hits.exact
+
+
+def test_the_old_rank_400_by_cosine_is_found_where_it_belongs(planted):
+    nearer = {f"filler {number} of no use": 0.5 for number in range(400)}
+    memory = planted({**nearer, "the zanzibar ledger": 0.3}, dimension=512)
+    memory.remember_many([{"content": text} for text in (*nearer, "the zanzibar ledger")])
+    hits = memory.recall("query: zanzibar ledger?", limit=5)
+    assert hits[0].memory.content == "the zanzibar ledger"
+    assert hits.exact
+    listed = memory.recall("query: zanzibar ledger?", limit=5, profile="mememory")
+    assert "the zanzibar ledger" not in contents(listed)  # not among the 15 nearest
 
 
 def test_a_paraphrase_without_a_common_term_is_found(planted):
@@ -92,40 +121,227 @@ def test_a_paraphrase_without_a_common_term_is_found(planted):
     memory = planted({**dict.fromkeys(texts, 0.1), "where the safe stands": 0.9})
     for text in (*texts, "where the safe stands"):
         memory.remember(text)
-    assert "where the safe stands" in [hit.memory.content for hit in memory.recall("query: vault", limit=4)]
+    assert "where the safe stands" in contents(memory.recall("query: vault", limit=4))
 
 
-def test_the_weight_is_a_factor(planted):
+def talk(memory, *turns, **where):
+    return memory.ingest([{"speaker": speaker, "content": text} for speaker, text in turns], session_id="s", **where)
+
+
+def test_a_turn_is_read_with_those_beside_it(planted):
+    memory = planted({"Where did you go?": 0.9, "To Lisbon.": 0.3, "Nice!": 0.0})
+    talk(memory, ("Ann", "Where did you go?"), ("Bob", "To Lisbon."), ("Ann", "Nice!"))
+    parts = {hit.memory.content: hit.score_detail for hit in memory.recall("query: Lisbon", min_score=0)}
+    assert parts["To Lisbon."].context_similarity == pytest.approx((0.9 + 0.3 + 0.0) / 3, abs=1e-6)
+    assert parts["Where did you go?"].context_similarity == pytest.approx((0.9 + 0.3) / 2, abs=1e-6)
+    assert parts["To Lisbon."].context_lexical > parts["Nice!"].context_lexical > 0
+
+
+def test_who_is_named_is_heard(planted):
+    texts = {"I paint": 0.5, "I sing": 0.5}
+    memory = planted(texts)
+    talk(memory, ("Ann", "I paint"), ("Bob", "I sing"))
+    hits = memory.recall("query: what does Bob do?", min_score=0)
+    assert contents(hits) == ["I sing", "I paint"]
+    assert [hit.score_detail.speaker for hit in hits] == [1.0, 0.0]
+    assert memory.recall("query: what does Carol do?", min_score=0)[0].score_detail.speaker == 0.0
+
+
+def test_i_is_the_user_and_you_the_assistant(planted):
+    memory = planted({"tea": 0.5, "coffee": 0.5})
+    talk(memory, ("user", "tea"), ("assistant", "coffee"))
+    assert contents(memory.recall("query: what do I drink?", min_score=0)) == ["tea", "coffee"]
+    assert contents(memory.recall("query: what did you name?", min_score=0)) == ["coffee", "tea"]
+
+
+def test_a_question_about_a_speaker_is_embedded_in_that_speaker_s_voice(planted):
+    memory = planted()
+    talk(memory, ("Ann Lee", "I paint"), ("Bob", "I sing"))
+    for asked, embedded in (
+        ("What did Ann's friend paint for Bob?", "What did my friend paint for I?"),
+        ("What did Ann Lee paint?", "What did I paint?"),
+        ("what did ann paint?", "what did I paint?"),
+        ("What did Carol paint?", "What did Carol paint?"),
+        ("What of Annabel?", "What of Annabel?"),
+    ):
+        memory.recall(asked, dry_run=True)
+        assert embedded_last(memory) == embedded
+    memory.recall("And what did Ann Lee do?", profile="mememory", dry_run=True)
+    assert embedded_last(memory) == "And what did Ann Lee do?"
+
+
+def test_a_speaker_whom_the_caller_cannot_see_is_no_speaker(planted):
+    memory = planted()
+    talk(memory, ("Ann", "I paint"), user_id="bob")
+    memory.recall("What did Ann paint?", user_id="carol")
+    assert embedded_last(memory) == "What did Ann paint?"
+    memory.recall("What did Ann paint?", user_id=ANY)
+    assert embedded_last(memory) == "What did I paint?"
+
+
+def test_an_alias_is_found_by_name(planted):
+    memory = planted({"Deploys to a cluster on EKS": 0.2, "Frontend has eleven pages": 0.2})
+    memory.remember("Deploys to a cluster on EKS", entities=["Kubernetes", "k8s"])
+    memory.remember("Frontend has eleven pages", entities=["React"])
+    hits = memory.recall("query: what about K8S?", min_score=0)
+    assert [hit.score_detail.entity for hit in hits] == [1.0, 0.0]
+    assert hits[0].score - hits[1].score == pytest.approx(ENTITY, abs=1e-6)
+
+
+def test_an_entity_that_all_name_tells_little(planted):
+    memory = planted()
+    for number in range(4):
+        memory.remember(f"text {number}", entities=["Alice"] if number else ["Alice", "Bob"])
+    entity = {h.memory.content: h.score_detail.entity for h in memory.recall("alice or bob?", min_score=0)}
+    assert entity == {"text 0": 1.0, "text 1": 0.25, "text 2": 0.25, "text 3": 0.25}
+
+
+def test_the_weight_is_a_gentle_factor(planted):
     memory = planted({"sure": 0.8, "unsure": 0.8})
-    memory.remember("sure")
-    memory.remember("unsure", weight=0.3)
+    memory.remember("sure", importance=0.5)
+    memory.remember("unsure", importance=0.5, weight=0.25)
     scores = {hit.memory.content: hit.score for hit in memory.recall("query")}
-    assert scores == {"sure": pytest.approx(DENSE, abs=1e-6), "unsure": pytest.approx(DENSE * 0.3, abs=1e-6)}
+    whole = DENSE * 0.8 + NEUTRAL
+    assert scores == {"sure": pytest.approx(whole, abs=1e-6), "unsure": pytest.approx(whole / 2, abs=1e-6)}
+
+
+def test_importance_counts_gently(planted):
+    memory = planted({"vital": 0.5, "trivial": 0.5})
+    for text, importance in (("trivial", 0.0), ("vital", 1.0)):
+        memory.remember(text, importance=importance)
+    hits = memory.recall("query")
+    assert contents(hits) == ["vital", "trivial"]
+    assert hits[0].score - hits[1].score == pytest.approx(0.05, abs=1e-6)
+
+
+def test_age_does_not_move_a_score_unless_the_query_asks_for_time(planted, clock):
+    memory = planted({"old": 0.8, "new": 0.8}, axes={"old": 1, "new": 2})
+    memory.remember("old")
+    clock.advance(days=1000)
+    memory.remember("new")
+    hits = memory.recall("query", dry_run=True)
+    assert hits[0].score == hits[1].score == pytest.approx(DENSE * 0.8 + NEUTRAL, abs=1e-6)
+    asked = memory.recall("query: the latest?", dry_run=True)
+    assert contents(asked) == ["new", "old"]
+    assert [hit.score_detail.time for hit in asked] == [1.0, 0.75]
+    assert asked.intent.time.order == "latest"
+    assert contents(memory.recall("query: the very first?", dry_run=True)) == ["old", "new"]
+
+
+def test_outside_the_window_is_weaker_and_not_gone(planted, clock):
+    memory = planted({"in May": 0.6, "in June": 0.6, "in autumn": 0.6})
+    for text, month in (("in May", 5), ("in June", 6), ("in autumn", 10)):
+        memory.remember(text, created_at=clock().replace(year=2025, month=month, day=10))
+    hits = memory.recall("query: what was in May 2025?", dry_run=True, min_score=0)
+    time = {hit.memory.content: hit.score_detail.time for hit in hits}
+    days = 10 - 1 + 0.5  # from the end of May to noon of 10 June
+    assert time["in May"] == 1.0
+    assert time["in June"] == pytest.approx(0.75 + 0.25 * math.exp(-days / (31 + 7)), abs=1e-9)
+    assert 0.75 < time["in autumn"] < time["in June"]
+    assert hits.intent.time.words == ("in May 2025",)
+    only = memory.recall("query: what was in May 2025?", since="2025-10-01T00:00:00Z", min_score=0)
+    assert contents(only) == ["in autumn"]
+
+
+def test_an_event_bounds_the_window(planted, clock):
+    told = {"we rented a flat": 0.5, "the move to Porto was today": 0.5, "we rent a house": 0.5}
+    memory = planted(told)
+    for text in told:
+        memory.remember(text)
+        clock.advance(days=60)
+    before = memory.recall("query: where before the move?", dry_run=True, min_score=0)
+    assert (before.intent.time.relation, before.intent.time.anchor) == ("before", "the move")
+    time = {hit.memory.content: hit.score_detail.time for hit in before}
+    assert time["we rented a flat"] == time["the move to Porto was today"] == 1.0
+    assert time["we rent a house"] == pytest.approx(0.75 + 0.25 * math.exp(-60 / 7), abs=1e-9)
+    after = memory.recall("query: where after the move?", dry_run=True, min_score=0)
+    assert {hit.memory.content for hit in after if hit.score_detail.time == 1.0} == set(list(told)[1:])
 
 
 def test_only_the_newest_belief_is_shown(planted):
     memory = planted({"first": 0.9, "second": 0.5})
-    first = memory.remember("first").memory
+    first = memory.remember("first", kind="x").memory
     memory.remember("second", supersedes=first.id)
-    hits = memory.recall("query")
-    assert [hit.memory.content for hit in hits] == ["second"]
-    assert hits[0].score_detail.dense == 1.0  # what fell does not stretch the scale
+    assert contents(memory.recall("query")) == ["second"]
+    assert contents(memory.recall("query", kinds=["x"])) == []  # a filter brings no old belief back
+    assert contents(memory.recall("query", kinds=["x"], profile="mememory")) == ["first"]  # its page's law
     assert memory.get(first.id).weight == 0.1
 
 
 def test_of_one_fact_only_the_newest_is_shown(planted, clock):
     memory = planted({"dark": 0.9, "light": 0.5})
-    memory.remember("dark", fact_key="user.theme")
+    memory.remember("dark", fact_key="user.theme", tags=["x"])
     clock.advance(days=1)
     memory.remember("light", fact_key="user.theme")
-    assert [hit.memory.content for hit in memory.recall("query")] == ["light"]
+    assert contents(memory.recall("query")) == ["light"]
+    assert contents(memory.recall("query", tags=["x"])) == []
 
 
-def test_time_and_importance_do_not_move_the_score(planted, clock):
-    memory = planted({"text": 0.8})
-    memory.remember("text", importance=0.0)
-    clock.advance(days=1000)
-    assert memory.recall("query")[0].score == pytest.approx(DENSE, abs=1e-9)
+UPDATES = [
+    ("The budget for the trip is 500 euros", "The budget for the trip is 700 euros", "query: budget trip"),
+    ("The sprint ends on March 29", "The sprint ends on April 12", "query: when does the sprint end?"),
+    ("I live in Hamburg", "I live in Lisbon", "query: where do I live?"),
+]
+
+
+@pytest.mark.parametrize(("older", "newer", "query"), UPDATES)
+def test_what_was_said_later_of_the_same_thing_comes_first(planted, clock, older, newer, query):
+    memory = planted({older: 0.8, newer: 0.6}, axes={older: 1, newer: 1})
+    memory.remember(older)
+    clock.advance(days=3)
+    second = memory.remember(newer).memory
+    hits = memory.recall(query, dry_run=True)
+    assert contents(hits) == [newer, older]
+    assert hits[0].via.link == "update"
+    assert hits[0].score == hits[0].score_detail.recompute() == pytest.approx(1.01 * hits[1].score, abs=1e-9)
+    assert second.created_at - timedelta(days=3) == hits[1].memory.created_at
+
+
+def test_nothing_is_said_to_be_an_update_that_is_not(planted, clock):
+    apart = {"Ann's budget is 500 euros": 0.9, "Bob's garden has 700 roses": 0.7}  # a cosine of 0.63 between them
+    memory = planted(apart)
+    for text in apart:
+        memory.remember(text)
+        clock.advance(days=1)
+    assert contents(memory.recall("query: the budget of Ann?", dry_run=True))[0] == "Ann's budget is 500 euros"
+
+
+def test_two_people_have_two_budgets(planted):
+    turns = {"My budget is 500 euros": 0.9, "My budget is 700 euros": 0.5}
+    memory = planted(turns, axes=dict.fromkeys(turns, 1))
+    talk(memory, *zip(("Ann", "Bob"), turns, strict=True), user_id="u")
+    hits = memory.recall("query: budget?", user_id="u", min_score=0)
+    assert contents(hits)[0] == "My budget is 500 euros"
+
+
+def test_nothing_is_returned_where_nothing_fits(planted):
+    memory = planted({"The vault key is under the lamp": 0.05})
+    memory.remember("The vault key is under the lamp")
+    memory.remember("Bread is bought on Fridays")
+    assert contents(memory.recall("query: who won the race?", dry_run=True)) == []
+    assert len(memory.recall("query: who won the race?", dry_run=True, min_score=0)) == 2
+    assert contents(memory.recall("query: where is the vault key?")) == ["The vault key is under the lamp"]
+
+
+def test_the_score_to_reach_grows_with_the_number_of_memories(planted):
+    texts = {f"word{number} stands alone": 0.3 for number in range(40)}
+    memory = planted(texts)
+    found = []
+    for number, text in enumerate(texts, 1):
+        memory.remember(text)
+        found.append(len(memory.recall("query", limit=1, dry_run=True)))
+        reach = min(0.08 + 0.045 * math.log2(number), 0.52)
+        assert found[-1] == (reach <= DENSE * 0.3 + NEUTRAL)
+    assert found[0] == 1
+    assert found[-1] == 0
+
+
+def test_what_lies_far_behind_the_best_is_not_returned(planted):
+    memory = planted({"best": 0.9, "second": 0.5, "third": 0.3})
+    for text in ("best", "second", "third"):
+        memory.remember(text)
+    assert contents(memory.recall("query", dry_run=True)) == ["best", "second"]
+    assert contents(memory.recall("query", min_score=0.2)) == ["best", "second", "third"]
 
 
 def test_expired_memories_are_gone(planted, clock):
@@ -133,15 +349,15 @@ def test_expired_memories_are_gone(planted, clock):
     memory.remember("gone", ttl="1h")
     memory.remember("there")
     clock.advance(hours=1)
-    assert [hit.memory.content for hit in memory.recall("query")] == ["there"]
+    assert contents(memory.recall("query")) == ["there"]
 
 
 def test_equal_scores_come_in_the_order_of_storing(planted):
-    texts = [f"text {number}" for number in range(6)]
-    memory = planted(dict.fromkeys(texts, 0.5), axes=dict.fromkeys(texts, 1))
+    texts = [f"text {letter}" for letter in "abcdef"]
+    memory = planted(dict.fromkeys(texts, 0.5))
     for text in reversed(texts):
         memory.remember(text)
-    assert [hit.memory.content for hit in memory.recall("query")] == texts[:0:-1]  # five of the six
+    assert contents(memory.recall("query")) == texts[:0:-1]  # five of the six
 
 
 def test_a_recall_counts_and_resets_the_clock(planted, clock):
@@ -157,4 +373,11 @@ def test_contradictions_are_reported_above_75_per_cent(planted):
     memory = planted({"at": 0.75, "above": 0.7501, "query new": 1.0})
     for text in ("at", "above"):
         memory.remember(text)
-    assert [rival.memory.content for rival in memory.remember("query new").contradictions] == ["above"]
+    assert contents(memory.remember("query new").contradictions) == ["above"]
+
+
+def test_weights_can_be_set_for_one_recall(planted):
+    memory = plant(planted)
+    only = dict.fromkeys([term.label for term in profiles.load("salience").terms if term.combine == "sum"], 0.0)
+    hits = memory.recall("query: the vault key", weights={**only, "similarity": 1.0}, min_score=0)
+    assert [hit.score for hit in hits] == pytest.approx([0.8, 0.6, 0.4, 0.2], abs=1e-6)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from salience.batch import Batch, Entities, Lexicon, Postings, Ragged
 from salience.ports import Calibration, Need
 from salience.rank import fuse
 from salience.rank.signals import SIGNALS
-from salience.records import Scope
+from salience.records import Intent, Scope, TimeCue
 from salience.text import Tokeniser
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -50,13 +51,30 @@ def test_bm25_against_the_formula_written_out(k1, b):
         assert found[row] == pytest.approx(expected)
 
 
-def test_min_max_spans_the_living_rows_only():
-    column = np.array([5.0, 1.0, 3.0, 9.0])
-    alive = np.array([True, True, True, False])
-    assert fuse.min_max(column, alive).tolist() == [1.0, 0.0, 0.5, 1.0]
-    assert fuse.min_max(column, alive, low=0.0).tolist() == [1.0, 0.2, 0.6, 1.0]
-    assert fuse.min_max(np.ones(3), np.ones(3, bool)).tolist() == [0.0, 0.0, 0.0]
-    assert fuse.min_max(column, np.zeros(4, bool)).tolist() == [0.0] * 4
+def test_a_share_is_of_all_that_the_terms_could_give():
+    lexicon = lexicon_of(TEXTS, "deploy key vault unheard")
+    found = fuse.share(lexicon, len(TEXTS), 1.2, 0.75)
+    assert found == pytest.approx(fuse.bm25(lexicon, 1.2, 0.75) / fuse.inverse_document_frequency(lexicon).sum())
+    assert found.max() < 1
+    assert found[4] == 0
+    endless = replace(lexicon_of(["deploy"], "deploy"), postings=(Postings(np.array([0]), np.array([1e9])),))
+    assert fuse.share(endless, 1, 1.2, 0.75) == pytest.approx([1.0])
+    assert fuse.share(None, 3, 1.2, 0.75).tolist() == [0, 0, 0]
+    assert fuse.share(lexicon_of(TEXTS, "the"), 5, 1.2, 0.75).tolist() == [0] * 5
+
+
+def test_words_stand_in_for_cosines():
+    lexicon, windows = lexicon_of(TEXTS, "deploy key vault"), lexicon_of([text * 2 for text in TEXTS], "deploy vault")
+    batch = Batch(np.array(list("abcde"), object), lexicon=lexicon)
+    alone = fuse.instead_of_cosines(batch)
+    scores = fuse.bm25(lexicon, 1.2, 0.75)
+    assert alone["cosine"] == pytest.approx(scores / scores.max())
+    assert alone["context_cosine"].tolist() == [0] * 5
+    both = fuse.instead_of_cosines(replace(batch, windows=windows))
+    assert both["cosine"] == pytest.approx(fuse.share(lexicon, 5, 1.2, 0.75))
+    assert both["context_cosine"] == pytest.approx(fuse.share(windows, 5, 1.2, 0.75))
+    nothing = fuse.instead_of_cosines(replace(batch, lexicon=lexicon_of(TEXTS, "unheard")))
+    assert nothing["cosine"].tolist() == [0] * 5
 
 
 def test_signals_stay_in_their_range():
@@ -75,11 +93,19 @@ def test_signals_stay_in_their_range():
             "tier": random.integers(0, 3, count),
             "is_global": random.random(count) < 0.5,
             "turns_since_activation": random.choice([0, 3, np.inf], count),
+            "context_cosine": random.uniform(-1, 1, count),
+            "speaker_named": random.random(count) < 0.5,
         },
         lexicon=lexicon_of([TEXTS[row % len(TEXTS)] for row in range(count)], "deploy key vault"),
-        entities=Entities(Ragged.of([[row % 7, 7 + row % 11] for row in range(count)]), np.array([3])),
+        windows=lexicon_of([TEXTS[row % len(TEXTS)] * 2 for row in range(count)], "deploy key vault"),
+        entities=Entities(
+            Ragged.of([[row % 7, 7 + row % 11] for row in range(count)]), np.array([3]), np.array([9.0]), count
+        ),
     )
-    need = Need(scope=Scope(), now=NOW, calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"))
+    cue = TimeCue(("in April",), NOW - timedelta(days=30), NOW)
+    need = Need(
+        scope=Scope(), now=NOW, intent=Intent(time=cue), calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test")
+    )
     for name, signal in SIGNALS.items():
         parameters = {
             key: parameter.default for key, parameter in signal.parameters.items() if parameter.default is not None

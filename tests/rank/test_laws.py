@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from salience import profiles
-from salience.batch import Batch, Entities, Lexicon, Postings, Ragged, Vectors, cosines
+from salience.batch import KINDS, Batch, Entities, Lexicon, Postings, Ragged, Vectors, cosines
 from salience.ports import Calibration, Need
 from salience.rank.profile import Profile, parse
 from salience.rank.run import detail, rank
@@ -54,6 +54,10 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         "supersedes": np.where(random.random(count) < 0.2, random.integers(0, max(count, 1), count), -1),
         "fact": random.integers(-1, 5, count),
         "turns_since_activation": random.choice([0.0, 1.0, 7.0, np.inf], count),
+        "context_cosine": random.uniform(-1, 1, count),
+        "speaker_named": random.random(count) < 0.5,
+        "speaker": random.integers(-1, 3, count),
+        "successor": np.where(random.random(count) < 0.2, random.integers(0, max(2 * count, 1), count), -1),
     }
     hits = np.flatnonzero(random.random(count) < 0.4)
     lexicon = Lexicon(
@@ -64,14 +68,20 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         length=random.integers(1, 30, count).astype(float),
     )
     entities = Entities(
-        Ragged.of([list(random.integers(0, 6, random.integers(0, 3))) for _ in range(count)]), np.array([1])
+        Ragged.of([list(random.integers(0, 6, random.integers(0, 3))) for _ in range(count)]),
+        np.array([1]),
+        np.array([random.integers(1, count + 1) if count else 1.0]),
+        count,
     )
     batch = Batch(
         np.array([f"{row:032x}" for row in range(count)], object),
         columns,
         Vectors(matrix, np.arange(count)),
         lexicon,
-        entities,
+        entities=entities,
+        distinctions=Ragged.of(
+            [[len(KINDS) * int(kind) + KINDS.index("claim")] for kind in random.integers(0, 2, count)]
+        ),
     )
     need = Need(
         scope=Scope(),
@@ -191,6 +201,7 @@ def test_what_fell_because_of_another_names_it(case):
         assert (batch["updated_at"][winner], winner) > (batch["updated_at"][row], row)
     for row in np.flatnonzero(ranked.fates == profile.stages.index("near_duplicate")):
         keeper = int(ranked.by[row])
+        assert batch.distinctions.of_row(keeper) == batch.distinctions.of_row(row)
         assert row in ranked.absorbed[keeper]
         assert ranked.scores[keeper] >= ranked.scores[row]
 

@@ -11,8 +11,8 @@ from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES
 
 CHOOSE_A_SIGNAL = (
-    "Choose one of: dense, graph_proximity, importance, importance_multiplier, lexical, priming, recency, "
-    r"rehearsed_decay, scope_weight, similarity, staleness, weight\.$"
+    "Choose one of: context_lexical, context_similarity, entity, graph_proximity, importance, importance_multiplier, "
+    r"lexical, priming, recency, rehearsed_decay, scope_weight, similarity, speaker, staleness, time, weight\.$"
 )
 
 GOOD = """

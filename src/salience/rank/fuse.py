@@ -1,4 +1,4 @@
-"""The dense and the lexical channel: each a column that can be added up with others."""
+"""The lexical channel: BM25, and how it becomes a column that can be added up with others."""
 
 from __future__ import annotations
 
@@ -34,27 +34,26 @@ def bm25(lexicon: Lexicon, k1: float, b: float) -> Floats:
     return scores
 
 
-def min_max(column: Floats, alive: Floats, low: float | None = None) -> Floats:
-    """Return float64[n]: `column` moved and stretched so that the alive rows span [0, 1]; 0 where all are equal.
+def share(lexicon: Lexicon | None, rows: int, k1: float, b: float) -> Floats:
+    """Return float64[rows], BM25 as a share of what no memory can exceed: all that the query's terms tell; [0, 1].
 
-    Args:
-        column: float64[n].
-        alive: bool[n], the rows whose extremes count.
-        low: the value that becomes 0; None takes the smallest alive one.
-
-    Source: Bruch, Gai and Ingber, An Analysis of Fusion Functions for Hybrid Retrieval (2023): convex combination of
-    scores scaled so keeps what rank fusion throws away.
+    The bound is the sum of the terms' inverse document frequencies, terms that no memory holds among them. A number so
+    means the same for a short query and a long one, and is small where most of the query is unknown to the store.
+    0 where the query has no terms.
     """
-    living = column[alive]
-    if not len(living):
-        return np.zeros_like(column)
-    bottom = living.min() if low is None else low
-    span = living.max() - bottom
-    return np.clip((column - bottom) / span, 0.0, 1.0) if span > 0 else np.zeros_like(column)
+    telling = 0.0 if lexicon is None else float(inverse_document_frequency(lexicon).sum())
+    return np.zeros(rows) if lexicon is None or telling == 0 else bm25(lexicon, k1, b) / telling
 
 
-def lexical_similarity(batch: Batch, k1: float = 1.2, b: float = 0.75) -> Floats:
-    """Return float64[n] in [0, 1]: BM25 as a share of the best row's, in place of cosine when there is no vector."""
-    if batch.lexicon is None:
-        return np.zeros(len(batch))
-    return min_max(bm25(batch.lexicon, k1, b), np.ones(len(batch), bool), low=0.0)
+def instead_of_cosines(batch: Batch, k1: float = 1.2, b: float = 0.75) -> dict[str, Floats]:
+    """Return `cosine` and `context_cosine`, float64[n] in [0, 1], for a query that has no vector.
+
+    Where windows are at hand, they are the shares of BM25 that text and window have, whose scale is absolute. Without
+    them `cosine` is BM25 as a share of the best row's, so that profiles which are all cosine still answer.
+    """
+    if batch.windows is not None:
+        columns = {"cosine": batch.lexicon, "context_cosine": batch.windows}
+        return {name: share(lexicon, len(batch), k1, b) for name, lexicon in columns.items()}
+    scores = np.zeros(len(batch)) if batch.lexicon is None else bm25(batch.lexicon, k1, b)
+    best = scores.max(initial=0.0)
+    return {"cosine": scores / best if best > 0 else scores, "context_cosine": np.zeros(len(batch))}

@@ -75,6 +75,7 @@ class Profile:
         on_recall: what a recall changes.
         contradiction_above: similarity from which a new memory is reported to conflict with an old one; None: never.
         graph_weight, max_hops: of `graph_recall`.
+        first_person: whether a question about a speaker of the store is embedded as that speaker would put it.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Profile:
     contradiction_above: float | None = None
     graph_weight: float = 0.3
     max_hops: int = 2
+    first_person: bool = False
 
     def weights(self, intent: str) -> dict[str, float]:
         """Return label -> weight under an intent."""
@@ -108,6 +110,11 @@ class Profile:
         """Return whether a signal or stage reads `terms`, `entities` or `vectors` of the batch."""
         signals = (SIGNALS[term.signal].brings for term in self.terms)
         return any(part in brings for brings in (*signals, *(STAGES[name].brings for name in self.stages)))
+
+    @property
+    def reads_time(self) -> bool:
+        """Whether it weighs the time that a query names."""
+        return any(term.signal == "time" for term in self.terms)
 
     def candidate_count(self, limit: int) -> int | None:
         """Return how many of the nearest memories to rank for `limit`; None for every visible one."""
@@ -158,7 +165,7 @@ def parse(text: str, source: str) -> Profile:
 
 _KEYS: Final = (
     "name", "summary", "combine", "limit", "max_limit", "min_score", "threshold_scale", "stages",
-    "candidates", "signal", "stage", "intent", "on_recall", "on_remember", "graph",
+    "candidates", "signal", "stage", "intent", "on_recall", "on_remember", "graph", "first_person",
 )  # fmt: skip
 
 
@@ -193,6 +200,7 @@ def _profile(data: dict[str, Any]) -> Profile:
         contradiction_above=_optional("on_remember.contradiction_above", remember.get("contradiction_above"), 0.0, 1.0),
         graph_weight=checks.number("graph.weight", graph.get("weight", 0.3), 0.0, 1.0),
         max_hops=checks.whole("graph.max_hops", graph.get("max_hops", 2), 0, 10),
+        first_person=checks.flag("first_person", data.get("first_person", False)),
     )  # fmt: skip
 
 
@@ -267,14 +275,11 @@ def _intent(name: str, table: Mapping[str, Any], terms: Iterable[Term]) -> Inten
 
 def _on_recall(table: object) -> OnRecall:
     known = _known("on_recall", table, ("access_count", "importance", "accessed_at", "activate"))
-    for flag in ("accessed_at", "activate"):
-        if not isinstance(known.get(flag, False), bool):
-            raise ProfileError(f"on_recall.{flag}", known[flag], "Give true or false.")
     return OnRecall(
         access_count=checks.whole("on_recall.access_count", known.get("access_count", 0), 0, 1000),
         importance=checks.number("on_recall.importance", known.get("importance", 0.0), 0.0, 1.0),
-        accessed_at=known.get("accessed_at", False),
-        activate=known.get("activate", False),
+        accessed_at=checks.flag("on_recall.accessed_at", known.get("accessed_at", False)),
+        activate=checks.flag("on_recall.activate", known.get("activate", False)),
     )
 
 

@@ -35,13 +35,24 @@ class Ranked:
     absorbed: Mapping[int, tuple[int, ...]]
     spread: Mapping[int, Spread]
 
+    @classmethod
+    def of(cls, state: State) -> Ranked:
+        """Return what the last stage left."""
+        return cls(state.rows, state.scored, state.parts, state.fates, state.by, state.absorbed, state.spread)
+
 
 def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
     """Return the rows of `batch` in the order that `profile` gives them, cut to `need.limit`."""
     state = State.start(profile, batch, need)
-    for step, name in enumerate(profile.stages):
-        state = STAGES[name].step(replace(state, step=step), **profile.stage_parameters.get(name, {}))
-    return Ranked(state.rows, state.scored, state.parts, state.fates, state.by, state.absorbed, state.spread)
+    for step in range(len(profile.stages)):
+        state = advanced(state, step)
+    return Ranked.of(state)
+
+
+def advanced(state: State, step: int) -> State:
+    """Return what stage number `step` of the profile makes of `state`."""
+    name = state.profile.stages[step]
+    return STAGES[name].step(replace(state, step=step), **state.profile.stage_parameters.get(name, {}))
 
 
 def detail(profile: Profile, ranked: Ranked, batch: Batch, row: int, intent: str) -> ScoreDetail:

@@ -12,6 +12,7 @@ from salience.batch import Batch, Codes, Entities, Floats
 from salience.errors import ProfileError
 from salience.ports import Need
 from salience.rank import fuse
+from salience.rank.time import time
 from salience.records import TIERS
 
 HOUR = 3600.0
@@ -43,7 +44,7 @@ class Signal:
         parameters: numbers that the profile may set.
         choices: parameters that are one of some words; the first word is the default.
         reads: the columns that it reads under given parameters.
-        brings: parts of the batch besides columns: `terms`, `entities`, `vectors`.
+        brings: parts of the batch besides columns: `terms`, `windows`, `entities`, `vectors`.
         check: refuses parameters that do not go together.
     """
 
@@ -63,25 +64,52 @@ def similarity(batch: Batch, need: Need) -> Floats:
     Under `threshold_scale = "calibrated"` the cosine is first mapped to the relatedness that people see, so that a
     number means the same under every embedder.
     """
-    cosine: Floats = np.clip(batch["cosine"], 0.0, 1.0)
-    if not need.calibrated or need.calibration is None:
-        return cosine
-    return np.interp(cosine, need.calibration.cosine, need.calibration.relatedness)
+    return _related(batch["cosine"], need)
 
 
-def dense(batch: Batch, need: Need) -> Floats:
-    """Return the cosine as a share of the best alive row's, [0, 1]; 0 is unrelated.
+def context_similarity(batch: Batch, need: Need) -> Floats:
+    """Return the mean cosine of the memory and its neighbours in the session as `similarity` has it, [0, 1].
 
-    Scaled from 0 and not from the least alive cosine, so that a score does not depend on the least similar memory.
+    A turn of a conversation says half of what it means; the turns beside it say the rest.
     """
-    return fuse.min_max(batch["cosine"], batch["alive"], low=0.0)
+    return _related(batch["context_cosine"], need)
+
+
+def _related(cosine: Floats, need: Need) -> Floats:
+    clipped: Floats = np.clip(cosine, 0.0, 1.0)
+    if not need.calibrated or need.calibration is None:
+        return clipped
+    return np.interp(clipped, need.calibration.cosine, need.calibration.relatedness)
 
 
 def lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
-    """Return BM25 scaled to [0, 1] over the alive rows; 0 where no query term occurs."""
-    if batch.lexicon is None:
-        return np.zeros(len(batch))
-    return fuse.min_max(fuse.bm25(batch.lexicon, k1, b), batch["alive"], low=0.0)
+    """Return BM25 as a share of what the query's terms could give, [0, 1]; 0 where none of them occurs."""
+    return fuse.share(batch.lexicon, len(batch), k1, b)
+
+
+def context_lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
+    """Return the share of BM25 that the memory's window has: its own text twice and that beside it; [0, 1]."""
+    return fuse.share(batch.windows, len(batch), k1, b)
+
+
+def speaker(batch: Batch, need: Need) -> Floats:
+    """Return 1 where the query names who said the memory, else 0."""
+    return batch["speaker_named"].astype(np.float64)
+
+
+def entity(batch: Batch, need: Need) -> Floats:
+    """Return how telling the most telling entity is that query and memory both name, [0, 1]; 0 for none.
+
+    It is 1 for an entity that no other visible memory names and falls to 0 as all of them do: 1 - (n - 1) / N.
+    """
+    telling = np.zeros(len(batch))
+    if batch.entities is None or not len(telling):
+        return telling
+    rows, codes = batch.entities.of_row.pairs()
+    for code, count in zip(batch.entities.of_query, batch.entities.frequency, strict=True):
+        naming = rows[codes == code]
+        telling[naming] = np.maximum(telling[naming], 1 - (count - 1) / batch.entities.documents)
+    return telling
 
 
 def importance(batch: Batch, need: Need) -> Floats:
@@ -216,18 +244,24 @@ def _recency_reads(parameters: Mapping[str, Any]) -> frozenset[str]:
     return frozenset({parameters["clock"], "tier"} if parameters.get("rate_per_hour") else {parameters["clock"]})
 
 
+_BM25: Final = {"k1": Parameter(0.0, 10.0, 1.2), "b": Parameter(0.0, 1.0, 0.75)}
 CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
 
 SIGNALS: Final[Mapping[str, Signal]] = {
     "similarity": Signal(similarity, 0, 1, _reads("cosine")),
-    "dense": Signal(dense, 0, 1, _reads("cosine")),
-    "lexical": Signal(
-        lexical,
+    "context_similarity": Signal(context_similarity, 0, 1, _reads("context_cosine")),
+    "lexical": Signal(lexical, 0, 1, _reads(), parameters=_BM25, brings=frozenset({"terms"})),
+    "context_lexical": Signal(
+        context_lexical, 0, 1, _reads(), parameters=_BM25, brings=frozenset({"terms", "windows"})
+    ),
+    "speaker": Signal(speaker, 0, 1, _reads("speaker_named")),
+    "entity": Signal(entity, 0, 1, _reads(), brings=frozenset({"entities"})),
+    "time": Signal(
+        time,
         0,
         1,
-        _reads(),
-        parameters={"k1": Parameter(0.0, 10.0, 1.2), "b": Parameter(0.0, 1.0, 0.75)},
-        brings=frozenset({"terms"}),
+        _reads("created_at"),
+        parameters={"slack_days": Parameter(0.0, 1e6, 7.0), "floor": Parameter(0.0, 1.0, 0.5)},
     ),
     "importance": Signal(importance, 0, 1, _reads("importance")),
     "importance_multiplier": Signal(importance_multiplier, 0, 2, _reads("importance")),

@@ -8,11 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import Rows, cosines
+from salience.batch import Batch, Rows, cosines
 from salience.ports import EDGE
+from salience.rank.sameness import covers
 from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.spread import activation
-from salience.rank.state import State
+from salience.rank.state import NOBODY, Spread, State
+from salience.rank.updates import updates
 
 SCORE: Final = "score"
 """The stage that gives the rows their scores; every profile has it once."""
@@ -27,7 +29,7 @@ class Stage:
         after_score: whether it works on scored rows; if not, it must stand before `score`.
         reads: the columns that it reads.
         parameters: numbers that the profile may set.
-        brings: parts of the batch besides columns: `entities`, `vectors`.
+        brings: parts of the batch besides columns: `entities`, `vectors`, `distinctions`.
     """
 
     step: Callable[..., State]
@@ -49,6 +51,17 @@ def superseded(state: State) -> State:
     successor = dict(zip(targets[newer].tolist(), newer.tolist(), strict=True))
     older = state.rows[np.isin(codes[state.rows], targets[newer])]
     return state.drop({row: successor[code] for row, code in zip(older.tolist(), codes[older].tolist(), strict=True)})
+
+
+def outdated(state: State) -> State:
+    """Drop the memories in whose place another holds now, be that one among the candidates or not.
+
+    Unlike `superseded` and `same_fact`, a filter that the newer memory does not pass brings no older one back.
+    """
+    codes, successors = state.batch["code"], state.batch["successor"]
+    place = dict(zip(codes.tolist(), range(len(codes)), strict=True))
+    old = state.rows[successors[state.rows] >= 0].tolist()
+    return state.drop({row: place.get(int(successors[row]), NOBODY) for row in old})
 
 
 def importance_floor(state: State, *, minimum: float) -> State:
@@ -114,28 +127,39 @@ def nonzero(state: State) -> State:
 
 
 def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
-    """Collapse each memory into the most similar kept one that ranks higher, if it says the same.
+    """Collapse each memory into the most similar kept one that ranks higher and says the same.
 
-    Two memories say the same from a cosine of `paraphrase`, by default the embedder's calibrated one. Looks no further
-    down than the limit needs. Source: memorysync, Semantic Dedup Threshold.
+    Two memories may say the same from a cosine of `paraphrase`, by default the embedder's calibrated one, and do if
+    the kept one covers the other: what would be lost with the other is no number, date, name, negation or speaker (see
+    `sameness.covers`). Looks no further down than the limit needs. Source: memorysync, Semantic Dedup Threshold; the
+    cover is ours, since a model hardly sees such differences.
     """
     vectors, calibration = state.batch.vectors, state.need.calibration
     least = calibration.paraphrase if paraphrase is None and calibration else paraphrase
-    if vectors is None or least is None:
+    if vectors is None or least is None or state.batch.distinctions is None:
         return state
     kept: list[int] = []
     absorbed: dict[int, tuple[int, ...]] = {}
     for row in state.rows.tolist():
-        if len(kept) == state.need.limit:
+        if len(kept) == state.need.wanted:
             break
-        alike = cosines(vectors.at(np.array(kept, np.intp)), vectors.at(np.array([row]))[0])
-        if kept and alike.max() >= least - EDGE:
-            keeper = kept[int(alike.argmax())]
+        keeper = _keeper(state.batch, kept, row, least - EDGE)
+        if keeper is not None:
             absorbed[keeper] = (*absorbed.get(keeper, ()), row)
         else:
             kept.append(row)
     fallen = {row: keeper for keeper, rows in absorbed.items() for row in rows}
     return replace(state.drop(fallen), absorbed=absorbed)
+
+
+def _keeper(batch: Batch, kept: list[int], row: int, least: float) -> int | None:
+    """Return the most similar of the kept rows, from a cosine of `least`, that covers `row`."""
+    if batch.vectors is None or batch.distinctions is None or not kept:
+        return None
+    alike = cosines(batch.vectors.at(np.array(kept, np.intp)), batch.vectors.at(np.array([row]))[0])
+    near = [place for place in np.argsort(-alike, kind="stable").tolist() if alike[place] >= least]
+    own = batch.distinctions.of_row(row)
+    return next((kept[place] for place in near if covers(batch.distinctions.of_row(kept[place]), own)), None)
 
 
 def spread(state: State, *, factor: float, hops: int, neighbours: int, links: int) -> State:
@@ -153,17 +177,57 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     for row, link in gained.items():
         scores[row] = link.activation
     rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
-    return replace(state.keep(best_first(scores, rows)), scores=scores, spread=gained)
+    return replace(state.keep(best_first(scores, rows)), scores=scores, spread={**state.spread, **gained})
+
+
+def update(state: State, *, top: int, lift: float, alike: float, same: float, terms: float) -> State:
+    """Put what was said later before what was said of the same thing earlier; both stay.
+
+    Of the `top` best, one that updates an older one (see `updates`) takes over `lift` times its score, if that is more
+    than its own: what holds now comes first, however well the words of the older one fit the query.
+    """
+    rows = np.sort(state.rows[:top])
+    if len(rows) < 2:
+        return state
+    rows = rows[np.argsort(state.batch["created_at"][rows], kind="stable")]
+    newer = updates(state.batch, rows, state.need.calibration, alike, same, terms)
+    scores, gained = state.scored.copy(), dict(state.spread)
+    for place, row in enumerate(rows.tolist()):
+        older = rows[newer[place]]
+        if len(older) and scores[older].max() * lift > scores[row]:
+            parent = int(older[scores[older].argmax()])
+            gained[row] = Spread(parent, float(scores[parent]), lift, 1, "update")
+            scores[row] = gained[row].activation
+    return replace(state, scores=scores, rows=best_first(scores, state.rows), spread=gained)
+
+
+def cut_off(state: State, *, alone: float, per_doubling: float, most: float, share: float) -> State:
+    """Drop the memories that fit the query no better than chance has it, and those far behind the best one.
+
+    The best of many memories fits any query somewhat, and the better the more there are: the score to reach is `alone`
+    among one memory and `per_doubling` higher for each doubling of their number, up to `most`. It is also `share` of
+    the best score. A least score that the caller gives takes the place of both.
+    """
+    if state.need.min_score is not None or not len(state.rows):
+        return state
+    return state.keep_where(state.scored >= least_fit(state, alone, per_doubling, most, share))
+
+
+def least_fit(state: State, alone: float, per_doubling: float, most: float, share: float) -> float:
+    """Return the score that `cut_off` asks for."""
+    chance = alone + per_doubling * float(np.log2(len(state.rows)))
+    return max(min(chance, most), share * float(state.scored[state.rows].max())) - EDGE
 
 
 def trim(state: State) -> State:
     """Keep the best, as many as were asked for."""
-    return state.keep(state.rows[: state.need.limit])
+    return state.keep(state.rows[: state.need.wanted])
 
 
 STAGES: Final[Mapping[str, Stage]] = {
     "expired": Stage(expired, after_score=False, reads=frozenset({"expires_at"})),
     "superseded": Stage(superseded, after_score=False, reads=frozenset({"code", "supersedes"})),
+    "outdated": Stage(outdated, after_score=False, reads=frozenset({"code", "successor"})),
     "importance_floor": Stage(
         importance_floor,
         after_score=False,
@@ -179,7 +243,7 @@ STAGES: Final[Mapping[str, Stage]] = {
         near_duplicate,
         after_score=True,
         parameters={"paraphrase": Parameter(-1.0, 1.0)},
-        brings=frozenset({"vectors"}),
+        brings=frozenset({"vectors", "distinctions"}),
     ),
     "spread": Stage(
         spread,
@@ -191,6 +255,29 @@ STAGES: Final[Mapping[str, Stage]] = {
             "links": Parameter(0, 100, 5, whole=True),
         },
         brings=frozenset({"vectors", "entities"}),
+    ),
+    "update": Stage(
+        update,
+        after_score=True,
+        reads=frozenset({"created_at", "speaker"}),
+        parameters={
+            "top": Parameter(2, 1000, 20, whole=True),
+            "lift": Parameter(1.0, 10.0, 1.01),
+            "alike": Parameter(0.0, 1.0, 0.58),
+            "same": Parameter(0.0, 1.0, 0.76),
+            "terms": Parameter(0.0, 1.0, 0.6),
+        },
+        brings=frozenset({"vectors", "distinctions"}),
+    ),
+    "cut_off": Stage(
+        cut_off,
+        after_score=True,
+        parameters={
+            "alone": Parameter(0.0, 100.0, 0.04),
+            "per_doubling": Parameter(0.0, 100.0, 0.048),
+            "most": Parameter(0.0, 100.0, 0.5),
+            "share": Parameter(0.0, 1.0, 0.5),
+        },
     ),
     "trim": Stage(trim, after_score=True),
 }

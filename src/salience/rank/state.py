@@ -30,7 +30,7 @@ class Spread:
     score: float
     factor: float
     hops: int
-    link: Literal["neighbour", "entity"]
+    link: Literal["neighbour", "entity", "update"]
 
     @property
     def activation(self) -> float:

@@ -1,0 +1,49 @@
+"""What a memory outside the candidates could have scored at best: whether an answer is exact."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from salience.batch import Batch
+from salience.ports import Need
+from salience.rank.profile import Profile
+from salience.rank.run import Ranked
+from salience.rank.signals import SIGNALS
+
+LIFTING: Final = ("spread", "update")
+"""Stages that can give a memory more than the score of its signals."""
+
+
+def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
+    """Return whether no visible memory outside the candidates could have reached the answer.
+
+    The candidates are the nearest by cosine, so that one outside is no nearer than the farthest of them. It would have
+    had to pass the least score and, where the answer is full, the score of the last hit.
+    """
+    if batch.complete or need.limit == 0:
+        return True
+    if any(stage in LIFTING for stage in profile.stages):
+        return False
+    highest = ceiling(profile, need, float(batch["cosine"].min(initial=1.0)))
+    full = len(ranked.rows) >= need.wanted
+    last = float(ranked.scores[ranked.rows[-1]]) if full else -np.inf
+    least = -np.inf if need.min_score is None or "threshold" not in profile.stages else need.min_score
+    return highest < max(last, least)
+
+
+def ceiling(profile: Profile, need: Need, cosine: float) -> float:
+    """Return a score that no memory of at most this cosine exceeds: each other signal at the top of its range."""
+    weights, summed, product = profile.weights(need.intent.name), 0.0, 1.0
+    for term in profile.terms:
+        signal = SIGNALS[term.signal]
+        most = signal.high
+        if term.signal == "similarity":
+            one = Batch(np.array([""], object), {"cosine": np.array([cosine])})
+            most = float(signal.formula(one, need)[0])
+        if term.combine == "sum":
+            summed += weights[term.label] * most
+        else:
+            product *= most ** weights[term.label]
+    return summed * product if any(term.combine == "sum" for term in profile.terms) else product

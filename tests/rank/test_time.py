@@ -1,0 +1,113 @@
+"""The time that a query names, as a factor."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.batch import Batch, Lexicon, Postings
+from salience.ports import Need
+from salience.rank.time import DAY, time
+from salience.records import Intent, Scope, TimeCue
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+DAYS = [-400, -40, -20, -10, -5, 0]
+
+
+def batch_of(days, alive=None, naming=()):
+    rows = np.array(naming, np.intp)
+    postings = (Postings(np.arange(len(days)), np.ones(len(days))), Postings(rows, np.ones(len(rows))))
+    frequency = np.array([float(len(days)), float(len(rows))])
+    return Batch(
+        np.array([str(day) for day in range(len(days))], object),
+        {
+            "created_at": np.array([(NOW + timedelta(days=day)).timestamp() for day in days]),
+            "alive": np.ones(len(days), bool) if alive is None else np.array(alive),
+        },
+        lexicon=Lexicon(len(days), 2.0, frequency, postings, np.full(len(days), 2.0)),
+    )
+
+
+def fits(cue, days=DAYS, anchor=(), slack=7.0, floor=0.0, **more):
+    need = Need(scope=Scope(), now=NOW, intent=Intent(time=cue), terms=("where", "move"), anchor=anchor)
+    return time(batch_of(days, **more), need, slack_days=slack, floor=floor)
+
+
+def at(day):
+    return NOW + timedelta(days=day)
+
+
+def test_a_query_without_a_time_moves_nothing():
+    assert fits(None).tolist() == [1.0] * 6
+
+
+def test_a_window_falls_off_on_both_sides():
+    found = fits(TimeCue(("then",), at(-20), at(-10)))
+    expected = [math.exp(-380 / 17), math.exp(-20 / 17), 1.0, 1.0, math.exp(-5 / 17), math.exp(-10 / 17)]
+    assert found == pytest.approx(expected)
+    assert fits(TimeCue(("then",), at(-20), at(-10)), floor=0.5) == pytest.approx(0.5 + 0.5 * found)
+
+
+def test_an_open_window_has_a_slope_on_one_side():
+    assert fits(TimeCue(("since",), at(-10))) == pytest.approx(
+        [math.exp(-390 / 7), math.exp(-30 / 7), math.exp(-10 / 7), 1.0, 1.0, 1.0]
+    )
+    assert fits(TimeCue(("before",), None, at(-10)))[:4].tolist() == [1.0] * 4
+
+
+def test_a_window_without_slack_is_still_soft():
+    found = fits(TimeCue(("then",), at(-20), at(-10)), slack=0.0)
+    assert found[4] == pytest.approx(math.exp(-5 / 10))
+
+
+def test_an_order_counts_places_among_the_living():
+    assert fits(TimeCue(("latest",), order="latest")) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert fits(TimeCue(("first",), order="earliest")) == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0.0])
+    living = [False, True, True, True, True, False]
+    assert fits(TimeCue(("latest",), order="latest"), alive=living)[1:5] == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    assert fits(TimeCue(("latest",), order="latest"), days=[3, 3]).tolist() == [1.0, 1.0]
+
+
+def test_an_event_is_when_it_is_told_of():
+    move = {"naming": (3,), "anchor": ("move",)}
+    assert fits(TimeCue(("before",), relation="before", anchor="the move"), **move) == pytest.approx(
+        [1, 1, 1, 1, math.exp(-5 / 7), math.exp(-10 / 7)]
+    )
+    assert fits(TimeCue(("after",), relation="after", anchor="the move"), **move)[3:].tolist() == [1.0] * 3
+    told_twice = fits(TimeCue(("after",), relation="after", anchor="the move"), naming=(1, 3), anchor=("move",))
+    assert told_twice[3:].tolist() == [1.0] * 3
+    assert told_twice[2] == pytest.approx(math.exp(-10 / 7))
+
+
+def test_an_event_that_nobody_tells_of_bounds_nothing():
+    cue = TimeCue(("before",), relation="before", anchor="the move")
+    assert fits(cue, anchor=("move",)).tolist() == [1.0] * 6
+    assert fits(cue, anchor=()).tolist() == [1.0] * 6
+    gone = [True, True, True, False, True, True]
+    assert fits(cue, anchor=("move",), naming=(3,), alive=gone).tolist() == [1.0] * 6
+
+
+def test_no_memories_have_no_times():
+    assert fits(TimeCue(("then",), at(-2), at(-1)), days=[]).tolist() == []
+
+
+@given(
+    days=st.lists(st.floats(-1e5, 1e5), min_size=1, max_size=12),
+    window=st.tuples(st.floats(-1e4, 1e4), st.floats(0.01, 1e4)),
+    slack=st.floats(0, 1e4),
+    floor=st.floats(0, 1),
+)
+def test_nearer_is_never_weaker(days, window, slack, floor):
+    start, end = at(window[0]), at(window[0] + window[1])
+    found = fits(TimeCue(("then",), start, end), days, slack=slack, floor=floor)
+    moments = np.array([at(day).timestamp() for day in days])
+    distance = np.maximum(np.maximum(start.timestamp() - moments, moments - end.timestamp()), 0) / DAY
+    order = np.argsort(distance)
+    assert (np.diff(found[order]) <= 1e-12).all()
+    assert ((found >= floor - 1e-12) & (found <= 1)).all()
+    assert (found[distance == 0] == 1).all()
