@@ -3,6 +3,7 @@
 from salience.records.answered import (
     Context,
     Contradiction,
+    Explanation,
     Hit,
     Page,
     Part,
@@ -13,8 +14,10 @@ from salience.records.answered import (
     Stats,
     TransferReport,
     Via,
+    Waypoint,
 )
-from salience.records.asked import Filter, Intent, Query
+from salience.records.asked import Filter, Intent, Query, TimeCue
+from salience.records.judged import Judged
 from salience.records.stored import (
     ANY,
     CHANGES,
@@ -43,9 +46,11 @@ __all__ = [
     "Contradiction",
     "Coordinate",
     "Draft",
+    "Explanation",
     "Filter",
     "Hit",
     "Intent",
+    "Judged",
     "Memory",
     "Page",
     "Part",
@@ -56,8 +61,10 @@ __all__ = [
     "ScoreDetail",
     "SessionReport",
     "Stats",
+    "TimeCue",
     "TransferReport",
     "Unset",
     "Via",
+    "Waypoint",
     "Wildcard",
 ]

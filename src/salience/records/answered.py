@@ -31,21 +31,21 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Via:
-    """The memory that led to a hit which spreading activation brought in.
+    """The memory whose score a hit took a share of: by spreading activation, or as its update.
 
     Attributes:
         id: the parent memory.
         score: the parent's score.
-        factor: what a hop keeps of it, (0, 1].
+        factor: what a hop makes of it, > 0.
         hops: how many hops away.
-        link: `neighbour` (vectors), `entity` (a shared name).
+        link: `neighbour` (vectors), `entity` (a shared name), `update` (the hit says the same, later).
     """
 
     id: str
     score: float
     factor: float
     hops: int
-    link: Literal["neighbour", "entity"]
+    link: Literal["neighbour", "entity", "update"]
 
     @property
     def activation(self) -> float:
@@ -111,6 +111,7 @@ class Hit:
         score_detail: recomputes to `score` within 1e-9.
         via: the parent that spreading activation came from, else None.
         absorbed: ids of the near-duplicates that were collapsed into this hit, best first.
+        rerank: the reranker's number, on its own scale, by which the hits stand in order; None where none was at work.
     """
 
     memory: Memory
@@ -118,6 +119,7 @@ class Hit:
     score_detail: ScoreDetail
     via: Via | None = None
     absorbed: tuple[str, ...] = ()
+    rerank: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,10 @@ class Recall(Sequence[Hit]):
         profile: the name of the profile that ranked them.
         intent: what the query was taken to be after.
         exact: whether no visible memory outside the candidates could have reached the answer.
-        degraded: the steps that could not do their work: `embedding` (the answer is lexical), `touch` (its counters
-            are not written); empty when all is well.
+        degraded: the steps that could not do their work: `embedding` (the answer is lexical), `rerank` (the order is
+            the profile's), `touch` (its counters are not written); empty when all is well.
         timings: milliseconds by step.
+        reranker: the name of the reranker that put the hits in order; None where it is the profile's order.
     """
 
     hits: tuple[Hit, ...]
@@ -140,6 +143,7 @@ class Recall(Sequence[Hit]):
     exact: bool = True
     degraded: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
+    reranker: str | None = None
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -149,6 +153,61 @@ class Recall(Sequence[Hit]):
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class Waypoint:
+    """One step of a memory's path through a recall.
+
+    Attributes:
+        stage: `scope`, `filter`, `candidates`, a stage of the profile, or `rerank`.
+        outcome: what became of the memory there; `revived`: activation brought it back.
+        note: the number or memory that decided; empty where there is none.
+    """
+
+    stage: str
+    outcome: Literal["passed", "fell", "revived", "not reached"]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a memory is, or is not, in the answer to a query.
+
+    Its `stage` is `returned`, or what kept the memory from it: `out_of_scope` (it belongs to another project, agent or
+    environment), `forgotten`, `filtered`, `candidates` (too far down by cosine to be ranked), `outranked`, `rerank`, or
+    the stage of the profile at which it fell: `expired`, `superseded`, `outdated`, `same_fact`,
+    `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`, `near_duplicate`.
+
+    Attributes:
+        id: the memory, by its whole id.
+        stage: one of the above.
+        reason: the same as a sentence, with its numbers.
+        by: id of the other memory that decided: the one that supersedes it, is newer, absorbed it or passed its score
+            on to it; of an outranked one, the last in the answer. None where no other did.
+        rank: its place, from 1, among the memories with a score that met the stage at which it fell, or in the answer.
+            None if it fell before there were scores.
+        score_detail: the score taken apart as this recall computed it, whatever became of the memory. What a signal
+            measures against other memories, it measures against those in the running. Of a memory that the scope, the
+            filter or the list of candidates kept away, it is the score beside the memories that were ranked. None for
+            a forgotten one.
+        path: the steps in order.
+        counterfactual: the one change that would have it returned, or else ranked higher, found by ranking again under
+            that change; None if there is no simple one.
+        profile: the name of the profile.
+        degraded: as in `Recall`.
+    """
+
+    id: str
+    stage: str
+    reason: str
+    by: str | None
+    rank: int | None
+    score_detail: ScoreDetail | None
+    path: tuple[Waypoint, ...]
+    counterfactual: str | None
+    profile: str
+    degraded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""What the command explain shows: what became of a memory, its path, the arithmetic, what would change it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from salience.cli import app
+from salience.cli.explaining import MARKS
+from salience.explain.trial import FATES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text("utf-8")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def values(result):
+    """Return the tab-separated values of each line that is no comment."""
+    return [line.split("\t") for line in result.stdout.splitlines() if not line.startswith("#")]
+
+
+def test_a_pipe_gets_names_and_values_then_the_path(run, stored):
+    lines = values(run("explain", "query", stored.bob, "--user", "alice", "--profile", "mememory", "--limit", "1"))
+    told = {line[0]: line[1] for line in lines[:5]}
+    assert list(told) == ["stage", "rank", "by", "reason", "counterfactual"]
+    assert (told["stage"], told["rank"], told["by"]) == ("outranked", "2", stored.alice)
+    assert re.fullmatch(r"It ranks 2 with 0\.\d+; the last one in the answer, \w{8}, has 0\.\d+\.", told["reason"])
+    assert told["counterfactual"] == "A limit of 2 would return it at rank 2."
+    steps = [line for line in lines[5:] if len(line) == 3]
+    assert [step[0] for step in steps] == [
+        "scope", "filter", "candidates", "expired", "superseded", "score", "threshold", "trim",
+    ]  # fmt: skip
+    assert [step[1] for step in steps] == ["passed"] * 7 + ["fell"]
+    assert steps[-1][2] == "rank 2 of 2, 1 asked for"
+    assert steps[0][2] == "-"
+
+
+def test_the_arithmetic_follows_as_comments(run, stored):
+    printed = run("explain", "query", stored.alice, "--user", "alice", "--profile", "memorysync").stdout
+    assert re.search(r"^# +similarity +0\.900000 +0\.700 +\+ 0\.630000$", printed, re.MULTILINE)
+    expression, result = re.search(r"^#    (\([\d. +]+\) x [\d.]+) = ([\d.]+)$", printed, re.MULTILINE).groups()
+    summed, factor = expression.split(" x ")
+    assert abs(sum(map(float, summed.strip("()").split(" + "))) * float(factor) - float(result)) < 5e-6
+
+
+def test_json_has_the_names_of_the_api(said, stored):
+    found = said("explain", "query", stored.alice[-8:], "--user", "alice", "--profile", "cmm", "--min-score", "99")
+    assert list(found) == [
+        "id", "stage", "reason", "by", "rank", "score_detail", "path", "counterfactual", "profile", "degraded",
+    ]  # fmt: skip
+    assert (found["id"], found["stage"], found["by"], found["rank"]) == (stored.alice, "threshold", None, 1)
+    assert found["path"][0] == {"stage": "scope", "outcome": "passed", "note": ""}
+    assert found["score_detail"]["parts"]["decay"]["raw"] == 1.0
+    assert found["profile"] == "cmm"
+
+
+def test_a_terminal_gets_a_sign_for_each_step_and_what_would_change_it(run, stored):
+    arguments = ("explain", "query", stored.bob, "--user", "alice", "--profile", "memlayer", "--min-score", "0.85")
+    result = run(*arguments, terminal=True)
+    printed = ANSI.sub("", result.stdout)
+    assert re.search(r"similarity floor  Its similarity 0\.800 is 0\.05 below the least score, 0\.850\.", printed)
+    for stage, outcome in (("expired", "passed"), ("similarity_floor", "fell"), ("trim", "not reached")):
+        assert re.search(rf"^ {MARKS[outcome][0]} +{stage}\b", printed, re.MULTILINE)
+    assert "similarity 0.800 < 0.850" in printed
+    assert "What would change it  A min_score of 0.8 would return it at rank 2." in printed
+
+
+def test_the_options_are_those_of_recall(said, stored):
+    filtered = said("explain", "query", stored.alice, "--user", "alice", "--tag", "ops", "--kind", "rule")
+    assert filtered["stage"] == "filtered"
+    assert filtered["counterfactual"].startswith("Leaving out tags=['ops'], kinds=['rule'] would return it at rank")
+    weighed = said(
+        "explain", "query", stored.alice, "--user", "alice", "--profile", "zeromemory",
+        "--weights", "similarity=0", "--weights", "importance=0", "--now", "2999-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    assert weighed["score_detail"]["final"] < 1e-6
+
+
+def test_nothing_is_changed_by_asking(said, stored):
+    said("explain", "query", stored.alice, "--user", "alice")
+    assert said("get", stored.alice, "--user", "alice")["access_count"] == 0
+
+
+def test_a_memory_of_another_user_is_not_found(run, stored):
+    for user in ([], ["--user", "bob"], ["--user", "bob", "--project", "*"]):
+        other = run("explain", "query", stored.alice, *user, code=1).stderr
+        absent = run("explain", "query", "0" * 32, *user, code=1).stderr
+        assert other.replace(stored.alice, "0" * 32) == absent
+
+
+def test_signs_that_act_on_a_terminal_are_spelled_out(run):
+    made = run("remember", "text", "--tag", "plain").stdout.split("\t")[1].strip()
+    printed = run("explain", "query", made, "--tag", "\u202ered", terminal=True).stdout
+    assert "\u202e" not in printed
+    assert "\\u202e" in printed
+
+
+def test_the_page_shows_what_is_printed(tmp_path):
+    [example] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    commands = [shlex.split(line[2:])[1:] for line in example.splitlines() if line.startswith("$ ")]
+    shown = [line.split() for line in example.splitlines() if not line.startswith("$ ")]
+    printed = id = ""
+    for command in commands:
+        arguments = ["--store", str(tmp_path / "page.db"), *(id if word == "ID" else word for word in command)]
+        printed = CliRunner().invoke(app, arguments).stdout
+        id = printed.split()[1] if command[0] == "remember" else id
+    assert [line.split() for line in printed.splitlines() if not line.startswith("#")] == shown
+
+
+def test_the_page_lists_everything_that_can_become_of_a_memory():
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(FATES)
