@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 import numpy as np
 
 from salience import checks
-from salience.batch import Vectors32, unit_vectors
-from salience.errors import EmbedderError, NotFoundError, StaleError
-from salience.ports import Stored, World
+from salience.batch import Floats, Vectors32, unit_vectors
+from salience.errors import EmbedderError, NotFoundError, RerankerError, StaleError
+from salience.ports import Reranker, Stored, World
 from salience.records import Filter, Memory, Scope
 
 TRIES: Final = 20
@@ -41,6 +41,27 @@ def embed(world: World, texts: Sequence[str]) -> Vectors32:
     except Exception as error:
         what = type(error).__name__
         raise EmbedderError(f"embedder {embedder.name!r} failed with {what}. Check it and try again.") from None
+
+
+def rerank_scores(reranker: Reranker, query: str, texts: Sequence[str]) -> Floats:
+    """Return float64[len(texts)], finite, as the reranker gives them.
+
+    Raises:
+        RerankerError: it failed in whatever way, or returned something else than a number a text. What its own error
+            says is left out, since it may quote a text.
+    """
+    try:
+        scores = np.asarray(reranker.scores(query, list(texts)), np.float64)
+        if scores.shape != (len(texts),) or not np.isfinite(scores).all():
+            raise ValueError
+    except RerankerError:
+        raise
+    except Exception as error:
+        what = type(error).__name__
+        raise RerankerError(
+            f"the reranker gave no finite number for each text ({what}). Check it and its model."
+        ) from None
+    return scores
 
 
 def one(world: World, scope: Scope, id: str) -> Memory:

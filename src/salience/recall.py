@@ -1,4 +1,4 @@
-"""The story of recall: need, embed, gather, rank, fetch, shape, touch."""
+"""The story of recall: need, embed, gather, rank, fetch, shape, rerank where one is chosen, touch."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
+
+import numpy as np
 
 from salience import checks
-from salience.batch import Batch, Vectors32
-from salience.derived import embed
-from salience.errors import EmbedderError, StoreError
-from salience.extract import intent
-from salience.ports import Need, Touch, World
-from salience.rank.fuse import lexical_similarity
+from salience.batch import Batch, Floats, Vectors32
+from salience.derived import embed, rerank_scores
+from salience.errors import EmbedderError, RerankerError, StoreError
+from salience.extract import intent, voice, when
+from salience.ports import Need, Reranker, Touch, World
+from salience.rank.bound import exact
+from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
 from salience.rank.run import Ranked, detail, rank, via
-from salience.records import Hit, Query, Recall
+from salience.records import Hit, Memory, Query, Recall
 from salience.text import phrases
 
 LATE: Final = 8
-"""Embeddings of queries that may go on after their deadline."""
+"""Embeddings of queries, and as many rerankings, that may go on after their deadline."""
 _late: Final = threading.BoundedSemaphore(LATE)
+_late_rerankings: Final = threading.BoundedSemaphore(LATE)
+Worked = TypeVar("Worked")
 
 
 class Stopwatch:
@@ -40,6 +45,10 @@ class Stopwatch:
         self.laps[step] = (now - self._last) * 1e3
         self._last = now
 
+    def seconds(self) -> float:
+        """Return how long it is since the first step began, up to now."""
+        return sum(self.laps.values()) / 1e3 + time.perf_counter() - self._last
+
 
 def recall(world: World, profile: Profile, query: Query) -> Recall:
     """Return the memories that answer `query`, best first, as `profile` ranks them.
@@ -50,9 +59,9 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
     """
     watch = Stopwatch()
     query = replace(query, now=query.now or world.clock())
-    need = needed(world, profile, query)
+    need = deeper(world, needed(world, profile, query))
     watch.lap("need")
-    vector = embedded(world, query)
+    vector = embedded(world, profile, query)
     watch.lap("embed")
     batch = gathered(world, replace(need, vector=vector), query.text)
     watch.lap("gather")
@@ -61,55 +70,83 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
     hits = shaped(world, profile, need, batch, ranked)
     watch.lap("fetch")
     degraded: tuple[str, ...] = () if vector is not None else ("embedding",)
+    by: str | None = None
+    if world.reranker is not None and hits:
+        hits, by = reranked(world.reranker, query, need.limit, hits, watch)
+        degraded += () if by else ("rerank",)
+        watch.lap("rerank")
     if not query.dry_run:
         degraded += touch(world, profile, query, hits)
         watch.lap("touch")
-    return Recall(hits, profile.name, need.intent, batch.complete, degraded, watch.laps)
+    is_exact = exact(profile, batch, need, ranked)
+    return Recall(hits, profile.name, need.intent, is_exact, degraded, watch.laps, by)
 
 
 def needed(world: World, profile: Profile, query: Query) -> Need:
     """Return what the store has to bring and ranking has to know for `query` under `profile`."""
     checks.text("query", query.text, world.content_limit)
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
+    now = query.now or world.clock()
+    cue = when.read(query.text, now) if profile.reads_time else None
+    terms = tuple(dict.fromkeys(world.tokeniser.terms(query.text))) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
-        now=query.now or world.clock(),
+        now=now,
         filter=query.filter,
         columns=profile.columns,
-        terms=tuple(dict.fromkeys(world.tokeniser.terms(query.text))) if profile.brings("terms") else (),
-        names=phrases(query.text) if profile.brings("entities") else (),
+        terms=terms,
+        windows=profile.brings("windows"),
+        names=voice.names(query.text) if profile.brings("entities") or "speaker_named" in profile.columns else (),
+        anchor=tuple(term for term in world.tokeniser.terms(cue.anchor) if term in terms) if cue else (),
         entities=profile.brings("entities"),
         vectors=profile.brings("vectors"),
+        distinctions=profile.brings("distinctions"),
         candidates=profile.candidate_count(limit),
         limit=limit,
         min_score=profile.min_score if query.min_score is None else query.min_score,
-        intent=intent.detect(query.text, {name: rule.words for name, rule in profile.intents.items()}),
+        intent=replace(intent.detect(query.text, {n: rule.words for n, rule in profile.intents.items()}), time=cue),
         calibration=world.calibration,
         calibrated=profile.threshold_scale == "calibrated",
     )
 
 
-def embedded(world: World, query: Query) -> Vectors32 | None:
+def asked(world: World, profile: Profile, query: Query) -> str:
+    """Return the text of `query` that is embedded: in the voice of the speakers whom it names, if the profile says so.
+
+    Only speakers of memories that the caller sees are known.
+    """
+    if not profile.first_person:
+        return query.text
+    return voice.first_person(query.text, world.store.speakers(query.scope, phrases(query.text)))
+
+
+def embedded(world: World, profile: Profile, query: Query) -> Vectors32 | None:
     """Return the query's unit vector, float32[d]; None where the embedder fails or the deadline passes before."""
+    text = asked(world, profile, query)
     try:
         if query.deadline_ms is None:
-            return first(embed(world, [query.text]))
-        return within(query.deadline_ms / 1e3, lambda: first(embed(world, [query.text])))
+            return first(embed(world, [text]))
+        return within(query.deadline_ms / 1e3, lambda: first(embed(world, [text])))
     except (EmbedderError, OutOfTime):
         return None
 
 
-def within(seconds: float, work: Callable[[], Vectors32]) -> Vectors32:
+def within(seconds: float, work: Callable[[], Worked], places: threading.BoundedSemaphore = _late) -> Worked:
     """Return what `work` returns if it does so within `seconds`.
 
     Work that is late goes on by itself, at most `LATE` of it at a time, and keeps no process from ending.
 
+    Args:
+        seconds: how long to wait.
+        work: what is to be done.
+        places: taken by work that is going on; by default those of embeddings.
+
     Raises:
         TimeoutError: it was not done in time, or too much is late already.
     """
-    if not _late.acquire(blocking=False):
+    if seconds <= 0 or not places.acquire(blocking=False):
         raise OutOfTime
-    done: Future[Vectors32] = Future()
+    done: Future[Worked] = Future()
 
     def run() -> None:
         try:
@@ -117,7 +154,7 @@ def within(seconds: float, work: Callable[[], Vectors32]) -> Vectors32:
         except BaseException as error:
             done.set_exception(error)
         finally:
-            _late.release()
+            places.release()
 
     threading.Thread(target=run, name="salience-deadline", daemon=True).start()
     return done.result(timeout=seconds)
@@ -130,12 +167,12 @@ def first(vectors: Vectors32) -> Vectors32:
 
 
 def gathered(world: World, need: Need, text: str) -> Batch:
-    """Return the candidates; without a query vector, the lexical channel stands in for the cosine."""
+    """Return the candidates; without a query vector, the lexical channels stand in for the dense ones."""
     if need.vector is not None:
         return world.store.gather(need)
     terms = tuple(dict.fromkeys(world.tokeniser.terms(text)))
     batch = world.store.gather(replace(need, terms=terms, candidates=None))
-    return batch.with_columns(cosine=lexical_similarity(batch))
+    return batch.with_columns(**instead_of_cosines(batch))
 
 
 def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:
@@ -153,6 +190,45 @@ def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ran
         for found, row in zip(ids, ranked.rows.tolist(), strict=True)
         if found in memories
     )
+
+
+def deeper(world: World, need: Need) -> Need:
+    """Return the need that has ranking return as many memories as the reranker, if there is one, is to read."""
+    return need if world.reranker is None or not need.limit else replace(need, depth=max(need.limit, world.rerank_top))
+
+
+def reranked(
+    reranker: Reranker, query: Query, limit: int, hits: tuple[Hit, ...], watch: Stopwatch
+) -> tuple[tuple[Hit, ...], str | None]:
+    """Return the best `limit` hits by the reranker's score, ties in their former order, and the reranker's name.
+
+    Where it fails, or the deadline passes before, the hits stand in their former order, and there is no name.
+    """
+    try:
+        scores = reranking(reranker, query, hits, watch)
+    except (RerankerError, OutOfTime):
+        return hits[:limit], None
+    best = np.argsort(-scores, kind="stable")[:limit]
+    return tuple(replace(hits[place], rerank=float(scores[place])) for place in best.tolist()), reranker.name
+
+
+def reranking(reranker: Reranker, query: Query, hits: Sequence[Hit], watch: Stopwatch) -> Floats:
+    """Return float64[len(hits)], how well each answers the query by the reranker; a turn is read with its speaker.
+
+    Raises:
+        RerankerError: it failed, or gave no number for each.
+        TimeoutError: it was late; the deadline counts from the start of the recall.
+    """
+    texts = [spoken(hit.memory) for hit in hits]
+    if query.deadline_ms is None:
+        return rerank_scores(reranker, query.text, texts)
+    left = query.deadline_ms / 1e3 - watch.seconds()
+    return within(left, lambda: rerank_scores(reranker, query.text, texts), _late_rerankings)
+
+
+def spoken(memory: Memory) -> str:
+    """Return a memory as a person would read it out: a turn after the name of who said it."""
+    return f"{memory.speaker}: {memory.content}" if memory.speaker else memory.content
 
 
 def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> tuple[str, ...]:

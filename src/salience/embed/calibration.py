@@ -69,15 +69,21 @@ def equal_error(same: Floats, different: Floats) -> float:
     return float(thresholds[np.argmin(np.abs(missed - mistaken))])
 
 
-def calibration_of(embedder: object) -> Calibration:
-    """Return the embedder's own `calibration`, else that of its name, else one that changes nothing.
+def calibration_of(embedder: object, fitted_here: Mapping[str, Calibration] = {}) -> Calibration:
+    """Return the calibration fitted here for the embedder's name, else its own, else the one that ships, else none.
+
+    Args:
+        embedder: an embedder, which may have a `calibration`.
+        fitted_here: by the name of the embedder, those of this installation.
 
     Raises:
         InputError: its `calibration` is something else.
     """
-    own = getattr(embedder, "calibration", None)
+    own, name = getattr(embedder, "calibration", None), str(getattr(embedder, "name", ""))
+    if name in fitted_here:
+        return fitted_here[name]
     if own is None:
-        return CALIBRATIONS.get(str(getattr(embedder, "name", "")), UNCALIBRATED)
+        return CALIBRATIONS.get(name, UNCALIBRATED)
     if not isinstance(own, Calibration):
         raise InputError("embedder.calibration", Words(type(own).__name__), "Give a Calibration, or None.")
     return own

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from salience.batch import Vectors32, unit_vectors
-from salience.embed.loading import Once, mapped, require, stay_private
 from salience.errors import EmbedderError, shown
+from salience.loading import Once, mapped, require, stay_private
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import Rows, Vectors32, unit_vectors
-from salience.embed.loading import Once, mapped, stay_private
 from salience.errors import EmbedderError
+from salience.loading import Once, mapped, stay_private
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -20,8 +20,8 @@ from tenacity import (
 )
 
 from salience.batch import Vectors32, unit_vectors
-from salience.embed.loading import mapped
 from salience.errors import EmbedderError, InputError, Words
+from salience.loading import mapped
 
 REQUEST_TEXTS: Final = 128
 """Most texts in a request: small enough for every known provider."""

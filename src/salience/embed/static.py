@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from salience.batch import Vectors32, unit_vectors
-from salience.embed.loading import Once, mapped, require
+from salience.loading import Once, mapped, require
 
 
 class Static:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
-from salience.errors import EmbedderError, MissingExtraError, SalienceError
+from salience.errors import EmbedderError, MissingExtraError, RerankerError, SalienceError
 
 T = TypeVar("T")
+Kind = Literal["embedder", "reranker"]
+ERRORS: Final[Mapping[Kind, type[SalienceError]]] = {"embedder": EmbedderError, "reranker": RerankerError}
+"""What a library's failure becomes."""
 
 
 class Once(Generic[T]):
@@ -52,17 +55,18 @@ def stay_private() -> None:
 
 
 @contextmanager
-def mapped(embedder: str, doing: str, remedy: str) -> Iterator[None]:
-    """Turn what a library raises into `EmbedderError`, which names its class but not its words; these may quote texts.
+def mapped(name: str, doing: str, remedy: str, kind: Kind = "embedder") -> Iterator[None]:
+    """Turn what a library raises into our error, which names its class but not its words; these may quote texts.
 
     Args:
-        embedder: its name.
+        name: the embedder's or reranker's.
         doing: what could not be done, after "could not".
         remedy: what to do next.
+        kind: which of the two it is; decides the class of the error.
     """
     try:
         yield
     except SalienceError:
         raise
     except Exception as error:
-        raise EmbedderError(f"embedder {embedder!r} could not {doing} ({type(error).__name__}). {remedy}") from None
+        raise ERRORS[kind](f"{kind} {name!r} could not {doing} ({type(error).__name__}). {remedy}") from None

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from salience.embed.loading import Once, mapped, require
 from salience.errors import EmbedderError, InputError, MissingExtraError
+from salience.loading import Once, mapped, require
 
 
 def test_a_value_is_made_once_however_many_threads_ask_first():
