@@ -1,0 +1,168 @@
+"""How good a ranking is: one formula per function, and how sure its mean is.
+
+A ranking is told by its `places`: the ranks, from 1, at which the evidence of a question stands, ascending; evidence
+that was not returned has none. `total` is how many pieces of evidence there are, at least 1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.batch import Floats
+from salience.errors import InputError
+
+Places = Sequence[int]
+ROUNDS: Final = 2000
+"""Samples that an interval is made of."""
+LEVEL: Final = 0.95
+"""Share of the samples that an interval spans."""
+_BLOCK: Final = 1 << 22
+"""Values drawn at a time."""
+
+
+def recall_at(places: Places, total: int, k: int) -> float:
+    """Return the share of the evidence in the first k, [0, 1]."""
+    return sum(place <= k for place in places) / total
+
+
+def all_at(places: Places, total: int, k: int) -> float:
+    """Return 1 if all of the evidence is in the first k, else 0."""
+    return float(sum(place <= k for place in places) == total)
+
+
+def hit_at(places: Places, total: int, k: int) -> float:
+    """Return 1 if some of the evidence is in the first k, else 0."""
+    return float(any(place <= k for place in places))
+
+
+def reciprocal_rank(places: Places, total: int, k: int) -> float:
+    """Return 1 / rank of the first evidence in the first k, [0, 1]; 0 without any. Its mean is the MRR.
+
+    Source: Voorhees, The TREC-8 Question Answering Track Report (1999).
+    """
+    return max((1 / place for place in places if place <= k), default=0.0)
+
+
+def ndcg_at(places: Places, total: int, k: int) -> float:
+    """Return the gain of the evidence in the first k, 1 / log2(1 + rank) each, as a share of the best order's, [0, 1].
+
+    Source: Järvelin and Kekäläinen, Cumulated Gain-Based Evaluation of IR Techniques (2002), for gains of 0 and 1.
+    """
+    gained = math.fsum(1 / math.log2(1 + place) for place in places if place <= k)
+    return gained / math.fsum(1 / math.log2(1 + place) for place in range(1, min(total, k) + 1))
+
+
+METRICS: Final[Mapping[str, Callable[[Places, int, int], float]]] = {
+    "recall": recall_at,
+    "all": all_at,
+    "hit": hit_at,
+    "mrr": reciprocal_rank,
+    "ndcg": ndcg_at,
+}
+"""Word before the `@` of a metric's name -> formula (places, total, k)."""
+_NAME: Final = re.compile(r"([a-z]+)@([1-9]\d{0,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A formula and how far down it looks."""
+
+    name: str
+    k: int
+
+    @classmethod
+    def named(cls, written: str) -> Metric:
+        """Return the metric of a name such as `recall@10`.
+
+        Raises:
+            InputError: another word, or no number.
+        """
+        match = _NAME.fullmatch(written.strip().lower())
+        if match is None or match[1] not in METRICS:
+            raise InputError("metric", written, f"Give one of {', '.join(METRICS)} and a number, such as recall@10.")
+        return cls(match[1], int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.k}"
+
+    def of(self, places: Places, total: int) -> float:
+        """Return the value for one question."""
+        return METRICS[self.name](places, total, self.k)
+
+
+def precision(found: int, returned: int) -> float:
+    """Return the share of what was returned that is evidence, [0, 1]; 0 where nothing was returned."""
+    return found / returned if returned else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean and the interval in which it lies.
+
+    Attributes:
+        mean: of the questions.
+        low, high: bounds of the 95 % percentile interval; both the mean where nothing can be drawn.
+        n: number of questions.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+def estimate(values: Sequence[float] | Floats, seed: int, groups: Sequence[str] | None = None) -> Estimate:
+    """Return the mean of `values` with its bootstrap interval.
+
+    Args:
+        values: one for each question, at least one.
+        seed: of the samples; the same seed draws the same questions, so that two rankings can be compared.
+        groups: the conversation of each question; whole conversations are then drawn, which is the wider and the more
+            honest interval where questions on one conversation resemble each other. None draws questions.
+
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13, percentile interval; Sakai,
+    Evaluating Evaluation Metrics Based on the Bootstrap (2006), for metrics of retrieval.
+    """
+    column = np.asarray(values, np.float64)
+    sums, counts = _by_group(column, groups)
+    means = _resampled(sums, counts, np.random.default_rng(seed))
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(float(column.mean()), float(low), float(high), len(column))
+
+
+def paired(
+    first: Sequence[float] | Floats, second: Sequence[float] | Floats, seed: int, groups: Sequence[str] | None = None
+) -> Estimate:
+    """Return the mean of first - second over the same questions, with its interval: 0 outside of it tells them apart.
+
+    The arguments are as of `estimate`.
+    """
+    return estimate(np.asarray(first, np.float64) - np.asarray(second, np.float64), seed, groups)
+
+
+def _by_group(column: Floats, groups: Sequence[str] | None) -> tuple[Floats, Floats]:
+    """Return the sum and the count of each group; every value is its own where there are none."""
+    if groups is None:
+        return column, np.ones(len(column))
+    _, codes = np.unique(np.asarray(groups), return_inverse=True)
+    sums: Floats = np.bincount(codes, weights=column).astype(np.float64)
+    return sums, np.bincount(codes).astype(np.float64)
+
+
+def _resampled(sums: Floats, counts: Floats, random: np.random.Generator) -> Floats:
+    """Return float64[ROUNDS], the mean of each sample."""
+    size = max(1, _BLOCK // len(sums))
+    blocks = [min(size, ROUNDS - start) for start in range(0, ROUNDS, size)]
+    return np.concatenate([_means(sums, counts, random.integers(len(sums), size=(rows, len(sums)))) for rows in blocks])
+
+
+def _means(sums: Floats, counts: Floats, drawn: NDArray[np.int64]) -> Floats:
+    means: Floats = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    return means

@@ -1,0 +1,196 @@
+"""The commands eval and tune: what they print in each form, what they write, what they refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from salience import profiles
+
+SAID = {
+    "kites": ["I built a red kite", "We keep two goats", "The kite broke in a storm"],
+    "boats": ["The ferry to Gotland was late", "I paint boats on Sundays", "Boats need paint"],
+}
+ASKED = {
+    "kites": [("What colour was Ana's kite?", 4, "D1:1"), ("How many goats?", 1, "D1:2"), ("Who sold it?", 5, "D1:3")],
+    "boats": [("Where did the ferry go?", 4, "D1:1"), ("What does Bo paint?", 4, "D1:2")],
+}
+
+
+def conversation(name: str) -> dict[str, Any]:
+    turns = [
+        {"speaker": ("Ana", "Bo")[place % 2], "dia_id": f"D1:{place + 1}", "text": text}
+        for place, text in enumerate(SAID[name])
+    ]
+    asked = [{"question": q, "answer": "x", "category": c, "evidence": [e]} for q, c, e in ASKED[name]]
+    talk = {"session_1": turns, "session_1_date_time": "1:56 pm on 8 May, 2023"}
+    return {"sample_id": name, "conversation": talk, "qa": asked}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "talks.json"
+    path.write_text(json.dumps([conversation(name) for name in SAID]), "utf-8")
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "salience" / "vectors"
+
+
+def test_lines_say_what_was_measured_before_the_figures(run, data):
+    printed = run("eval", data, "--profiles", "bm25,cosine", "--k", "1,2").stdout.splitlines()
+    head = [line for line in printed if line.startswith("# ")]
+    assert head[0] == "# LoCoMo JSON: talks.json; 2 stores, 6 memories"
+    assert head[1] == (
+        "# granularity: turn (a memory each); n = 4 questions of the categories 1 multi-hop, 4 single-hop"
+    )
+    assert head[2] == "# metric of differences: recall@10; limit 10; each profile's own min_score"
+    assert head[3] == "# intervals: 95 %, 2,000 samples of questions, seed 0"
+    columns = head[4].removeprefix("# ").split("\t")
+    assert columns[:6] == ["ranking", "embedder", "category", "n", "recall@1", "recall@2"]
+    rows = [line.split("\t") for line in printed if line.startswith("bm25\tplanted\t")]
+    assert [row[2:4] for row in rows[:3]] == [["all", "4"], ["1", "1"], ["4", "3"]]
+    assert all(len(row) == len(columns) for row in rows[:3])
+    assert any(line.startswith("bm25 - cosine\tplanted\trecall@10\t4\t") for line in printed)
+
+
+def test_json_holds_every_figure(said, data):
+    record = said("eval", data, "--profiles", "salience,bm25", "--foreign", "3", "--seed", "7")
+    assert (record["n"], record["memories"], record["granularity"], record["seed"]) == (4, 6, "turn", 7)
+    assert record["categories"] == {"1": "multi-hop", "4": "single-hop"}
+    figure = record["scores"]["planted"]["bm25"]["all"]["recall@10"]
+    assert set(figure) == {"mean", "low", "high", "n"}
+    assert 0 <= figure["low"] <= figure["mean"] <= figure["high"] <= 1
+    assert {(one["ranking"], one["kind"], one["empty"]["n"]) for one in record["silences"]} == {
+        (ranking, kind, n) for ranking in ("salience", "bm25") for kind, n in (("foreign", 3), ("unanswerable", 1))
+    }
+    assert [one["first"] + one["second"] for one in record["differences"]] == ["saliencebm25"]
+
+
+def test_a_terminal_gets_tables(run, data):
+    printed = run("eval", data, "--profiles", "bm25,cosine", terminal=True, env={"COLUMNS": "160"}).stdout
+    for words in ("4 single-hop (3)", "paired differences", "questions without an answer", "median ms", "recall@10"):
+        assert words in printed
+
+
+def test_a_profile_of_a_file_is_called_by_its_stem(said, data, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(profiles.source("memlayer"), "utf-8")
+    record = said("eval", data, "--profiles", f"{path},bm25", "--compare", "bm25:mine", "--min-score", "0")
+    assert set(record["scores"]["planted"]) == {"mine", "bm25"}
+    assert [(one["first"], one["second"]) for one in record["differences"]] == [("bm25", "mine")]
+    assert record["min_score"] == 0.0
+
+
+def test_categories_metric_and_embedders_can_be_chosen(said, data):
+    record = said(
+        "eval", data, "--profiles", "bm25,cosine", "--embedders", "planted", "--categories", "4,5", "--metric", "mrr@5"
+    )
+    assert (record["n"], record["metric"]) == (4, "mrr@5")
+    assert record["categories"] == {"4": "single-hop", "5": "adversarial"}
+    assert record["silences"] == []
+
+
+def test_vectors_are_kept_unless_they_are_not_to_be(run, data, cache):
+    run("eval", data, "--profiles", "bm25", "--no-cache")
+    assert not cache.exists()
+    run("eval", data, "--profiles", "bm25")
+    assert len(list(cache.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--profiles", "nosuch"], "Choose of: salience, mememory"),
+        (["--profiles", ","], "Give at least one"),
+        (["--profiles", "bm25", "--k", "1,x"], "Give whole numbers with commas"),
+        (["--profiles", "bm25", "--k", "0"], "Give a whole number from 1 to 200"),
+        (["--profiles", "bm25", "--metric", "recall"], "such as recall@10"),
+        (["--profiles", "bm25", "--compare", "bm25"], "such as salience:bm25"),
+        (["--profiles", "bm25", "--compare", "bm25:cmm"], "Name two of: bm25"),
+        (["--profiles", "bm25", "--categories", "9"], "Choose one of: 1, 4, 5"),
+        (["--profiles", "bm25", "--embedders", "nosuch"], "Choose one of"),
+        (["--profiles", "bm25", "--foreign", "-1"], "Give a whole number"),
+    ],
+)
+def test_what_cannot_be_measured_is_told(run, data, arguments, told):
+    result = run("eval", data, *arguments, code=2)
+    assert told in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_report_is_written_and_not_over_another_file(run, data, tmp_path):
+    page = tmp_path / "report.html"
+    run("eval", data, "--profiles", "bm25,cosine", "--html", str(page))
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+    page.write_text("something else", "utf-8")
+    refused = run("eval", data, "--profiles", "bm25", "--html", str(page), code=2)
+    assert "Name a new one, or give --force." in refused.stderr
+    assert page.read_text("utf-8") == "something else"
+    run("eval", data, "--profiles", "bm25", "--html", str(page), "--force")
+    assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_tuning_prints_a_profile_that_loads(run, data, tmp_path):
+    printed = run("tune", data, "--profile", "zeromemory", "--trials", "3", "--metric", "mrr@3").stdout
+    path = tmp_path / "piped.toml"
+    path.write_text(printed, "utf-8")
+    assert profiles.load(path).name == "zeromemory-tuned"
+    assert "# mrr@3, n = 4 questions, 3 trials a fit" in printed
+    assert "# held out\tn\tbefore\theld out\tfitted on the others" in printed
+
+
+def test_tuning_writes_a_file_and_not_over_another(run, said, data, tmp_path):
+    path = tmp_path / "tuned.toml"
+    record = said("tune", data, "--trials", "2", "--out", str(path), "--seed", "3")
+    assert path.read_text("utf-8") == record["toml"]
+    assert tomllib.loads(record["toml"])["name"] == "salience-tuned"
+    assert (record["files"], record["embedder"], record["n"], len(record["folds"])) == (["talks.json"], "planted", 4, 2)
+    assert "Name a new one" in run("tune", data, "--trials", "2", "--out", str(path), code=2).stderr
+    again = run("tune", data, "--trials", "2", "--out", str(path), "--seed", "3", "--force").stdout
+    assert f"# written to {path}" in again
+    assert path.read_text("utf-8") == record["toml"]
+
+
+def test_tuning_on_a_terminal(run, data):
+    printed = run("tune", data, "--trials", "2", terminal=True, env={"COLUMNS": "160"}).stdout
+    for words in ("held out, one after the other", "kites", "signal.similarity.weight", 'name = "salience-tuned"'):
+        assert words in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--profile", "nosuch"], "Choose of"),
+        (["--profile", "cosine"], "Give one in which two summed signals"),
+        (["--trials", "0"], "Give a whole number"),
+        (["--metric", "f1@3"], "such as recall@10"),
+        (["--categories", "1"], "at least two"),
+    ],
+)
+def test_what_cannot_be_tuned_is_told(run, data, arguments, told):
+    result = run("tune", data, *arguments, code=2)
+    assert told in result.stderr
+
+
+def test_the_heavy_libraries_are_imported_only_when_they_are_needed():
+
+    code = "import sys, salience.cli; print([m for m in ('optuna', 'matplotlib', 'tomlkit') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], text=True, capture_output=True).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["eval", "tune"])
+def test_a_missing_library_is_told_before_anything_is_measured(run, data, monkeypatch, command, tmp_path):
+    monkeypatch.setattr("salience.loading.find_spec", lambda _: None)
+    wanted = ["--html", str(tmp_path / "a.html")] if command == "eval" else []
+    result = run(command, data, *wanted, code=1)
+    assert 'pip install "salience[eval]"' in result.stderr
