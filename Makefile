@@ -1,11 +1,12 @@
 # make demo   the main job on the embedded default       make test   format, rules, types, layers, tests
 # make lint   the same without the tests                 make bench  what the engine costs beside the model
+# make thresholds  docs/thresholds.md: how often each threshold errs
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench thresholds clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -22,6 +23,9 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.bench $(DATA)
 
+thresholds: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.thresholds $(DATA) > docs/thresholds.md
+
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
 
@@ -30,7 +34,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,eval]'
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -13,12 +13,26 @@ from salience.errors import (
     PinnedError,
     ProfileError,
     ReadOnlyError,
+    RerankerError,
     SalienceError,
     StaleError,
     StoreError,
     VersionError,
 )
-from salience.records import ANY, Context, Contradiction, Draft, Hit, Memory, Recall, Receipt, Scope, ScoreDetail, Stats
+from salience.records import (
+    ANY,
+    Context,
+    Contradiction,
+    Draft,
+    Explanation,
+    Hit,
+    Memory,
+    Recall,
+    Receipt,
+    Scope,
+    ScoreDetail,
+    Stats,
+)
 
 __version__ = "0.1.0"
 
@@ -30,6 +44,7 @@ __all__ = [
     "Contradiction",
     "Draft",
     "EmbedderError",
+    "Explanation",
     "Hit",
     "ImportLineError",
     "InputError",
@@ -42,6 +57,7 @@ __all__ = [
     "ReadOnlyError",
     "Recall",
     "Receipt",
+    "RerankerError",
     "SalienceError",
     "Scope",
     "ScoreDetail",

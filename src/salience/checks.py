@@ -92,6 +92,13 @@ def whole(field: str, value: object, low: int, high: int) -> int:
     return int(value)
 
 
+def flag(field: str, value: object) -> bool:
+    """Return `value` if it is true or false."""
+    if not isinstance(value, bool):
+        raise InputError(field, value, "Give true or false.")
+    return value
+
+
 def instant(field: str, value: object) -> datetime:
     """Return `value` in UTC if it is an aware datetime or an ISO 8601 text with an offset."""
     if isinstance(value, str):

@@ -9,13 +9,16 @@ from typing import Final
 
 from salience import checks, profiles
 from salience import settings as configuration
+from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
 from salience.engine import Engine, ProfileLike
 from salience.errors import InputError, Words
+from salience.extract.distinctions import distinctions
 from salience.extract.registry import extractor
 from salience.ids import TimeOrderedIds
-from salience.ports import Embedder, Store, World
+from salience.ports import Embedder, Reranker, Store, World
+from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
@@ -33,6 +36,7 @@ def connect(
     profile: ProfileLike = "salience",
     api_key: str | None = None,
     clock: Callable[[], datetime] | None = None,
+    reranker: str | Reranker | None = None,
 ) -> Engine:
     """Return an engine on the store that `target` names.
 
@@ -43,13 +47,23 @@ def connect(
         profile: the ranking profile of recalls that name none: a name, the path of a TOML file, or a `Profile`.
         api_key: for a remote target.
         clock: returns an aware UTC instant; None for the system's clock.
+        reranker: `none`, `fastembed`, `sentence-transformers`, or an object with `name` and `scores`. None takes
+            `SALIENCE_RERANKER`, then `none`.
 
     Raises:
-        InputError: a target, embedder or setting that cannot be used.
+        InputError: a target, embedder, reranker or setting that cannot be used.
         ProfileError: an unknown profile, or a TOML that is not one.
         StoreError: the file cannot be opened; see its subclasses.
     """
-    return engine(configuration.load(), target, embedder=embedder, profile=profile, api_key=api_key, clock=clock)
+    return engine(
+        configuration.load(),
+        target,
+        embedder=embedder,
+        profile=profile,
+        api_key=api_key,
+        clock=clock,
+        reranker=reranker,
+    )
 
 
 def engine(
@@ -60,6 +74,7 @@ def engine(
     profile: ProfileLike = "salience",
     api_key: str | None = None,
     clock: Callable[[], datetime] | None = None,
+    reranker: str | Reranker | None = None,
 ) -> Engine:
     """Return an engine as `connect` does, under given settings."""
     if target is not None and not isinstance(target, (str, Path)):
@@ -69,17 +84,21 @@ def engine(
         raise InputError("api_key", "***", "Leave it out: a local store takes no key.")
     ranking = profiles.load(profile)  # before a file is made
     ready = chosen_embedder(embedder, settings)
+    reordering = chosen_reranker(reranker, settings)
+    fitted_here = calibration_file.load(settings.calibrations)
     reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
     world = World(
         store=store(where, ready, settings),
         embedder=ready,
         extractor=reader,
         tokeniser=tokeniser,
-        calibration=calibration_of(ready),
+        calibration=calibration_of(ready, fitted_here),
         clock=checked(clock) if clock else lambda: datetime.now(UTC),
         new_id=TimeOrderedIds(),
         tenant=settings.tenant,
         content_limit=settings.content_limit,
+        reranker=reordering,
+        rerank_top=settings.rerank_top,
     )
     return Engine(world, ranking)
 
@@ -104,4 +123,5 @@ def store(target: str, embedder: Embedder, settings: Settings) -> Store:
         dimension=embedder.dimension,
         language=settings.language,
         busy_timeout=settings.busy_timeout,
+        distinguish=distinctions,
     )

@@ -8,13 +8,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, Unpack
 
+from salience import calibrate as calibrations
 from salience import checks, profiles, remember, upkeep
 from salience import context as contexts
 from salience import recall as recalls
 from salience.derived import one
+from salience.embed import calibration_file
 from salience.errors import InputError
+from salience.explain import story
 from salience.help import TOPICS
-from salience.ports import World
+from salience.ports import Calibration, World
 from salience.rank.profile import Profile
 from salience.records import (
     ANY,
@@ -22,6 +25,7 @@ from salience.records import (
     Context,
     Coordinate,
     Draft,
+    Explanation,
     Filter,
     Memory,
     Page,
@@ -220,6 +224,46 @@ class Engine:
         )
         return recalls.recall(self.world, base.for_graph(weight, hops), asked)
 
+    def explain(
+        self,
+        query: str,
+        memory_id: str,
+        *,
+        limit: int | None = None,
+        profile: ProfileLike | None = None,
+        min_score: float | None = None,
+        tags: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+        tiers: Sequence[str] = (),
+        sessions: Sequence[str] = (),
+        since: Any = None,
+        until: Any = None,
+        now: Any = None,
+        deadline_ms: float | None = None,
+        weights: Mapping[str, float] | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> Explanation:
+        """Return why a memory, by its id (whole or short), is or is not in what `recall` answers to the same arguments.
+
+        Nothing is changed. A memory that the caller may not know of is a NotFoundError, as one that is not there. What
+        `graph_recall` answers is explained under the profile `profiles.load(...).for_graph(graph_weight, max_hops)`.
+        """
+        scope, level = self._scope(where)
+        accepts = Filter(
+            tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level
+        )  # fmt: skip
+        asked = Query(
+            text=query,
+            scope=scope,
+            filter=accepts,
+            limit=limit,
+            min_score=min_score,
+            now=now,
+            deadline_ms=deadline_ms,
+        )
+        chosen = self._profile(profile)
+        return story.explain(self.world, chosen.with_weights(weights) if weights else chosen, asked, memory_id)
+
     def context(
         self,
         query: str,
@@ -351,6 +395,30 @@ class Engine:
         checks.choice("on_error", on_error, ("stop", "skip"))
         with files.reading(file) as source:
             return import_.import_(self.world, self._home(where), source, skip=on_error == "skip", progress=progress)
+
+    def calibrate(
+        self,
+        pairs: Iterable[object],
+        *,
+        source: str = "pairs of this installation",
+        file: str | Path | None = None,
+        progress: calibrations.Progress | None = None,
+    ) -> Calibration:
+        """Return what the embedder's cosines mean, fitted on pairs of texts that people judged; nothing is stored.
+
+        The engine goes on with the calibration that it was made with; `connect` takes the one that is in the file of
+        the setting `calibrations`.
+
+        Args:
+            pairs: `Judged`, or (text, text, relatedness from 0 to 1); at least 20 from 0.75 on and 20 below 0.5.
+            source: the data, as the calibration is to name it.
+            file: where to keep it under the embedder's name; None keeps it nowhere.
+            progress: called with the number of texts embedded so far.
+        """
+        fitted = calibrations.calibrate(self.world, calibrations.judged(pairs), source, progress)
+        if file is not None:
+            calibration_file.save(Path(file), self.world.embedder.name, fitted)
+        return fitted
 
     def close(self) -> None:
         """Release the file or connection."""

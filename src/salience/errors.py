@@ -10,6 +10,7 @@ SalienceError
 │   └── StaleError                  the memory changed between the read and the write; the engine tries again
 ├── EmbedderError                   the embedding provider failed, or answered nonsense
 │   └── MissingExtraError           a library of an optional extra is not installed; ends with the pip line
+├── RerankerError                   the reranker failed, or answered nonsense; a recall goes on without it
 └── StoreError                      the store cannot be opened, read or written
     ├── NotAStoreError              the file is something else
     ├── ReadOnlyError               the file or its folder cannot be written
@@ -81,6 +82,10 @@ class MissingExtraError(EmbedderError, ImportError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f'{feature} needs an optional library. Install it with: pip install "salience[{extra}]"')
+
+
+class RerankerError(SalienceError):
+    """The reranker failed or returned something that is not a number per text."""
 
 
 class StoreError(SalienceError):

@@ -10,13 +10,15 @@ TOPICS: Final[Mapping[str, str]] = {
 remember(content)            store a fact, rule, decision, ...; tells of memories that it may contradict
 ingest(messages)             store a conversation turn by turn; needs session_id
 recall(query)                the few memories that matter now, each score taken apart
+explain(query, id)           why a memory is or is not in the answer: the stage, the numbers, what would change it
 graph_recall(query)          the same by similarity and by the entities that the query names
 context(query)               bootstrap memories and hits, quoted as data, within budget_tokens
 get / update / forget (id)   read, change (the version before is kept), take out of every recall
 list / stats                 page through memories; count them
 end_session(session_id)      move the session's memories to the tiers that they have earned
 export / import_ (file)      everything as lines of JSON, and back
-help(topic)                  topics: verbs, scope, profiles, contradictions, fields""",
+calibrate(pairs)             what the embedder's cosines mean, from pairs of texts that people judged
+help(topic)                  topics: verbs, scope, profiles, explain, contradictions, fields""",
     "scope": """\
 Every verb takes environment, project, user_id, agent_id and session_id.
 environment matches exactly ("default" unless named). A memory is visible when each of its project, user_id and
@@ -31,6 +33,20 @@ zeromemory   0.5 similarity + 0.3 importance + 0.2 recency by tier; use makes me
 memorysync   weights by the query's intent; one memory per fact; stale held back; paraphrases collapsed
 cmm          similarity x decay x importance x priming; activation spreads to neighbours
 recall(..., profile=) takes a name or the path of a TOML file of your own.""",
+    "explain": """\
+explain(query, id) takes the arguments of recall and changes nothing. Its stage is one of:
+returned       in the answer, at rank
+outranked      in the running, but past the limit; by is the last one returned
+threshold      its score is below min_score; similarity_floor: its similarity is; nonzero: a factor of it is 0
+cut_off        it fits the query no better than chance has it, or is far behind the best
+near_duplicate collapsed into by, which ranks higher and says the same
+superseded     by replaces it; same_fact: by is newer and has its fact_key; outdated: either of these
+expired        its ttl is over; importance_floor: its importance is below the profile's
+filtered       tags, kinds, tiers, sessions, since or until keep it out
+candidates     too far down by cosine to be ranked, under a profile that ranks the nearest only
+out_of_scope   it belongs to another project, agent or environment; forgotten: it was forgotten
+rerank         the reranker put it past the limit
+score_detail is its score taken apart, path the steps, and counterfactual the one change that would return it.""",
     "contradictions": """\
 Before a memory is stored, memories visible from where it lives are compared with it. Those that are very similar
 stand in the receipt's contradictions and warning; the new one is stored all the same. Ask the user which holds, then

@@ -17,6 +17,11 @@ def config_file() -> Path:
     return Path(platformdirs.user_config_dir("salience", appauthor=False)) / "config.toml"
 
 
+def calibrations_file() -> Path:
+    """Return the path of the calibrations made here: `calibrations.toml` beside the config file."""
+    return config_file().with_name("calibrations.toml")
+
+
 def default_target() -> str:
     """Return the store used when none is named: `memory.db` in the platform's data directory."""
     return str(Path(platformdirs.user_data_dir("salience", appauthor=False)) / "memory.db")
@@ -50,6 +55,12 @@ class Settings(BaseSettings):
     openai_send_dimension: bool = Field(False, description="whether to ask the endpoint for vectors of that length")
     openai_timeout: float = Field(20.0, gt=0, le=3600, description="seconds to wait for one of its answers")
     openai_retries: int = Field(3, ge=0, le=20, description="further tries after a failure that may pass")
+
+    calibrations: Path = Field(default_factory=calibrations_file, description="what cosines mean, by embedder")
+
+    reranker: str = Field("none", description="who reorders recalls: `none`, `fastembed` or `sentence-transformers`")
+    reranker_model: str | None = Field(None, min_length=1, description="its model, unless it is the reranker's own")
+    rerank_top: int = Field(20, ge=1, le=1000, description="how many of the best it reads; the limit, if that is more")
 
     @classmethod
     def settings_customise_sources(

@@ -116,10 +116,15 @@ def stopwords(language: str) -> frozenset[str]:
 
 
 def phrases(text: str, longest: int = 4) -> tuple[str, ...]:
-    """Return every run of 1 to `longest` words of `text`, normalised, distinct: the names that it may hold."""
+    """Return every run of 1 to `longest` words of `text`, normalised, distinct: the names that it may hold.
+
+    Words come as they stand, without the signs around them, and without a possessive ending.
+    """
     tokens = normalise(text).split()
     stripped = [token.strip("\"'`.,;:!?()[]{}<>") for token in tokens]
-    return tuple(dict.fromkeys(run for run in (*_runs(tokens, longest), *_runs(stripped, longest)) if run))
+    bare = [token.removesuffix("'s") for token in stripped]
+    forms = (_runs(form, longest) for form in (tokens, stripped, bare))
+    return tuple(dict.fromkeys(run for runs in forms for run in runs if run))
 
 
 def _runs(tokens: list[str], longest: int) -> Iterable[str]:

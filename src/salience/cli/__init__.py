@@ -4,8 +4,8 @@
 surface     the command itself: global options, errors as messages and exit codes
 calls       how a command is registered: scope options and --json for each
 options     options that several commands share
-reading, writing, transfers, profiles, demo     the commands: parse, call, shape
-recalls, records, bars, words                   records as lines and as tables
+reading, explaining, writing, transfers, profiles, calibrating, evals, demo     the commands: parse, call, shape
+recalls, records, bars, figures, words          records and figures as lines and as tables
 screen, shapes                                  which form is shown; JSON
 files       files of any format into a store
 ```
@@ -16,12 +16,12 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
-from salience.cli import demo, profiles, reading, transfers, writing
+from salience.cli import calibrating, demo, evals, explaining, profiles, reading, transfers, writing
 from salience.cli.surface import app
 
 __all__ = ["app", "main"]
 
-COMMANDS = (writing, reading, transfers, profiles, demo)
+COMMANDS = (writing, reading, explaining, transfers, profiles, calibrating, evals, demo)
 """The modules whose import registers commands."""
 
 

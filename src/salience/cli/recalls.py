@@ -38,6 +38,7 @@ def answer(found: Recall, now: datetime, explain: bool) -> Answer:
 def lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
     """Yield a comment of how the answer came about, then a line of tab-separated values for each hit."""
     yield f"# {'; '.join(words.how(found))}"
+    yield from (f"# {one_line(line)}" for line in times(found))
     yield "# rank\tscore\tage\tid\tscope\tparts\tcontent"
     for rank, hit in enumerate(found, 1):
         memory = hit.memory
@@ -53,7 +54,7 @@ def lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
 
 def view(found: Recall, now: datetime, explain: bool, letters: bool) -> RenderableType:
     """Return the answer for a terminal; `letters` draws bars of initials where there are no colours."""
-    head = Text(visible(" · ".join(words.how(found))), style="dim")
+    head = Text(visible("\n".join([" · ".join(words.how(found)), *times(found)])), style="dim")
     if not found.hits:
         return Group(head, Text(f"Nothing found. {words.ELSEWHERE}"))
     drawn = marks(found, letters)
@@ -63,6 +64,26 @@ def view(found: Recall, now: datetime, explain: bool, letters: bool) -> Renderab
             Text("\n" + visible("\n".join(words.taken_apart(rank, hit)))) for rank, hit in enumerate(found.hits, 1)
         ]
     return Group(*parts)
+
+
+def times(found: Recall) -> list[str]:
+    """Return what the query was taken to say of time, as a line; none where it names no time."""
+    cue = found.intent.time
+    if cue is None:
+        return []
+    sides = [f"{word} {_moment(at)}" for word, at in (("from", cue.start), ("until", cue.end)) if at is not None]
+    said = [
+        *([" ".join(sides) + " UTC"] if sides else []),
+        *([f'{cue.relation} "{cue.anchor}" was told of'] if cue.relation else []),
+        *([f"{cue.order} first"] if cue.order else []),
+    ]
+    quoted = ", ".join(f'"{run}"' for run in cue.words)
+    return [f"time {quoted}: {', '.join(said)}"]
+
+
+def _moment(at: datetime) -> str:
+    """Return the date of an instant, and its time of day unless it is midnight."""
+    return f"{at:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
 
 
 def _table(found: Recall, now: datetime, drawn: Mapping[str, Mark]) -> Table:

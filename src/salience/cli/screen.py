@@ -73,11 +73,15 @@ def shortened(text: str, width: int) -> str:
 
 
 class Rate(ProgressColumn):
-    """How many memories a second."""
+    """How many of a `unit` a second."""
+
+    def __init__(self, unit: str = "memories") -> None:
+        super().__init__()
+        self._unit = unit
 
     def render(self, task: Task) -> Text:
         """Return the rate, or a dash until there is one."""
-        return Text(f"{task.speed:,.0f} memories/s" if task.speed else "- memories/s")
+        return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else f"- {self._unit}/s")
 
 
 def waiting(what: str) -> AbstractContextManager[object]:
@@ -87,14 +91,16 @@ def waiting(what: str) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def progress(what: str, total: int | None, shown: bool = True) -> Iterator[Callable[[int], None]]:
+def progress(
+    what: str, total: int | None, shown: bool = True, unit: str = "memories"
+) -> Iterator[Callable[[int], None]]:
     """Show a bar with count, rate and time left on stderr, if that is a terminal; yield what moves it on by a count."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.completed:,.0f}"),
-        Rate(),
+        Rate(unit),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:

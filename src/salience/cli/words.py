@@ -38,17 +38,19 @@ def scope(home: Scope) -> str:
 
 
 def part(of: Part) -> str:
-    """Return a part of a score: `dense=0.457` where it is added, `weight=x0.800` where it multiplies."""
+    """Return a part of a score: `similarity=0.457` where it is added, `weight=x0.800` where it multiplies."""
     return f"{of.signal}={'x' if of.combine == 'product' else ''}{of.contribution:.3f}"
 
 
 def asides(hit: Hit) -> list[str]:
-    """Return what else there is to say of a hit: where its activation came from, what it absorbed."""
+    """Return what else is to be said of a hit: where activation came from, what it absorbed, the reranker's number."""
     said = []
     if hit.via is not None:
         said.append(f"via {short_id(hit.via.id)} ({hit.via.link})")
     if hit.absorbed:
         said.append(f"absorbed {', '.join(map(short_id, hit.absorbed))}")
+    if hit.rerank is not None:
+        said.append(f"rerank {hit.rerank:.3f}")
     return said
 
 
@@ -59,6 +61,7 @@ def how(found: Recall) -> list[str]:
         f"profile {found.profile}",
         f"intent {intent.name}" + (f" ({', '.join(intent.words)})" if intent.words else ""),
         "exact" if found.exact else "not exact",
+        *([f"reranked by {found.reranker}"] if found.reranker else []),
         *([f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []),
         timings(found.timings),
     ]
@@ -70,11 +73,14 @@ def timings(laps: Mapping[str, float]) -> str:
 
 
 def taken_apart(rank: int, hit: Hit) -> list[str]:
-    """Return the score of a hit as lines: raw value, weight and contribution of each signal, and the sum of it all."""
-    detail = hit.score_detail
+    """Return the score of a hit as lines: its rank and id, then the arithmetic."""
+    return [f"{rank}  {hit.memory.short_id}  score {hit.score:.6f}", *arithmetic(hit.score_detail)]
+
+
+def arithmetic(detail: ScoreDetail) -> list[str]:
+    """Return a score as lines: raw value, weight and contribution of each signal, and the sum of it all."""
     width = max((len(item.signal) for item in detail.parts), default=6)
-    lines = [f"{rank}  {hit.memory.short_id}  score {hit.score:.6f}"]
-    lines += [f"   {'signal':{width}}  {'raw':>9}  {'weight':>7}  contribution"] if detail.parts else []
+    lines = [f"   {'signal':{width}}  {'raw':>9}  {'weight':>7}  contribution"] if detail.parts else []
     lines += [
         f"   {item.signal:{width}}  {item.raw:9.6f}  {item.weight:7.3f}  {_sign(item)}{item.contribution:.6f}"
         for item in detail.parts
