@@ -71,10 +71,10 @@ def test_sessions_count_once_each(tmp_path: Path):
     assert asked[0].found["bm25"].places == (1,)
 
 
-def test_what_another_way_brings_counts_neither_for_nor_against(tmp_path: Path):
+def test_what_another_way_brings_is_not_searched(tmp_path: Path):
     outcome = evaluate(sources([precisionmembench(tmp_path)]), plan("cosine"), "planted")
     found = [one.found["cosine"] for one in outcome.asked]
-    assert [one.returned for one in found] == [2, 0, 2]  # the pinned belief is passed over, another user sees nothing
+    assert [one.returned for one in found] == [2, 0, 2]  # without the pinned belief; another user sees nothing
 
 
 def test_a_blank_question_is_not_asked(tmp_path: Path):

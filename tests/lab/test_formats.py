@@ -154,14 +154,14 @@ def test_beliefs_stand_after_those_that_they_replace_and_live_where_their_scope_
     assert (new.scope, new.kind) == (Scope(user_id="test-user", project="domain:code"), "decision")
     assert tuple(new.entities or ()) == ("text editor", "editor", "helix")
     assert (short.scope, tuple(short.tags)) == (Scope(user_id="test-user"), ("pinned", "active"))
+    assert short.kind == "bootstrap"
 
 
 def test_cases_become_questions_whose_evidence_is_what_a_search_may_return(tmp_path: Path) -> None:
     (held,) = conversations(precisionmembench(tmp_path / "bench"))
     code = Scope(user_id="test-user", project="domain:code")
-    passed_over = frozenset({"short"})
     assert held.questions == (
-        Question("Which editor?", "", "Alias resolution", ("new-editor",), scope=code, passed_over=passed_over),
+        Question("Which editor?", "", "Alias resolution", ("new-editor",), scope=code, filter=bench.SEARCHED),
         Question(
             "Which editor?",
             "",
@@ -169,9 +169,9 @@ def test_cases_become_questions_whose_evidence_is_what_a_search_may_return(tmp_p
             (),
             answerable=False,
             scope=Scope(user_id="brand-new-user", project=ANY),
-            passed_over=passed_over,
+            filter=bench.SEARCHED,
         ),
-        Question("My editor is slow", "", "Session", ("new-editor",), scope=code, passed_over=passed_over),
+        Question("My editor is slow", "", "Session", ("new-editor",), scope=code, filter=bench.SEARCHED),
     )
     assert (held.name, held.sessions, list(turns(tmp_path / "bench"))) == ("bench", (), [])
 
@@ -265,4 +265,3 @@ def test_the_real_precisionmembench_is_read_whole() -> None:
     assert (len(held.beliefs), len(bench.cases(path)), len(held.questions)) == (35, 77, 89)
     assert all(set(question.evidence) <= refs | {"b-ci-parallel-decision"} for question in held.questions)
     assert Counter(question.answerable for question in held.questions) == {True: 56, False: 33}
-    assert not any(set(question.evidence) & question.passed_over for question in held.questions)

@@ -96,7 +96,8 @@ def test_profiles_part_on_every_question(answers: dict[str, dict[str, list[str]]
         ("What does LBL", {"salience": "err-4097", "mememory": "err-4790", "zeromemory": "err-4079"}),
         ("How are dates", {"mememory": "dates-parcel", "memlayer": "dates-global", "memorysync": "dates-global"}),
         ("Who comes", {"cmm": "dinner-saturday", "mememory": "dinner-sunday"}),
-        ("How long", {"memlayer": "refund-wrong", "zeromemory": "refund-correction", "cmm": "refund-correction"}),
+        ("How long", {"salience": "refund-correction", "zeromemory": "refund-correction", "cmm": "refund-correction"}),
+        ("How long", {"mememory": "refund-wrong", "memlayer": "refund-wrong", "memorysync": "refund-wrong"}),
         (
             "Which cello",
             {"memorysync": "elena-strings", "mememory": "elena-strings-bought", "memlayer": "elena-strings-bought"},

@@ -83,6 +83,7 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
     query = Query(
         text=question.question,
         scope=replace(question.scope, tenant=world.tenant),
+        filter=question.filter,
         min_score=terms.min_score,
         now=question.now or planted.end,
         dry_run=True,

@@ -218,7 +218,7 @@ def _asked(store: Planted, question: Question, category: str, plan: Plan) -> Ask
     wanted = question.answerable or (plan.categories is not None and category in plan.categories)
     evidence = _evidence(store, question, plan.granularity) if wanted else frozenset()
     found = {
-        label: _found(answer, evidence, store, question, plan.granularity)
+        label: _found(answer, evidence, store, plan.granularity)
         for label, answer in ask(store, question, plan.terms).items()
     }
     return Asked(store.name, category, len(evidence), wanted, found)
@@ -231,21 +231,17 @@ def _evidence(store: Planted, question: Question, granularity: Granularity) -> f
     return frozenset(question.evidence) & frozenset(store.refs.values())
 
 
-def _found(
-    answer: Answer, evidence: frozenset[str], store: Planted, question: Question, granularity: Granularity
-) -> Found:
-    names = returned(answer.ids, store, granularity, question.passed_over)
+def _found(answer: Answer, evidence: frozenset[str], store: Planted, granularity: Granularity) -> Found:
+    names = returned(answer.ids, store, granularity)
     places = tuple(place for place, name in enumerate(names, 1) if name in evidence)
     return Found(places, len(names), answer.laps)
 
 
-def returned(
-    ids: Sequence[str], store: Planted, granularity: Granularity, passed_over: frozenset[str] = frozenset()
-) -> tuple[str, ...]:
+def returned(ids: Sequence[str], store: Planted, granularity: Granularity) -> tuple[str, ...]:
     """Return what an answer holds, best first: refs of memories or, each once, sessions; the id where there is none."""
     if granularity == "session":
         return tuple(dict.fromkeys(store.sessions.get(found, found) for found in ids))
-    return tuple(name for name in (store.refs[found] or found for found in ids) if name not in passed_over)
+    return tuple(store.refs[found] or found for found in ids)
 
 
 def limit_for(most: int, granularity: Granularity) -> int:

@@ -36,7 +36,6 @@ class Case:
         parts: raw value of each signal by its label, under the profile's own parameters.
         evidence: rows that hold the answer.
         total: how many memories hold it, at least 1; a profile that ranks the nearest alone may not see each.
-        passed_over: rows that an answer may hold or not.
     """
 
     conversation: str
@@ -44,7 +43,6 @@ class Case:
     parts: Mapping[str, Floats]
     evidence: frozenset[int]
     total: int
-    passed_over: frozenset[int]
 
 
 def cases(
@@ -82,18 +80,16 @@ def _case(store: Planted, question: Question, known: Gathered, profile: Profile)
         return
     refs = [store.refs[found] for found in batch.ids]
     evidence = frozenset(row for row, ref in enumerate(refs) if ref in named)
-    passed_over = frozenset(row for row, ref in enumerate(refs) if ref in question.passed_over)
     state = State.start(profile, batch, known.need)
     for step in range(profile.stages.index(SCORE)):
         state = advanced(state, step)
     parts = advanced(state, profile.stages.index(SCORE)).parts
-    yield Case(store.name, state, parts, evidence, total, passed_over)
+    yield Case(store.name, state, parts, evidence, total)
 
 
 def value(case: Case, profile: Profile, metric: Metric) -> float:
     """Return the metric of a question under a profile that differs from the case's in weights and parameters alone."""
-    returned = [row for row in ranked(case, profile) if row not in case.passed_over]
-    places = [place for place, row in enumerate(returned, 1) if row in case.evidence]
+    places = [place for place, row in enumerate(ranked(case, profile), 1) if row in case.evidence]
     return metric.of(places, case.total)
 
 

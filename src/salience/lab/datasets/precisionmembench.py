@@ -9,14 +9,15 @@ A folder of `beliefs.seed.json`, `retrieval.cases.json` and `session-retrieval.c
 | `scope`: `user:universal` | no project, so that it is seen from each |
 | `content` | `content` |
 | `canonical_name`, `aliases` | `entities` |
-| `type` | `kind` |
+| `type` | `kind`; of what is pinned and no open question, `bootstrap`, since it is loaded without being asked for |
 | `pinned`, `epistemic_status` | tags |
 | `superseded_by` | `supersedes`, on the newer one |
 | `created_at` | `created_at` |
 
 A case asserts tiers. Only `relevantBeliefs` is a search: the evidence is its `shouldOnlyInclude`. Pinned beliefs, open
-questions and those of the user as a whole reach the reader through other tiers; a search that returns them does no
-harm, so they are passed over. The turns of the session cases are questions too, without the beliefs made on the way.
+questions and those of the user as a whole reach the reader through other tiers, by a listing, so that the search is
+for the other kinds in the project. The turns of the session cases are questions too, without the beliefs made on the
+way.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any, Final
 from salience import checks
 from salience.lab.datasets.reading import Place, document
 from salience.lab.datasets.values import Belief, Conversation, Question
-from salience.records import ANY, Draft, Scope
+from salience.records import ANY, Draft, Filter, Scope
 
 BELIEFS: Final = "beliefs.seed.json"
 CASES: Final = "retrieval.cases.json"
@@ -39,6 +40,9 @@ USER: Final = "test-user"
 EVERYONE: Final = "user:universal"
 SESSION_CATEGORY: Final = "Session"
 PINNED: Final = "pinned"
+OPEN: Final = "open_question"
+SEARCHED: Final = Filter(kinds=("preference", "entity", "decision", "relation"), level="project")
+"""What the tier of a search holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +83,8 @@ def read_folder(folder: Path) -> Conversation:
     Raises:
         InputError: a key whose value is not what the format has there.
     """
-    held = beliefs(folder)
-    elsewhere = frozenset(belief.ref for belief in held if is_elsewhere(belief))
     asked = [*cases(folder), *(turn for turns in sessions(folder) for turn in turns)]
-    return Conversation(folder.name, (), tuple(_question(turn, elsewhere) for turn in asked), held)
-
-
-def is_elsewhere(belief: Belief) -> bool:
-    """Return whether a belief reaches the reader through another tier than the search."""
-    draft = belief.draft
-    return PINNED in draft.tags or draft.kind == "open_question" or draft.scope is None or draft.scope.project is None
+    return Conversation(folder.name, (), tuple(map(_question, asked)), beliefs(folder))
 
 
 def beliefs(folder: Path) -> tuple[Belief, ...]:
@@ -115,10 +111,11 @@ def belief(item: Place, supersedes: str | None = None) -> Belief:
     """Return a belief of the file, which replaces the one that `supersedes` names."""
     names = [item.at("canonical_name").text().replace("_", " "), *_texts(item.at("aliases"))]
     pinned = [PINNED] if item.at("pinned").value is True else []
+    kind = item.at("type").text()
     draft = Draft(
         content=item.at("content").text(),
         scope=scope(item.at("scope"), item.at("user_id").text()),
-        kind=item.at("type").text(),
+        kind="bootstrap" if pinned and kind != OPEN else kind,
         entities=list(dict.fromkeys(names)),
         tags=[*pinned, item.at("epistemic_status").text()],
         created_at=checks.instant("created_at", item.at("created_at").text()),
@@ -177,7 +174,7 @@ def _turn(turn: Place, case: str) -> Turn:
     )
 
 
-def _question(turn: Turn, elsewhere: frozenset[str]) -> Question:
+def _question(turn: Turn) -> Question:
     evidence = turn.relevant or ()
     return Question(
         turn.query,
@@ -186,7 +183,7 @@ def _question(turn: Turn, elsewhere: frozenset[str]) -> Question:
         evidence,
         answerable=turn.relevant != (),
         scope=turn.scope,
-        passed_over=elsewhere - set(evidence),
+        filter=SEARCHED,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from salience.records import Draft, Scope
+from salience.records import Draft, Filter, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Question:
         now: when it is asked; None where the file does not say.
         answerable: whether what is stored answers it.
         scope: who asks.
-        passed_over: refs of memories that an answer may hold or not, since another way brings them to the reader.
+        filter: what the memories of an answer have to be, where others reach the reader in another way.
     """
 
     question: str
@@ -76,7 +76,7 @@ class Question:
     now: datetime | None = None
     answerable: bool = True
     scope: Scope = Scope()
-    passed_over: frozenset[str] = frozenset()
+    filter: Filter = Filter()
 
 
 @dataclass(frozen=True, slots=True)
