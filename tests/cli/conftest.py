@@ -22,8 +22,9 @@ ALICE = "Alice prefers Python for backend work"
 BOB = "Bob drinks tea in the morning"
 AGAIN = "Alice prefers Python for backend jobs"
 TRIP = "Alice went to Lisbon"
-COSINES = {ALICE: 0.9, BOB: 0.8, AGAIN: 0.9, TRIP: 0.1}
-AXES = {ALICE: 1, BOB: 2, AGAIN: 1, TRIP: 3}
+RULE = "Deploy on Friday"
+COSINES = {ALICE: 0.9, BOB: 0.8, AGAIN: 0.9, TRIP: 0.1, RULE: 0.7}
+AXES = {ALICE: 1, BOB: 2, AGAIN: 1, TRIP: 3, RULE: 4}
 
 Run = Callable[..., Result]
 

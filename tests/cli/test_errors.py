@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from salience import profiles
+
 SECRET = "the launch code is 0000"
+SIGNALS = sorted(term.label for term in profiles.load("salience").terms)
 
 
 def complaint(result):
@@ -34,8 +37,8 @@ def complaint(result):
         (["recall", "x", "--now", "yesterday"], "now: 'yesterday'"),
         (["recall", "x", "--profile", "best"], "salience, mememory, memlayer, zeromemory, memorysync, cmm"),
         (["--profile", "best", "recall", "x"], "salience, mememory, memlayer, zeromemory, memorysync, cmm"),
-        (["recall", "x", "--weights", "dense"], "Write SIGNAL=NUMBER"),
-        (["recall", "x", "--weights", "cosine=1"], "Choose one of: dense, lexical, weight"),
+        (["recall", "x", "--weights", "similarity"], "Write SIGNAL=NUMBER"),
+        (["recall", "x", "--weights", "cosine=1"], f"Choose one of: {', '.join(SIGNALS)}."),
         (["recall", "x", "--limit", "-1"], "limit: -1"),
         (["recall", "x", "--min-score", "nan"], "min_score: nan"),
         (["graph-recall", "x", "--graph-weight", "2"], "graph_weight: 2.0"),
@@ -61,7 +64,7 @@ def test_bad_input_exits_with_2_and_names_field_and_remedy(run, arguments, word)
 @pytest.mark.parametrize(
     ("arguments", "word", "command"),
     [
-        (["recal"], "Did you mean 'recall'?", "salience"),
+        (["recal"], "Did you mean 'recall'", "salience"),
         (["recall"], "Missing argument 'QUERY'", "recall"),
         (["recall", "x", "--limit", "some"], "'--limit'", "recall"),
         (["recall", "x", "--colour"], "No such option: --colour", "recall"),

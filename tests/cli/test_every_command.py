@@ -14,6 +14,7 @@ CASES = {
     "remember": ["remember", "Something new", "--user", "alice"],
     "recall": ["recall", "query", "--user", "alice"],
     "graph-recall": ["graph-recall", "What does Alice prefer?", "--user", "alice"],
+    "explain": ["explain", "query", "ALICE", "--user", "alice"],
     "context": ["context", "query", "--user", "alice"],
     "get": ["get", "ALICE", "--user", "alice"],
     "update": ["update", "ALICE", "--importance", "0.9", "--user", "alice"],
@@ -27,10 +28,13 @@ CASES = {
     "profiles list": ["profiles", "list"],
     "profiles show": ["profiles", "show", "cmm"],
     "profiles check": ["profiles", "check", "salience", "cmm"],
+    "calibrate": ["calibrate", "JUDGED"],
+    "eval": ["eval", "ASKED", "--profiles", "bm25,cosine", "--foreign", "2", "--no-cache"],
+    "tune": ["tune", "ASKED", "--trials", "2", "--no-cache"],
     "help": ["help", "scope"],
     "demo": ["demo"],
 }
-SCOPED = [name for name in CASES if not name.startswith(("profiles", "help", "demo"))]
+SCOPED = [name for name in CASES if not name.startswith(("profiles", "calibrate", "eval", "tune", "help", "demo"))]
 
 
 def commands():
@@ -46,7 +50,15 @@ def commands():
 def arguments(stored, written, tmp_path):
     chat = written("chat.json", [{"role": "user", "content": "Hello"}])
     drafts = written("drafts.jsonl", {"content": "A draft"})
+    pairs = [{"first": str(n), "second": str(n + n % 2), "relatedness": 1 - n % 2} for n in range(60)]
+    judged = written("judged.jsonl", *pairs)
     places = {"ALICE": stored.alice, "CHAT": chat, "DRAFTS": drafts, "NEW": str(tmp_path / "new.jsonl")}
+    places["JUDGED"] = judged
+    said = [("Ana", "I drink tea"), ("Bo", "I sail"), ("Bo", "My boat leaks")]
+    turns = [{"speaker": who, "dia_id": f"D1:{n}", "text": text} for n, (who, text) in enumerate(said, 1)]
+    talk = {"session_1": turns}
+    asked = [{"question": "Who drinks tea?", "answer": "Ana", "category": 4, "evidence": ["D1:1"]}]
+    places["ASKED"] = written("asked.json", [{"sample_id": name, "conversation": talk, "qa": asked} for name in "ab"])
     return lambda name: [places.get(item, item) for item in CASES[name]]
 
 

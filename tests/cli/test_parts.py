@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from salience.cli import words
 from salience.cli.bars import SCORE, Share, cells, shares, total
-from salience.cli.recalls import initials
+from salience.cli.recalls import initials, times
 from salience.cli.screen import one_line, shortened, visible
 from salience.cli.shapes import values
-from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, Via
+from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, TimeCue, Via
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -128,10 +128,11 @@ def test_records_become_json_under_the_names_of_the_api():
     assert values(recall) == {
         "hits": [],
         "profile": "cmm",
-        "intent": {"name": "time", "words": ["now"]},
+        "intent": {"name": "time", "words": ["now"], "time": None},
         "exact": True,
         "degraded": [],
         "timings": {"need": 1.5},
+        "reranker": None,
     }
     assert values([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [
         "2026-05-01T12:00:00+00:00",
@@ -139,6 +140,50 @@ def test_records_become_json_under_the_names_of_the_api():
         {"a": [1, None]},
     ]
     assert json.dumps(values(Scope(user_id=ANY))) == '{"environment": "default", "user_id": "*"}'
+
+
+def cued(**cue):
+    return Recall((), "salience", Intent(time=TimeCue(**cue)))
+
+
+def test_the_time_of_a_query_becomes_json_with_instants():
+    found = cued(words=("last week", "latest"), start=NOW, order="latest")
+    assert values(found)["intent"]["time"] == {
+        "words": ["last week", "latest"],
+        "start": "2026-05-01T12:00:00+00:00",
+        "end": None,
+        "order": "latest",
+        "relation": None,
+        "anchor": "",
+    }
+
+
+MIDNIGHT = NOW.replace(hour=0)
+
+
+@pytest.mark.parametrize(
+    ("cue", "line"),
+    [
+        (
+            {"words": ("today",), "start": MIDNIGHT, "end": NOW},
+            'time "today": from 2026-05-01 until 2026-05-01 12:00 UTC',
+        ),
+        ({"words": ("since May",), "start": MIDNIGHT}, 'time "since May": from 2026-05-01 UTC'),
+        ({"words": ("until noon",), "end": NOW}, 'time "until noon": until 2026-05-01 12:00 UTC'),
+        ({"words": ("the first time",), "order": "earliest"}, 'time "the first time": earliest first'),
+        ({"words": ("after A",), "relation": "after", "anchor": "A"}, 'time "after A": after "A" was told of'),
+        (
+            {"words": ("latest", "in May"), "start": MIDNIGHT, "order": "latest"},
+            'time "latest", "in May": from 2026-05-01 UTC, latest first',
+        ),
+    ],
+)
+def test_the_time_of_a_query_is_told_in_a_line(cue, line):
+    assert times(cued(**cue)) == [line]
+
+
+def test_a_query_that_names_no_time_has_no_line_of_it():
+    assert times(Recall((), "salience")) == []
 
 
 def test_a_value_without_a_json_form_is_a_mistake():

@@ -42,15 +42,29 @@ def test_the_head_tells_profile_intent_exactness_and_milliseconds(run, stored):
         assert re.search(rf"{step} \d+\.\d", head)
 
 
+def test_the_time_that_a_query_names_is_told_below_the_head(run, said, stored):
+    asked = ["recall", "query: who was it before the move to \u202eOslo?", "--user", "alice", "--min-score", "0"]
+    printed = run(*asked).stdout
+    line = 'time "before the move to \\u202eOslo": before "the move to \\u202eOslo" was told of'
+    assert printed.splitlines()[1] == f"# {line}"
+    assert line in [shown.rstrip() for shown in plain(run(*asked, terminal=True)).splitlines()]
+    assert said(*asked)["intent"]["time"]["relation"] == "before"
+    asked[1] = "query: who was it yesterday?"
+    now = ["--now", "2026-05-01T12:00:00Z"]
+    assert run(*asked, *now).stdout.splitlines()[1] == '# time "yesterday": from 2026-04-30 until 2026-05-01 UTC'
+    assert said(*asked, *now)["intent"]["time"]["start"] == "2026-04-30T00:00:00+00:00"
+    assert not any(line.startswith("# time") for line in run("recall", "query", "--user", "alice").stdout.splitlines())
+
+
 def test_json_has_the_names_of_the_api(said, stored):
     found = said("recall", "query", "--user", "alice")
-    assert found.keys() == {"hits", "profile", "intent", "exact", "degraded", "timings"}
+    assert found.keys() == {"hits", "profile", "intent", "exact", "degraded", "timings", "reranker"}
     hit = found["hits"][0]
-    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed"}
+    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank"}
     assert hit["memory"]["id"] == stored.alice
     assert hit["memory"]["created_at"].endswith("+00:00")
     assert hit["memory"]["scope"] == {"environment": "default", "user_id": "alice"}
-    assert hit["score_detail"]["parts"]["dense"].keys() == {"raw", "weight", "contribution", "combine"}
+    assert hit["score_detail"]["parts"]["similarity"].keys() == {"raw", "weight", "contribution", "combine"}
 
 
 def test_explain_shows_arithmetic_that_gives_the_score(run, stored):

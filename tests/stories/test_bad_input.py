@@ -100,8 +100,8 @@ def test_remember_refuses_and_stores_nothing(planted, arguments, message):
         ({"since": "2026-02-01T00:00+00:00", "until": "2026-01-01T00:00+00:00"}, "since: '2026-02-01T00:00:00"),
         ({"now": "today"}, "now: 'today'"),
         ({"deadline_ms": -1}, "deadline_ms: -1"),
-        ({"weights": {"similarity": 1.0}}, "weights: 'similarity'"),
-        ({"weights": {"dense": math.nan}}, "weights.dense: nan"),
+        ({"weights": {"cosine": 1.0}}, "weights: 'cosine'"),
+        ({"weights": {"similarity": math.nan}}, "weights.similarity: nan"),
         ({"scope": "galaxy"}, "scope: 'galaxy'"),
         ({"environment": ""}, "environment: empty text"),
     ],
@@ -279,7 +279,7 @@ def test_a_clock_without_a_zone_is_refused_before_anything_is_stored(target):
 
 
 def test_numbers_of_numpy_are_numbers(planted):
-    memory = planted()
+    memory = planted({"text": 0.9})
     memory.remember("text", importance=np.float32(0.5), weight=np.float64(0.5))
     assert len(memory.recall("query", limit=np.int64(3))) == 1
 

@@ -43,7 +43,7 @@ ATTACKS = [
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_text_can_close_its_quotation(planted, attack):
-    memory = planted()
+    memory = planted({attack: 0.9})
     user = f"user {ATTACKS.index(attack)}"
     memory.remember(attack, user_id=user)
     packed = memory.context("query", user_id=user)
@@ -62,7 +62,7 @@ def test_the_budget_holds_and_every_text_comes_back(texts, budget):
     with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=StoppedClock()) as memory:
         kept = [text for text in texts if text.strip()]
         memory.remember_many([salience.Draft(content=text) for text in kept])
-        packed = memory.context("query", budget_tokens=budget)
+        packed = memory.context("query", budget_tokens=budget, min_score=0.0)
         assert packed.tokens <= budget
         assert packed.omitted + len(packed.hits) == len(kept)
         lines = packed.text.split("\n")[1:-1]

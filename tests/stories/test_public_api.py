@@ -83,7 +83,7 @@ def test_salience_url_names_the_target(monkeypatch, tmp_path):
     ],
 )
 def test_visibility(planted, home, asked, visible):
-    memory = planted()
+    memory = planted({"text": 0.9})
     stored = memory.remember("text", **home).memory
     seen = [stored.id] if visible else []
     assert [hit.memory.id for hit in memory.recall("query", **asked)] == seen
@@ -95,7 +95,7 @@ def test_visibility(planted, home, asked, visible):
 
 
 def test_sessions_filter_on_request(planted):
-    memory = planted()
+    memory = planted({"in s": 0.9, "in t": 0.9})
     memory.remember("in s", session_id="s")
     memory.remember("in t", session_id="t")
     assert contents(memory.recall("query", sessions=["s"])) == ["in s"]
@@ -147,7 +147,7 @@ def test_a_retry_with_a_key_changes_nothing_that_the_first_call_superseded(plant
 
 
 def test_a_retry_after_its_memory_was_forgotten_says_so(planted):
-    memory = planted()
+    memory = planted({"text": 0.9})
     memory.forget(memory.remember("text", key="k").memory.id)
     late = memory.remember("text", key="k")
     assert (late.status, late.memory.status) == ("unchanged", "forgotten")
@@ -244,7 +244,7 @@ def test_short_ids_are_taken_wherever_ids_are(planted):
 
 
 def test_forget_takes_out_of_recall_and_keeps_the_version(planted):
-    memory = planted()
+    memory = planted({"text": 0.9})
     stored = memory.remember("text").memory
     receipt = memory.forget(stored.id)
     assert receipt.memory.forgotten_at is not None
@@ -288,7 +288,7 @@ def test_list_pages_through_everything_once(planted):
 
 
 def test_since_includes_and_until_excludes(planted, clock):
-    memory = planted()
+    memory = planted({f"day {number}": 0.9 for number in range(3)})
     day = timedelta(days=1)
     for number in range(3):
         memory.remember(f"day {number}", created_at=clock() + number * day)
@@ -296,7 +296,7 @@ def test_since_includes_and_until_excludes(planted, clock):
 
 
 def test_limit_0_gives_nothing(planted):
-    memory = planted()
+    memory = planted({"text": 0.9})
     memory.remember("text")
     for profile in salience.profiles.NAMES:
         assert len(memory.recall("query", limit=0, profile=profile)) == 0
@@ -372,7 +372,7 @@ def test_help_has_topics(planted):
     memory = planted()
     assert "recall(query)" in memory.help()
     assert "ANY" in memory.help("scope")
-    with pytest.raises(InputError, match="contradictions, fields, profiles, scope, verbs"):
+    with pytest.raises(InputError, match="contradictions, explain, fields, profiles, scope, verbs"):
         memory.help("weather")
 
 

@@ -31,8 +31,9 @@ TEXT: Final = WIDTH - sum(WIDTHS) - len(WIDTHS)
 """Columns of a memory's text, with its indent."""
 ABSENT: Final = "·"
 LEGEND: Final = (
-    "Rank and score under each profile; a dot: not among its first {limit} (memlayer: or under 0.70).\n"
-    "+2: two near-duplicates folded in. ~: brought in by a linked memory."
+    "Rank and score under each profile; a dot: not among its first {limit} "
+    "(memlayer: or under 0.70; salience: or no fit).\n"
+    "+2: two near-duplicates folded in. ~: brought in by a linked memory, or put before the older one that it updates."
 )
 NEXT: Final = """\
 More questions: salience demo --all. Now with memories of your own:

@@ -1,7 +1,7 @@
 """The page `docs/thresholds.md`: how often each threshold errs, counted on data that people judged.
 
-Run as `python -m salience.lab.thresholds FOLDER > docs/thresholds.md`, where FOLDER has `sick/`. A part of the page is
-a function from that folder to Markdown, and `PARTS` lists them.
+Run as `python -m salience.lab.thresholds FOLDER > docs/thresholds.md`, where FOLDER has `sick/`, `locomo/` and
+`precisionmembench/`. A part of the page is a function from that folder to Markdown, and `PARTS` lists them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from salience.calibrate import cosines, relatedness
 from salience.embed.calibration import calibration_of
 from salience.extract.distinctions import distinctions
 from salience.lab import judged
+from salience.lab.cutoffs import cut_offs
 from salience.lab.rates import Mask, Rate, errors, taken
 from salience.ports import EDGE, Calibration
 from salience.rank.sameness import covers
@@ -185,7 +187,7 @@ def cell(rate: Rate) -> str:
     return f"**{rate.share:.1%}** ({low:.1%} to {high:.1%}; {rate.count:,})"
 
 
-PARTS: Final[tuple[Callable[[Path], str], ...]] = (sick,)
+PARTS: Final[tuple[Callable[[Path], str], ...]] = (sick, partial(cut_offs, embedders=EMBEDDERS))
 """The parts of the page, in order; each reads its own data in the folder."""
 
 
