@@ -48,7 +48,7 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
     "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
     "context_cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # mean over the memory and `NEAREST` on either side
-    "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names who said it
+    "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names who said it, or, said by none, whom it names
     "speaker": _CODE,  # one number for each speaker; -1: none
 }
 """Every column that a signal or a stage may read."""

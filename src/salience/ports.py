@@ -113,9 +113,12 @@ class Need:
         columns: names from `batch.COLUMNS` to bring.
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
         terms: distinct terms of the query; not empty asks for `Batch.lexicon`.
+        voice: unit vector of the query as a speaker whom it names would put it; `cosine` and `context_cosine` of a
+            memory that somebody said are to it, if it is given, those of others to `vector`.
         windows: whether to bring `Batch.windows` too, if there are terms.
-        names: casefolded names that the query may mean; `Batch.entities.of_query` are those known among them, and
-            `speaker_named` tells the memories of a speaker whom one of them means (see `Store.speakers`).
+        names: casefolded names that the query may mean; `Batch.entities.of_query` are those known among them.
+        speakers: names of those who speak, in normal form; `speaker_named` tells the memories of a speaker whom one
+            of them means (see `Store.speakers`), and those that nobody said and whose entities hold one of them.
         anchor: those of `terms` that name the event which bounds the query's time (see `TimeCue`).
         entities, vectors, distinctions: whether to bring `Batch.entities`, `Batch.vectors`, `Batch.distinctions`.
         now, limit, min_score, intent: for ranking.
@@ -128,9 +131,11 @@ class Need:
     filter: Filter = Filter()
     columns: frozenset[str] = frozenset()
     vector: Vectors32 | None = None
+    voice: Vectors32 | None = None
     terms: tuple[str, ...] = ()
     windows: bool = False
     names: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
     anchor: tuple[str, ...] = ()
     entities: bool = False
     vectors: bool = False

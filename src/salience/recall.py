@@ -59,17 +59,17 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
     """
     watch = Stopwatch()
     query = replace(query, now=query.now or world.clock())
-    need = deeper(world, needed(world, profile, query))
+    need, texts = heard(world, profile, query, deeper(world, needed(world, profile, query)))
     watch.lap("need")
-    vector = embedded(world, profile, query)
+    need = directed(need, embedded(world, query, texts))
     watch.lap("embed")
-    batch = gathered(world, replace(need, vector=vector), query.text)
+    batch = gathered(world, need, query.text)
     watch.lap("gather")
     ranked = rank(profile, batch, need)
     watch.lap("rank")
     hits = shaped(world, profile, need, batch, ranked)
     watch.lap("fetch")
-    degraded: tuple[str, ...] = () if vector is not None else ("embedding",)
+    degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
     by: str | None = None
     if world.reranker is not None and hits:
         hits, by = reranked(world.reranker, query, need.limit, hits, watch)
@@ -96,7 +96,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         columns=profile.columns,
         terms=terms,
         windows=profile.brings("windows"),
-        names=voice.names(query.text) if profile.brings("entities") or "speaker_named" in profile.columns else (),
+        names=phrases(query.text) if profile.brings("entities") else (),
         anchor=tuple(term for term in world.tokeniser.terms(cue.anchor) if term in terms) if cue else (),
         entities=profile.brings("entities"),
         vectors=profile.brings("vectors"),
@@ -110,25 +110,42 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
     )
 
 
-def asked(world: World, profile: Profile, query: Query) -> str:
-    """Return the text of `query` that is embedded: in the voice of the speakers whom it names, if the profile says so.
+def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Need, tuple[str, ...]]:
+    """Return the need that knows which speakers the query names, and the texts to embed: its own, and theirs.
 
-    Only speakers of memories that the caller sees are known.
+    A speaker tells of "I" and not of a name, so that what somebody said is asked for in that one's voice, and all else
+    as the query has it. Only speakers of memories that the caller sees are known; their names are no entities besides.
     """
-    if not profile.first_person:
-        return query.text
-    return voice.first_person(query.text, world.store.speakers(query.scope, phrases(query.text)))
+    if not (profile.first_person or "speaker_named" in profile.columns):
+        return need, (query.text,)
+    speakers = world.store.speakers(query.scope, phrases(query.text))
+    known = voice.forms(speakers)
+    names = tuple(name for name in need.names if name not in known)
+    need = replace(need, names=names, speakers=(*known, *voice.roles(query.text)))
+    own = voice.first_person(query.text, speakers) if profile.first_person else query.text
+    return need, (query.text,) if own == query.text else (query.text, own)
 
 
-def embedded(world: World, profile: Profile, query: Query) -> Vectors32 | None:
-    """Return the query's unit vector, float32[d]; None where the embedder fails or the deadline passes before."""
-    text = asked(world, profile, query)
+def embedded(world: World, query: Query, texts: Sequence[str]) -> Vectors32 | None:
+    """Return unit vectors float32[len(texts), d]; None where the embedder fails or the deadline passes before."""
     try:
         if query.deadline_ms is None:
-            return first(embed(world, [text]))
-        return within(query.deadline_ms / 1e3, lambda: first(embed(world, [text])))
+            return each(world, texts)
+        return within(query.deadline_ms / 1e3, lambda: each(world, texts))
     except (EmbedderError, OutOfTime):
         return None
+
+
+def each(world: World, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d], each text embedded alone, so that one asked before is known."""
+    return np.concatenate([embed(world, [text]) for text in texts])
+
+
+def directed(need: Need, vectors: Vectors32 | None) -> Need:
+    """Return the need with the vector of the query, and that of a named speaker's voice, if there are any."""
+    if vectors is None:
+        return need
+    return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
 
 
 def within(seconds: float, work: Callable[[], Worked], places: threading.BoundedSemaphore = _late) -> Worked:
@@ -158,12 +175,6 @@ def within(seconds: float, work: Callable[[], Worked], places: threading.Bounded
 
     threading.Thread(target=run, name="salience-deadline", daemon=True).start()
     return done.result(timeout=seconds)
-
-
-def first(vectors: Vectors32) -> Vectors32:
-    """Return float32[d], the first row of float32[n, d]."""
-    row: Vectors32 = vectors[0]
-    return row
 
 
 def gathered(world: World, need: Need, text: str) -> Batch:

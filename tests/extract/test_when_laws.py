@@ -19,8 +19,8 @@ NOW = datetime(2023, 12, 1, 9, 30, tzinfo=UTC)
 QUERIES = {
     "What did I say yesterday?": "yesterday",
     "Who left a couple of weeks ago?": "a couple of weeks ago",
-    "When did she camp in May?": "in May",
-    "What did he eat at Christmas?": "at Christmas",
+    "When did she camp last May?": "last May",
+    "What did he eat on 24 December?": "on 24 December",
     "Where was he in the week before 16 November 2023?": "in the week before 16 November 2023",
     "Did it rain between August 11 and August 15 2023?": "between August 11 and August 15 2023",
     "What has changed since last summer?": "since last summer",
@@ -115,7 +115,7 @@ def test_an_instant_ago_lies_in_its_window(now: datetime, unit: str, number: int
 
 @given(ASKED, st.sampled_from([*periods.MONTHS, *periods.SEASONS, "Monday", "Sunday", "Christmas", "May 8", "29 Feb"]))
 def test_what_comes_round_is_never_in_the_future(now: datetime, name: str) -> None:
-    cue = read(f"on {name}", now)
+    cue = read(f"What happened on {name}?", now)
     assert cue is not None
     assert cue.start is not None
     assert cue.start <= now

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
+import salience
 from salience import profiles
 from salience.records import ANY
 
 SIMILARITY, CONTEXT_SIMILARITY, CONTEXT_LEXICAL = 0.3, 0.3, 0.6
-SPEAKER, ENTITY, IMPORTANCE = 0.25, 0.25, 0.05
+SPEAKER, ENTITY = 0.35, 0.2
 DENSE = SIMILARITY + CONTEXT_SIMILARITY  # of a memory without a session, whose context is itself
 K1, B = 0.9, 0.4
-NEUTRAL = IMPORTANCE * 0.5
+NEUTRAL = 0.95  # of the score, for a memory of importance 0.5
 DATE = 3  # terms of "1 May 2026", which every memory stored at the stopped clock is indexed with
 
 
@@ -38,10 +40,6 @@ def plant(planted):
     return memory
 
 
-def embedded_last(memory):
-    return memory.world.embedder._embedder.texts[-1]
-
-
 def contents(hits):
     return [hit.memory.content for hit in hits]
 
@@ -55,7 +53,7 @@ def test_the_sum_of_planted_cosines_and_known_bm25(planted):
     lexical = [bm25(row, length, average, 4, held) / telling for row, length in zip(rows, lengths, strict=True)]
     assert lexical[0] == pytest.approx(2 * math.log(2) * (2 / 2.84) / (2 * math.log(2) + math.log(10)), abs=1e-12)
     expected = {
-        text: DENSE * cosine + CONTEXT_LEXICAL * share + NEUTRAL
+        text: (DENSE * cosine + CONTEXT_LEXICAL * share) * NEUTRAL
         for (text, cosine), share in zip(COSINES.items(), lexical, strict=True)
     }
     hits = plant(planted).recall("query: the vault key", min_score=0)
@@ -69,7 +67,7 @@ def test_the_sum_of_planted_cosines_and_known_bm25(planted):
     assert weights == {
         "similarity": (SIMILARITY, "sum"), "context_similarity": (CONTEXT_SIMILARITY, "sum"),
         "context_lexical": (CONTEXT_LEXICAL, "sum"), "speaker": (SPEAKER, "sum"), "entity": (ENTITY, "sum"),
-        "importance": (IMPORTANCE, "sum"), "time": (1.0, "product"), "weight": (0.5, "product"),
+        "importance": (1.0, "product"), "time": (1.0, "product"), "weight": (0.5, "product"),
     }  # fmt: skip
 
 
@@ -78,7 +76,7 @@ def test_a_score_does_not_depend_on_what_else_is_found(planted):
     for text in ("half", "opposite"):
         memory.remember(text)
     before = {hit.memory.content: hit.score for hit in memory.recall("query", min_score=0, dry_run=True)}
-    assert before == {"half": pytest.approx(DENSE * 0.4 + NEUTRAL, abs=1e-6), "opposite": pytest.approx(NEUTRAL)}
+    assert before == {"half": pytest.approx(DENSE * 0.4 * NEUTRAL, abs=1e-6), "opposite": 0.0}
     memory.remember("best")
     assert before.items() <= {hit.memory.content: hit.score for hit in memory.recall("query", min_score=0)}.items()
 
@@ -107,12 +105,12 @@ def test_an_exact_term_that_the_cosine_misses_is_found(planted):
 
 def test_the_old_rank_400_by_cosine_is_found_where_it_belongs(planted):
     nearer = {f"filler {number} of no use": 0.5 for number in range(400)}
-    memory = planted({**nearer, "the zanzibar ledger": 0.3}, dimension=512)
+    memory = planted({**nearer, "the zanzibar ledger": 0.3}, dimension=512, query="zanzibar")
     memory.remember_many([{"content": text} for text in (*nearer, "the zanzibar ledger")])
-    hits = memory.recall("query: zanzibar ledger?", limit=5)
+    hits = memory.recall("zanzibar ledger?", limit=5)
     assert hits[0].memory.content == "the zanzibar ledger"
     assert hits.exact
-    listed = memory.recall("query: zanzibar ledger?", limit=5, profile="mememory")
+    listed = memory.recall("zanzibar ledger?", limit=5, profile="mememory")
     assert "the zanzibar ledger" not in contents(listed)  # not among the 15 nearest
 
 
@@ -154,29 +152,60 @@ def test_i_is_the_user_and_you_the_assistant(planted):
     assert contents(memory.recall("query: what did you name?", min_score=0)) == ["coffee", "tea"]
 
 
-def test_a_question_about_a_speaker_is_embedded_in_that_speaker_s_voice(planted):
+def embedded_for(memory, question, **where):
+    """Return the texts that a question embeds."""
+    texts = memory.world.embedder._embedder.texts
+    before = len(texts)
+    memory.recall(question, dry_run=True, **where)
+    return texts[before:]
+
+
+def test_a_question_about_a_speaker_is_asked_in_that_speaker_s_voice_too(planted):
     memory = planted()
     talk(memory, ("Ann Lee", "I paint"), ("Bob", "I sing"))
-    for asked, embedded in (
+    for asked, own in (
         ("What did Ann's friend paint for Bob?", "What did my friend paint for I?"),
         ("What did Ann Lee paint?", "What did I paint?"),
-        ("what did ann paint?", "what did I paint?"),
-        ("What did Carol paint?", "What did Carol paint?"),
-        ("What of Annabel?", "What of Annabel?"),
+        ("what did ann sketch?", "what did I sketch?"),
     ):
-        memory.recall(asked, dry_run=True)
-        assert embedded_last(memory) == embedded
-    memory.recall("And what did Ann Lee do?", profile="mememory", dry_run=True)
-    assert embedded_last(memory) == "And what did Ann Lee do?"
+        assert embedded_for(memory, asked) == [asked, own]
+    for asked in ("What did Carol paint?", "What of Annabel?"):
+        assert embedded_for(memory, asked) == [asked]
+    assert embedded_for(memory, "And what did Ann Lee do?", profile="mememory") == ["And what did Ann Lee do?"]
+
+
+def test_what_somebody_said_answers_in_the_first_person_and_a_fact_in_the_third(planted):
+    class Voices:
+        name, dimension = "voices", 2
+
+        def embed(self, texts):
+            first = [[1.0, 0.0] if "I" in text.split() else [0.0, 1.0] for text in texts]
+            return np.array(first, np.float32)
+
+    memory = salience.connect(":memory:", embedder=Voices())
+    talk(memory, ("Ann", "I paint"), ("Bob", "nothing here"))
+    memory.remember("Ann paints")
+    memory.remember("I am a fact")
+    similar = {hit.memory.content: hit.score_detail.similarity for hit in memory.recall("Does Ann paint?", min_score=0)}
+    assert similar == {"I paint": 1.0, "nothing here": 0.0, "Ann paints": 1.0, "I am a fact": 0.0}
 
 
 def test_a_speaker_whom_the_caller_cannot_see_is_no_speaker(planted):
     memory = planted()
     talk(memory, ("Ann", "I paint"), user_id="bob")
-    memory.recall("What did Ann paint?", user_id="carol")
-    assert embedded_last(memory) == "What did Ann paint?"
-    memory.recall("What did Ann paint?", user_id=ANY)
-    assert embedded_last(memory) == "What did I paint?"
+    assert embedded_for(memory, "What did Ann paint?", user_id="carol") == ["What did Ann paint?"]
+    assert embedded_for(memory, "When did Ann paint?", user_id=ANY) == ["When did Ann paint?", "When did I paint?"]
+
+
+def test_what_is_said_of_a_speaker_counts_as_what_the_speaker_says(planted):
+    memory = planted({"I paint": 0.5, "Ann and Bob met": 0.5})
+    talk(memory, ("Ann", "I paint"))
+    memory.remember("Ann and Bob met", entities=["Ann", "Bob"])
+    parts = {hit.memory.content: hit.score_detail for hit in memory.recall("query: Ann?", min_score=0)}
+    assert (parts["I paint"].speaker, parts["I paint"].entity) == (1.0, 0.0)
+    assert (parts["Ann and Bob met"].speaker, parts["Ann and Bob met"].entity) == (1.0, 0.0)
+    about_bob = memory.recall("query: and Bob?", min_score=0)[0].score_detail
+    assert (about_bob.speaker, about_bob.entity) == (0.0, 1.0)  # who never speaks
 
 
 def test_an_alias_is_found_by_name(planted):
@@ -185,7 +214,7 @@ def test_an_alias_is_found_by_name(planted):
     memory.remember("Frontend has eleven pages", entities=["React"])
     hits = memory.recall("query: what about K8S?", min_score=0)
     assert [hit.score_detail.entity for hit in hits] == [1.0, 0.0]
-    assert hits[0].score - hits[1].score == pytest.approx(ENTITY, abs=1e-6)
+    assert hits[0].score - hits[1].score == pytest.approx(ENTITY * NEUTRAL, abs=1e-6)
 
 
 def test_an_entity_that_all_name_tells_little(planted):
@@ -201,7 +230,7 @@ def test_the_weight_is_a_gentle_factor(planted):
     memory.remember("sure", importance=0.5)
     memory.remember("unsure", importance=0.5, weight=0.25)
     scores = {hit.memory.content: hit.score for hit in memory.recall("query")}
-    whole = DENSE * 0.8 + NEUTRAL
+    whole = DENSE * 0.8 * NEUTRAL
     assert scores == {"sure": pytest.approx(whole, abs=1e-6), "unsure": pytest.approx(whole / 2, abs=1e-6)}
 
 
@@ -211,7 +240,7 @@ def test_importance_counts_gently(planted):
         memory.remember(text, importance=importance)
     hits = memory.recall("query")
     assert contents(hits) == ["vital", "trivial"]
-    assert hits[0].score - hits[1].score == pytest.approx(0.05, abs=1e-6)
+    assert hits[1].score == pytest.approx(0.9 * hits[0].score, abs=1e-9)
 
 
 def test_age_does_not_move_a_score_unless_the_query_asks_for_time(planted, clock):
@@ -220,7 +249,7 @@ def test_age_does_not_move_a_score_unless_the_query_asks_for_time(planted, clock
     clock.advance(days=1000)
     memory.remember("new")
     hits = memory.recall("query", dry_run=True)
-    assert hits[0].score == hits[1].score == pytest.approx(DENSE * 0.8 + NEUTRAL, abs=1e-6)
+    assert hits[0].score == hits[1].score == pytest.approx(DENSE * 0.8 * NEUTRAL, abs=1e-6)
     asked = memory.recall("query: the latest?", dry_run=True)
     assert contents(asked) == ["new", "old"]
     assert [hit.score_detail.time for hit in asked] == [1.0, 0.75]
@@ -297,6 +326,17 @@ def test_what_was_said_later_of_the_same_thing_comes_first(planted, clock, older
     assert second.created_at - timedelta(days=3) == hits[1].memory.created_at
 
 
+def test_an_update_keeps_its_own_factors(planted, clock):
+    old, new = "The rent of the office is 2000 euros", "The rent of the office is 2400 euros"
+    memory = planted({old: 0.8, new: 0.6}, axes={old: 1, new: 1})
+    memory.remember(old, created_at="2026-01-10T00:00:00Z")
+    memory.remember(new, created_at="2026-04-10T00:00:00Z", weight=0.25)
+    assert contents(memory.recall("query: the rent of the office", dry_run=True)) == [old, new]  # in doubt
+    memory.remember("The rent of the office is 2600 euros", created_at="2026-04-11T00:00:00Z")
+    in_time = memory.recall("query: the rent of the office in January 2026", dry_run=True, min_score=0)
+    assert contents(in_time)[0] == old
+
+
 def test_nothing_is_said_to_be_an_update_that_is_not(planted, clock):
     apart = {"Ann's budget is 500 euros": 0.9, "Bob's garden has 700 roses": 0.7}  # a cosine of 0.63 between them
     memory = planted(apart)
@@ -330,8 +370,8 @@ def test_the_score_to_reach_grows_with_the_number_of_memories(planted):
     for number, text in enumerate(texts, 1):
         memory.remember(text)
         found.append(len(memory.recall("query", limit=1, dry_run=True)))
-        reach = min(0.08 + 0.045 * math.log2(number), 0.52)
-        assert found[-1] == (reach <= DENSE * 0.3 + NEUTRAL)
+        reach = min(0.06 + 0.043 * math.log2(number), 0.48)
+        assert found[-1] == (reach <= DENSE * 0.3 * NEUTRAL)
     assert found[0] == 1
     assert found[-1] == 0
 
@@ -341,7 +381,7 @@ def test_what_lies_far_behind_the_best_is_not_returned(planted):
     for text in ("best", "second", "third"):
         memory.remember(text)
     assert contents(memory.recall("query", dry_run=True)) == ["best", "second"]
-    assert contents(memory.recall("query", min_score=0.2)) == ["best", "second", "third"]
+    assert contents(memory.recall("query", min_score=0.15)) == ["best", "second", "third"]
 
 
 def test_expired_memories_are_gone(planted, clock):
@@ -380,4 +420,6 @@ def test_weights_can_be_set_for_one_recall(planted):
     memory = plant(planted)
     only = dict.fromkeys([term.label for term in profiles.load("salience").terms if term.combine == "sum"], 0.0)
     hits = memory.recall("query: the vault key", weights={**only, "similarity": 1.0}, min_score=0)
-    assert [hit.score for hit in hits] == pytest.approx([0.8, 0.6, 0.4, 0.2], abs=1e-6)
+    assert [hit.score for hit in hits] == pytest.approx(
+        [0.8 * NEUTRAL, 0.6 * NEUTRAL, 0.4 * NEUTRAL, 0.2 * NEUTRAL], abs=1e-6
+    )

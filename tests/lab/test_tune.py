@@ -70,7 +70,7 @@ def test_a_trial_returns_the_rows_that_ranking_returns_and_their_scores(sampled)
             expected = rank(other, batch, need)
             assert trials.ranked(case, other) == expected.rows.tolist()
             np.testing.assert_array_equal(
-                trials.scored(case, other).scored[expected.rows], _scores(other, batch, need)[expected.rows]
+                trials.rescored(case, other).scored[expected.rows], _scores(other, batch, need)[expected.rows]
             )
 
 

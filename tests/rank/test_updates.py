@@ -7,7 +7,7 @@ import pytest
 
 from salience.batch import Batch, Lexicon, Postings, Ragged, Vectors, coded
 from salience.ports import Calibration
-from salience.rank.updates import shared_terms, updates
+from salience.rank.updates import Likeness, answers_alike, updates
 
 HALVING = Calibration((0.0, 1.0), (0.0, 0.5), 0.9, "test")
 
@@ -32,7 +32,8 @@ def batch_of(cosine, *, words=("ab", "ab"), marks=("number:1", "number:2"), mome
 
 
 def second_updates_first(batch, calibration=None, **thresholds):
-    found = updates(batch, np.arange(2), calibration, **{"alike": 0.6, "same": 0.9, "terms": 0.6, **thresholds})
+    likeness = Likeness(**{"alike": 0.6, "same": 0.9, "terms": 0.6, "kept": 0.7, **thresholds})
+    found = updates(batch, np.arange(2), calibration, likeness)
     assert not found[0].any()
     assert not found[1, 1]
     return bool(found[1, 0])
@@ -47,11 +48,12 @@ def second_updates_first(batch, calibration=None, **thresholds):
         ({"cosine": 0.7, "marks": ("number:1", "date:1-2")}, False),  # another kind of value
         ({"cosine": 0.7, "marks": ("name:porto", "name:lisbon")}, True),
         ({"cosine": 0.7, "marks": ("claim:not", "claim:off")}, False),  # a claim is no value
-        ({"cosine": 0.7, "words": ("ab", "a")}, False),  # half of the query's words
+        ({"cosine": 0.7, "words": ("ab", "a")}, False),  # not enough of the query's words
         ({"cosine": 0.7, "speakers": (1, 2)}, False),
         ({"cosine": 0.7, "speakers": (1, 1)}, True),
         ({"cosine": 0.7, "moments": (1.0, 1.0)}, False),  # at once
         ({"cosine": 0.95, "marks": ("number:1", "number:1"), "words": ("", "")}, True),  # the same thing said again
+        ({"cosine": 0.95, "words": ("", "")}, False),  # all but the same, with another value, and not asked for
     ],
 )
 def test_an_update_gives_another_value_of_the_same_thing(given, is_update):
@@ -61,18 +63,31 @@ def test_an_update_gives_another_value_of_the_same_thing(given, is_update):
 def test_the_thresholds_are_of_relatedness():
     assert second_updates_first(batch_of(0.7), HALVING, alike=0.34)
     assert not second_updates_first(batch_of(0.7), HALVING, alike=0.36)
-    assert second_updates_first(batch_of(0.95, words=("", "")), HALVING, same=0.47)
+    again = batch_of(0.95, words=("", ""), marks=("number:1", "number:1"))
+    assert second_updates_first(again, HALVING, same=0.47)
+    assert not second_updates_first(again, HALVING, same=0.48)
 
 
-def test_shared_terms_are_weighed_by_what_they_tell():
-    rows = ["ab", "b", "", "ab"]
-    lexicon = Lexicon(
-        9, 2.0, np.array([2.0, 3.0]),
-        (Postings(np.array([0, 3]), np.ones(2)), Postings(np.array([0, 1, 3]), np.ones(3))), np.full(4, 2.0),
-    )  # fmt: skip
-    rare, common = np.log1p(7.5 / 2.5), np.log1p(6.5 / 3.5)
-    found = shared_terms(lexicon, np.arange(len(rows)))
-    assert found[0, 1] == found[1, 0] == pytest.approx(common / (rare + common))
-    assert found[0, 3] == pytest.approx(1.0)
-    assert found[2].tolist() == [0.0] * 4
-    assert shared_terms(None, np.arange(3)).tolist() == [[0.0] * 3] * 3
+@pytest.mark.parametrize(
+    ("older", "newer", "terms", "kept", "alike"),
+    [
+        ("ab", "ab", 0.6, 1.0, True),
+        ("ab", "a", 0.3, 0.6, False),  # what is rare is lost
+        ("ab", "b", 0.3, 0.6, True),  # what is common is lost
+        ("b", "ab", 0.3, 1.0, True),  # more is no harm
+        ("b", "ab", 0.4, 1.0, False),  # one of three terms
+        ("", "ab", 0.0, 0.0, False),
+        ("ab", "", 0.0, 0.0, False),
+    ],
+)
+def test_an_update_answers_with_the_words_of_what_it_updates(older, newer, terms, kept, alike):
+    rows = [older, newer, "a", "a", "a"]
+    lexicon = lexicon_of(rows, "abc", 9)  # c is in no memory
+    found = answers_alike(lexicon, np.arange(5), Likeness(0.6, 0.9, terms, kept))
+    assert found[1, 0] == alike
+
+
+def test_without_terms_nothing_is_answered():
+    likeness = Likeness(0.6, 0.9, 0.0, 0.0)
+    assert not answers_alike(None, np.arange(3), likeness).any()
+    assert not answers_alike(lexicon_of(["a"], "", 9), np.arange(1), likeness).any()

@@ -9,9 +9,10 @@ import pytest
 from salience.batch import COLUMNS, cosines
 from salience.ports import Near
 from salience.store import arena as arenas
-from salience.store import gather as gathering
+from salience.store import distances
 from salience.store.arena import Arena
-from salience.store.gather import Activations, _Distances, gather, nearest
+from salience.store.distances import nearest, within
+from salience.store.gather import Activations, gather
 from salience.store.postings import Index
 from salience.store.rows import of_stored
 from salience.store.slots import Slots
@@ -181,9 +182,9 @@ def test_near_comes_block_by_block_to_the_same(products, wanted):
     vectors = np.stack([random_unit(1000 + n) for n in range(20)])
     own = np.stack([np.zeros(DIMENSION, np.float32) if n % 5 == 0 else random_unit(n) for n in rows])
     cosine = np.where(rows % 5 == 0, -np.inf, cosines(own, vectors).max(axis=1))
-    with patch.object(gathering, "_PRODUCTS", products):
+    with patch.object(distances, "_PRODUCTS", products):
         for above in (-2.0, -1.0, 0.0, 0.7, 1.0, *np.unique(cosine[cosine > -1])):
-            assert _Distances(arena, rows).within(Near(vectors, float(above))).tolist() == (cosine > above).tolist()
+            assert within(arena, arena.order[rows], Near(vectors, float(above))).tolist() == (cosine > above).tolist()
 
 
 def test_many_vectors_do_not_walk_the_matrix_one_by_one():
@@ -195,7 +196,7 @@ def test_many_vectors_do_not_walk_the_matrix_one_by_one():
         seen.append(len(matrix))
         return cosines(matrix, query)
 
-    with patch.object(gathering, "cosines", counted):
+    with patch.object(distances, "cosines", counted):
         gather(arena, need(columns=frozenset(), near=Near(vectors, 0.95)), Activations())
     assert sum(seen) < 50
 

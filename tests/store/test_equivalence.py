@@ -83,6 +83,8 @@ NEEDS = st.builds(
     filter=FILTERS,
     now=MOMENTS,
     vector=VECTORS,
+    voice=VECTORS,
+    speakers=st.lists(st.sampled_from(["ann", "bob", "lee"]), max_size=2).map(tuple),
     terms=st.lists(st.sampled_from("abcde"), max_size=3, unique=True).map(tuple),
     names=st.lists(st.sampled_from(["ann", "bob", "zoë", "carol"]), max_size=3).map(tuple),
     entities=st.booleans(),

@@ -59,7 +59,8 @@ def explain(world: World, profile: Profile, query: Query, id: str) -> Explanatio
 def tried(world: World, profile: Profile, query: Query) -> Trial:
     """Return the ranking of the recall that `query` asks for; the need has the query's vector, if there is one."""
     need = recalls.deeper(world, recalls.needed(world, profile, query))
-    need = replace(need, vector=recalls.embedded(world, profile, query))
+    need, texts = recalls.heard(world, profile, query, need)
+    need = recalls.directed(need, recalls.embedded(world, query, texts))
     return Trial.of(profile, recalls.gathered(world, need, query.text), need)
 
 

@@ -15,19 +15,26 @@ from typing import Final, Literal
 
 from salience.extract import periods
 from salience.extract.periods import Window
+from salience.extract.tense import Tense
 
 Kind = Literal["fixed", "floating", "deictic"]
 """Whether a time has its year, is the latest of its name, or is counted from now."""
+ALWAYS: Final = frozenset[Tense]({"past", "coming", "unsaid"})
+LOOKING_BACK: Final = frozenset[Tense]({"past"})
+"""What comes round is the latest one only where the words speak of the past: "on Friday", "in July", "at Christmas"."""
+NOT_AHEAD: Final = frozenset[Tense]({"past", "unsaid"})
+"""A day of a month is one day, and the latest one unless the words look ahead: "the minutes of 8 May"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a time looks like: its pattern, how to read it, what it hangs on, and the lead words that it needs."""
+    """What a time looks like: its pattern, how to read it, what it hangs on, the lead words and the tense it needs."""
 
     pattern: re.Pattern[str]
     read: Callable[[re.Match[str], datetime], Window]
     kind: Kind
     needs: frozenset[str] = frozenset()
+    tenses: frozenset[Tense] = ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,23 +216,27 @@ FORMS: Final[Sequence[Form]] = (
         "deictic",
     ),
     Form(pattern(r"\bthis\s+time\s+last\s+(?P<unit>year|month|week)\b"), _this_time, "deictic"),
-    Form(pattern(rf"\b(?P<name>{_DATED}|{_FULL_DAYS}|{_SURE_MONTHS})\b"), _latest, "floating"),
+    Form(pattern(rf"\b(?P<name>{_DATED})\b"), _latest, "floating", tenses=NOT_AHEAD),
+    Form(pattern(rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b"), _latest, "floating", tenses=LOOKING_BACK),
     Form(
         pattern(rf"\b(?P<name>{_MONTH}|{_SHORT_DAYS}|{_SEASON}|{_QUARTER}|weekend)\b{_NOT_A_NAME}"),
         _latest,
         "floating",
         TIME_LEADS,
+        LOOKING_BACK,
     ),
     Form(
         pattern(rf"\b(?P<name>{_HOLIDAY})(?!\w)"),
         _latest,
         "floating",
         (TIME_LEADS | OTHER_LEADS | {CLAUSE_END}) - {"the"},
+        LOOKING_BACK,
     ),
     Form(
         pattern(r"\bon\s+the\s+(?P<day>\d\d?)(?:st|nd|rd|th)(?=\s*(?:[?.!,;]|\Z))"),
         lambda match, now: periods.day_of_month(int(match["day"]), now),
         "floating",
+        tenses=NOT_AHEAD,
     ),
     Form(
         pattern(r"\bthe\s+(?P<unit>week|month|quarter|year)\b"),

@@ -18,6 +18,7 @@ from typing import Final
 
 from salience.extract import periods
 from salience.extract.dateforms import (
+    ALWAYS,
     CLAUSE_END,
     FORMS,
     MODIFIERS,
@@ -30,6 +31,7 @@ from salience.extract.dateforms import (
     pattern,
 )
 from salience.extract.periods import Window
+from salience.extract.tense import Tense, signs, tense
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Mention:
         start, end: its window, `start < end`; None is open.
         kind: what the window hangs on.
         needs: the lead words of which one has to stand before it; empty if it is a time by itself.
+        tenses: where the words around it may say that it lies, for it to be the time that is meant.
     """
 
     at: int
@@ -49,6 +52,7 @@ class Mention:
     end: datetime | None
     kind: Kind
     needs: frozenset[str] = frozenset()
+    tenses: frozenset[Tense] = ALWAYS
 
     @property
     def window(self) -> Window | None:
@@ -90,6 +94,14 @@ def mentions(text: str, now: datetime) -> list[Mention]:
     return [mention for mention in (_led(text, mention) for mention in linked) if mention]
 
 
+def meant(text: str, found: list[Mention]) -> list[Mention]:
+    """Return the mentions that the words around them leave their window: "Can we deploy on Friday?" has none."""
+    if all(mention.tenses == ALWAYS for mention in found):
+        return found
+    told = signs(text)
+    return [mention for mention in found if tense(told, mention.until) in mention.tenses]
+
+
 def _spot(text: str, now: datetime) -> list[Mention]:
     found = []
     for form in FORMS:
@@ -98,7 +110,7 @@ def _spot(text: str, now: datetime) -> list[Mention]:
                 window = form.read(match, now)
             except (ValueError, OverflowError):  # no such day, or beyond the calendar
                 continue
-            found.append(Mention(match.start(), match.end(), window.start, window.end, form.kind, form.needs))
+            found.append(Mention(*match.span(), window.start, window.end, form.kind, form.needs, form.tenses))
     return found
 
 
@@ -130,7 +142,7 @@ def _modified(modifier: Modifier, beside: str, mention: Mention, *, after: bool 
     if not match or not window:
         return None
     at, until = (mention.at, mention.until + match.end()) if after else (mention.at - len(match[0]), mention.until)
-    return Mention(at, until, window.start, window.end, mention.kind)
+    return Mention(at, until, window.start, window.end, mention.kind, tenses=mention.tenses)
 
 
 def _unswallowed(grown: list[Mention]) -> list[Mention]:
@@ -163,7 +175,7 @@ def _span(text: str, left: Mention, right: Mention) -> Mention:
     opening = _OPENING.search(text[max(0, left.at - _NEAR) : left.at])
     at, needs = (left.at - len(opening[0]), frozenset[str]()) if opening else (left.at, left.needs)
     kind: Kind = "deictic" if right.kind == "deictic" else "fixed"  # each has found its year
-    return Mention(at, right.until, window.start, window.end, kind, needs)
+    return Mention(at, right.until, window.start, window.end, kind, needs, left.tenses | right.tenses)
 
 
 def recount(text: str, mention: Mention, reference: Mention) -> Mention:

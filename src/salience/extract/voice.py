@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from salience.text import phrases, words
+from salience.text import normalise, words
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "user": ("i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"),
@@ -17,10 +17,16 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
 """Speaker of a chat -> the words of a question that mean it: who asks is the user, who is asked the assistant."""
 
 
-def names(query: str) -> tuple[str, ...]:
-    """Return what `query` may mean by name, in normal form: its phrases, and the roles that its pronouns stand for."""
+def roles(query: str) -> tuple[str, ...]:
+    """Return the roles of a chat that the pronouns of `query` stand for."""
     said = set(words(query))
-    return (*phrases(query), *(role for role, pronouns in ROLES.items() if said.intersection(pronouns)))
+    return tuple(role for role, pronouns in ROLES.items() if said.intersection(pronouns))
+
+
+def forms(speakers: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in normal form by which some speakers may go: the whole, and its first word."""
+    whole = [normalise(name) for name in speakers]
+    return tuple(dict.fromkeys(form for name in whole for form in (name, name.partition(" ")[0])))
 
 
 def first_person(query: str, speakers: Iterable[str]) -> str:

@@ -4,7 +4,8 @@
 I say last week about the trip of May 2022?") stands for the time that was meant, else the first. *Orders* are words
 such as "the first time" and "latest". *Relations* name an event in place of a date: "before the move".
 
-Asking for a time ("when did ...", "how long ...") names none.
+Asking for a time ("when did ...", "how long ...") names none; nor does a weekday, month or holiday without its year,
+unless the query looks back: "Can we deploy on Friday?" is about no Friday of the past.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 from salience.extract import periods
 from salience.extract.dateforms import NUMBERS, one_of, pattern
-from salience.extract.dates import BOUNDS, Mention, mentions, recount
+from salience.extract.dates import BOUNDS, Mention, meant, mentions, recount
 from salience.records import TimeCue
 
 Order = Literal["earliest", "latest"]
@@ -90,10 +91,12 @@ _NO_VERB = (
 SIGNS: Final[Sequence[Sign]] = (
     Sign(pattern(r"\b(?:for\s+)?(?:the\s+)?(?:very\s+)?first(?:\s+ever)?\s+time\b"), "earliest"),
     Sign(pattern(r"\boriginally\b|\binitially\b|\bthe\s+(?:original|initial)\b"), "earliest"),
+    Sign(pattern(rf"{_WHOSE}(?P<cue>original|initial)\s+\w"), "earliest"),
     Sign(pattern(r"(?<!\bat )(?<!\bat the )\bearliest\b"), "earliest"),
     Sign(pattern(r"\bat\s+first\b(?!\s+(?:glance|sight|light|hand))|\bto\s+(?:begin|start)\s+with\b"), "earliest"),
     Sign(pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>first)\s+(?!(?:{_LINKS}|{_PLACES}|{_FIRST_THINGS})\b)\w"), "earliest"),
     Sign(pattern(rf"{_ASKED}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]"), "earliest"),
+    Sign(pattern(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))"), "earliest"),
     Sign(pattern(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b"), "latest"),
     Sign(pattern(r"(?<!\bat )(?<!\bat the )\blatest\b"), "latest"),
     Sign(pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w"), "latest"),
@@ -169,7 +172,7 @@ def read(text: str, now: datetime) -> TimeCue | None:
         return None  # most queries end here
     found = mentions(text, now)
     bond = _bond(text, found)
-    date = _date(text, found, bond)
+    date = _date(text, meant(text, found), bond)
     taken: list[Placed] = [*found, *filter(None, [bond])]
     sign = _sign(text, taken, is_dated=date is not None)
     words = _runs(text, [piece for piece in (date, bond, sign) if piece])

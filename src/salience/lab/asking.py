@@ -1,7 +1,7 @@
 """A question asked once and ranked under many profiles: one batch that holds what each of them needs.
 
-It calls what `recall` is made of (`needed`, `asked`, `gathered`, `rank`), so that it follows when that changes; a test
-holds the ids against those that `Engine.recall` returns. A profile that embeds another text than the question has a
+It calls what `recall` is made of (`needed`, `heard`, `gathered`, `rank`), so that it follows when that changes; a test
+holds the ids against those that `Engine.recall` returns. A profile that embeds more than the question has a
 batch of its own.
 """
 
@@ -16,15 +16,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from salience import recall as recalls
-from salience.batch import Batch, Vectors32
-from salience.derived import embed
+from salience.batch import Batch
 from salience.lab.datasets import Question
 from salience.lab.planting import Planted
 from salience.ports import Need, World
 from salience.rank.profile import Profile
 from salience.rank.run import rank
 from salience.records import Query
-from salience.store.gather import nearest
+from salience.store.distances import nearest
 
 Made = TypeVar("Made")
 
@@ -89,29 +88,28 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
         dry_run=True,
     )
     needs = {
-        label: _timed(partial(_need, world, profile, query, terms.limit)) for label, profile in terms.contenders.items()
+        label: _timed(partial(_heard, world, profile, query, terms.limit))
+        for label, profile in terms.contenders.items()
     }
-    texts: dict[str, list[str]] = {}
-    for label, profile in terms.contenders.items():
-        texts.setdefault(recalls.asked(world, profile, query), []).append(label)
+    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
+    for label, ((need, texts), _) in needs.items():
+        alike.setdefault((texts, need.speakers), []).append(label)
     found: dict[str, Gathered] = {}
-    for text, labels in texts.items():
-        vector, embedding = _timed(partial(_vector, world, text))
-        whole = replace(union(needs[label][0] for label in labels), vector=vector)
-        batch, gathering = _timed(partial(recalls.gathered, world, whole, query.text))
+    for (texts, _), labels in alike.items():
+        vectors, embedding = _timed(partial(recalls.each, world, texts))
+        whole = union(needs[label][0][0] for label in labels)
+        batch, gathering = _timed(partial(recalls.gathered, world, recalls.directed(whole, vectors), query.text))
         for label in labels:
-            need, lap = needs[label]
+            (need, _), lap = needs[label]
             found[label] = Gathered(need, batch, {"need": lap, "embed": embedding, "gather": gathering})
     return found
 
 
-def _need(world: World, profile: Profile, query: Query, limit: int) -> Need:
+def _heard(world: World, profile: Profile, query: Query, limit: int) -> tuple[Need, tuple[str, ...]]:
+    """Return what a profile needs, and the texts that it embeds."""
     need = recalls.needed(world, profile, query)
-    return replace(need, limit=limit, candidates=profile.candidate_count(limit))
-
-
-def _vector(world: World, text: str) -> Vectors32:
-    return recalls.first(embed(world, [text]))
+    need = replace(need, limit=limit, candidates=profile.candidate_count(limit))
+    return recalls.heard(world, profile, query, need)
 
 
 def _timed(work: Callable[[], Made]) -> tuple[Made, float]:

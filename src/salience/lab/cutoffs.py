@@ -1,4 +1,4 @@
-"""The part of `docs/thresholds.md` on the cut-off: how often it lets through what nothing answers, and what it costs."""
+"""The part of `docs/thresholds.md` on the cut-off: how often it lets nothing through, and what it costs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def _table(counted: Sequence[Counted]) -> Iterator[str]:
     for label in (CUT, WHOLE):
         cells = [f"**{_recall(one.own, label):.3f}** ({_hits(one.own, label):.1f} hits)" for one in counted]
         yield f"| own question: recall@10, {'with' if label == CUT else 'without'} the cut-off | {' | '.join(cells)} |"
-    yield f"| precisionMemBench, nothing to find: empty answer | {' | '.join(_empty(_nothing(one)) for one in counted)} |"
+    cells = [_empty(_nothing(one)) for one in counted]
+    yield f"| precisionMemBench, nothing to find: empty answer | {' | '.join(cells)} |"
     cells = [f"**{_precision(one, CUT):.3f}** ({_precision(one, WHOLE):.3f} without)" for one in counted]
     yield f"| precisionMemBench, something to find: precision | {' | '.join(cells)} |"
 
@@ -113,4 +114,4 @@ def _nothing(one: Counted) -> list[Asked]:
 
 def _precision(one: Counted, label: str) -> float:
     found = [asked.found[label] for asked in one.bench if asked.total]
-    return float(np.mean([precision(each.places, each.returned) for each in found]))
+    return float(np.mean([precision(len(each.places), each.returned) for each in found]))

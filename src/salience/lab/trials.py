@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from salience.batch import Floats
 from salience.lab.asking import Gathered, Terms, gathered, narrowed
 from salience.lab.datasets import Conversation, Question
@@ -22,7 +20,7 @@ from salience.ports import Embedder
 from salience.rank.profile import Profile, Term
 from salience.rank.run import advanced
 from salience.rank.signals import SIGNALS
-from salience.rank.stages import SCORE, best_first
+from salience.rank.stages import SCORE, scored
 from salience.rank.state import State
 
 
@@ -95,31 +93,18 @@ def value(case: Case, profile: Profile, metric: Metric) -> float:
 
 def ranked(case: Case, profile: Profile) -> list[int]:
     """Return the rows that `profile` returns, best first, as `rank` does."""
-    state = scored(case, profile)
+    state = rescored(case, profile)
     for step in range(profile.stages.index(SCORE) + 1, len(profile.stages)):
         state = advanced(state, step)
     rows: list[int] = state.rows.tolist()
     return rows
 
 
-def scored(case: Case, profile: Profile) -> State:
-    """Return the state after `score`: the sum of the summed signals times the product of the others."""
-    state, own = case.state, {term.label: term for term in case.state.profile.terms}
-    weights = profile.weights(state.need.intent.name)
+def rescored(case: Case, profile: Profile) -> State:
+    """Return the state after `score`, from the signals' values as they are known."""
+    own = {term.label: term for term in case.state.profile.terms}
     parts = {term.label: _part(case, term, own[term.label]) for term in profile.terms}
-    scores = combined(profile.terms, weights, parts, len(state.batch))
-    return replace(state, profile=profile, scores=scores, parts=parts, rows=best_first(scores, state.rows))
-
-
-def combined(terms: Sequence[Term], weights: Mapping[str, float], parts: Mapping[str, Floats], rows: int) -> Floats:
-    """Return float64[rows], the scores, added up and multiplied in the order in which ranking does it."""
-    summed, product = np.zeros(rows), np.ones(rows)
-    for term in terms:
-        if term.combine == "sum":
-            summed += weights[term.label] * parts[term.label]
-        else:
-            product *= parts[term.label] ** weights[term.label]
-    return summed * product if any(term.combine == "sum" for term in terms) else product
+    return scored(replace(case.state, profile=profile), parts)
 
 
 def _part(case: Case, term: Term, own: Term) -> Floats:

@@ -112,9 +112,9 @@ def entity(batch: Batch, need: Need) -> Floats:
     return telling
 
 
-def importance(batch: Batch, need: Need) -> Floats:
-    """Return the importance, [0, 1]; neutral 0.5."""
-    return batch["importance"]
+def importance(batch: Batch, need: Need, *, floor: float) -> Floats:
+    """Return the importance, [0, 1], or, with a floor, floor + (1 - floor) x importance; neutral is that of 0.5."""
+    return floor + (1.0 - floor) * batch["importance"]
 
 
 def importance_multiplier(batch: Batch, need: Need) -> Floats:
@@ -263,7 +263,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         _reads("created_at"),
         parameters={"slack_days": Parameter(0.0, 1e6, 7.0), "floor": Parameter(0.0, 1.0, 0.5)},
     ),
-    "importance": Signal(importance, 0, 1, _reads("importance")),
+    "importance": Signal(importance, 0, 1, _reads("importance"), parameters={"floor": Parameter(0.0, 1.0, 0.0)}),
     "importance_multiplier": Signal(importance_multiplier, 0, 2, _reads("importance")),
     "weight": Signal(weight, 0.1, 1, _reads("weight")),
     "scope_weight": Signal(

@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import Batch, Rows, cosines
+from salience.batch import Batch, Floats, Rows, cosines
 from salience.ports import EDGE
 from salience.rank.sameness import covers
 from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.spread import activation
 from salience.rank.state import NOBODY, Spread, State
-from salience.rank.updates import updates
+from salience.rank.updates import Likeness, updates
 
 SCORE: Final = "score"
 """The stage that gives the rows their scores; every profile has it once."""
@@ -92,16 +92,27 @@ def score(state: State) -> State:
 
     The score is the sum of the summed signals (weight x value) times the product of the others (value ^ weight).
     """
-    batch, weights = state.batch.with_columns(alive=state.alive), state.profile.weights(state.need.intent.name)
-    parts, summed, product = {}, np.zeros(len(batch)), np.ones(len(batch))
-    for term in state.profile.terms:
-        parts[term.label] = SIGNALS[term.signal].formula(batch, state.need, **term.parameters)
+    batch = state.batch.with_columns(alive=state.alive)
+    return scored(
+        state,
+        {
+            term.label: SIGNALS[term.signal].formula(batch, state.need, **term.parameters)
+            for term in state.profile.terms
+        },
+    )
+
+
+def scored(state: State, parts: Mapping[str, Floats]) -> State:
+    """Return the state with the scores that the values of the signals, by label, make."""
+    terms, weights = state.profile.terms, state.profile.weights(state.need.intent.name)
+    summed, factors = np.zeros(len(state.batch)), np.ones(len(state.batch))
+    for term in terms:
         if term.combine == "sum":
             summed += weights[term.label] * parts[term.label]
         else:
-            product *= parts[term.label] ** weights[term.label]
-    scores = summed * product if any(term.combine == "sum" for term in state.profile.terms) else product
-    return replace(state, scores=scores, parts=parts, rows=best_first(scores, state.rows))
+            factors *= parts[term.label] ** weights[term.label]
+    scores = summed * factors if any(term.combine == "sum" for term in terms) else factors
+    return replace(state, scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
 
 
 def best_first(scores: np.ndarray, rows: Rows) -> Rows:
@@ -180,23 +191,27 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     return replace(state.keep(best_first(scores, rows)), scores=scores, spread={**state.spread, **gained})
 
 
-def update(state: State, *, top: int, lift: float, alike: float, same: float, terms: float) -> State:
+def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
     """Put what was said later before what was said of the same thing earlier; both stay.
 
-    Of the `top` best, one that updates an older one (see `updates`) takes over `lift` times its score, if that is more
-    than its own: what holds now comes first, however well the words of the older one fit the query.
+    Of the `top` best, one that updates an older one (see `updates`) takes over `lift` times what the older one's summed
+    signals make, if that is more than its own: what holds now comes first, however well the words of the older one fit
+    the query. The factors of either stay its own, so that a time which the query names and the caller's doubt still
+    count.
     """
     rows = np.sort(state.rows[:top])
+    rows = rows[(state.factored[rows] > 0)]
     if len(rows) < 2:
         return state
     rows = rows[np.argsort(state.batch["created_at"][rows], kind="stable")]
-    newer = updates(state.batch, rows, state.need.calibration, alike, same, terms)
+    newer = updates(state.batch, rows, state.need.calibration, Likeness(**likeness))
     scores, gained = state.scored.copy(), dict(state.spread)
     for place, row in enumerate(rows.tolist()):
         older = rows[newer[place]]
-        if len(older) and scores[older].max() * lift > scores[row]:
-            parent = int(older[scores[older].argmax()])
-            gained[row] = Spread(parent, float(scores[parent]), lift, 1, "update")
+        factors = lift * state.factored[row] / state.factored[older]
+        best = int((scores[older] * factors).argmax()) if len(older) else None
+        if best is not None and scores[older[best]] * factors[best] > scores[row]:
+            gained[row] = Spread(int(older[best]), float(scores[older[best]]), float(factors[best]), 1, "update")
             scores[row] = gained[row].activation
     return replace(state, scores=scores, rows=best_first(scores, state.rows), spread=gained)
 
@@ -265,7 +280,8 @@ STAGES: Final[Mapping[str, Stage]] = {
             "lift": Parameter(1.0, 10.0, 1.01),
             "alike": Parameter(0.0, 1.0, 0.58),
             "same": Parameter(0.0, 1.0, 0.76),
-            "terms": Parameter(0.0, 1.0, 0.6),
+            "terms": Parameter(0.0, 1.0, 0.4),
+            "kept": Parameter(0.0, 1.0, 0.7),
         },
         brings=frozenset({"vectors", "distinctions"}),
     ),

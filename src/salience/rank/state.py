@@ -46,6 +46,7 @@ class State:
         profile, batch, need: what is ranked, and how.
         rows: intp[m], those still in the running: ascending before scoring, best first after it.
         scores: float64[n] of all rows; None before scoring.
+        factors: float64[n], the product of each row's multiplying signals; None before scoring.
         parts: raw value of each signal by its label, float64[n].
         fates: int64[n], the number of the stage at which a row fell, or `ALIVE`.
         by: int64[n], the row because of which it fell, or `NOBODY`.
@@ -61,6 +62,7 @@ class State:
     fates: Codes
     by: Codes
     scores: Floats | None = None
+    factors: Floats | None = None
     parts: Mapping[str, Floats] = field(default_factory=dict)
     absorbed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     spread: Mapping[int, Spread] = field(default_factory=dict)
@@ -78,6 +80,13 @@ class State:
         if self.scores is None:
             raise AssertionError("a stage that reads scores stands before 'score'")
         return self.scores
+
+    @property
+    def factored(self) -> Floats:
+        """The factors, likewise."""
+        if self.factors is None:
+            raise AssertionError("a stage that reads factors stands before 'score'")
+        return self.factors
 
     @property
     def alive(self) -> Mask:

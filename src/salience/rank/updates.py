@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from salience.batch import KINDS, Batch, Floats, Lexicon, Rows, cosines
+from salience.batch import KINDS, Batch, Lexicon, Rows, cosines
 from salience.ports import EDGE, Calibration
 from salience.rank.fuse import inverse_document_frequency
 from salience.rank.state import Mask
@@ -16,19 +17,34 @@ VALUES: Final = ("number", "date", "name")
 """Kinds of distinctions that are values: what is told of a thing, and may be another at another time."""
 
 
-def updates(batch: Batch, rows: Rows, calibration: Calibration | None, alike: float, same: float, terms: float) -> Mask:
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """When two memories are of the same thing; all in [0, 1].
+
+    Attributes:
+        alike: relatedness from which texts with another value are of the same thing.
+        same: relatedness from which texts say the same.
+        terms: share of the query's terms that both must hold.
+        kept: how much of what the older one holds of the query, by what its terms tell, the newer one must hold too.
+    """
+
+    alike: float
+    same: float
+    terms: float
+    kept: float
+
+
+def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness: Likeness) -> Mask:
     """Return bool[n, n]: whether the row of the first place tells later of what the row of the second place tells.
 
-    Both are by one speaker (or by none). Either their texts say the same, whatever the query; or they are alike, give
-    another value each, and answer the query with the same of its words.
+    Both are by one speaker (or by none). Either their texts say the same, and neither gives a value that the other does
+    not; or they are alike, give another value each, and answer the query with the same of its words.
 
     Args:
         batch: brings vectors, the lexicon and distinctions.
         rows: those to compare.
         calibration: from cosine to relatedness; None leaves cosines as they are.
-        alike: relatedness from which texts with another value are of the same thing, [0, 1].
-        same: relatedness from which texts say the same, [0, 1].
-        terms: how much of the words of the query that either holds both must hold, by what the words tell; [0, 1].
+        likeness: when two memories are of the same thing.
     """
     if batch.vectors is None:
         return np.zeros((len(rows), len(rows)), np.bool_)
@@ -38,27 +54,31 @@ def updates(batch: Batch, rows: Rows, calibration: Calibration | None, alike: fl
     related = np.clip(cosines(vectors, vectors), 0.0, 1.0)
     if calibration is not None:
         related = np.interp(related, calibration.cosine, calibration.relatedness)
-    of_query = shared_terms(batch.lexicon, rows) >= terms
-    likely = later & (related >= alike - EDGE) & of_query
-    found: Mask = later & (related >= same - EDGE) | likely & _other_values(batch, rows, likely)
+    again = later & (related >= likeness.same - EDGE)
+    changed = later & (related >= likeness.alike - EDGE) & answers_alike(batch.lexicon, rows, likeness)
+    others = _other_values(batch, rows, again | changed)
+    found: Mask = again & ~others | changed & others
     return found
 
 
-def shared_terms(lexicon: Lexicon | None, rows: Rows) -> Floats:
-    """Return float64[n, n], the share of the query's terms in either of two rows that is in both; 0 without terms.
+def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Mask:
+    """Return bool[n, n], whether the row of the first place answers the query with the words of that of the second.
 
-    Terms count by their inverse document frequency (weighted Jaccard index).
+    Words count by their inverse document frequency where one text is held against the other, so that a rare one, such
+    as the code that is asked for, is not lost; and alike where they are held against the query, of which a small store
+    may know little.
     """
-    if lexicon is None:
-        return np.zeros((len(rows), len(rows)))
+    if lexicon is None or not lexicon.postings:
+        return np.zeros((len(rows), len(rows)), np.bool_)
     held = np.zeros((len(lexicon.length), len(lexicon.postings)))
     for term, posting in enumerate(lexicon.postings):
         held[posting.rows, term] = 1.0
-    telling = held[rows] * inverse_document_frequency(lexicon)
-    both, own = telling @ held[rows].T, telling.sum(axis=1)
-    either = own[:, None] + own - both
-    share: Floats = np.divide(both, either, out=np.zeros_like(both), where=either > 0)
-    return share
+    held, idf = held[rows], inverse_document_frequency(lexicon)
+    enough = held @ held.T >= likeness.terms * len(idf) - EDGE
+    keeps = held @ (held * idf).T >= likeness.kept * (held @ idf) - EDGE
+    some = held.sum(axis=1) > 0
+    found: Mask = enough & keeps & some & some[:, None]
+    return found
 
 
 def _other_values(batch: Batch, rows: Rows, asked: Mask) -> Mask:

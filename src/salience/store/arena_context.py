@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from salience.batch import NEAREST, OWN, REACH, Codes, Column, Floats, Lexicon, Postings, Rows
+from salience.ports import Need
 from salience.store.arena import Arena, Bools
+from salience.store.distances import to_query
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,14 +44,14 @@ def line_up(arena: Arena, valid: Bools) -> Line:
     return Line(kept, arena.slots["session"][kept], place)
 
 
-def context_cosine(arena: Arena, line: Line, slots: Rows, cosine: Callable[[Rows], Floats]) -> Floats:
+def context_cosine(arena: Arena, line: Line, slots: Rows, need: Need) -> Floats:
     """Return the mean of the cosines of each slot and of its `NEAREST` neighbours, those with a vector; 0 for none.
 
     Args:
         arena: the tenant's memories.
         line: those in context.
-        slots: whose cosines are wanted.
-        cosine: gives float64[m], the cosines of slots, 0 for one without a vector.
+        slots: whose means are wanted.
+        need: has the query.
     """
     steps = [step for distance in range(1, NEAREST + 1) for step in (-distance, distance)]
     read = np.zeros(arena.slots.length, np.bool_)
@@ -59,7 +60,7 @@ def context_cosine(arena: Arena, line: Line, slots: Rows, cosine: Callable[[Rows
         read[column[column >= 0]] = True
     needed = np.flatnonzero(read)
     values = np.zeros(arena.slots.length)
-    values[needed] = cosine(needed)
+    values[needed] = to_query(arena, needed, need)
     held = read & arena.slots["has_vector"]
     total, count = np.zeros(len(slots)), np.zeros(len(slots))
     for column in columns:

@@ -20,18 +20,15 @@ from salience.batch import (
     Ragged,
     Rows,
     Vectors,
-    Vectors32,
-    cosines,
 )
-from salience.ports import Near, Need
+from salience.ports import Need
 from salience.records import ANY, NARROWING, TIERS, Filter, Scope
 from salience.store.arena import NEVER, Arena, Bools, find, runs
 from salience.store.arena_context import Line, context_cosine, line_up, windows
+from salience.store.distances import nearest, to_query, within
 from salience.store.values import MICROSECONDS, means, microseconds
 
 _UNKNOWN: Final = -1
-_PRODUCTS: Final = 1 << 21
-"""Dot products computed at a time where many vectors meet many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +49,9 @@ def gather(arena: Arena, need: Need, activations: Activations) -> Batch:
     """
     seen = visible(arena, need.scope)
     wanted = np.flatnonzero((seen & accepted(arena, need.filter))[arena.order])
-    near = _Distances(arena, wanted)
-    cosine = near.to(need.vector) if "cosine" in need.columns or need.candidates is not None else None
-    picked = _picked(near, cosine, need)
+    measured = "cosine" in need.columns or need.candidates is not None
+    cosine = to_query(arena, arena.order[wanted], need) if measured else None
+    picked = _picked(arena, wanted, cosine, need)
     rows = wanted[picked]
     known = Candidates(arena, need, seen, rows, arena.order[rows], activations)
     own = {} if cosine is None else {"cosine": cosine[picked]}
@@ -115,85 +112,20 @@ def _holds(arena: Arena, tag: str) -> Bools:
     return held
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Distances:
-    """Cosines of the `wanted` rows of an arena, and of these alone."""
-
-    arena: Arena
-    wanted: Rows
-
-    def to(self, query: Vectors32 | None) -> Floats:
-        """Return float64[len(wanted)], 0 where there is no query or no vector."""
-        if query is None or not len(self.wanted):
-            return np.zeros(len(self.wanted))
-        matrix, rows = self._vectors(self.wanted)
-        return cosines(matrix, query)[rows]
-
-    def within(self, near: Near) -> Bools:
-        """Return whether some cosine is above the bound, False without a vector."""
-        if not len(self.wanted) or not len(near.vectors):
-            return np.zeros(len(self.wanted), np.bool_)
-        size = max(1, _PRODUCTS // len(near.vectors))
-        blocks = [self.wanted[start : start + size] for start in range(0, len(self.wanted), size)]
-        above = np.concatenate([_above(*self._vectors(block), near) for block in blocks])
-        return above & self.arena.slots["has_vector"][self.arena.order[self.wanted]]
-
-    def _vectors(self, wanted: Rows) -> tuple[Vectors32, Rows]:
-        """Return a matrix with the vectors of these rows of the arena, and the place of each in it."""
-        slots = self.arena.order[wanted]
-        first, last = int(slots.min()), int(slots.max()) + 1
-        matrix = self.arena.slots["vector"]
-        if last - first <= 2 * len(slots):  # the matrix as it lies is cheaper than a copy of half of it
-            return matrix[first:last], slots - first
-        return matrix[slots], np.arange(len(slots))
-
-
-def _cosines(arena: Arena, slots: Rows, query: Vectors32 | None) -> Floats:
-    """Return float64[len(slots)], 0 where there is no query or no vector."""
-    return np.zeros(len(slots)) if query is None else cosines(arena.slots["vector"][slots], query)
-
-
-def _above(matrix: Vectors32, places: Rows, near: Near) -> Bools:
-    """Return whether some cosine of each place is above the bound, as `cosines` has it.
-
-    The matrix product is fast, but rounds in its own way: a dot product of two unit vectors float32[d] is off by d/2
-    machine epsilons at most, so two ways of rounding differ by d of them. Places nearer to the bound than twice that
-    are left to `cosines`.
-    """
-    closest = (matrix @ near.vectors.T).max(axis=1)[places].astype(np.float64)
-    margin = 2 * matrix.shape[1] * float(np.finfo(np.float32).eps)
-    above: Bools = closest > near.above
-    unsure = np.flatnonzero(np.abs(closest - near.above) <= margin)
-    above[unsure] = (cosines(matrix[places[unsure]], near.vectors) > near.above).any(axis=1)
-    return above
-
-
-def _picked(distances: _Distances, cosine: Floats | None, need: Need) -> Rows:
+def _picked(arena: Arena, wanted: Rows, cosine: Floats | None, need: Need) -> Rows:
     """Return the places among the wanted rows of those named, near or nearest; all if none of these is asked for."""
-    count = len(distances.wanted)
+    count = len(wanted)
     if need.ids is None and need.near is None and need.candidates is None:
         return np.arange(count)
     picked = np.zeros(count, np.bool_)
     if need.ids is not None:
-        asked = [distances.arena.numbers.ids.get(asked, _UNKNOWN) for asked in need.ids]
-        numbers = distances.arena.slots["id"][distances.arena.order[distances.wanted]]
-        picked |= np.isin(numbers, asked)
+        asked = [arena.numbers.ids.get(asked, _UNKNOWN) for asked in need.ids]
+        picked |= np.isin(arena.slots["id"][arena.order[wanted]], asked)
     if need.near is not None:
-        picked |= distances.within(need.near)
+        picked |= within(arena, arena.order[wanted], need.near)
     if need.candidates is not None and cosine is not None:
         picked[nearest(cosine, need.candidates)] = True
     return np.flatnonzero(picked)
-
-
-def nearest(cosine: Floats, count: int) -> Rows:
-    """Return the places of the `count` largest, the first ones where they tie; in no particular order."""
-    if count >= len(cosine):
-        return np.arange(len(cosine))
-    if count == 0:
-        return np.empty(0, np.intp)
-    least = np.partition(cosine, len(cosine) - count)[len(cosine) - count]
-    above = np.flatnonzero(cosine > least)
-    return np.concatenate((above, np.flatnonzero(cosine == least)[: count - len(above)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +176,8 @@ def _successors(known: Candidates) -> Column:
     slots, rows = known.arena.slots, np.flatnonzero(known.valid[known.arena.order])
     valid = known.arena.order[rows]  # by id
     successor = np.zeros(len(known.arena.numbers.ids), np.int64)
-    successor[slots["supersedes"][valid]] = slots["id"][valid]
+    others = valid[slots["supersedes"][valid] != slots["id"][valid]]
+    successor[slots["supersedes"][others]] = slots["id"][others]
     successor[0] = 0  # the number of no memory, which those have that supersede none
     last = valid[np.argsort(slots["updated_at"][valid], kind="stable")]
     newest = np.zeros(len(known.arena.numbers.facts), np.int64)
@@ -256,9 +189,16 @@ def _successors(known: Candidates) -> Column:
 
 
 def _context_cosine(known: Candidates) -> Column:
-    return context_cosine(
-        known.arena, known.line, known.slots, lambda slots: _cosines(known.arena, slots, known.need.vector)
-    )
+    return context_cosine(known.arena, known.line, known.slots, known.need)
+
+
+def _speaker_named(known: Candidates) -> Column:
+    arena, names = known.arena, known.need.speakers
+    about = np.zeros(arena.slots.length, np.bool_)
+    for number in arena.numbers.entities.known(names):
+        about[arena.entities.find(number)[0]] = True
+    speakers = known.fixed("speaker")
+    return np.where(speakers > 0, np.isin(speakers, _meant(arena, names)), about[known.slots])
 
 
 def _turns(known: Candidates) -> Column:
@@ -286,7 +226,7 @@ _COLUMNS: Final[Mapping[str, Callable[[Candidates], Column]]] = {
     "turns_since_activation": _turns,
     "context_cosine": _context_cosine,
     "speaker": lambda known: np.where(known.fixed("speaker") == 0, -1, known.fixed("speaker")),
-    "speaker_named": lambda known: np.isin(known.fixed("speaker"), _meant(known.arena, known.need.names)),
+    "speaker_named": _speaker_named,
 }
 
 

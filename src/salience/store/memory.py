@@ -30,7 +30,7 @@ from salience.checks import Frozen
 from salience.errors import ConflictError, StoreError
 from salience.ports import Add, Change, Near, Need, Revise, Stored, Touch
 from salience.records import TIERS, Filter, Memory, Receipt, Scope
-from salience.store.memory_context import context_cosine, neighbours, windows
+from salience.store.memory_context import context_cosine, cosine_to, neighbours, windows
 from salience.store.postings import Distinctions
 from salience.store.values import (
     MICROSECONDS,
@@ -118,7 +118,7 @@ class MemoryStore:
         visible = [stored for stored in live if need.scope.sees(stored.memory.scope)]
         wanted = [stored for stored in visible if need.filter.accepts(stored.memory)]
         matrix = _matrix(wanted, self.dimension)
-        cosine = np.zeros(len(wanted)) if need.vector is None else cosines(matrix, need.vector)
+        cosine = np.array([cosine_to(need, stored) for stored in wanted], np.float64)
         rows = _picked(wanted, matrix, cosine, need)
         known = _Candidates([wanted[row] for row in rows], cosine[rows], live, visible, need, clock)
         return Batch(
@@ -358,7 +358,7 @@ def _successors(known: _Candidates) -> list[int]:
     code = {stored.memory.id: number for number, stored in enumerate(known.live)}
     now = known.need.now
     held = [one.memory for one in known.visible if one.memory.expires_at is None or one.memory.expires_at > now]
-    newer = {memory.supersedes: memory.id for memory in held if memory.supersedes is not None}
+    newer = {memory.supersedes: memory.id for memory in held if memory.supersedes not in (None, memory.id)}
     of_fact = {_fact(memory): memory.id for memory in sorted(held, key=lambda one: (one.updated_at, one.id))}
     found = []
     for memory in (stored.memory for stored in known.batch):
@@ -385,7 +385,7 @@ def _turns(known: _Candidates) -> list[float]:
 
 def _context_cosine(known: _Candidates) -> Floats:
     around = neighbours(known.batch, known.visible, known.need.now)
-    return context_cosine(known.batch, around, known.need.vector)
+    return context_cosine(known.batch, around, known.need)
 
 
 def _speakers(known: _Candidates) -> list[int]:
@@ -395,8 +395,12 @@ def _speakers(known: _Candidates) -> list[int]:
 
 
 def _speaker_named(known: _Candidates) -> list[bool]:
-    speakers = (stored.memory.speaker for stored in known.batch)
-    return [speaker is not None and means(known.need.names, speaker) for speaker in speakers]
+    names = known.need.speakers
+    return [
+        means(names, stored.memory.speaker) if stored.memory.speaker is not None
+        else any(normalise(entity) in names for entity in stored.memory.entities)
+        for stored in known.batch
+    ]  # fmt: skip
 
 
 _OF_BATCH: Final[Mapping[str, Callable[[_Candidates], list[bool] | list[int] | list[float] | Floats]]] = {

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import numpy as np
 
-from salience.batch import NEAREST, OWN, REACH, Floats, Lexicon, Postings, Vectors32, cosines
-from salience.ports import Stored
+from salience.batch import NEAREST, OWN, REACH, Floats, Lexicon, Postings, cosines
+from salience.ports import Need, Stored
 
 Neighbours = list[dict[int, Stored]]
 """For each memory: how many places further on in its session (negative: before it) -> the memory there."""
@@ -34,19 +34,25 @@ def neighbours(memories: Sequence[Stored], visible: Sequence[Stored], now: datet
     return found
 
 
-def context_cosine(memories: Sequence[Stored], around: Neighbours, query: Vectors32 | None) -> Floats:
+def cosine_to(need: Need, stored: Stored) -> float:
+    """Return the cosine of the query, in its own words or a speaker's, and a memory; 0 where either has no vector."""
+    query = need.vector if stored.memory.speaker is None or need.voice is None else need.voice
+    if need.vector is None or query is None or stored.vector is None:
+        return 0.0
+    return float(cosines(stored.vector[None], query)[0])
+
+
+def context_cosine(memories: Sequence[Stored], around: Neighbours, need: Need) -> Floats:
     """Return the mean cosine of each memory and its `NEAREST` neighbours, those with a vector; 0 where none has."""
-    if query is None:
-        return np.zeros(len(memories))
     means = []
     for stored, near in zip(memories, around, strict=True):
         steps = [step for distance in range(1, NEAREST + 1) for step in (-distance, distance) if step in near]
-        held = [one.vector for one in (stored, *(near[step] for step in steps)) if one.vector is not None]
+        held = [one for one in (stored, *(near[step] for step in steps)) if one.vector is not None]
         total = 0.0
-        for vector in held:
-            total += float(cosines(vector[None], query)[0])
+        for one in held:
+            total += cosine_to(need, one)
         means.append(total / len(held) if held else 0.0)
-    return np.array(means)
+    return np.array(means, np.float64)
 
 
 def windows(batch: Sequence[Stored], visible: Sequence[Stored], now: datetime, terms: tuple[str, ...]) -> Lexicon:

@@ -130,6 +130,15 @@ class ContextLaws:
         )
         assert store.gather(need())["context_cosine"].tolist() == [0.0] * 6
 
+    def test_what_was_said_is_asked_for_in_its_own_voice(self, store: Store) -> None:
+        """The cosine of a memory of a speaker is to `voice`, where that is given; of others it is to `vector`."""
+        add(store, turn(1, speaker="Ann", vector=unit(1)), turn(2, vector=unit(1)), turn(3, speaker="Bob", vector=None))
+        query: dict[str, Any] = {"vector": unit(0, 1), "voice": unit(1)}
+        assert store.gather(need(**query))["cosine"].tolist() == [1.0, 0.0, 0.0]
+        assert store.gather(need(**query))["context_cosine"].tolist() == [0.5, 0.5, 0.0]
+        assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [1.0, 1.0, 0.0]
+        assert numbers(store.gather(need(**query, candidates=1))) == [1]
+
     def test_windows_are_brought_on_request(self, store: Store) -> None:
         """Not without terms, and not unasked."""
         add(store, turn(1))
@@ -137,7 +146,7 @@ class ContextLaws:
         assert store.gather(need(windows=True)).windows is None
 
     def test_who_is_meant_is_told_by_name(self, store: Store) -> None:
-        """The whole name or its first word, whatever the case; only speakers whom the caller sees."""
+        """The whole name or its first word, whatever the case; what nobody said is about whom its entities name."""
         said = {1: "Caroline", 2: "Mel Smith", 3: "MEL Jones", 4: None, 5: "Zoë", 6: "Carol"}
         add(store, *(turn(number, speaker=speaker, user_id="hidden" if number == 6 else None)
                      for number, speaker in said.items()))  # fmt: skip
@@ -145,8 +154,10 @@ class ContextLaws:
         assert store.speakers(Scope(), ("mel smith", "zoë")) == ["Mel Smith", "Zoë"]
         assert store.speakers(Scope(user_id="hidden"), ("carol",)) == ["Carol"]
         assert store.speakers(Scope(), ("smith", "jones")) == store.speakers(Scope(), ()) == []
-        batch = store.gather(need(names=("mel", "zoë")))
-        assert batch["speaker_named"].tolist() == [False, True, True, False, True, False]
+        add(store, stored(7, entities=("ZOË", "Paris")), stored(8, entities=("Zoë Q",)))
+        add(store, turn(9, speaker="Bob", entities=("Zoë",)))
+        batch = store.gather(need(speakers=("mel", "zoë")))
+        assert batch["speaker_named"].tolist() == [False, True, True, False, True, False, True, False, False]
         assert batch["speaker"][3] == -1
-        assert len(set(batch["speaker"].tolist())) == 6
+        assert len(set(batch["speaker"].tolist())) == 7
         assert store.gather(need(EVERYTHING, ids=(id_of(1), id_of(4))))["speaker_named"].tolist() == [False, False]

@@ -1,0 +1,142 @@
+"""What comes round - a weekday, a month, a holiday - is a time of the past only where the words look back."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.extract import periods
+from salience.extract.tense import NOT_VERBS, PAST_FORMS, Sign, signs, tense
+from salience.extract.when import read
+from salience.records import TimeCue
+
+NOW = datetime(2023, 12, 1, 9, 30, tzinfo=UTC)  # a Friday
+NAMES = [*periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, "Christmas", "Easter", "Thanksgiving", "New Year's Eve"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Can we deploy on Friday?",
+        "Don't deploy on Friday",
+        "What is our rule for Friday deploys?",
+        "Who comes to dinner on Saturday?",
+        "What's for dinner on Saturday?",
+        "plans for Saturday",
+        "the Sunday roast",
+        "Is the shop open on Mondays?",
+        "every Friday",
+        "Do we need milk on Saturday?",
+        "What do we do at Christmas?",
+        "What must be done before Friday?",
+        "What do we do after Christmas?",
+        "Where are we between April and June?",
+        "over the weekend",
+        "Is it hot in July?",
+        "What do they love during Thanksgiving?",
+        "On Friday, what will we do?",
+        "Will we meet on 8 May?",
+        "Can we meet on the 31st?",
+        "Will Bob be on Friday's call?",
+        "agenda for Friday's meeting",
+        "What are we going to do in July?",
+        # a state, though its verb looks like the past
+        "Is the shop closed on Monday?",
+        "Is the coffee shop closed on Monday?",
+        "When is the office closed in August?",
+        "What isn't done on Friday?",
+        "Is Bob invited on Saturday?",
+        "Who's invited on Saturday?",
+        # what was planned is still to come
+        "What was planned for Saturday?",
+        "What have we planned for Christmas?",
+        "What did Alice say she will do on Saturday?",
+    ],
+)
+def test_what_does_not_look_back_has_no_window(query: str) -> None:
+    assert read(query, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("What did we do on Friday?", "on Friday"),
+        ("On Friday, what did we do?", "On Friday"),
+        ("Didn't we meet on Friday?", "on Friday"),
+        ("Weren’t you there on Sunday?", "on Sunday"),
+        ("Where have we been on Sunday?", "on Sunday"),
+        ("What has Alice painted in May?", "in May"),
+        ("Who went hiking in July?", "in July"),
+        ("the place we visited in July", "in July"),
+        ("What is the name of the place Alice visited in July?", "in July"),
+        ("What is the place we visited in July?", "in July"),
+        ("What is the dish Alice cooked in July?", "in July"),
+        ("That is what happened on Friday", "on Friday"),
+        ("Where is the file I sent on Friday?", "on Friday"),
+        ("Can you tell me what we did on Friday?", "on Friday"),
+        ("What did we do after Christmas?", "after Christmas"),
+        ("Is the server down since Friday?", "since Friday"),
+        ("back in May", "back in May"),
+        ("What was said on Friday's call?", "on Friday"),
+        ("decisions on Friday's call", "on Friday"),
+        ("decisions from Friday’s call", "Friday"),
+        ("minutes of 8 May", "8 May"),
+    ],
+)
+def test_what_looks_back_means_the_latest_one(query: str, words: str) -> None:
+    cue = read(query, NOW)
+    assert cue is not None
+    assert cue.words == (words,)
+    assert cue.relation is None
+
+
+@pytest.mark.parametrize("turn", ["last", "this", "next", "previous", "coming"])
+def test_a_turn_says_which_one_whatever_the_verb(turn: str) -> None:
+    cue = read(f"What do we do {turn} Friday?", NOW)
+    assert cue is not None
+    assert cue == read(f"What did we do {turn} Friday?", NOW)
+    assert cue.start is not None
+    assert (cue.start > NOW) == (turn in ("next", "coming"))
+
+
+def test_a_year_says_which_one_whatever_the_verb() -> None:
+    may = TimeCue(("in May 2024",), datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC))
+    assert read("Is it hot in May 2024?", NOW) == read("Was it hot in May 2024?", NOW) == may
+
+
+def test_a_time_that_is_not_meant_leaves_the_one_that_is() -> None:
+    cue = read("What do we do on Friday about the outage of last week?", NOW)
+    assert cue is not None
+    assert cue.words == ("last week",)
+
+
+def test_the_nearest_sign_before_counts_else_the_first_after() -> None:
+    told = [Sign(10, "past"), Sign(20, "coming")]
+    assert [tense(told, until) for until in (5, 15, 25)] == ["past", "past", "coming"]
+    assert tense([], 5) == "unsaid"
+
+
+@pytest.mark.parametrize("form", sorted(PAST_FORMS))
+def test_every_past_form_is_one(form: str) -> None:
+    assert signs(f"we {form} it") == [Sign(3, "past")]
+
+
+@pytest.mark.parametrize("word", [*sorted(NOT_VERBS), "need", "speed", "red"])
+def test_what_only_ends_like_a_past_is_none(word: str) -> None:
+    assert signs(f"a {word} thing") == []
+
+
+@given(st.sampled_from(NAMES))
+def test_whatever_comes_round_waits_for_a_verb(name: str) -> None:
+    assert read(f"on {name}", NOW) is None
+    assert read(f"Who called on {name}?", NOW) is not None
+
+
+@given(st.text(max_size=50), st.integers(0, 60))
+def test_no_text_is_too_odd(text: str, until: int) -> None:
+    found = signs(text)
+    assert [sign.at for sign in found] == sorted({sign.at for sign in found})
+    assert tense(found, until) in ("past", "coming", "unsaid")
