@@ -423,3 +423,16 @@ def test_weights_can_be_set_for_one_recall(planted):
     assert [hit.score for hit in hits] == pytest.approx(
         [0.8 * NEUTRAL, 0.6 * NEUTRAL, 0.4 * NEUTRAL, 0.2 * NEUTRAL], abs=1e-6
     )
+
+
+def test_a_question_about_what_somebody_never_spoke_of_has_no_answer(planted):
+    turns = {f"small talk {number}": 0.05 for number in range(30)}
+    memory = planted(turns)
+    talk(memory, *(("Ann" if number % 2 else "Bob", text) for number, text in enumerate(turns)))
+    asked = memory.recall("query: which car does Ann drive?", dry_run=True)
+    assert contents(asked) == []
+    best = memory.recall("query: which car does Ann drive?", min_score=0)[0]
+    assert best.score > 0.06 + 0.043 * math.log2(30)  # for being Ann's, and for nothing else
+    told = memory.explain("query: which car does Ann drive?", best.memory.id)
+    assert (told.stage, told.rank) == ("cut_off", 1)
+    assert "none fits the query but for who said it" in told.reason

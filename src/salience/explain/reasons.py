@@ -186,11 +186,15 @@ def _fit(trial: Trial, step: int) -> float | None:
 
 def _cut_off(trial: Trial, row: int, step: int) -> str:
     fit = _fit(trial, step)
-    return "a least score is given" if fit is None else beside("score", float(trial.states[step].scored[row]), fit)
+    if fit is None:
+        return "a least score is given"
+    return "nothing fits" if np.isinf(fit) else beside("score", float(trial.states[step].scored[row]), fit)
 
 
 def _cut_off_reason(trial: Trial, row: int, step: int) -> str:
     state, fit = trial.states[step], _fit(trial, step) or 0.0
+    if np.isinf(fit):
+        return f"Of {len(state.rows)} memories none fits the query but for who said it, so that nothing is returned."
     best = float(state.scored[state.rows].max())
     told = below("score", _score(trial, row), "score that it takes to fit the query", fit)
     return f"{told[:-1]}, where the best of {len(state.rows)} has {best:.3f}."

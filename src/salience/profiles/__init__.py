@@ -10,11 +10,14 @@ from typing import Final
 from salience.errors import ProfileError
 from salience.rank.profile import Profile, parse
 
+ProfileLike = str | Path | Profile
+"""A profile by the name of one that ships, by the path of a TOML file, or as it is."""
+
 NAMES: Final = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
 """The profiles that ship."""
 
 
-def load(profile: str | Path | Profile) -> Profile:
+def load(profile: ProfileLike) -> Profile:
     """Return a profile by the name of one that ships, by the path of a TOML file, or as it is.
 
     Raises:

@@ -107,7 +107,7 @@ class Profile:
         return frozenset().union(*reads, *(STAGES[name].reads for name in self.stages))
 
     def brings(self, part: str) -> bool:
-        """Return whether a signal or stage reads `terms`, `entities` or `vectors` of the batch."""
+        """Return whether a signal or stage reads a part of the batch: one that some `brings` names."""
         signals = (SIGNALS[term.signal].brings for term in self.terms)
         return any(part in brings for brings in (*signals, *(STAGES[name].brings for name in self.stages)))
 

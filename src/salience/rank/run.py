@@ -24,7 +24,7 @@ class Ranked:
         fates: int64[n], number of the stage (in `profile.stages`) at which a row fell; -1: returned.
         by: int64[n], the row because of which it fell; -1: none.
         absorbed: returned row -> rows collapsed into it, best first.
-        spread: row -> where the activation came from that is more than its own score.
+        spread: row -> where the score came from that is more than its own.
     """
 
     rows: Rows
@@ -42,7 +42,7 @@ class Ranked:
 
 
 def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
-    """Return the rows of `batch` in the order that `profile` gives them, cut to `need.limit`."""
+    """Return the rows of `batch` in the order that `profile` gives them, cut to `need.wanted`."""
     state = State.start(profile, batch, need)
     for step in range(len(profile.stages)):
         state = advanced(state, step)
@@ -66,7 +66,7 @@ def detail(profile: Profile, ranked: Ranked, batch: Batch, row: int, intent: str
 
 
 def via(ranked: Ranked, batch: Batch, row: int) -> Via | None:
-    """Return where the activation of `row` came from, if that is more than its own score."""
+    """Return where the score of `row` came from, if another row gave it more than its own."""
     spread = ranked.spread.get(row)
     if spread is None:
         return None

@@ -216,22 +216,35 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
     return replace(state, scores=scores, rows=best_first(scores, state.rows), spread=gained)
 
 
-def cut_off(state: State, *, alone: float, per_doubling: float, most: float, share: float) -> State:
+def cut_off(state: State, *, alone: float, per_doubling: float, most: float, share: float, content: float) -> State:
     """Drop the memories that fit the query no better than chance has it, and those far behind the best one.
 
     The best of many memories fits any query somewhat, and the better the more there are: the score to reach is `alone`
     among one memory and `per_doubling` higher for each doubling of their number, up to `most`. It is also `share` of
-    the best score. A least score that the caller gives takes the place of both.
+    the best score. And some memory must reach `content` of what chance has without counting whose words it is: else the
+    query asks for something that the one whom it names never spoke of, and nothing is returned. A least score that the
+    caller gives takes the place of all this.
     """
     if state.need.min_score is not None or not len(state.rows):
         return state
-    return state.keep_where(state.scored >= least_fit(state, alone, per_doubling, most, share))
+    return state.keep_where(state.scored >= least_fit(state, alone, per_doubling, most, share, content))
 
 
-def least_fit(state: State, alone: float, per_doubling: float, most: float, share: float) -> float:
-    """Return the score that `cut_off` asks for."""
-    chance = alone + per_doubling * float(np.log2(len(state.rows)))
-    return max(min(chance, most), share * float(state.scored[state.rows].max())) - EDGE
+def least_fit(state: State, alone: float, per_doubling: float, most: float, share: float, content: float) -> float:
+    """Return the score that `cut_off` asks for; infinity where no memory has the content."""
+    chance = min(alone + per_doubling * float(np.log2(len(state.rows))), most)
+    if _content(state).max() < content * chance - EDGE:
+        return np.inf
+    return max(chance, share * float(state.scored[state.rows].max())) - EDGE
+
+
+def _content(state: State) -> Floats:
+    """Return the scores of the living rows without what the speaker adds to them."""
+    weights, scores = state.profile.weights(state.need.intent.name), state.scored[state.rows]
+    for term in state.profile.terms:
+        if term.signal == "speaker" and term.combine == "sum":
+            scores = scores - (weights[term.label] * state.parts[term.label] * state.factored)[state.rows]
+    return scores
 
 
 def trim(state: State) -> State:
@@ -293,6 +306,7 @@ STAGES: Final[Mapping[str, Stage]] = {
             "per_doubling": Parameter(0.0, 100.0, 0.048),
             "most": Parameter(0.0, 100.0, 0.5),
             "share": Parameter(0.0, 1.0, 0.5),
+            "content": Parameter(0.0, 1.0, 0.5),
         },
     ),
     "trim": Stage(trim, after_score=True),

@@ -24,7 +24,7 @@ NOBODY: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where a row's activation came from: the parent's row and score, what a hop keeps, how many hops, which link."""
+    """Where a row's score came from: the parent's row and score, what a hop makes of it, how many hops, which link."""
 
     parent: int
     score: float
@@ -51,7 +51,7 @@ class State:
         fates: int64[n], the number of the stage at which a row fell, or `ALIVE`.
         by: int64[n], the row because of which it fell, or `NOBODY`.
         absorbed: row -> rows collapsed into it.
-        spread: row -> where its activation came from, if that is more than its own score.
+        spread: row -> where its score came from, if another row gave it more than its own.
         step: number of the stage at work.
     """
 
