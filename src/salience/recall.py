@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
 from dataclasses import replace
+from datetime import datetime
 from typing import Final, TypeVar
 
 import numpy as np
@@ -16,13 +17,13 @@ from salience import checks
 from salience.batch import Batch, Floats, Vectors32
 from salience.derived import embed, rerank_scores
 from salience.errors import EmbedderError, RerankerError, StoreError
-from salience.extract import intent, voice, when
+from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
 from salience.rank.bound import exact
 from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
 from salience.rank.run import Ranked, detail, rank, via
-from salience.records import Hit, Memory, Query, Recall
+from salience.records import Hit, Memory, Query, Recall, TimeCue
 from salience.text import phrases
 
 LATE: Final = 8
@@ -87,7 +88,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
     checks.text("query", query.text, world.content_limit)
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
     now = query.now or world.clock()
-    cue = when.read(query.text, now) if profile.reads_time else None
+    cue = timed(query.text, now) if profile.reads_time else None
     terms = tuple(dict.fromkeys(world.tokeniser.terms(query.text))) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
@@ -110,6 +111,13 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
     )
 
 
+def timed(text: str, now: datetime) -> TimeCue | None:
+    """Return when a query is about; None if it names no time."""
+    from salience.extract import when  # its patterns take longer to compile than a recall: only who reads time waits
+
+    return when.read(text, now)
+
+
 def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Need, tuple[str, ...]]:
     """Return the need that knows which speakers the query names, and the texts to embed: its own, and theirs.
 
@@ -122,7 +130,9 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
     known = voice.forms(speakers)
     names = tuple(name for name in need.names if name not in known)
     need = replace(need, names=names, speakers=(*known, *voice.roles(query.text)))
-    own = voice.first_person(query.text, speakers) if profile.first_person else query.text
+    own = query.text
+    if profile.first_person and world.tokeniser.language == voice.LANGUAGE:
+        own = voice.first_person(query.text, speakers)
     return need, (query.text,) if own == query.text else (query.text, own)
 
 

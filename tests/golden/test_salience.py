@@ -436,3 +436,10 @@ def test_a_question_about_what_somebody_never_spoke_of_has_no_answer(planted):
     told = memory.explain("query: which car does Ann drive?", best.memory.id)
     assert (told.stage, told.rank) == ("cut_off", 1)
     assert "none fits the query but for who said it" in told.reason
+
+
+def test_another_language_is_left_in_the_third_person(monkeypatch, planted):
+    monkeypatch.setenv("SALIENCE_LANGUAGE", "german")
+    memory = planted()
+    talk(memory, ("Caroline", "Ich habe gemalt"))
+    assert embedded_for(memory, "Was hat Caroline gemalt?") == ["Was hat Caroline gemalt?"]

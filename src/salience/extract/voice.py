@@ -8,6 +8,8 @@ from typing import Final
 
 from salience.text import normalise, words
 
+LANGUAGE: Final = "english"
+"""The language in which questions can be put in another's voice."""
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "user": ("i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"),
     "human": ("i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"),

@@ -155,8 +155,14 @@ class Arena:
             at = find(new["ids"], table["ids"][come])[0]
             new = {name: np.insert(column, at, table[name][come]) for name, column in new.items()}
         counters = {name: new[name] for name in _COUNTERS}
-        newest = max(self.sequence, sequence)
-        return replace(self, ids=new["ids"], order=new["order"], counters=counters, sequence=newest, derived={})
+        return replace(
+            self,
+            ids=new["ids"],
+            order=new["order"],
+            counters=counters,
+            sequence=max(self.sequence, sequence),
+            derived=self.derived if np.array_equal(new["order"], self.order) else {},  # a touch moves no memory
+        )
 
     def _with_slots(self, rows: Sequence[Sequence[Any]]) -> Arena:
         """Return the arena with a slot for each row, to which no row points yet."""
