@@ -13,10 +13,10 @@ from salience import profiles
 from salience.records import ANY
 
 SIMILARITY, CONTEXT_SIMILARITY, CONTEXT_LEXICAL = 0.3, 0.3, 0.6
-SPEAKER, ENTITY = 0.35, 0.2
+SPEAKER, ENTITY = 0.35, 0.15
 DENSE = SIMILARITY + CONTEXT_SIMILARITY  # of a memory without a session, whose context is itself
 K1, B = 0.9, 0.4
-NEUTRAL = 0.95  # of the score, for a memory of importance 0.5
+NEUTRAL = 0.975  # of the score, for a memory of importance 0.5
 DATE = 3  # terms of "1 May 2026", which every memory stored at the stopped clock is indexed with
 
 
@@ -240,7 +240,7 @@ def test_importance_counts_gently(planted):
         memory.remember(text, importance=importance)
     hits = memory.recall("query")
     assert contents(hits) == ["vital", "trivial"]
-    assert hits[1].score == pytest.approx(0.9 * hits[0].score, abs=1e-9)
+    assert hits[1].score == pytest.approx(0.95 * hits[0].score, abs=1e-9)
 
 
 def test_age_does_not_move_a_score_unless_the_query_asks_for_time(planted, clock):
