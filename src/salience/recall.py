@@ -126,7 +126,7 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
     """
     if not (profile.first_person or "speaker_named" in profile.columns):
         return need, (query.text,)
-    speakers = world.store.speakers(query.scope, phrases(query.text))
+    speakers = voice.named(query.text, world.store.speakers(query.scope, phrases(query.text)))
     known = voice.forms(speakers)
     names = tuple(name for name in need.names if name not in known)
     need = replace(need, names=names, speakers=(*known, *voice.roles(query.text)))

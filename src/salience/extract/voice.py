@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from salience.text import normalise, words
+from salience.text import ENGLISH_STOPWORDS, normalise, words
 
 LANGUAGE: Final = "english"
 """The language in which questions can be put in another's voice."""
@@ -19,16 +19,45 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
 """Speaker of a chat -> the words of a question that mean it: who asks is the user, who is asked the assistant."""
 
 
+_MODALS: Final = frozenset({"can", "may", "might", "must", "shall", "will"})
+_NOBODY: Final = (ENGLISH_STOPWORDS | {"new", "old"}) - _MODALS
+
+
 def roles(query: str) -> tuple[str, ...]:
     """Return the roles of a chat that the pronouns of `query` stand for."""
     said = set(words(query))
     return tuple(role for role, pronouns in ROLES.items() if said.intersection(pronouns))
 
 
+def named(query: str, speakers: Iterable[str]) -> tuple[str, ...]:
+    """Return the speakers whom `query` names, by the whole name or its first word, spelled as it is.
+
+    A name that is also a common word ("May", "Will") is none where it stands in small letters or opens the question,
+    unless the question has no capitals at all. Pronouns and articles name nobody.
+    """
+    return tuple(speaker for speaker in speakers if any(_stands(query, form) for form in _spellings(speaker)))
+
+
+def _spellings(speaker: str) -> tuple[str, ...]:
+    """Return the whole name and its first word, without those that are common words in themselves."""
+    return tuple(form for form in dict.fromkeys((speaker, speaker.split()[0])) if normalise(form) not in _NOBODY)
+
+
+def _stands(query: str, form: str) -> bool:
+    places = [match.start() for match in _pattern(form, query).finditer(query)]
+    if normalise(form) in _MODALS and query != query.lower():
+        places = [place for place in places if query[:place].strip()]
+    return bool(places)
+
+
+def _pattern(form: str, query: str, ending: str = "") -> re.Pattern[str]:
+    flags = re.IGNORECASE if query == query.lower() else re.NOFLAG
+    return re.compile(rf"(?<!\w){re.escape(form)}{ending}(?!\w)", flags)
+
+
 def forms(speakers: Iterable[str]) -> tuple[str, ...]:
     """Return the names in normal form by which some speakers may go: the whole, and its first word."""
-    whole = [normalise(name) for name in speakers]
-    return tuple(dict.fromkeys(form for name in whole for form in (name, name.partition(" ")[0])))
+    return tuple(dict.fromkeys(normalise(form) for speaker in speakers for form in _spellings(speaker)))
 
 
 def first_person(query: str, speakers: Iterable[str]) -> str:
@@ -41,9 +70,8 @@ def first_person(query: str, speakers: Iterable[str]) -> str:
         speakers: names; each is replaced where it stands whole, or its first word does, as it is spelled (in whatever
             case in a query without capitals).
     """
-    flags = re.IGNORECASE if query == query.lower() else re.NOFLAG
-    spellings = {form for speaker in speakers for form in (speaker, speaker.split()[0])}
+    spellings = {form for speaker in speakers for form in _spellings(speaker)}
     for name in sorted(spellings, key=len, reverse=True):
-        query = re.sub(rf"(?<!\w){re.escape(name)}['’]s(?!\w)", "my", query, flags=flags)
-        query = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "I", query, flags=flags)
+        query = _pattern(name, query, "['’]s").sub("my", query)
+        query = _pattern(name, query).sub("I", query)
     return query

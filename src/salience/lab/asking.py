@@ -101,7 +101,8 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
         batch, gathering = _timed(partial(recalls.gathered, world, recalls.directed(whole, vectors), query.text))
         for label in labels:
             (need, _), lap = needs[label]
-            found[label] = Gathered(need, batch, {"need": lap, "embed": embedding, "gather": gathering})
+            laps = {"need": lap, "embed": embedding, "gather": gathering}
+            found[label] = Gathered(recalls.directed(need, vectors), batch, laps)
     return found
 
 

@@ -29,7 +29,7 @@ class Stage:
         after_score: whether it works on scored rows; if not, it must stand before `score`.
         reads: the columns that it reads.
         parameters: numbers that the profile may set.
-        brings: parts of the batch besides columns: `entities`, `vectors`, `distinctions`.
+        brings: parts of the batch besides columns: `terms`, `entities`, `vectors`, `distinctions`.
     """
 
     step: Callable[..., State]
@@ -208,7 +208,8 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
     scores, gained = state.scored.copy(), dict(state.spread)
     for place, row in enumerate(rows.tolist()):
         older = rows[newer[place]]
-        factors = lift * state.factored[row] / state.factored[older]
+        factors = state.factored[row] / state.factored[older]
+        factors = np.where(factors >= 1, lift, 1.0) * factors
         best = int((scores[older] * factors).argmax()) if len(older) else None
         if best is not None and scores[older[best]] * factors[best] > scores[row]:
             gained[row] = Spread(int(older[best]), float(scores[older[best]]), float(factors[best]), 1, "update")
@@ -216,25 +217,27 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
     return replace(state, scores=scores, rows=best_first(scores, state.rows), spread=gained)
 
 
-def cut_off(state: State, *, alone: float, per_doubling: float, most: float, share: float, content: float) -> State:
+def cut_off(state: State, *, alone: float, growth: float, most: float, share: float, content: float) -> State:
     """Drop the memories that fit the query no better than chance has it, and those far behind the best one.
 
-    The best of many memories fits any query somewhat, and the better the more there are: the score to reach is `alone`
-    among one memory and `per_doubling` higher for each doubling of their number, up to `most`. It is also `share` of
-    the best score. And some memory must reach `content` of what chance has without counting whose words it is: else the
-    query asks for something that the one whom it names never spoke of, and nothing is returned. A least score that the
-    caller gives takes the place of all this.
+    The best of many memories fits any query somewhat, and the better the more there are: the score to reach among n is
+    `alone` x n ^ `growth`, up to `most`. It is also `share` of the best score. And some memory must reach `content` of
+    what chance has without counting whose words it is: else the query asks for something that the one whom it names
+    never spoke of, and nothing is returned. A least score that the caller gives takes the place of all this. Without a
+    vector of the query, of which half of a score is made, what shares a word with it is returned.
     """
     if state.need.min_score is not None or not len(state.rows):
         return state
-    return state.keep_where(state.scored >= least_fit(state, alone, per_doubling, most, share, content))
+    if state.need.vector is None:
+        return state.keep_where(state.scored > 0)
+    return state.keep_where(state.scored >= least_fit(state, alone, growth, most, share, content))
 
 
-def least_fit(state: State, alone: float, per_doubling: float, most: float, share: float, content: float) -> float:
+def least_fit(state: State, alone: float, growth: float, most: float, share: float, content: float) -> float:
     """Return the score that `cut_off` asks for; infinity where no memory has the content."""
-    chance = min(alone + per_doubling * float(np.log2(len(state.rows))), most)
+    chance: float = min(alone * len(state.rows) ** growth, most)
     if _content(state).max() < content * chance - EDGE:
-        return np.inf
+        return float("inf")
     return max(chance, share * float(state.scored[state.rows].max())) - EDGE
 
 
@@ -296,15 +299,15 @@ STAGES: Final[Mapping[str, Stage]] = {
             "terms": Parameter(0.0, 1.0, 0.4),
             "kept": Parameter(0.0, 1.0, 0.7),
         },
-        brings=frozenset({"vectors", "distinctions"}),
+        brings=frozenset({"terms", "vectors", "distinctions"}),
     ),
     "cut_off": Stage(
         cut_off,
         after_score=True,
         parameters={
-            "alone": Parameter(0.0, 100.0, 0.04),
-            "per_doubling": Parameter(0.0, 100.0, 0.048),
-            "most": Parameter(0.0, 100.0, 0.5),
+            "alone": Parameter(0.0, 100.0, 0.12),
+            "growth": Parameter(0.0, 1.0, 0.22),
+            "most": Parameter(0.0, 100.0, 0.48),
             "share": Parameter(0.0, 1.0, 0.5),
             "content": Parameter(0.0, 1.0, 0.5),
         },

@@ -56,8 +56,9 @@ def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness:
         related = np.interp(related, calibration.cosine, calibration.relatedness)
     again = later & (related >= likeness.same - EDGE)
     changed = later & (related >= likeness.alike - EDGE) & answers_alike(batch.lexicon, rows, likeness)
+    told = _told(batch, rows)
     others = _other_values(batch, rows, again | changed)
-    found: Mask = again & ~others | changed & others
+    found: Mask = (again & ~others | changed & others) & told & told[:, None]
     return found
 
 
@@ -79,6 +80,13 @@ def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Ma
     some = held.sum(axis=1) > 0
     found: Mask = enough & keeps & some & some[:, None]
     return found
+
+
+def _told(batch: Batch, rows: Rows) -> Mask:
+    """Return bool[n], of which rows it is known what tells them from others."""
+    if batch.distinctions is None:
+        return np.zeros(len(rows), np.bool_)
+    return np.array([len(batch.distinctions.of_row(row)) > 0 for row in rows.tolist()], np.bool_)
 
 
 def _other_values(batch: Batch, rows: Rows, asked: Mask) -> Mask:
