@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from salience import InputError, checks, settings
+from salience.batch import cosines
 from salience.ids import TimeOrderedIds, short_id
 from salience.records import ANY, Draft, Filter, Scope
 from salience.text import NO_LANGUAGE, Tokeniser, content_hash, normalise, phrases, words
@@ -131,3 +133,14 @@ def test_an_unknown_key_in_the_config_file_is_refused(monkeypatch, tmp_path):
 def test_a_secret_setting_is_never_shown(monkeypatch):
     monkeypatch.setenv("SALIENCE_OPENAI_API_KEY", "sk-very-secret")
     assert "very" not in repr(settings.load())
+
+
+@pytest.mark.parametrize(("rows", "queries"), [(0, 0), (0, 3), (5, 0), (1, 1), (40, 7)])
+def test_cosines_have_the_same_bits_for_one_query_and_for_many(rows, queries):
+    random = np.random.default_rng(7)
+    vectors, asked = (random.standard_normal((count, 384)).astype(np.float32) / 20 for count in (rows, queries))
+    found = cosines(vectors, asked)
+    assert (found.shape, found.dtype) == ((rows, queries), np.float64)
+    for place in range(queries):
+        assert np.array_equal(found[:, place], cosines(vectors, asked[place]))
+    assert np.abs(found).max(initial=0.0) <= 1

@@ -239,10 +239,8 @@ def cosines(vectors: Vectors32, query: Vectors32) -> Floats:
     `vecdot` gives a row the same bits wherever it stands and whatever stands beside it, which a matrix product does
     not. Equal texts so tie exactly, on every store and under every filter.
     """
-    if query.ndim == 1:
-        dots: Floats = np.vecdot(vectors, query).astype(np.float64)
-        return np.clip(dots, -1.0, 1.0)
-    return np.stack([cosines(vectors, one) for one in query], axis=1) if len(query) else np.empty((len(vectors), 0))
+    dots: Vectors32 = np.vecdot(vectors if query.ndim == 1 else vectors[:, None], query)
+    return np.clip(dots.astype(np.float64), -1.0, 1.0)
 
 
 def unit_vectors(vectors: object, embedder: str, texts: int, dimension: int) -> Vectors32:

@@ -12,12 +12,13 @@ from salience import settings as configuration
 from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
-from salience.engine import Engine, ProfileLike
+from salience.engine import Engine
 from salience.errors import InputError, Words
 from salience.extract.distinctions import distinctions
 from salience.extract.registry import extractor
 from salience.ids import TimeOrderedIds
 from salience.ports import Embedder, Reranker, Store, World
+from salience.profiles import ProfileLike
 from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
 from salience.store.memory import MemoryStore

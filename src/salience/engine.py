@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, Unpack
 
 from salience import calibrate as calibrations
-from salience import checks, profiles, remember, upkeep
+from salience import checks, keywords, profiles, remember, upkeep
 from salience import context as contexts
 from salience import recall as recalls
 from salience.derived import one
 from salience.embed import calibration_file
-from salience.errors import InputError
 from salience.explain import story
 from salience.help import TOPICS
+from salience.keywords import CallerKeywords, ScopeKeywords
 from salience.ports import Calibration, World
+from salience.profiles import ProfileLike
 from salience.rank.profile import Profile
 from salience.records import (
-    ANY,
     UNSET,
     Context,
-    Coordinate,
     Draft,
     Explanation,
     Filter,
@@ -37,28 +34,8 @@ from salience.records import (
     Stats,
     TransferReport,
     Unset,
-    Wildcard,
 )
 from salience.transfer import export, files, import_
-
-
-class CallerKeywords(TypedDict, total=False):
-    """The scope keywords without the session. `scope` is mememory's: `global` or `project`."""
-
-    environment: str | Wildcard
-    project: Coordinate
-    user_id: Coordinate
-    agent_id: Coordinate
-    scope: Literal["global", "project"] | None
-
-
-class ScopeKeywords(CallerKeywords, total=False):
-    """The scope keywords that every verb takes."""
-
-    session_id: str | None
-
-
-ProfileLike = str | Path | Profile
 
 
 class Engine:
@@ -167,15 +144,13 @@ class Engine:
             until: latest `created_at`, excluded.
             dry_run: leave every counter and clock as it is.
             now: the instant at which the question is asked; None for the engine's clock.
-            deadline_ms: milliseconds after which the embedding is not waited for; the answer is then lexical and says
-                so in `degraded`.
+            deadline_ms: milliseconds after which neither embedding nor reranking is waited for; the answer is then
+                lexical, or in the profile's order, and says so in `degraded`.
             weights: other weights for signals of the profile, by label.
             **where: the scope keywords.
         """
         scope, level = self._scope(where)
-        accepts = Filter(
-            tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level
-        )  # fmt: skip
+        accepts = Filter(tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level)
         asked = Query(
             text=query,
             scope=scope,
@@ -186,8 +161,7 @@ class Engine:
             now=now,
             deadline_ms=deadline_ms,
         )
-        chosen = self._profile(profile)
-        return recalls.recall(self.world, chosen.with_weights(weights) if weights else chosen, asked)
+        return recalls.recall(self.world, self._profile(profile, weights), asked)
 
     def graph_recall(
         self,
@@ -249,20 +223,11 @@ class Engine:
         `graph_recall` answers is explained under the profile `profiles.load(...).for_graph(graph_weight, max_hops)`.
         """
         scope, level = self._scope(where)
-        accepts = Filter(
-            tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level
-        )  # fmt: skip
+        accepts = Filter(tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level)
         asked = Query(
-            text=query,
-            scope=scope,
-            filter=accepts,
-            limit=limit,
-            min_score=min_score,
-            now=now,
-            deadline_ms=deadline_ms,
+            text=query, scope=scope, filter=accepts, limit=limit, min_score=min_score, now=now, deadline_ms=deadline_ms
         )
-        chosen = self._profile(profile)
-        return story.explain(self.world, chosen.with_weights(weights) if weights else chosen, asked, memory_id)
+        return story.explain(self.world, self._profile(profile, weights), asked, memory_id)
 
     def context(
         self,
@@ -279,14 +244,9 @@ class Engine:
     ) -> Context:
         """Return the memories for `query` quoted as data, within a budget of tokens; bootstrap memories come first."""
         scope, level = self._scope(where)
+        accepts = Filter(tags=tags, level=level)
         asked = Query(
-            text=query,
-            scope=scope,
-            filter=Filter(tags=tags, level=level),
-            limit=limit,
-            min_score=min_score,
-            dry_run=dry_run,
-            now=now,
+            text=query, scope=scope, filter=accepts, limit=limit, min_score=min_score, dry_run=dry_run, now=now
         )
         return contexts.context(self.world, self._profile(profile), asked, budget_tokens)
 
@@ -344,9 +304,7 @@ class Engine:
     ) -> Page:
         """Return one page of the visible live memories in the order of storing, and the cursor of the next page."""
         scope, level = self._scope(where)
-        accepts = Filter(
-            tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level
-        )  # fmt: skip
+        accepts = Filter(tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level)
         return upkeep.page(self.world, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
 
     def stats(self, **where: Unpack[ScopeKeywords]) -> Stats:
@@ -375,8 +333,7 @@ class Engine:
         file that is there is refused unless it may be overwritten and is an export itself; it is replaced only once
         the new one is whole.
         """
-        everywhere = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
-        scope, _ = self._scope({**everywhere, **where})
+        scope, _ = self._scope({**keywords.EVERYWHERE, **where})
         with files.writing(file, overwrite) as target:
             return export.export(self.world, scope, target, progress)
 
@@ -427,29 +384,15 @@ class Engine:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _profile(self, profile: ProfileLike | None) -> Profile:
-        return self.profile if profile is None else profiles.load(profile)
+    def _profile(self, profile: ProfileLike | None, weights: Mapping[str, float] | None = None) -> Profile:
+        chosen = self.profile if profile is None else profiles.load(profile)
+        return chosen.with_weights(weights) if weights else chosen
 
     def _scope(self, where: Mapping[str, object]) -> tuple[Scope, str | None]:
-        """Return the scope that the keywords name, and mememory's scope level."""
-        for name in where:
-            checks.choice("keyword", name, [item.name for item in fields(Scope) if item.name != "tenant"] + ["scope"])
-        words: dict[str, Any] = {**where}
-        level = words.pop("scope", None)
-        return Scope(self.world.tenant, **words), level
+        return keywords.scope(self.world.tenant, where)
 
     def _home(self, where: Mapping[str, object]) -> Scope:
-        """Return the scope in which memories are to be stored."""
-        scope, level = self._scope(where)
-        if level is not None:
-            checks.choice("scope", level, ("global", "project"))
-        if level == "global" and scope.project is not None:
-            raise InputError("scope", "global", "Name no project, or use scope='project'.")
-        if level == "project" and scope.project is None:
-            raise InputError("scope", "project", "Name the project.")
-        return scope.as_home()
+        return keywords.home(self.world.tenant, where)

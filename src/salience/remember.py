@@ -14,6 +14,7 @@ from salience.batch import cosines
 from salience.derived import embed, one, until_fresh
 from salience.errors import InputError, Words
 from salience.extract.distinctions import distinctions
+from salience.extract.numerals import MONTHS
 from salience.lines import as_draft, moment, said
 from salience.ports import EDGE, Add, Calibration, Near, Need, Revise, Stored, World
 from salience.rank.profile import Profile
@@ -30,10 +31,6 @@ FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To
 """Warning of a retry that came after its memory was forgotten."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
 """The scale on which a cosine means itself."""
-MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
 
 
 def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Scope, look: bool = True) -> list[Receipt]:
@@ -156,7 +153,7 @@ def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
 def index_terms(world: World, memory: Memory) -> tuple[str, ...]:
     """Return the terms by which the lexical channel finds a memory: of its text, speaker, tags and date."""
     created = memory.created_at
-    date = f"{created.day} {MONTHS[created.month - 1]} {created.year}"
+    date = f"{created.day} {MONTHS[created.month - 1].title()} {created.year}"
     return world.tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags, date)))
 
 

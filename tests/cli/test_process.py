@@ -21,7 +21,8 @@ sys.argv = ["salience", "--help"]
 try:
     main()
 finally:
-    print({"onnxruntime", "tokenizers", "alembic", "httpx", "spacy"} & set(sys.modules), file=sys.stderr)
+    heavy = {"onnxruntime", "tokenizers", "alembic", "httpx", "spacy", "dateutil", "matplotlib", "optuna", "tomlkit"}
+    print(heavy & set(sys.modules), file=sys.stderr)
 """
 
 

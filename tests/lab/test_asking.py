@@ -23,7 +23,7 @@ from salience.testing.doubles import PlantedEmbedder
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def store():
     """The sample in a store: scopes, facts, supersession, expiry, near-duplicates, recalls."""
     with salience.connect(":memory:", clock=sample.now) as engine:

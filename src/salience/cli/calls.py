@@ -12,7 +12,8 @@ import typer
 import salience
 from salience import profiles
 from salience.cli.screen import Answer, show
-from salience.engine import Engine, ProfileLike
+from salience.engine import Engine
+from salience.profiles import ProfileLike
 from salience.records import ANY
 
 

@@ -44,6 +44,34 @@ Granularity = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Of everything that is drawn.")]
+Rankings = Annotated[
+    str,
+    typer.Option("--profiles", metavar="A,B", help="Profiles, paths of TOML files, and the baselines bm25, cosine."),
+]
+Embedders = Annotated[
+    str | None,
+    typer.Option("--embedders", metavar="A,B", help="Who makes vectors. Default: --embedder before the command."),
+]
+Depths = Annotated[str, typer.Option("--k", metavar="N,N", help="Depths of recall, all and hit.")]
+Compared = Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Whose differences to tell.")]
+Compare = Annotated[
+    list[str] | None,
+    typer.Option("--compare", metavar="A:B", help="A pair to compare; may be repeated. Default: first with others."),
+]
+Resample = Annotated[Literal["questions", "conversations"], typer.Option("--resample", help="What the intervals draw.")]
+LeastScore = Annotated[
+    float | None, typer.Option("--min-score", metavar="NUMBER", help="Least score. Default: each profile's own.")
+]
+Foreign = Annotated[
+    int, typer.Option("--foreign", metavar="N", help="Questions to ask in the store of another conversation.")
+]
+Naming = Annotated[
+    Literal["strip", "swap", "keep"],
+    typer.Option("--foreign-names", help="What becomes of speakers' names in them: out, the others' instead, kept."),
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots; needs salience[eval].")
+]
 Cache = Annotated[
     bool, typer.Option("--cache/--no-cache", help="Keep vectors in the platform's cache directory for the next time.")
 ]
@@ -53,44 +81,18 @@ Cache = Annotated[
 def evaluate(
     call: Call,
     paths: Paths,
-    rankings: Annotated[
-        str,
-        typer.Option(
-            "--profiles", metavar="A,B", help="Profiles, paths of TOML files, and the baselines bm25, cosine."
-        ),
-    ] = RANKINGS,
-    embedders: Annotated[
-        str | None,
-        typer.Option("--embedders", metavar="A,B", help="Who makes vectors. Default: --embedder before the command."),
-    ] = None,
-    depths: Annotated[str, typer.Option("--k", metavar="N,N", help="Depths of recall, all and hit.")] = "1,5,10,20",
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Whose differences to tell.")] = "recall@10",
+    rankings: Rankings = RANKINGS,
+    embedders: Embedders = None,
+    depths: Depths = "1,5,10,20",
+    metric: Compared = "recall@10",
     categories: Categories = None,
     granularity: Granularity = "turn",
-    compare: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--compare", metavar="A:B", help="A pair to compare; may be repeated. Default: first with others."
-        ),
-    ] = None,
-    resample: Annotated[
-        Literal["questions", "conversations"], typer.Option("--resample", help="What the intervals draw.")
-    ] = "questions",
-    min_score: Annotated[
-        float | None, typer.Option("--min-score", metavar="NUMBER", help="Least score. Default: each profile's own.")
-    ] = None,
-    foreign: Annotated[
-        int, typer.Option("--foreign", metavar="N", help="Questions to ask in the store of another conversation.")
-    ] = 0,
-    naming: Annotated[
-        Literal["strip", "swap", "keep"],
-        typer.Option(
-            "--foreign-names", help="What becomes of speakers' names in them: out, the others' instead, kept."
-        ),
-    ] = "strip",
-    html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots; needs salience[eval].")
-    ] = None,
+    compare: Compare = None,
+    resample: Resample = "questions",
+    min_score: LeastScore = None,
+    foreign: Foreign = 0,
+    naming: Naming = "strip",
+    html: Html = None,
     force: Force = False,
     seed: Seed = 0,
     cache: Cache = True,

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final
+from typing import Final
 
-import typer
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from salience.cli import words
 from salience.cli.calls import Call, command
-from salience.cli.options import FromSession, Id, Kinds, Limit, Profile, QueryText, Since, Tags, Tiers, Until
-from salience.cli.reading import MinScore, pairs
+from salience.cli.options import (
+    Deadline,
+    FromSession,
+    Id,
+    Kinds,
+    Limit,
+    MinScore,
+    Now,
+    Profile,
+    QueryText,
+    Since,
+    Tags,
+    Tiers,
+    Until,
+    Weights,
+    pairs,
+)
 from salience.cli.screen import Answer, one_line, visible
 from salience.cli.surface import app
 from salience.records import Explanation
@@ -41,16 +55,9 @@ def explain(
     sessions: FromSession = None,
     since: Since = None,
     until: Until = None,
-    now: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Ask as if at this instant, ISO 8601 with an offset.")
-    ] = None,
-    deadline_ms: Annotated[
-        float | None,
-        typer.Option("--deadline-ms", metavar="MS", help="Answer from words alone if the embedding takes longer."),
-    ] = None,
-    weights: Annotated[
-        list[str] | None, typer.Option("--weights", metavar="SIGNAL=NUMBER", help="Another weight for a signal.")
-    ] = None,
+    now: Now = None,
+    deadline_ms: Deadline = None,
+    weights: Weights = None,
 ) -> Answer:
     """Tell why a memory is, or is not, in an answer.
 

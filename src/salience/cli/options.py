@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -28,6 +29,17 @@ Since = Annotated[
     str | None, typer.Option("--since", metavar="TIME", help="Earliest creation, ISO 8601 with an offset.")
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Creation before this instant.")]
+MinScore = Annotated[float | None, typer.Option("--min-score", metavar="NUMBER", help="Least score.")]
+Now = Annotated[
+    str | None, typer.Option("--now", metavar="TIME", help="Ask as if at this instant, ISO 8601 with an offset.")
+]
+Deadline = Annotated[
+    float | None,
+    typer.Option("--deadline-ms", metavar="MS", help="Do without an embedding or a reranking that takes longer."),
+]
+Weights = Annotated[
+    list[str] | None, typer.Option("--weights", metavar="SIGNAL=NUMBER", help="Another weight for a signal.")
+]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Leave every counter and clock as it is.")]
 
 Kind = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="fact, rule, decision, ... or your own.")]
@@ -80,3 +92,20 @@ def json_object(written: str | None) -> Any:
         return None if written is None else json.loads(written)
     except (ValueError, RecursionError):
         raise InputError("metadata", Words("text that is not JSON"), 'Write an object such as {"page": 7}.') from None
+
+
+def pairs(written: Sequence[str]) -> dict[str, float]:
+    """Return SIGNAL=NUMBER texts as a mapping.
+
+    Raises:
+        InputError: a text of another form.
+    """
+    return dict(_pair(text) for text in written)
+
+
+def _pair(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    try:
+        return name, float(number)
+    except ValueError:
+        raise InputError("weights", text, "Write SIGNAL=NUMBER, such as recency=0.4.") from None

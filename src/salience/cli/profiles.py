@@ -41,7 +41,7 @@ def _table(shipped: list[Profile]) -> RenderableType:
 
 
 def formula(profile: Profile) -> str:
-    """Return how a profile makes a score, in one line: `(0.5 dense + 0.5 lexical) x weight`."""
+    """Return how a profile makes a score, in one line: `(0.3 similarity + 0.6 lexical) x weight`."""
     added = " + ".join(f"{term.weight:g} {term.label}" for term in profile.terms if term.combine == "sum")
     factors = [
         term.label if term.weight == 1 else f"{term.label}^{term.weight:g}"

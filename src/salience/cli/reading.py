@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,14 +9,29 @@ import typer
 from salience import checks
 from salience.cli import recalls, records
 from salience.cli.calls import Call, command
-from salience.cli.options import Dry, FromSession, Id, Kinds, Limit, Profile, QueryText, Since, Tags, Tiers, Until
+from salience.cli.options import (
+    Deadline,
+    Dry,
+    FromSession,
+    Id,
+    Kinds,
+    Limit,
+    MinScore,
+    Now,
+    Profile,
+    QueryText,
+    Since,
+    Tags,
+    Tiers,
+    Until,
+    Weights,
+    pairs,
+)
 from salience.cli.screen import Answer, visible
 from salience.cli.surface import app
-from salience.errors import InputError
 from salience.help import TOPICS
 
 Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of every score.")]
-MinScore = Annotated[float | None, typer.Option("--min-score", metavar="NUMBER", help="Least score.")]
 
 
 @command(app)
@@ -33,16 +47,9 @@ def recall(
     sessions: FromSession = None,
     since: Since = None,
     until: Until = None,
-    now: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Ask as if at this instant, ISO 8601 with an offset.")
-    ] = None,
-    deadline_ms: Annotated[
-        float | None,
-        typer.Option("--deadline-ms", metavar="MS", help="Answer from words alone if the embedding takes longer."),
-    ] = None,
-    weights: Annotated[
-        list[str] | None, typer.Option("--weights", metavar="SIGNAL=NUMBER", help="Another weight for a signal.")
-    ] = None,
+    now: Now = None,
+    deadline_ms: Deadline = None,
+    weights: Weights = None,
     explain: Explain = False,
     dry_run: Dry = False,
 ) -> Answer:
@@ -186,20 +193,3 @@ def help_(_: Call, topic: Annotated[str | None, typer.Argument(help=f"One of: {'
     """
     chosen = checks.choice("topic", topic or "verbs", TOPICS)
     return Answer({"topic": chosen, "text": TOPICS[chosen]}, TOPICS[chosen].splitlines)
-
-
-def pairs(written: Sequence[str]) -> dict[str, float]:
-    """Return SIGNAL=NUMBER texts as a mapping.
-
-    Raises:
-        InputError: a text of another form.
-    """
-    return dict(_pair(text) for text in written)
-
-
-def _pair(text: str) -> tuple[str, float]:
-    name, _, number = text.partition("=")
-    try:
-        return name, float(number)
-    except ValueError:
-        raise InputError("weights", text, "Write SIGNAL=NUMBER, such as recency=0.4.") from None

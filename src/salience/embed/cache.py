@@ -13,19 +13,11 @@ from salience.embed.calibration import calibration_of
 from salience.ports import Calibration, Embedder
 
 
-class Cached:
-    """An embedder that keeps the vectors of the texts that were last embedded alone. Threads may share it.
+class Wrapped:
+    """What stands before an embedder and goes by its name, dimension and calibration."""
 
-    Args:
-        embedder: whose vectors they are; its name, dimension and calibration are those of this object.
-        size: vectors kept, at least 0; the one that was not asked for longest goes first.
-    """
-
-    def __init__(self, embedder: Embedder, size: int) -> None:
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._size = size
-        self._kept: OrderedDict[str, Vectors32] = OrderedDict()
-        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -41,6 +33,21 @@ class Cached:
     def calibration(self) -> Calibration:
         """What the embedder's cosines mean."""
         return calibration_of(self._embedder)
+
+
+class Cached(Wrapped):
+    """An embedder that keeps the vectors of the texts that were last embedded alone. Threads may share it.
+
+    Args:
+        embedder: whose vectors they are.
+        size: vectors kept, at least 0; the one that was not asked for longest goes first.
+    """
+
+    def __init__(self, embedder: Embedder, size: int) -> None:
+        super().__init__(embedder)
+        self._size = size
+        self._kept: OrderedDict[str, Vectors32] = OrderedDict()
+        self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
         """Return float32[len(texts), dimension]; of a single text, an array that cannot be written to.

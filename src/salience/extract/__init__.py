@@ -1,1 +1,1 @@
-"""What a text says of itself: importance, entities, intent."""
+"""What a text says of itself: importance, entities, distinctions; and a query: intent, time, whose voice."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
@@ -64,17 +65,20 @@ def without_cut_off(profile: Profile) -> Profile:
 def _counted(folder: Path, embedder: str) -> Counted:
     profile = profiles.load("salience")
     terms = Terms({CUT: profile, WHOLE: without_cut_off(profile)}, limit=10)
-    plan = Plan(terms, categories=CATEGORIES)
     conversations, bench = sources([folder / LOCOMO]), sources([folder / BENCH])
-    asked = {
-        naming: evaluate(conversations, replace(plan, foreign=FOREIGNERS, naming=naming), embedder).asked
-        for naming in NAMINGS
-    }
+    with TemporaryDirectory(prefix="salience-vectors-") as cache:
+        plan = Plan(terms, categories=frozenset(), cache=Path(cache))  # the questions of their own store are asked once
+        own = evaluate(conversations, replace(plan, categories=CATEGORIES), embedder).asked
+        asked = {
+            naming: evaluate(conversations, replace(plan, foreign=FOREIGNERS, naming=naming), embedder).asked
+            for naming in NAMINGS
+        }
+        beliefs = evaluate(bench, Plan(terms, cache=Path(cache)), embedder).asked
     return Counted(
         embedder,
         {naming: [one for one in found if one.category == FOREIGN] for naming, found in asked.items()},
-        [one for one in asked["strip"] if one.category in CATEGORIES],
-        evaluate(bench, Plan(terms), embedder).asked,
+        [one for one in own if one.category in CATEGORIES],
+        beliefs,
     )
 
 

@@ -1,7 +1,7 @@
 """A question up to where weights come in, computed once, so that a trial of other weights is arithmetic alone.
 
-What ranking does before and after the scores is done by the stages themselves. Only the sum that makes a score of the
-signals is written here again, since the stage that has it computes the signals too; a test holds it against `rank`.
+What ranking does before, at and after the scores is done by the stages' own functions; only the values of the signals
+are kept from the first time. A test holds what comes of it against `rank`.
 """
 
 from __future__ import annotations

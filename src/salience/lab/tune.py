@@ -31,7 +31,7 @@ class Dial:
     """A number of a profile that can be turned.
 
     Attributes:
-        path: in the TOML, such as `signal.dense.weight`.
+        path: in the TOML, such as `signal.similarity.weight`.
         label: of the signal.
         key: `weight`, or a parameter's name.
         low, high: what is tried.

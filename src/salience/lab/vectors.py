@@ -12,8 +12,8 @@ import numpy as np
 import platformdirs
 
 from salience.batch import Vectors32
-from salience.embed.calibration import calibration_of
-from salience.ports import Calibration, Embedder
+from salience.embed.cache import Wrapped
+from salience.ports import Embedder
 
 
 def cache_folder() -> Path:
@@ -21,7 +21,7 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("salience", appauthor=False)) / "vectors"
 
 
-class OnDisk:
+class OnDisk(Wrapped):
     """An embedder that keeps what it made of several texts at once in files of a folder.
 
     The key is the embedder's name with all texts of a call, in order, and not each text: the vector of a text may
@@ -29,28 +29,13 @@ class OnDisk:
     without it. Only vectors and hashes are kept, no text.
 
     Args:
-        embedder: whose vectors they are; its name, dimension and calibration are those of this object.
+        embedder: whose vectors they are.
         folder: where the files lie; made when the first is written.
     """
 
     def __init__(self, embedder: Embedder, folder: Path) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._folder = folder
-
-    @property
-    def name(self) -> str:
-        """The embedder's name."""
-        return self._embedder.name
-
-    @property
-    def dimension(self) -> int:
-        """The embedder's dimension."""
-        return self._embedder.dimension
-
-    @property
-    def calibration(self) -> Calibration:
-        """What the embedder's cosines mean."""
-        return calibration_of(self._embedder)
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
         """Return float32[len(texts), dimension], from a file if these texts were embedded before.

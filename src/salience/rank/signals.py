@@ -262,6 +262,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         1,
         _reads("created_at"),
         parameters={"slack_days": Parameter(0.0, 1e6, 7.0), "floor": Parameter(0.0, 1.0, 0.5)},
+        brings=frozenset({"terms"}),  # by which it finds the event that a query names
     ),
     "importance": Signal(importance, 0, 1, _reads("importance"), parameters={"floor": Parameter(0.0, 1.0, 0.0)}),
     "importance_multiplier": Signal(importance_multiplier, 0, 2, _reads("importance")),

@@ -31,7 +31,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Via:
-    """The memory whose score a hit took a share of: by spreading activation, or as its update.
+    """The memory whose score a hit took over, as a whole or in part: by spreading activation, or as its update.
 
     Attributes:
         id: the parent memory.
@@ -62,7 +62,7 @@ class ScoreDetail:
     Attributes:
         parts: in the profile's order.
         final: the score, equal to `recompute()` within 1e-9.
-        via: set where spreading activation gave the memory more than its own score.
+        via: set where another memory gave this one more than its own score.
     """
 
     parts: tuple[Part, ...]
@@ -70,7 +70,7 @@ class ScoreDetail:
     via: Via | None = None
 
     def recompute(self) -> float:
-        """Return the score from the parts (or from the parent, where activation spread from it)."""
+        """Return the score from the parts (or from the parent, where the score is one that it gave)."""
         if self.via is not None:
             return self.via.activation
         summed = [part.contribution for part in self.parts if part.combine == "sum"]
@@ -109,7 +109,7 @@ class Hit:
         memory: the memory as it stood before this recall.
         score: larger is better; the scale is the profile's.
         score_detail: recomputes to `score` within 1e-9.
-        via: the parent that spreading activation came from, else None.
+        via: the parent that gave the hit more than its own score, else None.
         absorbed: ids of the near-duplicates that were collapsed into this hit, best first.
         rerank: the reranker's number, on its own scale, by which the hits stand in order; None where none was at work.
     """

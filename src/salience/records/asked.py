@@ -70,7 +70,8 @@ class Query:
         min_score: least score; None for the profile's default.
         dry_run: whether to leave every counter and clock as it is.
         now: the instant at which the question is asked; None for the engine's clock.
-        deadline_ms: milliseconds within which an answer is wanted; past them the embedding is not waited for.
+        deadline_ms: milliseconds within which an answer is wanted; past them, neither the embedding nor the reranking
+            is waited for.
     """
 
     text: str

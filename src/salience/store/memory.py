@@ -11,40 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import (
-    COLUMNS,
-    Batch,
-    Codes,
-    Column,
-    Entities,
-    Floats,
-    Lexicon,
-    Postings,
-    Ragged,
-    Rows,
-    Vectors,
-    Vectors32,
-    cosines,
-)
+from salience.batch import Batch, Floats, Rows, Vectors32, cosines
 from salience.checks import Frozen
 from salience.errors import ConflictError, StoreError
 from salience.ports import Add, Change, Near, Need, Revise, Stored, Touch
-from salience.records import TIERS, Filter, Memory, Receipt, Scope
-from salience.store.memory_context import context_cosine, cosine_to, neighbours, windows
-from salience.store.postings import Distinctions
-from salience.store.values import (
-    MICROSECONDS,
-    already,
-    later,
-    means,
-    merged,
-    microseconds,
-    own_metadata,
-    own_vector,
-    revised,
-    stale,
-)
-from salience.text import normalise
+from salience.records import Filter, Memory, Receipt, Scope
+from salience.store.memory_columns import Candidates, batch
+from salience.store.memory_context import cosine_to
+from salience.store.values import already, later, means, merged, own_metadata, own_vector, revised, stale
 
 _Place = tuple[str, str]
 
@@ -120,17 +94,8 @@ class MemoryStore:
         matrix = _matrix(wanted, self.dimension)
         cosine = np.array([cosine_to(need, stored) for stored in wanted], np.float64)
         rows = _picked(wanted, matrix, cosine, need)
-        known = _Candidates([wanted[row] for row in rows], cosine[rows], live, visible, need, clock)
-        return Batch(
-            np.array([stored.memory.id for stored in known.batch], dtype=object),
-            {name: _column(name, known) for name in sorted(need.columns)},
-            _vectors(known.batch, matrix[rows]) if need.vectors else None,
-            _lexicon(known.batch, visible, need.terms) if need.terms else None,
-            windows(known.batch, visible, need.now, need.terms) if need.terms and need.windows else None,
-            _entities(known.batch, visible, need.names) if need.entities else None,
-            _distinctions(known.batch) if need.distinctions else None,
-            complete=len(rows) == len(wanted),
-        )
+        known = Candidates([wanted[row] for row in rows], cosine[rows], matrix[rows], live, visible, need, clock)
+        return batch(known, complete=len(rows) == len(wanted))
 
     def fetch(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked."""
@@ -307,152 +272,3 @@ def _matrix(wanted: list[Stored], dimension: int) -> Vectors32:
     zeros = np.zeros(dimension, np.float32)
     vectors = [zeros if stored.vector is None else stored.vector for stored in wanted]
     return np.array(vectors, np.float32).reshape(-1, dimension)
-
-
-def _vectors(batch: list[Stored], matrix: Vectors32) -> Vectors:
-    places = [row if stored.vector is not None else -1 for row, stored in enumerate(batch)]
-    return Vectors(matrix, np.array(places, np.intp))
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """The `batch` of the answer with its cosines, out of the tenant's `live` and `visible` ones, and what is needed.
-
-    `clock` is that of the session that asks.
-    """
-
-    batch: list[Stored]
-    cosine: Floats
-    live: list[Stored]
-    visible: list[Stored]
-    need: Need
-    clock: int
-
-
-_OF_MEMORY: Final[Mapping[str, Callable[[Memory], float]]] = {
-    "importance": lambda memory: memory.importance,
-    "weight": lambda memory: memory.weight,
-    "created_at": lambda memory: microseconds(memory.created_at) / MICROSECONDS,
-    "updated_at": lambda memory: microseconds(memory.updated_at) / MICROSECONDS,
-    "accessed_at": lambda memory: microseconds(memory.accessed_at or memory.created_at) / MICROSECONDS,
-    "expires_at": lambda memory: (
-        np.inf if memory.expires_at is None else microseconds(memory.expires_at) / MICROSECONDS
-    ),
-    "access_count": lambda memory: memory.access_count,
-    "tier": lambda memory: TIERS.index(memory.tier),
-    "is_global": lambda memory: memory.scope.project is None,
-}
-
-
-def _codes(known: _Candidates) -> list[int]:
-    code = {stored.memory.id: number for number, stored in enumerate(known.live)}
-    return [code[stored.memory.id] for stored in known.batch]
-
-
-def _supersedes(known: _Candidates) -> list[int]:
-    code = {stored.memory.id: number for number, stored in enumerate(known.live)}
-    return [code.get(stored.memory.supersedes or "", -1) for stored in known.batch]
-
-
-def _successors(known: _Candidates) -> list[int]:
-    code = {stored.memory.id: number for number, stored in enumerate(known.live)}
-    now = known.need.now
-    held = [one.memory for one in known.visible if one.memory.expires_at is None or one.memory.expires_at > now]
-    newer = {memory.supersedes: memory.id for memory in held if memory.supersedes not in (None, memory.id)}
-    of_fact = {_fact(memory): memory.id for memory in sorted(held, key=lambda one: (one.updated_at, one.id))}
-    found = []
-    for memory in (stored.memory for stored in known.batch):
-        newest = of_fact.get(_fact(memory), memory.id) if memory.fact_key is not None else memory.id
-        successor = newer.get(memory.id, newest)
-        found.append(-1 if successor == memory.id else code[successor])
-    return found
-
-
-def _fact(memory: Memory) -> tuple[object, str | None]:
-    return memory.scope.user_id, memory.fact_key
-
-
-def _facts(known: _Candidates) -> list[int]:
-    facts = [_fact(stored.memory) for stored in known.batch]
-    number = {fact: number for number, fact in enumerate(facts)}
-    return [-1 if fact[1] is None else number[fact] for fact in facts]
-
-
-def _turns(known: _Candidates) -> list[float]:
-    turns = [stored.activations.get(known.need.scope.session_key or "") for stored in known.batch]
-    return [np.inf if turn is None else known.clock - turn for turn in turns]
-
-
-def _context_cosine(known: _Candidates) -> Floats:
-    around = neighbours(known.batch, known.visible, known.need.now)
-    return context_cosine(known.batch, around, known.need)
-
-
-def _speakers(known: _Candidates) -> list[int]:
-    speakers = [stored.memory.speaker for stored in known.batch]
-    number = {speaker: number for number, speaker in enumerate(speakers)}
-    return [-1 if speaker is None else number[speaker] for speaker in speakers]
-
-
-def _speaker_named(known: _Candidates) -> list[bool]:
-    names = known.need.speakers
-    return [
-        means(names, stored.memory.speaker) if stored.memory.speaker is not None
-        else any(normalise(entity) in names for entity in stored.memory.entities)
-        for stored in known.batch
-    ]  # fmt: skip
-
-
-_OF_BATCH: Final[Mapping[str, Callable[[_Candidates], list[bool] | list[int] | list[float] | Floats]]] = {
-    "cosine": lambda known: known.cosine,
-    "context_cosine": _context_cosine,
-    "speaker": _speakers,
-    "speaker_named": _speaker_named,
-    "code": _codes,
-    "supersedes": _supersedes,
-    "successor": _successors,
-    "fact": _facts,
-    "turns_since_activation": _turns,
-}
-
-
-def _column(name: str, known: _Candidates) -> Column:
-    """Return column `name` of the batch."""
-    if name in _OF_BATCH:
-        return np.array(_OF_BATCH[name](known), COLUMNS[name].dtype)
-    return np.array([_OF_MEMORY[name](stored.memory) for stored in known.batch], COLUMNS[name].dtype)
-
-
-def _lexicon(batch: list[Stored], visible: list[Stored], terms: tuple[str, ...]) -> Lexicon:
-    lengths = [len(stored.terms) for stored in visible]
-    return Lexicon(
-        documents=len(visible),
-        average_length=sum(lengths) / len(lengths) if lengths else 0.0,
-        document_frequency=np.array([sum(term in stored.terms for stored in visible) for term in terms], np.float64),
-        postings=tuple(_postings(batch, term) for term in terms),
-        length=np.array([len(stored.terms) for stored in batch], np.float64),
-    )
-
-
-def _postings(batch: list[Stored], term: str) -> Postings:
-    frequency = np.array([stored.terms.count(term) for stored in batch], np.float64)
-    rows = np.flatnonzero(frequency)
-    return Postings(rows, frequency[rows])
-
-
-def _distinctions(batch: list[Stored]) -> Ragged:
-    codes = Distinctions()
-    return Ragged.of([[codes[one] for one in stored.distinctions] for stored in batch])
-
-
-def _entities(batch: list[Stored], visible: list[Stored], names: tuple[str, ...]) -> Entities:
-    """Return the entities of `batch`; those that some visible memory names are the known ones."""
-    spellings = dict.fromkeys(name for stored in visible for name in stored.memory.entities)
-    codes: dict[str, int] = {}
-    code = {name: codes.setdefault(normalise(name), len(codes)) for name in spellings}
-    of_row = [list(dict.fromkeys(code[name] for name in stored.memory.entities)) for stored in batch]
-    asked = dict.fromkeys(normalise(name) for name in names)
-    of_query: Codes = np.array([codes[name] for name in asked if name in codes], np.int64)
-    named = [{code[name] for name in stored.memory.entities} for stored in visible]
-    frequency = np.array([sum(entity in held for held in named) for entity in of_query.tolist()], np.float64)
-    return Entities(Ragged.of(of_row), of_query, frequency, len(visible))

@@ -61,18 +61,22 @@ def windows(batch: Sequence[Stored], visible: Sequence[Stored], now: datetime, t
         stored.memory.id: Counter((*stored.terms * OWN, *(term for one in near.values() for term in one.terms)))
         for stored, near in zip(visible, neighbours(visible, visible, now), strict=True)
     }
-    lengths = [counts.total() for counts in window.values()]
-    own = [window[stored.memory.id] for stored in batch]
+    return lexicon([window[stored.memory.id] for stored in batch], list(window.values()), terms)
+
+
+def lexicon(own: Sequence[Counter[str]], visible: Sequence[Counter[str]], terms: tuple[str, ...]) -> Lexicon:
+    """Return the statistics of the terms of the `visible` texts, and the postings of those texts that are `own`."""
+    lengths = [counts.total() for counts in visible]
     return Lexicon(
         documents=len(visible),
         average_length=sum(lengths) / len(lengths) if lengths else 0.0,
-        document_frequency=np.array([sum(term in counts for counts in window.values()) for term in terms], np.float64),
+        document_frequency=np.array([sum(term in counts for counts in visible) for term in terms], np.float64),
         postings=tuple(_postings(own, term) for term in terms),
         length=np.array([counts.total() for counts in own], np.float64),
     )
 
 
-def _postings(windows: Sequence[Counter[str]], term: str) -> Postings:
-    frequency = np.array([counts[term] for counts in windows], np.float64)
+def _postings(texts: Sequence[Counter[str]], term: str) -> Postings:
+    frequency = np.array([counts[term] for counts in texts], np.float64)
     rows = np.flatnonzero(frequency)
     return Postings(rows, frequency[rows])

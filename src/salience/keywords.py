@@ -1,0 +1,62 @@
+"""The scope keywords that every verb takes, and the scope that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Final, Literal, TypedDict
+
+from salience import checks
+from salience.errors import InputError
+from salience.records import ANY, NARROWING, SCOPE_LEVELS, Coordinate, Scope, Wildcard
+
+
+class CallerKeywords(TypedDict, total=False):
+    """The scope keywords without the session. `scope` is mememory's: `global` or `project`."""
+
+    environment: str | Wildcard
+    project: Coordinate
+    user_id: Coordinate
+    agent_id: Coordinate
+    scope: Literal["global", "project"] | None
+
+
+class ScopeKeywords(CallerKeywords, total=False):
+    """The scope keywords that every verb takes."""
+
+    session_id: str | None
+
+
+NAMES: Final = (*(item.name for item in fields(Scope) if item.name != "tenant"), "scope")
+"""Every scope keyword; the tenant comes with the connection."""
+EVERYWHERE: Final = dict.fromkeys(("environment", *NARROWING), ANY)
+"""The keywords that ask for every value of each coordinate."""
+
+
+def scope(tenant: str, where: Mapping[str, object]) -> tuple[Scope, str | None]:
+    """Return the scope that the keywords name, and mememory's scope level.
+
+    Raises:
+        InputError: an unknown keyword, or a value that cannot be accepted.
+    """
+    for name in where:
+        checks.choice("keyword", name, NAMES)
+    words: dict[str, Any] = {**where}
+    level = words.pop("scope", None)
+    return Scope(tenant, **words), level
+
+
+def home(tenant: str, where: Mapping[str, object]) -> Scope:
+    """Return the scope in which memories are to be stored.
+
+    Raises:
+        InputError: as `scope`, or a scope level that does not go with the project.
+    """
+    found, level = scope(tenant, where)
+    if level is not None:
+        checks.choice("scope", level, SCOPE_LEVELS)
+    if level == "global" and found.project is not None:
+        raise InputError("scope", "global", "Name no project, or use scope='project'.")
+    if level == "project" and found.project is None:
+        raise InputError("scope", "project", "Name the project.")
+    return found.as_home()
