@@ -409,8 +409,8 @@ def test_a_recall_counts_and_resets_the_clock(planted, clock):
     assert (after.access_count, after.accessed_at, after.importance) == (1, clock(), 0.5)
 
 
-def test_contradictions_are_reported_above_75_per_cent(planted):
-    memory = planted({"at": 0.75, "above": 0.7501, "query new": 1.0})
+def test_contradictions_are_reported_above_69_per_cent(planted):
+    memory = planted({"at": 0.69, "above": 0.6901, "query new": 1.0})
     for text in ("at", "above"):
         memory.remember(text)
     assert contents(memory.remember("query new").contradictions) == ["above"]
