@@ -97,6 +97,7 @@ SIGNS: Final[Sequence[Sign]] = (
     Sign(pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>first)\s+(?!(?:{_LINKS}|{_PLACES}|{_FIRST_THINGS})\b)\w"), "earliest"),
     Sign(pattern(rf"{_ASKED}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]"), "earliest"),
     Sign(pattern(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))"), "earliest"),
+    Sign(pattern(r"(?<!how long )\b(?:did|had)\s+(?:[\w'’.-]+\s+){2,8}?(?P<cue>last)(?=\s*(?:[?.!,;]|\Z))"), "latest"),
     Sign(pattern(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b"), "latest"),
     Sign(pattern(r"(?<!\bat )(?<!\bat the )\blatest\b"), "latest"),
     Sign(pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w"), "latest"),
