@@ -133,6 +133,8 @@ def test_a_report_is_written_and_not_over_another_file(run, data, tmp_path):
     run("eval", data, "--profiles", "bm25,cosine", "--html", str(page))
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     page.write_text("something else", "utf-8")
+    lost = run("eval", data, "--profiles", "bm25", "--html", str(tmp_path / "no" / "report.html"), code=2)
+    assert "a folder that is not there" in lost.stderr
     refused = run("eval", data, "--profiles", "bm25", "--html", str(page), code=2)
     assert "Name a new one, or give --force." in refused.stderr
     assert page.read_text("utf-8") == "something else"
@@ -147,6 +149,10 @@ def test_tuning_prints_a_profile_that_loads(run, data, tmp_path):
     assert profiles.load(path).name == "zeromemory-tuned"
     assert "# mrr@3, n = 4 questions, 3 trials a fit" in printed
     assert "# held out\tn\tbefore\theld out\tfitted on the others" in printed
+
+
+def test_tuning_holds_nothing_out_of_a_file_that_is_named_twice(run, data):
+    assert "Name each file once." in run("tune", data, data, "--trials", "2", code=2).stderr
 
 
 def test_tuning_writes_a_file_and_not_over_another(run, said, data, tmp_path):

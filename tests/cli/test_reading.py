@@ -189,6 +189,7 @@ def test_a_context_keeps_its_budget(said, stored):
 def test_nothing_found_is_said(run):
     printed = run("recall", "query", terminal=True).stdout
     assert "Nothing found." in printed
+    assert "--min-score 0" in printed
     assert "--user" in printed
     assert "--user" in run("stats", terminal=True).stdout
     assert "No memories here." in run("list", terminal=True).stdout

@@ -170,6 +170,7 @@ def tune(
     start = profile or call.options.profile or "salience"
     contender, tries = baselines.contender(start), checks.whole("trials", count, 1, 100_000)
     read = evaluation.sources(paths)
+    distinct(read)
     wanted = named(categories, read)
     held = evaluation.conversations(read)
     total = sum(1 for conversation in held for _ in trials.wanted(conversation, wanted))
@@ -215,13 +216,30 @@ def named(categories: str | None, read: Sequence[Source]) -> frozenset[str] | No
 
 
 def writable(path: Path | None, force: bool) -> None:
-    """Refuse a file that is there already, before anything is measured.
+    """Refuse a file that cannot be made, before anything is measured.
 
     Raises:
-        InputError: it is there, and may not be replaced.
+        InputError: it is there and may not be replaced, or its folder is not there.
     """
+    if path is not None and not path.parent.is_dir():
+        raise InputError(
+            f"file {path}", Words("a file in a folder that is not there"), "Make the folder, or name another."
+        )
     if path is not None and path.exists() and not force:
         raise InputError(f"file {path}", Words("a file that is there already"), "Name a new one, or give --force.")
+
+
+def distinct(read: Sequence[evaluation.Source]) -> None:
+    """Refuse a file that is named twice, since what is held out would then be among what is fitted.
+
+    Raises:
+        InputError: it is.
+    """
+    seen: set[Path] = set()
+    for source in read:
+        if source.path.resolve() in seen:
+            raise InputError(f"file {source.path}", Words("a file that was named before"), "Name each file once.")
+        seen.add(source.path.resolve())
 
 
 def listed(option: str, written: str, read: Callable[[str], Parsed]) -> list[Parsed]:

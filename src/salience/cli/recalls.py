@@ -56,7 +56,7 @@ def view(found: Recall, now: datetime, explain: bool, letters: bool) -> Renderab
     """Return the answer for a terminal; `letters` draws bars of initials where there are no colours."""
     head = Text(visible("\n".join([" · ".join(words.how(found)), *times(found)])), style="dim")
     if not found.hits:
-        return Group(head, Text(f"Nothing found. {words.ELSEWHERE}"))
+        return Group(head, Text(f"Nothing found. {words.NEAREST}\n{words.ELSEWHERE}"))
     drawn = marks(found, letters)
     parts: list[RenderableType] = [head, _table(found, now, drawn), legend(found, drawn)]
     if explain:

@@ -11,6 +11,8 @@ from salience.records import Hit, Part, Recall, Scope, ScoreDetail
 
 ELSEWHERE: Final = "Memories of a project, user or agent are seen with --project, --user and --agent ('*' for any)."
 """Said where nothing is there to show, since the usual reason is a scope that was not named."""
+NEAREST: Final = "With --min-score 0, what comes nearest is shown, whether it fits or not."
+"""Said where a recall is empty, since its profile may have held everything to be too far off."""
 _STEPS: Final = ((60.0, 1.0, "s"), (3600.0, 60.0, "m"), (86400.0, 3600.0, "h"), (8_640_000.0, 86400.0, "d"))
 _MONTH: Final = 30.44 * 86400.0
 _COORDINATES: Final = {"environment": "env", "user_id": "user", "agent_id": "agent", "session_id": "session"}
