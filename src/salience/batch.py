@@ -50,6 +50,7 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "context_cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # mean over the memory and `NEAREST` on either side
     "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names who said it, or, said by none, whom it names
     "speaker": _CODE,  # one number for each speaker; -1: none
+    "embedded": ColumnSpec(np.bool_, 0, 1, 1),  # the memory has a vector; without one its cosines are 0
 }
 """Every column that a signal or a stage may read."""
 

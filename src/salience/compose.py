@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from salience import checks, profiles
 from salience import settings as configuration
+from salience.batch import Vectors32
+from salience.derived import vectors_of
 from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
@@ -17,7 +21,7 @@ from salience.errors import InputError, Words
 from salience.extract.distinctions import distinctions
 from salience.extract.registry import extractor
 from salience.ids import TimeOrderedIds
-from salience.ports import Embedder, Reranker, Store, World
+from salience.ports import FINGERPRINTED, Embedder, Model, Reranker, Store, World
 from salience.profiles import ProfileLike
 from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
@@ -100,8 +104,28 @@ def engine(
         content_limit=settings.content_limit,
         reranker=reordering,
         rerank_top=settings.rerank_top,
+        keep_versions=settings.keep_versions,
+        keep_touches=settings.keep_touches,
     )
-    return Engine(world, ranking)
+    return Engine(world, ranking, lambda standing, chosen: moved(standing, chosen, settings))
+
+
+def moved(world: World, chosen: str | Embedder, settings: Settings) -> World:
+    """Return the world under another embedder, on the same store."""
+    ready = chosen_embedder(chosen, settings)
+    fitted_here = calibration_file.load(settings.calibrations)
+    under = world.store.under(model(ready))
+    return replace(world, embedder=ready, store=under, calibration=calibration_of(ready, fitted_here))
+
+
+def model(embedder: Embedder) -> Model:
+    """Return the embedder as a store is pinned to it; its fingerprint is made when it is first asked for."""
+
+    @cache
+    def fingerprint() -> Vectors32:
+        return vectors_of(embedder, [FINGERPRINTED]).reshape(-1)
+
+    return Model(embedder.name, embedder.dimension, fingerprint)
 
 
 def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
@@ -111,8 +135,9 @@ def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
 
 def store(target: str, embedder: Embedder, settings: Settings) -> Store:
     """Return the store that `target` names, pinned to the embedder and the language."""
+    pinning = model(embedder)
     if target == MEMORY:
-        return MemoryStore(embedder.name, embedder.dimension)
+        return MemoryStore(pinning.name, pinning.dimension, pinning.fingerprint)
     scheme, separator, _ = target.partition("://")
     path = target.removeprefix(SQLITE)
     if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
@@ -120,8 +145,9 @@ def store(target: str, embedder: Embedder, settings: Settings) -> Store:
         raise InputError("target", shown, f"This release opens a file, {SQLITE}PATH or {MEMORY}.")
     return SQLiteStore.open(
         Path(path).expanduser(),
-        embedder=embedder.name,
-        dimension=embedder.dimension,
+        embedder=pinning.name,
+        dimension=pinning.dimension,
+        fingerprint=pinning.fingerprint,
         language=settings.language,
         busy_timeout=settings.busy_timeout,
         distinguish=distinctions,

@@ -12,7 +12,7 @@ import numpy as np
 from salience import checks
 from salience.batch import Floats, Vectors32, unit_vectors
 from salience.errors import EmbedderError, NotFoundError, RerankerError, StaleError
-from salience.ports import Reranker, Stored, World
+from salience.ports import Embedder, Reranker, Stored, World
 from salience.records import Filter, Memory, Scope
 
 TRIES: Final = 20
@@ -31,7 +31,11 @@ def embed(world: World, texts: Sequence[str]) -> Vectors32:
         EmbedderError: the embedder failed in whatever way, or returned something else than a vector a text. What its
             own error says is left out, since it may quote a text.
     """
-    embedder = world.embedder
+    return vectors_of(world.embedder, texts)
+
+
+def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d], or raise as `embed` does."""
     if not texts:
         return np.empty((0, embedder.dimension), np.float32)
     try:

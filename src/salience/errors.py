@@ -7,16 +7,19 @@ SalienceError
 │   └── ImportLineError             a line of a file: its number and the reason
 ├── NotFoundError (LookupError)     no such memory, or not one that the caller may see (told apart by nobody)
 ├── ConflictError                   an idempotency key or an id that already stands for something else
-│   └── StaleError                  the memory changed between the read and the write; the engine tries again
+│   ├── StaleError                  the memory changed between the read and the write; the engine tries again
+│   └── LeaseError                  another process does this piece of work at present
 ├── EmbedderError                   the embedding provider failed, or answered nonsense
 │   └── MissingExtraError           a library of an optional extra is not installed; ends with the pip line
 ├── RerankerError                   the reranker failed, or answered nonsense; a recall goes on without it
+├── SummariserError                 the summariser failed, or answered nonsense; a reflection goes on without it
 └── StoreError                      the store cannot be opened, read or written
     ├── NotAStoreError              the file is something else
     ├── ReadOnlyError               the file or its folder cannot be written
     ├── BusyError                   another process held the write lock for longer than the busy timeout
     ├── VersionError                the file is newer than this code
-    └── PinnedError                 the file was written with another embedder or language
+    └── PinnedError                 the store was written with another embedder or language
+        └── MovedError              the store was given another embedder while this engine had it open
 ```
 
 Every message names the field, the value and what to do next. No message holds the content of a memory.
@@ -73,6 +76,10 @@ class StaleError(ConflictError):
     """The memory is no longer at the version that the change was made from; nothing was written."""
 
 
+class LeaseError(ConflictError):
+    """Another holder has the lease; nothing was written."""
+
+
 class EmbedderError(SalienceError):
     """The embedding provider failed or returned something that is not a vector per text."""
 
@@ -86,6 +93,10 @@ class MissingExtraError(EmbedderError, ImportError):
 
 class RerankerError(SalienceError):
     """The reranker failed or returned something that is not a number per text."""
+
+
+class SummariserError(SalienceError):
+    """The summariser failed or returned something that is not a summary of its sources."""
 
 
 class StoreError(SalienceError):
@@ -110,6 +121,10 @@ class VersionError(StoreError):
 
 class PinnedError(StoreError):
     """The store is pinned to another embedder, dimension or language."""
+
+
+class MovedError(PinnedError):
+    """The store was pinned to another embedder since this engine opened it; connect again with that one."""
 
 
 class Words(str):

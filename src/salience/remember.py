@@ -324,7 +324,7 @@ def _turn(path: str, message: object, scope: Scope) -> Draft | None:
         raise InputError(f"{path}.{error.field}", error.value, error.remedy) from None
 
 
-def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any]) -> Receipt:
+def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any], reason: str | None = None) -> Receipt:
     """Put a new version in the place of a memory and return its receipt; the version before it is kept.
 
     A new content is embedded anew, and read anew for entities unless they are given. `updated_at` becomes now.
@@ -334,6 +334,7 @@ def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any]) -> R
         scope: who asks.
         id: of a visible memory.
         changes: fields of `Draft` to their new values; `UNSET` leaves a field as it is.
+        reason: why, for the history.
 
     Raises:
         InputError: nothing to change, or a value that cannot be accepted.
@@ -345,7 +346,7 @@ def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any]) -> R
 
     def attempt() -> Receipt:
         old, now = one(world, scope, id), world.clock()
-        new = _revised(world, old, given, now)
+        new = replace(_revised(world, old, given, now), changed_by=scope.who, reason=said_why(reason))
         said_anew = new.content != old.content
         vector = embed(world, [new.content])[0] if said_anew else None
         read, sets = bare(world, new), "importance" in given
@@ -380,8 +381,19 @@ def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime)
     )
 
 
-def forget(world: World, scope: Scope, id: str) -> Receipt:
+def said_why(reason: str | None) -> str | None:
+    """Return a reason, checked to be a short text; None for none.
+
+    Raises:
+        InputError: something else.
+    """
+    return None if reason is None else checks.name("reason", reason)
+
+
+def forget(world: World, scope: Scope, id: str, reason: str | None = None) -> Receipt:
     """Take a memory out of every recall and return its receipt; all its versions are kept.
+
+    `reason` is kept with the version, for the history.
 
     Raises:
         NotFoundError: no such memory is visible.
@@ -389,6 +401,7 @@ def forget(world: World, scope: Scope, id: str) -> Receipt:
 
     def attempt() -> Receipt:
         memory, now = one(world, scope, id), world.clock()
-        return world.store.apply([Revise(memory.changed("forget", now, forgotten_at=now))])[0]
+        gone = memory.changed("forget", now, by=scope.who, reason=said_why(reason), forgotten_at=now)
+        return world.store.apply([Revise(gone)])[0]
 
     return until_fresh(attempt)

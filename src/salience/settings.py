@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,10 @@ class Settings(BaseSettings):
     language: str = Field("english", description="language of stop words and stemming; `none` for many languages")
     content_limit: int = Field(65_536, ge=1, description="longest content of a memory, bytes in UTF-8")
     busy_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for another process's write")
+    keep_versions: timedelta | None = Field(None, gt=timedelta(0), description="how long old versions are kept")
+    keep_touches: timedelta | None = Field(
+        timedelta(days=90), gt=timedelta(0), description="how long the recall counters of an earlier time stay known"
+    )
     entities: str = Field("rules", description="who finds entities: `rules`, or a spaCy pipeline as `spacy:NAME`")
 
     embedder_threads: int = Field(0, ge=0, le=1024, description="threads of the minilm embedder; 0: one per core")

@@ -9,7 +9,7 @@ from typing import Final
 from salience import checks
 from salience.derived import scan, until_fresh
 from salience.ports import Revise, World
-from salience.records import Filter, Memory, Page, Scope, SessionReport, Stats
+from salience.records import ConsolidateReport, Filter, Memory, Page, Scope, SessionReport, Stats, UpkeepReport
 
 WORKING_WAIT: Final = timedelta(hours=4)
 """Time without access after which a working memory becomes episodic."""
@@ -68,9 +68,10 @@ def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | N
 def stats(world: World, scope: Scope) -> Stats:
     """Return counts of the visible live memories, whole and by kind, tier, project, user, agent and session."""
     counts = {name: Counter[str]() for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")}
-    total = 0
+    total = pending = 0
     for stored in scan(world, scope):
         total += 1
+        pending += stored.vector is None
         for name, counter in counts.items():
             source = stored.memory if name in ("kind", "tier") else stored.memory.scope
             counter[getattr(source, name) or ""] += 1
@@ -85,4 +86,15 @@ def stats(world: World, scope: Scope) -> Stats:
         sessions=len(by["session_id"].keys() - {""}),
         embedder=world.embedder.name,
         dimension=world.embedder.dimension,
+        pending=pending,
     )
+
+
+def consolidate(world: World, scope: Scope, *, dry_run: bool = False) -> ConsolidateReport:
+    """Move the visible memories to the tiers that they have earned, all or none, and return which moved."""
+    raise NotImplementedError
+
+
+def upkeep(world: World, *, dry_run: bool = False) -> UpkeepReport:
+    """Do all that is due, for every scope of the tenant, and return what was done."""
+    raise NotImplementedError

@@ -97,6 +97,7 @@ _REFUSALS: Final[Mapping[str, Callable[[Filter, Memory], str]]] = {
     "kinds": lambda asked, memory: f"its kind is {memory.kind!r}, not {_either(asked.kinds)}",
     "tiers": lambda asked, memory: f"its tier is {memory.tier!r}, not {_either(asked.tiers)}",
     "sessions": _session,
+    "fact_keys": lambda asked, memory: f"its fact_key is {memory.fact_key!r}, not {_either(asked.fact_keys)}",
     "since": lambda asked, memory: _created(memory, "before", asked.since),
     "until": lambda asked, memory: _created(memory, "not before", asked.until),
     "level": _level,

@@ -28,6 +28,8 @@ _NEGATED: Final[Mapping[str, str]] = {
     "non": "existent profit smoker smoking vegetarian",
 }  # fmt: skip
 """Prefixes that negate, with the words that they are put before."""
+BASES: Final[Mapping[str, str]] = {prefix + word: word for prefix, words in _NEGATED.items() for word in words.split()}
+"""Words that a prefix negates -> the word without it."""
 
 CONTRASTS: Final[Mapping[str, tuple[str, ...]]] = {
     "not": (

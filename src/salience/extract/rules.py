@@ -10,6 +10,6 @@ from salience.ports import Extract
 class RuleExtractor:
     """Importance by cmm's table, entities by rules."""
 
-    def extract(self, content: str) -> Extract:
+    def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
         """Return the importance and entities of `content`."""
         return Extract(importance(content), entities(content))

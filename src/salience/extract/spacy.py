@@ -28,7 +28,7 @@ class SpacyExtractor:
     def __init__(self, pipeline: str) -> None:
         self._read = _load(pipeline)
 
-    def extract(self, content: str) -> Extract:
+    def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
         """Return the importance and entities of `content`."""
         named = [
             (span.start_char, span.text.strip()) for span in self._read(content).ents if span.label_ not in MEASURES

@@ -210,6 +210,10 @@ class Explanation:
     degraded: tuple[str, ...] = ()
 
 
+Label = Literal["duplicate", "update", "contradiction", "related"]
+"""What a new memory is to one that is there and much like it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """A live memory that says nearly what a new one says, and so may conflict with it.
@@ -217,10 +221,15 @@ class Contradiction:
     Attributes:
         memory: the memory that was there.
         similarity: cosine to the new one, [0, 1] (on the profile's threshold scale).
+        label: what the two are to each other, as far as rules tell: `duplicate` (they say the same), `update` (the new
+            one says something else of the same thing, later), `contradiction` (both cannot hold), `related` (neither).
+        because: what gave the label away, such as `number: 30 -> 40`.
     """
 
     memory: Memory
     similarity: float
+    label: Label = "related"
+    because: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,15 +238,20 @@ class Receipt:
 
     Attributes:
         memory: the memory as it now stands.
-        status: `created`; `updated`; `forgotten`; `unchanged` (the key or version was already there).
+        status: `created`; `superseded` (created, in the place of another one); `pending` (created, its vector is still
+            to come: words find it, likeness does not yet); `updated`; `forgotten`; `restored`; `unchanged` (the key,
+            id or version was already there).
+        superseded: id of the memory that this one replaces, also where the status is `pending`; else None.
         contradictions: memories that may conflict, most similar first; they never block the write.
-        warning: the same as text for an agent to read, or that the memory of the key was forgotten; else None.
+        warning: the same as text for an agent to read, why the vector is pending, or that the memory of the key was
+            forgotten; else None.
     """
 
     memory: Memory
-    status: Literal["created", "updated", "forgotten", "unchanged"]
+    status: Literal["created", "superseded", "pending", "updated", "forgotten", "restored", "unchanged"]
     contradictions: tuple[Contradiction, ...] = ()
     warning: str | None = None
+    superseded: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,52 +269,3 @@ class Context:
     hits: tuple[Hit, ...]
     tokens: int
     omitted: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of a listing: `memories` in the order of their ids, and the `cursor` of the next page or None."""
-
-    memories: tuple[Memory, ...]
-    cursor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Counts of the live memories visible in a scope, whole and by kind, tier, project, user and agent.
-
-    `embedder` and `dimension` are those the engine embeds with.
-    """
-
-    memories: int
-    by_kind: Mapping[str, int]
-    by_tier: Mapping[str, int]
-    by_project: Mapping[str, int]
-    by_user: Mapping[str, int]
-    by_agent: Mapping[str, int]
-    sessions: int
-    embedder: str
-    dimension: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionReport:
-    """What ending a session changed: ids of the memories promoted to the next tier."""
-
-    session_id: str
-    promoted: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TransferReport:
-    """What an export or import did.
-
-    Attributes:
-        written: records written (for an import, memories that are new).
-        unchanged: records that were already there.
-        skipped: lines that were refused, each as (number, reason); empty unless asked to skip.
-    """
-
-    written: int
-    unchanged: int = 0
-    skipped: tuple[tuple[int, str], ...] = ()

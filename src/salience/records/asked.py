@@ -18,7 +18,7 @@ class Filter:
 
     Attributes:
         tags: the memory carries all of them.
-        kinds, tiers, sessions: the memory's is one of them; empty for any.
+        kinds, tiers, sessions, fact_keys: the memory's is one of them; empty for any.
         since, until: `since <= created_at < until`.
         level: mememory's scope level: `global` (no project), `project` (the caller's project), None for both.
     """
@@ -27,13 +27,14 @@ class Filter:
     kinds: Sequence[str] = ()
     tiers: Sequence[str] = ()
     sessions: Sequence[str] = ()
+    fact_keys: Sequence[str] = ()
     since: datetime | None = None
     until: datetime | None = None
     level: str | None = None
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
-        for plural in ("tags", "kinds", "tiers", "sessions"):
+        for plural in ("tags", "kinds", "tiers", "sessions", "fact_keys"):
             keep(self, plural, checks.names(plural, getattr(self, plural)))
         for tier in self.tiers:
             checks.choice("tiers", tier, TIERS)
@@ -52,6 +53,7 @@ class Filter:
             and (not self.kinds or memory.kind in self.kinds)
             and (not self.tiers or memory.tier in self.tiers)
             and (not self.sessions or memory.scope.session_id in self.sessions)
+            and (not self.fact_keys or memory.fact_key in self.fact_keys)
             and (self.since is None or memory.created_at >= self.since)
             and (self.until is None or memory.created_at < self.until)
             and (self.level is None or (memory.scope.project is None) == (self.level == "global"))
@@ -69,7 +71,8 @@ class Query:
         limit: most hits; None for the profile's default.
         min_score: least score; None for the profile's default.
         dry_run: whether to leave every counter and clock as it is.
-        now: the instant at which the question is asked; None for the engine's clock.
+        now: the instant at which the question is asked; None for `as_of`, else for the engine's clock.
+        as_of: the instant whose state of the store is asked; None for the present one.
         deadline_ms: milliseconds within which an answer is wanted; past them, neither the embedding nor the reranking
             is waited for.
     """
@@ -81,14 +84,16 @@ class Query:
     min_score: float | None = None
     dry_run: bool = False
     now: datetime | None = None
+    as_of: datetime | None = None
     deadline_ms: float | None = None
 
     def __post_init__(self) -> None:
         checks.text("query", self.text)
         if self.min_score is not None:
             checks.number("min_score", self.min_score, 0.0, 100.0)
-        if self.now is not None:
-            object.__setattr__(self, "now", checks.instant("now", self.now))
+        for instant in ("now", "as_of"):
+            if getattr(self, instant) is not None:
+                object.__setattr__(self, instant, checks.instant(instant, getattr(self, instant)))
         if self.deadline_ms is not None:
             checks.number("deadline_ms", self.deadline_ms, 0.0, 3_600_000.0)
 

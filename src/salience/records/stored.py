@@ -16,7 +16,9 @@ KINDS: Final = ("fact", "rule", "decision", "feedback", "context", "bootstrap", 
 """Kinds with a meaning of their own; any other name is accepted as well."""
 TIERS: Final = ("working", "episodic", "semantic")
 """Tiers in the order of promotion."""
-CHANGES: Final = ("create", "update", "supersede", "forget", "promote")
+CHANGES: Final = (
+    "create", "update", "supersede", "forget", "restore", "promote", "expire", "reflect", "stale",
+)  # fmt: skip
 """What can make a version of a memory."""
 SCOPE_LEVELS: Final = ("global", "project")
 """mememory's two levels of scope."""
@@ -107,6 +109,15 @@ class Scope:
         environment = self.environment if isinstance(self.environment, str) else ""
         return "\x1f".join((environment, user, self.session_id))
 
+    @property
+    def who(self) -> str | None:
+        """Who calls from this scope, as a version's `changed_by` has it: the agent, else the user, else None."""
+        for coordinate in ("agent_id", "user_id"):
+            value = getattr(self, coordinate)
+            if isinstance(value, str):
+                return f"{coordinate.removesuffix('_id')}:{value}"
+        return None
+
     def as_dict(self) -> dict[str, str]:
         """Return the coordinates that are set, without the tenant."""
         pairs = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "tenant")
@@ -180,11 +191,16 @@ class Memory:
         version: counts from 1; a change of anything but the recall counters makes the next one.
         change: what made this version: one of `CHANGES`.
         changed_at: when this version came to be; the next version's is where it ended.
+        changed_by: who made it: `agent:NAME`, `user:NAME`, `upkeep`; None where the call named nobody.
+        reason: why it was made, in words; None where nobody said.
         accessed_at: when a recall last returned it; None if none did.
         access_count: how many recalls returned it.
         tier_since: when it entered its tier.
         turn: its place in its session, from 1; None without a session.
-        forgotten_at: when it was forgotten; None while it is live.
+        forgotten_at: when it was forgotten, expired or became stale; None while it is live.
+        follows: id of the older memory of the same fact that this one came after.
+        sources: of a reflection: ids of the memories that it sums up.
+        reflection: of a source: id of the reflection that sums it up.
         content_hash: sha256 of the content.
 
     The other fields are those of `Draft`, filled in. Instants are aware and in UTC.
@@ -216,6 +232,11 @@ class Memory:
     change: str = "create"
     changed_at: datetime
     turn: int | None = None
+    changed_by: str | None = None
+    reason: str | None = None
+    follows: str | None = None
+    sources: tuple[str, ...] = ()
+    reflection: str | None = None
 
     @property
     def short_id(self) -> str:
@@ -223,10 +244,22 @@ class Memory:
         return short_id(self.id)
 
     @property
-    def status(self) -> Literal["live", "forgotten"]:
-        """Whether recalls can return it; expiry depends on the clock and is judged by the recall."""
-        return "live" if self.forgotten_at is None else "forgotten"
+    def status(self) -> Literal["live", "forgotten", "expired", "stale"]:
+        """Whether recalls can return it, and if not, what took it out of them.
 
-    def changed(self, change: str, at: datetime, **values: Any) -> Memory:
-        """Return the next version of this memory, made by `change` (one of `CHANGES`), with `values` in place."""
-        return replace(self, version=self.version + 1, change=change, changed_at=at, **values)
+        A memory whose time ran out counts as live until upkeep has met it; recalls leave it out at once.
+        """
+        if self.forgotten_at is None:
+            return "live"
+        return "expired" if self.change == "expire" else "stale" if self.change == "stale" else "forgotten"
+
+    def changed(
+        self, change: str, at: datetime, *, by: str | None = None, reason: str | None = None, **values: Any
+    ) -> Memory:
+        """Return the next version of this memory, made by `change` (one of `CHANGES`), with `values` in place.
+
+        A clock that stepped back makes no version older than the one before it.
+        """
+        at = max(at, self.changed_at)
+        made = {"version": self.version + 1, "change": change, "changed_at": at, "changed_by": by, "reason": reason}
+        return replace(self, **{**made, **values})

@@ -131,7 +131,10 @@ class Arena:
         places, known = find(self.ids, ids)
         live = np.array([moment is None for moment in changed["forgotten_at"]])
         same = known.copy()
+        held = self.order[places[known]]
+        embedded = np.array([vector is not None for vector in changed["vector"]])
         same[known] = self.counters["version"][places[known]] == np.array(changed["version"])[known]
+        same[known] &= self.slots["has_vector"][held] == embedded[known]
         fresh = live & ~same
         grown = self._with_slots(list(compress(rows, fresh.tolist())))
         slots = np.full(len(ids), -1, np.intp)

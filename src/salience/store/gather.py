@@ -88,6 +88,9 @@ def accepted(arena: Arena, filter: Filter) -> Bools:
     passed = np.ones(slots.length, np.bool_)
     for tag in filter.tags:
         passed &= _holds(arena, tag)
+    if filter.fact_keys:
+        facts = [number for fact, number in list(arena.numbers.facts.items()) if fact and fact[1] in filter.fact_keys]
+        passed &= np.isin(slots["fact"], facts)
     for name, column in (("kinds", "kind"), ("sessions", "session_id")):
         if asked := getattr(filter, name):
             passed &= np.isin(slots[column], [_number(arena, column, text) for text in asked])
@@ -125,6 +128,7 @@ def _picked(arena: Arena, wanted: Rows, cosine: Floats | None, need: Need) -> Ro
         picked |= within(arena, arena.order[wanted], need.near)
     if need.candidates is not None and cosine is not None:
         picked[nearest(cosine, need.candidates)] = True
+        picked |= ~arena.slots["has_vector"][arena.order[wanted]]
     return np.flatnonzero(picked)
 
 
@@ -227,6 +231,7 @@ _COLUMNS: Final[Mapping[str, Callable[[Candidates], Column]]] = {
     "context_cosine": _context_cosine,
     "speaker": lambda known: np.where(known.fixed("speaker") == 0, -1, known.fixed("speaker")),
     "speaker_named": _speaker_named,
+    "embedded": lambda known: known.fixed("has_vector").copy(),
 }
 
 

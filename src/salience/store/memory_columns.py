@@ -124,6 +124,8 @@ def _facts(known: Candidates) -> list[int]:
 
 
 def _turns(known: Candidates) -> list[float]:
+    if known.need.as_of is not None:
+        return [np.inf] * len(known.rows)
     turns = [stored.activations.get(known.need.scope.session_key or "") for stored in known.rows]
     return [np.inf if turn is None else known.clock - turn for turn in turns]
 
@@ -151,6 +153,7 @@ def _speaker_named(known: Candidates) -> list[bool]:
 _OF_BATCH: Final[Mapping[str, Callable[[Candidates], list[bool] | list[int] | list[float] | Floats]]] = {
     "cosine": lambda known: known.cosine,
     "context_cosine": _context_cosine,
+    "embedded": lambda known: [stored.vector is not None for stored in known.rows],
     "speaker": _speakers,
     "speaker_named": _speaker_named,
     "code": _codes,

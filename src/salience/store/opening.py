@@ -104,6 +104,7 @@ def engine(path: str, busy_timeout: float) -> Engine:
         connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous=FULL")  # in WAL, NORMAL may lose a commit when the power fails
         connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten, not only let go of
         return connection
 
     made = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
@@ -171,6 +172,11 @@ def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
 def wait_at_most(connection: Connection, seconds: float) -> None:
     """Let a connection outside a transaction wait so long for the lock that another one holds."""
     _driver(connection).execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+
+
+def empty_log(connection: Connection) -> None:
+    """Move the write-ahead log of a connection outside a transaction into the file and empty it, if no one reads."""
+    _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

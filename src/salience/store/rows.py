@@ -16,11 +16,12 @@ from salience.ports import Stored
 from salience.records import Memory, Scope
 from salience.store.values import instant, microseconds, own_vector
 
+Row = RowMapping | Mapping[str, Any]
 _COORDINATES: Final = tuple(item.name for item in fields(Scope))
 _INSTANTS: Final = (
     "created_at", "updated_at", "tier_since", "changed_at", "accessed_at", "expires_at", "forgotten_at",
 )  # fmt: skip
-_LISTS: Final = ("tags", "entities")
+_LISTS: Final = ("tags", "entities", "sources")
 _PLAIN: Final = tuple(
     item.name for item in fields(Memory) if item.name not in ("scope", "metadata", *_INSTANTS, *_LISTS)
 )
@@ -72,7 +73,7 @@ def of_distinctions(distinctions: tuple[str, ...]) -> str:
     return "\n".join(distinctions)
 
 
-def to_memory(row: RowMapping) -> Memory:
+def to_memory(row: Row) -> Memory:
     """Return the memory whose `RECORD` columns are in `row`."""
     values: dict[str, Any] = {name: row[name] for name in _PLAIN}
     values |= {name: None if row[name] is None else instant(row[name]) for name in _INSTANTS}
@@ -81,7 +82,7 @@ def to_memory(row: RowMapping) -> Memory:
     return Memory(scope=scope, metadata=frozen(json.loads(row["metadata"])), **values)
 
 
-def to_stored(row: RowMapping, activations: Mapping[str, int]) -> Stored:
+def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
     """Return the memory with what is derived from it in `row`, whose columns are those of `STORED`."""
     vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
     terms, distinctions = _split(row["terms"], " "), _split(row["distinctions"], "\n")

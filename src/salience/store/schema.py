@@ -19,9 +19,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
-REVISIONS: Final = ("0001", "0002")
+REVISIONS: Final = ("0001", "0002", "0003")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -73,7 +74,18 @@ def _of_a_version() -> list[Column[object]]:
         Column("terms", Text, nullable=False),  # joined by a space
         Column("vector", LargeBinary),  # float32, little endian
         Column("distinctions", Text, nullable=False, server_default=""),  # a line each
+        Column("changed_by", Text),
+        Column("reason", Text),
+        Column("follows", Text),
+        Column("sources", Text, nullable=False, server_default="[]"),  # JSON
+        Column("reflection", Text),
     ]
+
+
+def _unembedded(table: str) -> Index:
+    """Return the index of the rows without a vector."""
+    none = text("vector IS NULL")
+    return Index(f"ix_{table}_unembedded", "tenant", "id", sqlite_where=none, postgresql_where=none)
 
 
 memories: Final = Table(
@@ -88,8 +100,9 @@ memories: Final = Table(
     UniqueConstraint("tenant", "home", "key"),
     Index(None, "tenant", "seq"),
     Index(None, "tenant", "short_id"),
+    Index(None, "tenant", "fact_key"),
+    _unembedded("memories"),
 )
-
 versions: Final = Table(
     "versions",
     metadata,
@@ -99,6 +112,40 @@ versions: Final = Table(
     *_of_a_version(),
     Column("valid_to", BigInteger, nullable=False),  # changed_at of the next version
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
+    _unembedded("versions"),
+)
+touches: Final = Table(
+    "touches",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),  # the change sequence of the touch
+    Column("at", BigInteger, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("accessed_at", BigInteger),  # this and the next two: as they were before the touch
+    Column("access_count", BigInteger, nullable=False),
+    Column("importance", Double, nullable=False),
+    ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
+    Index(None, "tenant", "at"),
+)
+
+laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, until it is adopted
+    "laid_by",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("version", BigInteger, primary_key=True),
+    Column("content_hash", Text, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
+)
+
+leases: Final = Table(
+    "leases",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("until", BigInteger, nullable=False),
 )
 
 sessions: Final = Table(
@@ -123,6 +170,6 @@ activations: Final = Table(
 meta: Final = Table(
     "meta",
     metadata,
-    Column("name", Text, primary_key=True),  # `embedder`, `dimension`, `language`; `sequence`
+    Column("name", Text, primary_key=True),  # see `store/meta.py`
     Column("value", Text, nullable=False),
 )

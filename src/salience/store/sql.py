@@ -204,7 +204,12 @@ def visible(scope: Scope) -> Conditions:
 
 def accepted(filter: Filter) -> Conditions:
     """Return the conditions that `Filter.accepts` states."""
-    columns = {"kinds": memories.c.kind, "tiers": memories.c.tier, "sessions": memories.c.session_id}
+    columns = {
+        "kinds": memories.c.kind,
+        "tiers": memories.c.tier,
+        "sessions": memories.c.session_id,
+        "fact_keys": memories.c.fact_key,
+    }
     conditions = [_has_tag(tag) for tag in filter.tags]
     conditions += [column.in_(getattr(filter, name)) for name, column in columns.items() if getattr(filter, name)]
     if filter.since is not None:

@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from sqlalchemy import Connection
 
-from salience.batch import Batch
+from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, PinnedError, StoreError
-from salience.ids import SHORT
-from salience.ports import Change, Distinguish, Need, Stored, Touch
-from salience.records import Filter, Memory, Receipt, Scope
-from salience.store import opening, sql
+from salience.ports import Change, Distinguish, Erase, Model, Need, Stored, Touch
+from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.store import copying, integrity, opening, reading, sql, sql_history
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
+from salience.store.maintain import WRITERS
+from salience.store.meta import LAID_BY, Meta, keep, pinning
+from salience.store.past import stood
+from salience.store.pins import COMMAND, Handle
 from salience.store.rows import to_memory, to_stored
-from salience.store.write import WRITERS, Transaction, tenant_of
+from salience.store.values import carries_vectors, count_changed, microseconds
+from salience.store.values import counted as check_counts
+from salience.store.write import Transaction, tenant_of
 
 PART: Final = 20_000
 """Rows taken into an arena at a time, which bounds what a load holds twice."""
-_SEQUENCE: Final = "sequence"
 TOUCH_PATIENCE: Final = 0.5
 """Most seconds that the touch of a recall waits for another write."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cached:
-    """An arena and the `PRAGMA data_version` under which it was read."""
+    """An arena, and the `PRAGMA data_version` and the `meta` under which it was read."""
 
     arena: Arena
     data_version: int
+    meta: Meta
 
 
 class SQLiteStore:
@@ -45,17 +52,18 @@ class SQLiteStore:
     """
 
     def __init__(
-        self, path: str, pins: Mapping[str, str], writer: Connection, reader: Connection, busy_timeout: float
+        self, path: str, model: Model, language: str, writer: Connection, reader: Connection, busy_timeout: float
     ) -> None:
         self._path = path
+        self._handle = Handle(model, path)
+        self._language = language
         self._busy_timeout = busy_timeout
-        self._pins = dict(pins)
         self._writer = writer
         self._reader = reader
         self._writing = threading.Lock()
         self._reading = threading.Lock()
         self._cache: dict[str, _Cached] = {}
-        self._closed = False
+        self._past: dict[tuple[str, int, int], Arena] = {}
 
     @classmethod
     def open(
@@ -67,6 +75,8 @@ class SQLiteStore:
         language: str,
         busy_timeout: float,
         distinguish: Distinguish | None = None,
+        fingerprint: Callable[[], Vectors32] | None = None,
+        moving: bool = False,
     ) -> Self:
         """Return the store in the file `path`, which is made if it is not there, its folder too.
 
@@ -78,6 +88,8 @@ class SQLiteStore:
             busy_timeout: seconds to wait for another process's write.
             distinguish: gives the memories of a file of revision 0001 their distinctions; None: they get none,
                 and none of them counts as a near-duplicate.
+            fingerprint: as in `Model`; pinned with the first vector.
+            moving: whether the file may be pinned to another model, which this one is to replace.
 
         Raises:
             NotAStoreError: the file is something else.
@@ -89,20 +101,20 @@ class SQLiteStore:
         path = str(path)
         opening.prepare(path)
         engine = opening.engine(path, busy_timeout)
-        pins = {"embedder": embedder, "dimension": str(dimension), "language": language}
+        model = Model(embedder, dimension, fingerprint)
         with opening.mapped(path):
             writer, reader = opening.writing(engine.connect()), engine.connect()
-            store = cls(path, pins, writer, reader, busy_timeout)
+            store = cls(path, model, language, writer, reader, busy_timeout)
             try:
                 opening.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
-                    store._meta(reader)
+                    store._refuse_other(Meta.read(reader), moving)
             except BaseException:
                 store.close()
                 raise
         return store
 
-    def apply(self, changes: Sequence[Change]) -> list[Receipt]:
+    def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
 
         When it returns, the changes are on disk. Touches alone wait for another write no longer than
@@ -110,52 +122,65 @@ class SQLiteStore:
 
         Raises:
             ConflictError: an idempotency key or id that stands for other content; `StaleError` for a stale revision.
-            PinnedError: another process pinned the file to another embedder meanwhile.
+            PinnedError: vectors of another model than the file is pinned to; `MovedError` if that came meanwhile.
             BusyError: another process kept the write lock for longer than the timeout.
-            StoreError: the store is closed, or the file cannot be written.
+            StoreError: the store is closed, the file cannot be written, or a count is not what the changes make it.
         """
         if not changes:
             self._check_open()
             return []
+        own = self._handle.own() if carries_vectors(changes) else None  # outside the lock: it may ask a provider
         with self._write(_patience(changes, self._busy_timeout)) as writer:
-            meta = self._meta(writer)
-            transaction = Transaction(writer, int(meta.get(_SEQUENCE, "0")) + 1, int(self._pins["dimension"]))
+            meta = Meta.read(writer)
+            if own is not None:
+                self._handle.admit(meta.pin())
+            keep(writer, {"language": self._language, **pinning(meta.pin(), own or self._handle.bare(), changes)})
+            before = reading.counts(writer) if counted else (0, 0)
+            transaction = Transaction(writer, meta, self._handle)
             receipts: list[Receipt] = []
             for (kind, tenant), run in groupby(changes, lambda change: (type(change), tenant_of(change))):
                 receipts += WRITERS[kind](transaction, tenant, list(run))
-            values = {**self._pins, _SEQUENCE: str(transaction.sequence)}
-            writer.execute(sql.keep_meta(), [{"name": name, "value": values[name]} for name in values])
+            keep(writer, {"sequence": str(transaction.sequence)})
+            if counted:
+                check_counts(before, reading.counts(writer), count_changed(changes, receipts))
+        if any(isinstance(change, Erase) for change in changes):
+            self._wipe()
         return receipts
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
 
         Raises:
+            PinnedError: vectors of another model than the file is pinned to; `MovedError` if that came meanwhile.
             StoreError: the store is closed, or the file cannot be read.
         """
         with self._transaction(self._reader, self._reading) as reader:
             arena = self._arena(reader, need.scope.tenant)
+            if need.vector is not None or need.near is not None:
+                self._handle.admit(self._cache[need.scope.tenant].meta.pin())
+            if need.as_of is not None:
+                arena = self._arena_then(reader, need.scope.tenant, need.as_of)
             activations = Activations()
-            if "turns_since_activation" in need.columns and need.scope.session_key is not None:
-                activations = _activations(reader, need.scope.tenant, need.scope.session_key)
+            if "turns_since_activation" in need.columns and need.scope.session_key is not None and need.as_of is None:
+                activations = reading.activations(reader, need.scope.tenant, need.scope.session_key)
         return gather(arena, need, activations)
 
-    def fetch(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
+    def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
         with self._transaction(self._reader, self._reading) as reader:
-            rows = [row for chunk in sql.chunks(ids) for row in reader.execute(sql.named(scope, chunk)).mappings()]
-            for chunk in sql.chunks(asked for asked in ids if len(asked) == SHORT):
-                rows += reader.execute(sql.named_short(scope, chunk)).mappings()
+            found = reading.fetched(reader, scope, ids, as_of)
         fits: dict[str, dict[str, Memory]] = {}
-        for memory in map(to_memory, rows):
+        for memory in found:
             for name in (memory.id, memory.short_id):
                 fits.setdefault(name, {})[memory.id] = memory
         return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
 
-    def speakers(self, scope: Scope, names: Sequence[str]) -> list[str]:
+    def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
         with self._transaction(self._reader, self._reading) as reader:
             arena = self._arena(reader, scope.tenant)
+            if as_of is not None:
+                arena = self._arena_then(reader, scope.tenant, as_of)
         return speakers(arena, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
@@ -181,19 +206,78 @@ class SQLiteStore:
         with self._transaction(self._reader, self._reading) as reader:
             rows = reader.execute(sql.page(scope, after, limit, filter, forgotten)).mappings().all()
             ids = [row["id"] for row in rows]
-            activations = _by_memory(reader, scope.tenant, ids)
-            older = _older(reader, scope.tenant, ids) if versions else {}
+            activations = reading.by_memory(reader, scope.tenant, ids)
+            older = reading.older(reader, scope.tenant, ids) if versions else {}
         return [
             stored
             for row in rows
             for stored in (*older.get(row["id"], ()), to_stored(row, activations.get(row["id"], {})))
         ]
 
+    def history(self, scope: Scope, id: str) -> list[Stored]:
+        """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
+        with self._transaction(self._reader, self._reading) as reader:
+            found = set(reader.execute(sql_history.meant(scope, id, short=False)).scalars())
+            found |= set(reader.execute(sql_history.meant(scope, id, short=True)).scalars())
+            if len(found) != 1:
+                return []
+            (whole,) = found
+            (row,) = reader.execute(sql.of_ids(scope.tenant, [whole])).mappings().all()
+            activations = reading.by_memory(reader, scope.tenant, [whole])
+            older = reading.older(reader, scope.tenant, [whole])
+        return [*older.get(whole, ()), to_stored(row, activations.get(whole, {}))]
+
+    def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
+        """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
+        with self._transaction(self._reader, self._reading) as reader:
+            meta = Meta.read(reader)
+            pin, laid_by = meta.pin(), meta.pin(LAID_BY)
+            if pin is None or self._handle.matches(pin):
+                asked = sql_history.unembedded(after, limit)
+            else:
+                known = laid_by is not None and self._handle.matches(laid_by)
+                asked = sql_history.not_laid_by(after, limit, known)
+            keys = sorted(tuple(row) for statement in asked for row in reader.execute(statement))[:limit]
+            rows = [reading.version(reader, *key) for key in keys]
+        return [to_stored(row, {}) for row in rows]
+
+    def under(self, model: Model) -> Self:
+        """Return a handle on this store for an engine that embeds with `model`."""
+        made = copy.copy(self)
+        made._handle = Handle(model, self._path)
+        return made
+
+    def pinned(self) -> Model | None:
+        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        with self._transaction(self._reader, self._reading) as reader:
+            pin = Meta.read(reader).pin()
+        return None if pin is None else Model(pin.name, pin.dimension)
+
+    def check(self, *, repair: bool = False) -> list[Finding]:
+        """Return what is wrong with the file, its tables and their numbers, mended where `repair` asks for it.
+
+        Raises:
+            StoreError: the file cannot be read, or not be written where something is to be mended.
+        """
+        with self._write(self._busy_timeout) as writer:
+            return integrity.check(writer, repair=repair)
+
+    def backup(self, path: str, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write a copy of the file, as it stands at one instant, to a new file, while others read and write.
+
+        Raises:
+            InputError: a file is there, or it cannot be made.
+            StoreError: the store cannot be read.
+        """
+        self._check_open()
+        with opening.mapped(self._path):
+            copying.backup(self._path, path, progress)
+
     def close(self) -> None:
         """Release the file; further calls raise `StoreError`."""
         with self._writing, self._reading:
-            self._closed = True
             self._cache.clear()
+            self._past.clear()
             self._writer.close()
             self._reader.close()
 
@@ -219,59 +303,61 @@ class SQLiteStore:
             self._writing.release()
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self._writer.closed:
             raise StoreError(f"store: {self._path} is closed. Connect again.")
 
-    def _meta(self, connection: Connection) -> dict[str, str]:
-        """Return what `meta` holds, if the file is pinned to what this store was opened with, or not yet pinned."""
-        meta = {row.name: row.value for row in connection.execute(sql.pins())}
-        if any(meta.get(name, value) != value for name, value in self._pins.items()):
+    def _refuse_other(self, meta: Meta, moving: bool) -> None:
+        """Raise `PinnedError` unless the file is pinned to this language and model, or not yet pinned."""
+        language, pin = meta.values.get("language", self._language), meta.pin()
+        if language != self._language:
             raise PinnedError(
-                f"store: {self._path} was written with {_pinned(meta)}, not with {_pinned(self._pins)}. "
-                f"Open it with {_pinned(meta)}, or name a new file for {_pinned(self._pins)}."
+                f"store: {self._path} was written for the language {language!r}, not for {self._language!r}. "
+                f"Set SALIENCE_LANGUAGE={language}, or name a new file."
             )
-        return meta
+        if not moving and pin is not None and not self._handle.owns(pin):
+            raise PinnedError(
+                f"store: {self._path} was written with {pin}, not with {self._handle.bare()}. Open it with "
+                f"embedder={pin.name!r}, or embed all anew: {COMMAND.format(where=self._path, name='NAME')}"
+            )
 
     def _arena(self, reader: Connection, tenant: str) -> Arena:
         """Return the tenant's arena as of the reader's transaction."""
         data_version = reader.exec_driver_sql("PRAGMA data_version").scalar_one()
         cached = self._cache.get(tenant)
         if cached is None or cached.data_version != data_version:
-            self._meta(reader)
-            arena = Arena.empty(int(self._pins["dimension"])) if cached is None else cached.arena
+            meta = Meta.read(reader)
+            is_void = cached is None or cached.meta.epoch != meta.epoch
+            arena = self._empty(meta) if cached is None or is_void else cached.arena
             for rows in reader.execute(sql.newer(tenant, arena.sequence)).partitions(PART):
                 arena = arena.refresh(rows)
-            cached = self._cache[tenant] = _Cached(arena, data_version)
+            cached = self._cache[tenant] = _Cached(arena, data_version, meta)
         return cached.arena
+
+    def _arena_then(self, reader: Connection, tenant: str, as_of: datetime) -> Arena:
+        """Return the arena of the tenant's memories as they stood; the last one asked for is kept."""
+        key = (tenant, microseconds(as_of), self._cache[tenant].data_version)
+        if key not in self._past:
+            arena = self._empty(self._cache[tenant].meta)
+            arena = arena.refresh(
+                [tuple(row[name] for name in sql.ARENA) for row in stood(reader, tenant, sql.ARENA, as_of)]
+            )
+            self._past.clear()
+            self._past[key] = arena
+        return self._past[key]
+
+    def _empty(self, meta: Meta) -> Arena:
+        return Arena.empty((meta.pin() or self._handle.bare()).dimension)
+
+    def _wipe(self) -> None:
+        """Let nothing of what was erased stay in memory here or in the log beside the file."""
+        with self._reading:
+            self._cache.clear()
+            self._past.clear()
+        with self._writing, opening.mapped(self._path):
+            self._check_open()
+            opening.empty_log(self._writer)
 
 
 def _patience(changes: Sequence[Change], busy_timeout: float) -> float:
     only_touches = all(isinstance(change, Touch) for change in changes)
     return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout
-
-
-def _pinned(meta: Mapping[str, str]) -> str:
-    return f"embedder {meta['embedder']!r} ({meta['dimension']} dimensions, language {meta['language']!r})"
-
-
-def _activations(reader: Connection, tenant: str, session_key: str) -> Activations:
-    clock = sum(row.turns for row in reader.execute(sql.clocks(tenant, [session_key])))
-    return Activations(
-        clock, {row.memory_id: row.turn for row in reader.execute(sql.activations_in(tenant, session_key))}
-    )
-
-
-def _by_memory(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    held: dict[str, dict[str, int]] = {}
-    for chunk in sql.chunks(ids):
-        for memory_id, session_key, turn in reader.execute(sql.activations_of(tenant, chunk)):
-            held.setdefault(memory_id, {})[session_key] = turn
-    return held
-
-
-def _older(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[Stored]]:
-    held: dict[str, list[Stored]] = {}
-    rows: list[Any] = [row for chunk in sql.chunks(ids) for row in reader.execute(sql.older(tenant, chunk)).mappings()]
-    for row in rows:
-        held.setdefault(row["id"], []).append(to_stored(row, {}))
-    return held

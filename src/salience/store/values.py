@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
 from salience.batch import Vectors32
 from salience.checks import frozen
-from salience.errors import ConflictError, InputError, StaleError, Words
-from salience.ports import Revise
+from salience.errors import ConflictError, InputError, LeaseError, StaleError, StoreError, Words
+from salience.ids import short_id
+from salience.ports import Add, Change, Erase, Prune, Revise
 from salience.records import Memory, Receipt
 from salience.text import normalise
 
@@ -88,6 +89,59 @@ def stale(given: Memory, current: int | None) -> StaleError:
     return StaleError(f"id: memory {given.short_id} {stands}, not at {given.version - 1}. Read it again and retry.")
 
 
+def carries_vectors(changes: Iterable[Change]) -> bool:
+    """Return whether vectors come along that are to be searched at once (those of `Derive` may be laid by)."""
+    return any(
+        (isinstance(change, Add) and any(one.vector is not None for one in (change.stored, *change.history)))
+        or (isinstance(change, Revise) and change.vector is not None)
+        for change in changes
+    )
+
+
+def missing(id: str) -> StaleError:
+    """Return the error for erasing a memory that is not there."""
+    return StaleError(f"id: memory {short_id(id)} is not there any more. Read what there is to erase, and retry.")
+
+
+def held_by(name: str, holder: str, until: datetime) -> LeaseError:
+    """Return the error for a lease that another holder has."""
+    when = until.isoformat(timespec="seconds")
+    return LeaseError(f"{name}: {holder} is at it, until {when} at the latest. Wait until it is done.")
+
+
+def count_changed(changes: Sequence[Change], receipts: Iterable[Receipt]) -> tuple[int, int | None]:
+    """Return by how much some changes, as their receipts say, raise the numbers of memories and of older versions.
+
+    None for the versions where a change drops some that may be gone already.
+    """
+    statuses = iter(receipts)
+    memories, versions = 0, 0
+    for change in changes:
+        if isinstance(change, Add) and next(statuses).status == "created":
+            memories, versions = memories + 1, versions + len(change.history)
+        elif isinstance(change, Revise):
+            next(statuses)
+            versions += 1
+        elif isinstance(change, Erase):
+            memories -= len(set(change.ids))
+    unknown = any(isinstance(change, Erase | Prune) for change in changes)
+    return memories, None if unknown else versions
+
+
+def counted(before: tuple[int, int], after: tuple[int, int], changed: tuple[int, int | None]) -> None:
+    """Raise unless the numbers of memories and of older versions are what some changes leave.
+
+    Raises:
+        StoreError: they are not.
+    """
+    expected = (before[0] + changed[0], after[1] if changed[1] is None else before[1] + changed[1])
+    if after != expected:
+        raise StoreError(
+            f"store: {after[0]} memories and {after[1]} older versions would be left of {before[0]} and {before[1]}, "
+            f"where {expected[0]} and {expected[1]} are due; nothing was written. Run: salience doctor"
+        )
+
+
 def later(one: datetime | None, other: datetime | None) -> datetime | None:
     """Return the later of two instants, of which either may be unknown."""
     return max((moment for moment in (one, other) if moment is not None), default=None)
@@ -109,4 +163,7 @@ def merged(change: Revise, importance: float, accessed_at: datetime | None, acce
 
 def revised(memory: Memory) -> Receipt:
     """Return the receipt of a revision."""
-    return Receipt(memory, "forgotten" if memory.change == "forget" else "updated")
+    return Receipt(memory, _STATUSES.get(memory.change, "updated"))
+
+
+_STATUSES: Final[Mapping[str, Literal["forgotten", "restored"]]] = {"forget": "forgotten", "restore": "restored"}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Executable
 
-from salience.ports import Add, Change, Revise, Stored, Touch
+from salience.ports import Add, Adopt, Change, Lease, Revise, Stored, Touch
 from salience.records import Memory, Receipt
-from salience.store import rows, sql
+from salience.store import rows, sql, sql_history
+from salience.store.meta import Meta
+from salience.store.pins import Handle
 from salience.store.values import already, instant, merged, microseconds, own_metadata, own_vector, revised, stale
 
 
@@ -20,20 +22,34 @@ class Transaction:
 
     Attributes:
         connection: with a write transaction begun.
-        sequence: the change sequence of every row that it writes.
-        dimension: length of a vector.
+        meta: as it stood before the transaction.
+        handle: whose changes they are.
     """
 
     connection: Connection
-    sequence: int
-    dimension: int
+    meta: Meta
+    handle: Handle
+
+    @property
+    def sequence(self) -> int:
+        """The change sequence of every row that it writes."""
+        return self.meta.sequence + 1
+
+    @property
+    def dimension(self) -> int:
+        """Length of the handle's vectors."""
+        return self.handle.model.dimension
 
 
 def tenant_of(change: Change) -> str:
-    """Return whose memories a change is about."""
+    """Return whose memories a change is about; empty for a change of the store as a whole."""
     if isinstance(change, Add):
         return change.stored.memory.scope.tenant
-    return change.memory.scope.tenant if isinstance(change, Revise) else change.scope.tenant
+    if isinstance(change, Revise):
+        return change.memory.scope.tenant
+    if isinstance(change, Touch):
+        return change.scope.tenant
+    return "" if isinstance(change, Lease | Adopt) else change.tenant
 
 
 def add_all(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> list[Receipt]:
@@ -157,6 +173,8 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
     memory = merged(change, current.importance, accessed_at, current.access_count)
     values = rows.of_memory(memory)
     values["seq"] = transaction.sequence
+    if change.unembeds:
+        values["vector"] = None
     if change.vector is not None:
         values["vector"] = rows.of_vector(own_vector(change.vector, transaction.dimension))
     if change.terms is not None:
@@ -178,7 +196,11 @@ def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -
 def _touch(transaction: Transaction, tenant: str, change: Touch) -> None:
     connection, session_key = transaction.connection, change.scope.session_key
     chunks = list(sql.chunks(change.ids))
-    if change.accessed_at is not None or change.access_count or change.importance:
+    if change.counts:
+        if change.at is not None and change.ids:
+            shared = {"tenant": tenant, "seq": transaction.sequence, "at": microseconds(change.at)}
+            ids = list(dict.fromkeys(change.ids))
+            connection.execute(sql_history.note_touches(), [{**shared, "id": touched} for touched in ids])
         for chunk in chunks:
             connection.execute(sql.touch(change, chunk, transaction.sequence))
     if session_key is None:
@@ -187,11 +209,3 @@ def _touch(transaction: Transaction, tenant: str, change: Touch) -> None:
     connection.execute(sql.set_clock(), {"tenant": tenant, "session_key": session_key, "turns": turn})
     for chunk in chunks if change.activate else ():
         connection.execute(*sql.note_activations(change, chunk, turn))
-
-
-WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] = {
-    Add: add_all,
-    Revise: revise_all,
-    Touch: touch_all,
-}
-"""What makes a run of changes of a kind."""

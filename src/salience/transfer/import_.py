@@ -32,7 +32,11 @@ DRAFTED: Final = (
     "metadata",
 )  # fmt: skip
 """Fields of a memory that are as its draft gave them."""
-OPTIONAL: Final = {"fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn"}
+SAID: Final = ("changed_by", "reason", "follows", "reflection")
+"""Fields of a memory that are names or null, and that no draft has."""
+OPTIONAL: Final = {
+    "fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn", "sources", *SAID,
+}  # fmt: skip
 """Fields of a memory that may be null."""
 
 
@@ -178,6 +182,7 @@ def _memory(world: World, data: Mapping[str, Any]) -> Memory:
     drafted = Draft(**given)
     checks.text("content", drafted.content, world.content_limit)
     same_fields: dict[str, Any] = {name: getattr(drafted, name) for name in DRAFTED}
+    same_fields |= {name: checks.name(name, data[name]) for name in SAID if data.get(name) is not None}
     instants: dict[str, Any] = {
         name: checks.instant(name, data[name]) for name in INSTANTS if data.get(name) is not None
     }
@@ -189,6 +194,7 @@ def _memory(world: World, data: Mapping[str, Any]) -> Memory:
         access_count=checks.whole("access_count", data["access_count"], 0, 2**62),
         version=checks.whole("version", data["version"], 1, 2**62),
         change=checks.choice("change", data["change"], CHANGES),
+        sources=checks.names("sources", data.get("sources") or ()),
         turn=None if data.get("turn") is None else checks.whole("turn", data["turn"], 1, 2**62),
     )
 

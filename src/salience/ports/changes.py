@@ -1,0 +1,167 @@
+"""What is stored, and how it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from salience.batch import Vectors32
+from salience.records import Memory, Scope
+
+Distinguish = Callable[[str, str | None], tuple[str, ...]]
+"""From a text and its speaker to `Stored.distinctions`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A memory with what is derived from it.
+
+    Attributes:
+        memory: the record.
+        vector: float32[d] of length 1; None while no vector is known.
+        terms: terms of the text in order, with repetitions.
+        activations: session key -> turn at which a recall in that session last returned the memory.
+        distinctions: what tells the text from others, each `kind:value` with a kind of `batch.KINDS`; none: unknown.
+    """
+
+    memory: Memory
+    vector: Vectors32 | None
+    terms: tuple[str, ...]
+    activations: Mapping[str, int]
+    distinctions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Add:
+    """Store a new memory.
+
+    A memory whose idempotency key is taken in its home, or whose id is taken in its tenant, is left as it is
+    (`unchanged`) when the content is the same, and refused with `ConflictError` when it is not, or when it is a later
+    version of what is there. A memory in a session without a `turn` gets the session's next one.
+
+    Attributes:
+        stored: the memory.
+        history: its older versions, oldest first, where it comes from another store; kept as its versions here.
+    """
+
+    stored: Stored
+    history: tuple[Stored, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Revise:
+    """Put the next version in the place of a memory; the version before it is kept.
+
+    The recall counters are never stepped back, and importance, which recalls raise too, is left as it stands unless
+    the change is meant to set it.
+
+    Attributes:
+        memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
+        sets_importance: whether `memory.importance` is to be taken.
+        vector, terms, distinctions: None where the content is as before.
+        unembeds: whether the content is new and its vector still to come: there is none until it is derived.
+    """
+
+    memory: Memory
+    vector: Vectors32 | None = None
+    terms: tuple[str, ...] | None = None
+    sets_importance: bool = False
+    distinctions: tuple[str, ...] | None = None
+    unembeds: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Touch:
+    """Record that a recall returned memories; counters, not versions. Ids that are gone are passed over.
+
+    Attributes:
+        scope: whose recall; its `session_key` (if any) moves on by one turn.
+        accessed_at: None leaves it, and so does an instant before the one that is there.
+        access_count, importance: added; importance stops at 1.
+        activate: note the session's new turn on each memory.
+        at: when the recall was, so that the counters of the time before it stay known; None: nobody asks back.
+    """
+
+    scope: Scope
+    ids: tuple[str, ...]
+    accessed_at: datetime | None = None
+    access_count: int = 0
+    importance: float = 0.0
+    activate: bool = False
+    at: datetime | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether a recall counter may change."""
+        return self.accessed_at is not None or bool(self.access_count or self.importance)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derive:
+    """Put anew what is derived from the text of one version of a memory; no new version comes of it.
+
+    A version that is gone, or has another text by now, is passed over. Under a handle of another model than the store
+    is pinned to, the vector is laid by for the day on which that model is adopted.
+
+    Attributes:
+        tenant, id, version: the version, current or older.
+        content_hash: of the text that it was derived from.
+        vector, terms, distinctions: None leaves what is there.
+    """
+
+    tenant: str
+    id: str
+    version: int
+    content_hash: str
+    vector: Vectors32 | None = None
+    terms: tuple[str, ...] | None = None
+    distinctions: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Delete memories for good, with versions, vectors, terms, counters, and the sessions that have none left.
+
+    The only change that deletes memories. `StaleError` if one of the ids is not there.
+    """
+
+    tenant: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prune:
+    """Drop older versions (never a current one), and what is kept of touches before an instant.
+
+    Versions, each an id and a number, that are gone are passed over. A state `as_of` before the instant has its
+    counters.
+    """
+
+    tenant: str
+    versions: tuple[tuple[str, int], ...] = ()
+    touches_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Take, prolong or (with `until` not after `now`) give back a piece of work that one holder at a time may do.
+
+    `LeaseError` if another holder has it until after `now`.
+    """
+
+    name: str
+    holder: str
+    now: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Pin the store to the model of this handle, with the vectors that were laid by for it in place of the others.
+
+    A version for which none was laid by has no vector then. Handles of the former model go on without vectors.
+    """
+
+
+Change = Add | Revise | Touch | Derive | Erase | Prune | Lease | Adopt

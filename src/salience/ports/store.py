@@ -1,0 +1,148 @@
+"""Where memories are kept, and the world that an engine stands on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from salience.batch import Batch
+from salience.ports.changes import Change, Stored
+from salience.ports.models import Calibration, Clustering, Embedder, Extractor, Model, Reranker, Summariser
+from salience.ports.needs import Need
+from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.text import Tokeniser
+
+
+class Store(Protocol):
+    """Where memories are kept. `testing/store_contract.py` is the law that every store keeps."""
+
+    def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
+        """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
+
+        `counted` counts memories and versions before and after: `StoreError`, and nothing is written, unless the
+        numbers differ by what the changes say.
+        """
+        ...
+
+    def gather(self, need: Need) -> Batch:
+        """Return the candidates as columns, rows ordered by id.
+
+        `MovedError` if `need` holds vectors and the store was pinned to another model since this handle was made.
+        """
+        ...
+
+    def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
+        """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out.
+
+        A short id that fits several visible memories fits none. With `as_of`, they are as they stood then.
+        """
+        ...
+
+    def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
+        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct.
+
+        A name, in normal form, means the speakers whose own name, or the first word of it, is equal to it in that form.
+        """
+        ...
+
+    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        ...
+
+    def scan(
+        self,
+        scope: Scope,
+        after: str = "",
+        limit: int = 100,
+        filter: Filter = Filter(),
+        *,
+        forgotten: bool = False,
+        versions: bool = False,
+    ) -> list[Stored]:
+        """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids.
+
+        `forgotten` includes forgotten ones. `versions` adds the older versions of each, before the current one; they
+        do not count towards `limit`.
+        """
+        ...
+
+    def history(self, scope: Scope, id: str) -> list[Stored]:
+        """Return the versions of the memory of an id (whole or short), live or not, that is visible in `scope`.
+
+        Oldest first, the current one last; none if there is no such memory. A short id that fits several visible
+        memories fits none.
+        """
+        ...
+
+    def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
+        """Return up to `limit` versions of all tenants, current and older, without a vector of this handle's model.
+
+        In the order of (tenant, id, version), those after `after`. Of a store that is pinned to another model, these
+        are the versions for which none was laid by.
+        """
+        ...
+
+    def under(self, model: Model) -> Store:
+        """Return a handle on this store for an engine that embeds with `model`; it shares everything with this one.
+
+        A handle takes and brings vectors of its own model alone: see `Derive`, `Adopt` and `gather`.
+        """
+        ...
+
+    def pinned(self) -> Model | None:
+        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        ...
+
+    def check(self, *, repair: bool = False) -> list[Finding]:
+        """Return what is wrong with the store's own books, mended where `repair` asks for it and it can be done."""
+        ...
+
+    def backup(self, path: str, progress: Callable[[int, int], None] | None = None) -> None:
+        """Write a copy of the store, as it stands at one instant, to a new file, while others read and write.
+
+        `progress` is called with the pages that are left and the pages in all.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the file or connection; further calls raise `StoreError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class World:
+    """What an engine stands on, handed to every story.
+
+    Attributes:
+        store, embedder, extractor: the ports.
+        tokeniser: text to terms, in the store's language.
+        calibration: what the embedder's cosines mean.
+        clock: returns an aware UTC instant.
+        new_id: returns a new id for an instant; ids sort by the order of the calls.
+        tenant: of every memory and query.
+        content_limit: longest content or query, bytes in UTF-8.
+        reranker: puts the best memories of a recall in another order; None: the profile's order stands.
+        rerank_top: how many of the best it reads, or as many as are asked for where that is more.
+        summariser: writes reflections; None: the text of a reflection is that of its medoid.
+        clustering: when memories belong together.
+        keep_versions: how long after its end a version is kept; None: for ever.
+        keep_touches: how long the recall counters of an earlier instant stay known; None: for ever.
+    """
+
+    store: Store
+    embedder: Embedder
+    extractor: Extractor
+    tokeniser: Tokeniser
+    calibration: Calibration
+    clock: Callable[[], datetime]
+    new_id: Callable[[datetime], str]
+    tenant: str
+    content_limit: int
+    reranker: Reranker | None = None
+    rerank_top: int = 20
+    summariser: Summariser | None = None
+    clustering: Clustering = Clustering()
+    keep_versions: timedelta | None = None
+    keep_touches: timedelta | None = None

@@ -1,0 +1,144 @@
+"""Changes that keep a store in order: what is derived, what is deleted, leases, and another model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from salience.errors import PinnedError
+from salience.ports import Add, Adopt, Derive, Erase, Lease, Prune, Revise, Touch
+from salience.records import Receipt, Scope
+from salience.store import rows, sql, sql_history
+from salience.store.meta import LAID_BY, Meta, keep, new_epoch, of_pin
+from salience.store.schema import memories, versions
+from salience.store.values import held_by, instant, microseconds, missing, own_vector
+from salience.store.write import Transaction, add_all, revise_all, touch_all
+
+_TABLES: Final = (memories, versions)
+
+
+def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> list[Receipt]:
+    """Put anew what is derived, or lay vectors by for a model that is not adopted yet; return no receipts."""
+    pin = transaction.meta.pin()
+    if pin is not None and not transaction.handle.matches(pin):
+        _lay_by(transaction, changes)
+        return []
+    for change in changes:
+        _derive(transaction, change)
+    return []
+
+
+def _derive(transaction: Transaction, change: Derive) -> None:
+    values: dict[str, Any] = {}
+    if change.vector is not None:
+        values["vector"] = rows.of_vector(own_vector(change.vector, transaction.dimension))
+    if change.terms is not None:
+        values["terms"] = rows.of_terms(change.terms)
+    if change.distinctions is not None:
+        values["distinctions"] = rows.of_distinctions(change.distinctions)
+    named = (change.tenant, change.id, change.version)
+    current = transaction.connection.execute(sql_history.version_of(memories, *named)).mappings().one_or_none()
+    table = versions if current is None else memories
+    if current is not None:
+        values["seq"] = transaction.sequence
+        if current["vector"] is not None or len(values) > 2:  # an arena sees a first vector by itself, and no more
+            keep(transaction.connection, {"epoch": new_epoch()})
+    if values:
+        transaction.connection.execute(sql_history.rederive(table, *named, change.content_hash).values(values))
+
+
+def _lay_by(transaction: Transaction, changes: Sequence[Derive]) -> None:
+    pin = transaction.meta.pin(LAID_BY)
+    if pin is None or not transaction.handle.matches(pin):
+        transaction.connection.execute(sql_history.drop_laid_by())
+        keep(transaction.connection, of_pin(transaction.handle.own(), LAID_BY))
+    values = [
+        {
+            "tenant": change.tenant,
+            "id": change.id,
+            "version": change.version,
+            "content_hash": change.content_hash,
+            "vector": rows.of_vector(own_vector(change.vector, transaction.dimension)),
+        }
+        for change in changes
+        if change.vector is not None
+    ]
+    if values:
+        transaction.connection.execute(sql_history.lay_by(), values)
+
+
+def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -> list[Receipt]:
+    """Delete memories with all that belongs to them; return no receipts."""
+    for chunk in sql.chunks(erased for change in changes for erased in change.ids):
+        _erase(transaction.connection, tenant, chunk)
+    keep(transaction.connection, {"epoch": new_epoch()})
+    return []
+
+
+def _erase(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
+    held = {row["id"] for row in connection.execute(sql.of_ids(tenant, ids)).mappings()}
+    for gone in (erased for erased in ids if erased not in held):
+        raise missing(gone)
+    ended = connection.execute(sql_history.in_sessions(tenant, ids)).all()
+    connection.execute(sql_history.erase(tenant, ids))
+    for environment, user_id, session_id in ended:
+        if connection.execute(sql_history.of_session(tenant, environment, user_id, session_id)).first() is None:
+            key = Scope(tenant, environment, user_id=user_id, session_id=session_id).session_key
+            for statement in sql_history.drop_session(tenant, str(key)):
+                connection.execute(statement)
+
+
+def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -> list[Receipt]:
+    """Drop older versions, and what is kept of touches; return no receipts."""
+    for change in changes:
+        numbers: dict[str, list[int]] = {}
+        for named, version in change.versions:
+            numbers.setdefault(named, []).append(version)
+        for named, dropped in numbers.items():
+            transaction.connection.execute(sql_history.prune(tenant, named, dropped))
+        if change.touches_before is not None:
+            before = microseconds(change.touches_before)
+            transaction.connection.execute(sql_history.prune_touches(tenant, before))
+    return []
+
+
+def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> list[Receipt]:
+    """Give leases to those who ask; return no receipts."""
+    for change in changes:
+        held = transaction.connection.execute(sql_history.lease(change.name)).one_or_none()
+        if held is not None and held.holder != change.holder and held.until > microseconds(change.now):
+            raise held_by(change.name, held.holder, instant(held.until))
+        values = {"name": change.name, "holder": change.holder, "until": microseconds(change.until)}
+        transaction.connection.execute(sql_history.take_lease(), values)
+    return []
+
+
+def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Receipt]:
+    """Pin the store to the handle's model, with the vectors laid by for it; return no receipts."""
+    connection, meta = transaction.connection, Meta.read(transaction.connection)
+    pin, laid_by = meta.pin(), meta.pin(LAID_BY)
+    if pin is not None and transaction.handle.matches(pin):
+        return []
+    if laid_by is not None and not transaction.handle.matches(laid_by):
+        raise PinnedError("store: the vectors that were laid by are of another model. Run reembed again.")
+    for table in _TABLES:
+        connection.execute(sql_history.adopt(table))
+    connection.execute(sql_history.drop_laid_by())
+    pins = {**of_pin(transaction.handle.own()), **of_pin(None, LAID_BY)}
+    keep(connection, {**pins, "epoch": new_epoch()})
+    return []
+
+
+WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] = {
+    Add: add_all,
+    Revise: revise_all,
+    Touch: touch_all,
+    Derive: derive_all,
+    Erase: erase_all,
+    Prune: prune_all,
+    Lease: lease_all,
+    Adopt: adopt_all,
+}
+"""What makes a run of changes of a kind."""

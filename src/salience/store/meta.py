@@ -1,0 +1,79 @@
+"""What the table `meta` says of a store as a whole, read once a transaction."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from sqlalchemy import Connection
+
+from salience.ports import Add, Change
+from salience.store import sql
+from salience.store.pins import Pin
+
+PINNED: Final = ("embedder", "dimension", "fingerprint")
+LAID_BY: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint")
+"""Names of the parts of a pin: of the vectors in the rows, and of those laid by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Name -> value, as it stands.
+
+    `embedder`, `dimension`, `fingerprint` and `language` are pins; `sequence` is the last change sequence; `epoch` is
+    another text whenever something changed that no change sequence tells: what was computed before is void then.
+    """
+
+    values: Mapping[str, str]
+
+    @classmethod
+    def read(cls, connection: Connection) -> Meta:
+        """Return what is there."""
+        return cls({row.name: row.value for row in connection.execute(sql.pins())})
+
+    @property
+    def sequence(self) -> int:
+        """The last change sequence; 0 for none."""
+        return int(self.values.get("sequence", "0"))
+
+    @property
+    def epoch(self) -> str:
+        """The epoch; empty while there was none."""
+        return self.values.get("epoch", "")
+
+    def pin(self, names: tuple[str, str, str] = PINNED) -> Pin | None:
+        """Return the pin under some names; None where there is none."""
+        name, dimension, fingerprint = (self.values.get(part) for part in names)
+        if not name or dimension is None:
+            return None
+        known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32) if fingerprint else None
+        return Pin(name, int(dimension), known)
+
+
+def of_pin(pin: Pin | None, names: tuple[str, str, str] = PINNED) -> dict[str, str]:
+    """Return a pin as values of `meta`; without one, empty values."""
+    if pin is None:
+        return dict.fromkeys(names, "")
+    known = b"" if pin.fingerprint is None else pin.fingerprint.astype("<f4").tobytes()
+    return dict(zip(names, (pin.name, str(pin.dimension), base64.b64encode(known).decode("ascii")), strict=True))
+
+
+def pinning(pin: Pin | None, own: Pin, changes: Sequence[Change]) -> dict[str, str]:
+    """Return what a write pins: the model at the first memory, its fingerprint at the first vector."""
+    first = pin is None and any(isinstance(change, Add) for change in changes)
+    known = pin is not None and pin.fingerprint is None and own.fingerprint is not None
+    return of_pin(own) if first or known else {}
+
+
+def new_epoch() -> str:
+    """Return a text that no store had as its epoch before."""
+    return secrets.token_hex(8)
+
+
+def keep(connection: Connection, values: Mapping[str, str]) -> None:
+    """Write values of `meta`."""
+    connection.execute(sql.keep_meta(), [{"name": name, "value": value} for name, value in values.items()])

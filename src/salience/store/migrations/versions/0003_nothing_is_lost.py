@@ -1,0 +1,73 @@
+"""Who changed a memory and why, what it follows and sums up; counters of earlier instants, leases, vectors laid by."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+VERSIONED = ("memories", "versions")
+TABLES = ("leases", "laid_by", "touches")
+
+
+def columns() -> list[sa.Column[str]]:
+    return [
+        sa.Column("changed_by", sa.Text),
+        sa.Column("reason", sa.Text),
+        sa.Column("follows", sa.Text),
+        sa.Column("sources", sa.Text, nullable=False, server_default="[]"),
+        sa.Column("reflection", sa.Text),
+    ]
+
+
+def of_memories() -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE")
+
+
+def upgrade() -> None:
+    for table in VERSIONED:
+        for column in columns():
+            op.add_column(table, column)
+        where = sa.text("vector IS NULL")
+        op.create_index(f"ix_{table}_unembedded", table, ["tenant", "id"], sqlite_where=where, postgresql_where=where)
+    op.create_index("ix_memories_tenant_fact_key", "memories", ["tenant", "fact_key"])
+    op.create_table(
+        "touches",
+        sa.Column("tenant", sa.Text, primary_key=True),
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("seq", sa.BigInteger, primary_key=True),
+        sa.Column("at", sa.BigInteger, primary_key=True),
+        sa.Column("version", sa.BigInteger, nullable=False),
+        sa.Column("accessed_at", sa.BigInteger),
+        sa.Column("access_count", sa.BigInteger, nullable=False),
+        sa.Column("importance", sa.Double, nullable=False),
+        of_memories(),
+    )
+    op.create_index("ix_touches_tenant_at", "touches", ["tenant", "at"])
+    op.create_table(
+        "laid_by",
+        sa.Column("tenant", sa.Text, primary_key=True),
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("version", sa.BigInteger, primary_key=True),
+        sa.Column("content_hash", sa.Text, nullable=False),
+        sa.Column("vector", sa.LargeBinary, nullable=False),
+        of_memories(),
+    )
+    op.create_table(
+        "leases",
+        sa.Column("name", sa.Text, primary_key=True),
+        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("until", sa.BigInteger, nullable=False),
+    )
+
+
+def downgrade() -> None:
+    for table in TABLES:
+        op.drop_table(table)
+    op.drop_index("ix_memories_tenant_fact_key")
+    for table in VERSIONED:
+        op.drop_index(f"ix_{table}_unembedded")
+        for column in columns():
+            op.drop_column(table, column.name)
