@@ -21,12 +21,13 @@ from salience.errors import InputError, Words
 from salience.extract.distinctions import distinctions
 from salience.extract.registry import extractor
 from salience.ids import TimeOrderedIds
-from salience.ports import FINGERPRINTED, Embedder, Model, Reranker, Store, World
+from salience.ports import FINGERPRINTED, Clustering, Embedder, Model, Reranker, Store, Summariser, World
 from salience.profiles import ProfileLike
 from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
+from salience.summarise.registry import summariser as chosen_summariser
 from salience.text import Tokeniser
 
 MEMORY: Final = ":memory:"
@@ -42,6 +43,7 @@ def connect(
     api_key: str | None = None,
     clock: Callable[[], datetime] | None = None,
     reranker: str | Reranker | None = None,
+    summariser: str | Summariser | None = None,
 ) -> Engine:
     """Return an engine on the store that `target` names.
 
@@ -54,9 +56,11 @@ def connect(
         clock: returns an aware UTC instant; None for the system's clock.
         reranker: `none`, `fastembed`, `sentence-transformers`, or an object with `name` and `scores`. None takes
             `SALIENCE_RERANKER`, then `none`.
+        summariser: `none`, `openai`, or an object with `name` and `summarise`. None takes `SALIENCE_SUMMARISER`, then
+            `none`: the text of a reflection is then that of one of its sources.
 
     Raises:
-        InputError: a target, embedder, reranker or setting that cannot be used.
+        InputError: a target, embedder, reranker, summariser or setting that cannot be used.
         ProfileError: an unknown profile, or a TOML that is not one.
         StoreError: the file cannot be opened; see its subclasses.
     """
@@ -68,6 +72,7 @@ def connect(
         api_key=api_key,
         clock=clock,
         reranker=reranker,
+        summariser=summariser,
     )
 
 
@@ -80,6 +85,7 @@ def engine(
     api_key: str | None = None,
     clock: Callable[[], datetime] | None = None,
     reranker: str | Reranker | None = None,
+    summariser: str | Summariser | None = None,
 ) -> Engine:
     """Return an engine as `connect` does, under given settings."""
     if target is not None and not isinstance(target, (str, Path)):
@@ -90,6 +96,10 @@ def engine(
     ranking = profiles.load(profile)  # before a file is made
     ready = chosen_embedder(embedder, settings)
     reordering = chosen_reranker(reranker, settings)
+    writing = chosen_summariser(summariser, settings)
+    clustering = Clustering(
+        settings.reflect_tightness, settings.reflect_share, settings.reflect_least, settings.reflect_greatest
+    )
     fitted_here = calibration_file.load(settings.calibrations)
     reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
     world = World(
@@ -104,6 +114,9 @@ def engine(
         content_limit=settings.content_limit,
         reranker=reordering,
         rerank_top=settings.rerank_top,
+        summariser=writing,
+        clustering=clustering,
+        embed_patience=settings.embed_patience,
         keep_versions=settings.keep_versions,
         keep_touches=settings.keep_touches,
     )

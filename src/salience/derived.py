@@ -11,14 +11,18 @@ import numpy as np
 
 from salience import checks
 from salience.batch import Floats, Vectors32, unit_vectors
-from salience.errors import EmbedderError, NotFoundError, RerankerError, StaleError
+from salience.errors import EmbedderError, MissingExtraError, NotFoundError, RerankerError, StaleError
 from salience.ports import Embedder, Reranker, Stored, World
 from salience.records import Filter, Memory, Scope
+from salience.waiting import OutOfTime, places, within
 
 TRIES: Final = 20
 """How often a change is made anew because another writer was quicker."""
 PAUSE: Final = 0.002
 """Seconds that the pause before another try may be longer each time."""
+PATIENT_TEXTS: Final = 128
+"""Texts for which a write waits once as long as it is willing to."""
+_waiting: Final = places()
 PAGE: Final = 500
 """Memories read at a time."""
 Made = TypeVar("Made")
@@ -32,6 +36,27 @@ def embed(world: World, texts: Sequence[str]) -> Vectors32:
             own error says is left out, since it may quote a text.
     """
     return vectors_of(world.embedder, texts)
+
+
+def embedded_or_not(world: World, texts: Sequence[str]) -> tuple[Vectors32 | None, str | None]:
+    """Return unit vectors float32[len(texts), d], or None and why there are none.
+
+    A remote embedder is waited for as long as `World.embed_patience` says, for each `PATIENT_TEXTS` of the texts.
+
+    Raises:
+        MissingExtraError: the embedder's library is not installed, which no waiting mends.
+    """
+    try:
+        if world.embed_patience is None or not getattr(world.embedder, "remote", False):
+            return embed(world, texts), None
+        seconds = world.embed_patience * (1 + len(texts) // PATIENT_TEXTS)
+        return within(seconds, lambda: embed(world, texts), _waiting), None
+    except MissingExtraError:
+        raise
+    except EmbedderError as error:
+        return None, str(error)
+    except OutOfTime:
+        return None, f"embedder {world.embedder.name!r} did not answer within {seconds:g} s."
 
 
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors32:

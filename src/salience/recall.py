@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as OutOfTime
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
 from salience import checks
 from salience.batch import Batch, Floats, Vectors32
 from salience.derived import embed, rerank_scores
-from salience.errors import EmbedderError, RerankerError, StoreError
+from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
 from salience.rank.bound import exact
@@ -25,12 +22,10 @@ from salience.rank.profile import Profile
 from salience.rank.run import Ranked, detail, rank, via
 from salience.records import Hit, Memory, Query, Recall, TimeCue
 from salience.text import phrases
+from salience.waiting import OutOfTime, places, within
 
-LATE: Final = 8
-"""Embeddings of queries, and as many rerankings, that may go on after their deadline."""
-_late: Final = threading.BoundedSemaphore(LATE)
-_late_rerankings: Final = threading.BoundedSemaphore(LATE)
-Worked = TypeVar("Worked")
+_late: Final = places()
+_late_rerankings: Final = places()
 
 
 class Stopwatch:
@@ -59,12 +54,12 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
         StoreError: the store failed.
     """
     watch = Stopwatch()
-    query = replace(query, now=query.now or world.clock())
+    query = at_an_instant(world, query)
     need, texts = heard(world, profile, query, deeper(world, needed(world, profile, query)))
     watch.lap("need")
     need = directed(need, embedded(world, query, texts))
     watch.lap("embed")
-    batch = gathered(world, need, query.text)
+    need, batch = met(world, need, query.text)
     watch.lap("gather")
     ranked = rank(profile, batch, need)
     watch.lap("rank")
@@ -76,24 +71,37 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
         hits, by = reranked(world.reranker, query, need.limit, hits, watch)
         degraded += () if by else ("rerank",)
         watch.lap("rerank")
-    if not query.dry_run:
+    if not query.dry_run and query.as_of is None:
         degraded += touch(world, profile, query, hits)
         watch.lap("touch")
     is_exact = exact(profile, batch, need, ranked)
     return Recall(hits, profile.name, need.intent, is_exact, degraded, watch.laps, by)
 
 
+def at_an_instant(world: World, query: Query) -> Query:
+    """Return the query with the instant at which it is asked: its own, else that of the state it asks for, else now.
+
+    Raises:
+        InputError: a state of the future.
+    """
+    now = world.clock()
+    if query.as_of is not None and query.as_of > now:
+        raise InputError("as_of", query.as_of.isoformat(), "Give an instant of the past; leave it out for the present.")
+    return replace(query, now=query.now or query.as_of or now)
+
+
 def needed(world: World, profile: Profile, query: Query) -> Need:
     """Return what the store has to bring and ranking has to know for `query` under `profile`."""
     checks.text("query", query.text, world.content_limit)
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
-    now = query.now or world.clock()
+    now = at_an_instant(world, query).now or world.clock()
     cue = timed(query.text, now) if profile.reads_time else None
     terms = tuple(dict.fromkeys(world.tokeniser.terms(query.text))) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
         now=now,
         filter=query.filter,
+        as_of=query.as_of,
         columns=profile.columns,
         terms=terms,
         windows=profile.brings("windows"),
@@ -126,7 +134,7 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
     """
     if not (profile.first_person or "speaker_named" in profile.columns):
         return need, (query.text,)
-    speakers = voice.named(query.text, world.store.speakers(query.scope, phrases(query.text)))
+    speakers = voice.named(query.text, world.store.speakers(query.scope, phrases(query.text), as_of=query.as_of))
     known = voice.forms(speakers)
     names = tuple(name for name in need.names if name not in known)
     need = replace(need, names=names, speakers=(*known, *voice.roles(query.text)))
@@ -141,7 +149,7 @@ def embedded(world: World, query: Query, texts: Sequence[str]) -> Vectors32 | No
     try:
         if query.deadline_ms is None:
             return each(world, texts)
-        return within(query.deadline_ms / 1e3, lambda: each(world, texts))
+        return within(query.deadline_ms / 1e3, lambda: each(world, texts), _late)
     except (EmbedderError, OutOfTime):
         return None
 
@@ -158,48 +166,36 @@ def directed(need: Need, vectors: Vectors32 | None) -> Need:
     return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
 
 
-def within(seconds: float, work: Callable[[], Worked], places: threading.BoundedSemaphore = _late) -> Worked:
-    """Return what `work` returns if it does so within `seconds`.
-
-    Work that is late goes on by itself, at most `LATE` of it at a time, and keeps no process from ending.
-
-    Args:
-        seconds: how long to wait.
-        work: what is to be done.
-        places: taken by work that is going on; by default those of embeddings.
-
-    Raises:
-        TimeoutError: it was not done in time, or too much is late already.
-    """
-    if seconds <= 0 or not places.acquire(blocking=False):
-        raise OutOfTime
-    done: Future[Worked] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
-        finally:
-            places.release()
-
-    threading.Thread(target=run, name="salience-deadline", daemon=True).start()
-    return done.result(timeout=seconds)
+def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:
+    """Return the candidates, and the need that they meet: without vectors, if the store is another model's by now."""
+    try:
+        return need, gathered(world, need, text)
+    except (MovedError, EmbedderError):  # the latter where the store's check of the model gets no answer
+        need = replace(need, vector=None, voice=None)
+        return need, gathered(world, need, text)
 
 
 def gathered(world: World, need: Need, text: str) -> Batch:
-    """Return the candidates; without a query vector, the lexical channels stand in for the dense ones."""
-    if need.vector is not None:
-        return world.store.gather(need)
+    """Return the candidates; where a query or a memory has no vector, the lexical channels stand in for its cosines."""
     terms = tuple(dict.fromkeys(world.tokeniser.terms(text)))
-    batch = world.store.gather(replace(need, terms=terms, candidates=None))
-    return batch.with_columns(**instead_of_cosines(batch))
+    need = replace(need, columns=need.columns | {"embedded"})
+    if need.vector is None:
+        batch = world.store.gather(replace(need, terms=terms, candidates=None))
+        return batch.with_columns(**instead_of_cosines(batch))
+    batch = world.store.gather(need)
+    if batch["embedded"].all():
+        return batch
+    batch = batch if need.terms else world.store.gather(replace(need, terms=terms))
+    stand_ins = {name: column for name, column in instead_of_cosines(batch).items() if name in batch.columns}
+    return batch.with_columns(
+        **{name: np.where(batch["embedded"], batch[name], column) for name, column in stand_ins.items()}
+    )
 
 
 def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:
     """Return the ranked rows as hits; a memory that went away meanwhile is left out."""
     ids = [str(batch.ids[row]) for row in ranked.rows]
-    memories = {memory.id: memory for memory in world.store.fetch(need.scope, ids)}
+    memories = {memory.id: memory for memory in world.store.fetch(need.scope, ids, as_of=need.as_of)}
     return tuple(
         Hit(
             memory=memories[found],
@@ -268,6 +264,7 @@ def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> 
         access_count=rule.access_count,
         importance=rule.importance,
         activate=rule.activate,
+        at=clock,
     )
     try:
         world.store.apply([change])

@@ -46,6 +46,9 @@ class Settings(BaseSettings):
     keep_touches: timedelta | None = Field(
         timedelta(days=90), gt=timedelta(0), description="how long the recall counters of an earlier time stay known"
     )
+    embed_patience: float | None = Field(
+        10.0, gt=0, le=3600, description="seconds that a write waits for a remote embedder"
+    )
     entities: str = Field("rules", description="who finds entities: `rules`, or a spaCy pipeline as `spacy:NAME`")
 
     embedder_threads: int = Field(0, ge=0, le=1024, description="threads of the minilm embedder; 0: one per core")
@@ -66,6 +69,17 @@ class Settings(BaseSettings):
     reranker: str = Field("none", description="who reorders recalls: `none`, `fastembed` or `sentence-transformers`")
     reranker_model: str | None = Field(None, min_length=1, description="its model, unless it is the reranker's own")
     rerank_top: int = Field(20, ge=1, le=1000, description="how many of the best it reads; the limit, if that is more")
+
+    summariser: str = Field("none", description="who writes reflections: `none` (the medoid's text) or `openai`")
+    llm_base_url: str = Field("https://api.openai.com/v1", description="endpoint of every language model asked")
+    llm_api_key: SecretStr | None = Field(None, description="its key")
+    llm_model: str = Field("gpt-4.1-mini", min_length=1, description="its model")
+    llm_timeout: float = Field(60.0, gt=0, le=3600, description="seconds to wait for one of its answers")
+    llm_retries: int = Field(2, ge=0, le=20, description="further tries after a failure that may pass")
+    reflect_tightness: float = Field(0.55, ge=0, le=1, description="least relatedness of memories that go together")
+    reflect_share: float = Field(0.6, ge=0.05, le=1, description="least share that they are of all on their subject")
+    reflect_least: int = Field(3, ge=2, le=1000, description="fewest memories that a reflection sums up")
+    reflect_greatest: int = Field(20, ge=2, le=1000, description="most of them")
 
     @classmethod
     def settings_customise_sources(

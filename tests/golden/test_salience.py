@@ -306,10 +306,20 @@ def test_of_one_fact_only_the_newest_is_shown(planted, clock):
     assert contents(memory.recall("query", tags=["x"])) == []
 
 
+def test_of_a_fact_in_a_plain_form_too(planted, clock):
+    memory = planted({"I live in Hamburg": 0.8, "I live in Lisbon": 0.6})
+    older = memory.remember("I live in Hamburg", user_id="u").memory
+    clock.advance(days=1)
+    newer = memory.remember("I live in Lisbon", user_id="u").memory
+    assert (older.fact_key, newer.fact_key, newer.follows) == ("user.residence", "user.residence", older.id)
+    assert contents(memory.recall("query", user_id="u")) == ["I live in Lisbon"]
+    assert memory.get(older.id, user_id="u") == older
+
+
 UPDATES = [
     ("The budget for the trip is 500 euros", "The budget for the trip is 700 euros", "query: budget trip"),
     ("The sprint ends on March 29", "The sprint ends on April 12", "query: when does the sprint end?"),
-    ("I live in Hamburg", "I live in Lisbon", "query: where do I live?"),
+    ("The summer party is in Hamburg", "The summer party is in Lisbon", "query: where is the summer party?"),
 ]
 
 

@@ -42,7 +42,8 @@ class Topics:
         return np.stack([self._vector(text) for text in texts])
 
     def _vector(self, text: str) -> np.ndarray:
-        topic = int(text.rsplit(" ", 1)[1])
+        last = text.rsplit(" ", 1)[1]
+        topic = int(last) if last.isdigit() else 0  # a store is pinned with a sentence of its own
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
         centre = np.random.default_rng(topic).normal(size=self.dimension)
         return centre + np.random.default_rng(seed).normal(size=self.dimension) * (0.25 + 0.75 * (seed % 4))

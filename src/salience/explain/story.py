@@ -61,7 +61,8 @@ def tried(world: World, profile: Profile, query: Query) -> Trial:
     need = recalls.deeper(world, recalls.needed(world, profile, query))
     need, texts = recalls.heard(world, profile, query, need)
     need = recalls.directed(need, recalls.embedded(world, query, texts))
-    return Trial.of(profile, recalls.gathered(world, need, query.text), need)
+    need, batch = recalls.met(world, need, query.text)
+    return Trial.of(profile, batch, need)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

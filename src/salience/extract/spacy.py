@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from salience.errors import InputError, MissingExtraError
 from salience.extract.entities import distinct, marks, read
+from salience.extract.facts import fact_key
 from salience.extract.importance import importance
 from salience.ports import Extract
 
@@ -29,12 +30,13 @@ class SpacyExtractor:
         self._read = _load(pipeline)
 
     def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
-        """Return the importance and entities of `content`."""
+        """Return the importance, entities and fact of `content`."""
         named = [
             (span.start_char, span.text.strip()) for span in self._read(content).ents if span.label_ not in MEASURES
         ]
         found = [*marks(read(content)), *((start, name) for start, name in named if name)]
-        return Extract(importance(content), distinct(found))
+        fact = fact_key(content, speaker=speaker, user_id=user_id)
+        return Extract(importance(content), distinct(found), fact)
 
 
 def _load(pipeline: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 from salience.batch import Floats, Vectors32
+from salience.errors import InputError
 
 EDGE: Final = 1e-6
 """Cosines are float32: two numbers nearer than this count as equal where one is a threshold."""
@@ -121,6 +122,11 @@ class Clustering:
     share: float = 0.6
     least: int = 3
     greatest: int = 20
+
+    def __post_init__(self) -> None:
+        if self.least > self.greatest:
+            remedy = f"Give at most {self.greatest}, which is reflect_greatest, or raise that."
+            raise InputError("reflect_least", self.least, remedy)
 
 
 FINGERPRINTED: Final = "The quick brown fox jumps over the lazy dog."

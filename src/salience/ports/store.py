@@ -99,10 +99,13 @@ class Store(Protocol):
         """Return what is wrong with the store's own books, mended where `repair` asks for it and it can be done."""
         ...
 
-    def backup(self, path: str, progress: Callable[[int, int], None] | None = None) -> None:
+    def backup(
+        self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False
+    ) -> None:
         """Write a copy of the store, as it stands at one instant, to a new file, while others read and write.
 
-        `progress` is called with the pages that are left and the pages in all.
+        `progress` is called with the pages that are left and the pages in all. `overwrite` lets the copy replace
+        another store, or an empty file, once it is whole.
         """
         ...
 
@@ -127,6 +130,7 @@ class World:
         rerank_top: how many of the best it reads, or as many as are asked for where that is more.
         summariser: writes reflections; None: the text of a reflection is that of its medoid.
         clustering: when memories belong together.
+        embed_patience: seconds that a write waits for a remote embedder; None: as long as it takes.
         keep_versions: how long after its end a version is kept; None: for ever.
         keep_touches: how long the recall counters of an earlier instant stay known; None: for ever.
     """
@@ -144,5 +148,6 @@ class World:
     rerank_top: int = 20
     summariser: Summariser | None = None
     clustering: Clustering = Clustering()
+    embed_patience: float | None = None
     keep_versions: timedelta | None = None
     keep_touches: timedelta | None = None

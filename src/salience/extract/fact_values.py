@@ -1,0 +1,210 @@
+"""What the values of a plain fact may be, and what a fact may be about. English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from salience.extract.wordlists import CALENDAR, NEITHER, ORDINARY
+
+MOST_WORDS: Final = 6
+"""Most words of a value, and of what a fact is about."""
+
+NO_PLAIN_VALUE: Final = frozenset(
+    """
+    and or but that which who whom when where how what why if to because than then while as is are was were be been
+    am has have had do does did i i'm i've it it's he she they we you me him them this these those there here so too
+    very really hard mine yours ours his hers theirs same different gone unknown changing obvious secret important
+    not just always often sometimes usually over with one ones
+    """.split()
+)
+"""Words that no value of a fact holds: with them it is a clause, a list or a remark."""
+REMARKS: Final = frozenset(
+    """
+    open closed sick ill dead away late early full empty broken available cheap expensive good great nice fun bad
+    better best worse worst amazing awesome beautiful delicious lovely perfect wonderful fantastic gorgeous cute
+    cool stressful boring tough difficult easy interesting exciting demanding rewarding challenging safe secure fine
+    ok okay over done ready missing private up down back out off on complicated tricky near nearby close coming soon
+    tomorrow today mess joke nightmare dream bit lot blast pain challenge struggle team result whole charm example
+    favour favor part thing something someone anything everything nothing everyone anyone most many none all both
+    either
+    """.split()
+)
+"""What is said about a thing, or stands for another, and is no value of it: "my favourite shop is closed"."""
+NO_FAVOURITES: Final = frozenset(
+    """
+    part parts thing things one ones bit aspect memory moment way piece example line quote scene shot photo picture
+    character chapter episode level kid child son daughter person people all few two three second
+    """.split()
+)
+"""What may be a favourite only among things spoken of before, or has several: "my favourite part is the end"."""
+ACTIVITIES: Final = frozenset("sport hobby activity exercise pastime workout discipline".split())
+"""What is named by a verb in -ing."""
+TOOL_NAMES: Final = frozenset(
+    """
+    linux windows mac macos ubuntu debian fedora arch nixos android ios neovim nvim vim vi emacs nano vscode pycharm
+    zed sublime cursor slack teams discord zoom notion jira linear asana trello git github gitlab aws azure gcp
+    heroku vercel docker podman kubernetes terraform postgres postgresql mysql mariadb mongodb sqlite duckdb redis
+    valkey memcached kafka rabbitmq nats celery python rust go golang java kotlin swift typescript javascript ruby
+    react vue svelte angular django flask fastapi rails spring node deno bun poetry uv pip npm pnpm yarn bazel
+    gradle maven make cmake just pytest vitest jest mocha biome eslint prettier ruff black mypy pylint flake8 excel
+    outlook gmail chrome chromium firefox safari brave edge vivaldi signal whatsapp telegram spotify bash zsh fish
+    tmux nginx caddy sentry datadog grafana prometheus elasticsearch opensearch snowflake bigquery jenkins circleci
+    stripe auth0 okta
+    """.split()
+)
+"""Tools that are named without a capital as well."""
+NO_PLACES: Final = TOOL_NAMES | frozenset(
+    """
+    engineering marketing sales finance hr legal support product design operations research security platform
+    backend frontend management leadership data qa devops infrastructure infra it plan phase step stage version team
+    group squad floor building room section chapter level tier part-time full-time remote hope fear peace poverty
+    luxury hiding exile harmony style town city cities places apartments houses flats google microsoft apple amazon
+    meta facebook netflix
+    """.split()
+)
+"""What one moves to and does not live in: tools, departments, employers; and what one lives in that is no place."""
+NOUNS_IN_ING: Final = frozenset("morning evening spring king ring wing string pudding building ceiling wedding".split())
+"""Nouns that end like a verb."""
+SKIPPED: Final = frozenset("a an the my our his her their its this that all new your own of most some".split())
+"""Words that are no part of a key."""
+SPELLINGS: Final[Mapping[str, str]] = {"color": "colour", "theater": "theatre", "film": "movie"}
+"""Words that a key has in one spelling."""
+NO_PURPOSES: Final = frozenset(
+    """
+    now free fun example instance granted sure good me us him her them it that this these those you everything
+    anything something nothing everyone work years months weeks days hours minutes while long ages ever sale lunch
+    first second last past next once real awhile reasons several many some few a-lot most other others someone
+    anyone convenience
+    """.split()
+)
+"""What follows "for" and is no use of a thing: "we use it for now"."""
+
+_JOINED = frozenset("of the de del da do la le las los el upon am an der den und y sur".split())
+_NUMBER = re.compile(r"\d")
+_MAIL = re.compile(r"\S+@\S+\.\w+")
+_PHONE = re.compile(r"\+?[\d /.-]{5,}")
+_ZONE = re.compile(r"(?:UTC|GMT)\b.*|[A-Z]{2,5}|[A-Z]\w+/\w+|[A-Z]\w+(?: [A-Z]\w+)* (?:[Tt]ime|[Ss]tandard [Tt]ime)")
+_AGE = re.compile(r"\d{1,3}(?: years old)?")
+
+
+def plain(value: str) -> bool:
+    """Whether `value` names one thing: a few words that are no clause, no list and no remark."""
+    words = [word.casefold() for word in value.split()]
+    bare = words[1:] if words[:1] and words[0] in ("a", "an", "the") else words
+    if not bare or "," in value or len(words) > MOST_WORDS or not NO_PLAIN_VALUE.isdisjoint(words):
+        return False
+    return bare[0] not in REMARKS and not (bare[0].endswith("ed") and bare[0] != "red" and bare[0] in value)
+
+
+def named(value: str) -> bool:
+    """Whether `value` is a name: plain, and capitalised words but for the small words inside a name."""
+    words = value.removeprefix("the ").split()
+    capital = [word[:1].isupper() or word.casefold() in _JOINED for word in words]
+    return plain(value) and all(capital) and words[0][0].isupper() and words[0].casefold() not in NEITHER
+
+
+def tool(value: str) -> bool:
+    """Whether `value` names a tool: a name, a word with a capital or figure in it, or one of `TOOL_NAMES`."""
+    first = value.split()[0]
+    return plain(value) and (named(value) or first.casefold() in TOOL_NAMES or first != first.lower())
+
+
+def place(value: str) -> bool:
+    """Whether `value` may be a place that one lives in."""
+    words = value.replace(",", "").casefold().split()
+    inner = any(sign.isupper() or sign.isdigit() for word in value.split() for sign in word[1:] if not word.isupper())
+    return not inner and named(value.replace(",", "")) and (NO_PLACES | CALENDAR).isdisjoint(words)
+
+
+def employer(value: str) -> bool:
+    """Whether `value` may be who somebody works for."""
+    return named(value) and not CALENDAR.intersection(value.casefold().split())
+
+
+def job(value: str) -> bool:
+    """Whether `value` may be what somebody works as."""
+    return plain(value) and not _NUMBER.search(value) and not value.casefold().endswith("ing")
+
+
+def dated(value: str) -> bool:
+    """Whether `value` is a day."""
+    held = value.casefold().replace(",", "").split()
+    return bool(_NUMBER.search(value)) and len(held) <= MOST_WORDS and NO_PLAIN_VALUE.isdisjoint(held)
+
+
+def placed(value: str) -> bool:
+    """Whether `value` is an address: it has a number, or names a street and a town."""
+    return bool(_NUMBER.search(value)) and bool(re.search("[A-Z]", value)) and len(value.split()) <= 2 * MOST_WORDS
+
+
+def coloured(value: str) -> bool:
+    """Whether `value` is a way to look: a plain thing, of any ending."""
+    return plain(value) and not value.casefold().endswith("ing")
+
+
+CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "plain": plain,
+    "name": named,
+    "own name": named,
+    "place": place,
+    "tool": tool,
+    "employer": employer,
+    "job": job,
+    "date": dated,
+    "address": placed,
+    "look": coloured,
+    "age": lambda value: bool(_AGE.fullmatch(value)),
+    "mail": lambda value: bool(_MAIL.fullmatch(value)),
+    "phone": lambda value: bool(_PHONE.fullmatch(value)),
+    "zone": lambda value: bool(_ZONE.fullmatch(value)),
+    "number": lambda value: bool(_NUMBER.search(value)) and plain(value),
+}
+"""What a value must be, by name."""
+
+
+def favourite(what: str) -> bool:
+    """Whether there may be one favourite of `what`: one to three words, or the time of day or year."""
+    words = what.casefold().split()
+    if what.casefold() in ("time of day", "time of year", "day of the week", "season of the year"):
+        return True
+    return len(words) <= 3 and NO_FAVOURITES.isdisjoint(words) and named_thing(what)
+
+
+def named_thing(what: str) -> bool:
+    """Whether `what` is a few words without a clause or a preposition in it."""
+    words = what.casefold().split()
+    joined = {"of", "in", "on", "at", "for", "from", "with", "by", "about", "among", "so", "far"}
+    return 0 < len(words) <= 4 and joined.isdisjoint(words) and NO_PLAIN_VALUE.isdisjoint(words)
+
+
+def purpose(what: str) -> bool:
+    """Whether `what` may be what a thing is used for."""
+    words = [word for word in what.casefold().split() if word not in SKIPPED]
+    return bool(words) and named_thing(what) and words[0] not in NO_PURPOSES and not _NUMBER.search(what)
+
+
+KINDS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "favourite": favourite,
+    "thing": named_thing,
+    "purpose": purpose,
+}
+"""What `{what}` may be, by name."""
+
+GUARDS: Final = frozenset(
+    """
+    not no never none nobody nothing neither nor without cannot don't doesn't didn't isn't aren't wasn't weren't
+    won't wouldn't can't couldn't shouldn't haven't hasn't hadn't ain't longer anymore dont doesnt isnt cant wont if
+    would could might may should must shall will i'll we'll he'll she'll they'll i'd we'd he'd she'd they'd wish
+    wishes wished hope hopes hoping hoped want wants wanted wanting plan plans planning planned going gonna intend
+    intends considering thinking think thinks dream dreams dreaming dreamed maybe perhaps probably possibly
+    apparently supposedly allegedly guess suppose imagine pretend almost nearly was were used formerly previously
+    former ex once until till temporarily temporary sometimes occasionally often usually said says told heard quit
+    quitting quits left also both either tried trying try let's lets someday soon tomorrow next tonight originally
+    initially
+    """.split()
+)
+"""Words with which a sentence may say that it is not, was or may be so, is so for a while, or is said by another."""
+COMMON: Final = NEITHER | ORDINARY | frozenset("he she it they you one everyone people".split())
+"""Words that are no name of a subject."""

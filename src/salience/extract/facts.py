@@ -1,0 +1,194 @@
+"""Which fact a text states: the identity by which a newer statement takes the place of an older one.
+
+A wrong identity hides a memory that is still true, under profiles that keep one memory per fact; a missing one costs
+nothing but that service. So a text has an identity only if it is one sentence in one of the plain forms of
+`fact_forms.FORMS`, and nothing else. A longer text that holds such a clause has none: it says more than the fact, and
+would be hidden whole. None either have questions, negations, wishes and plans, what was, and what somebody said.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import Final, NamedTuple
+
+from salience import text
+from salience.checks import NAME_LIMIT
+from salience.extract.fact_forms import ATTRIBUTES, EITHER, FORMS, OPENING, TAILS, Attribute, Form
+from salience.extract.fact_values import (
+    ACTIVITIES,
+    CHECKS,
+    COMMON,
+    GUARDS,
+    KINDS,
+    NOUNS_IN_ING,
+    SKIPPED,
+    SPELLINGS,
+    named_thing,
+    plain,
+)
+
+LONGEST: Final = 200
+"""Most characters of a text that is read for a fact; a longer one says more than one."""
+USER: Final = "user"
+TEAM: Final = "team"
+USERS: Final = frozenset({"user", "human", "the user"})
+"""What the user is called as a speaker, or in a text."""
+TEAMS: Final = frozenset({"we", "our", "our team", "the team"})
+_SENTENCE_END: Final = re.compile(r"[.!…]\s")
+_MAY: Final = re.compile(r"\bMay\b")
+"""The month, which is no "may"."""
+_NOBODY: Final = re.compile(r"(?:Lives|Resides|Works|Moved|Relocated|Uses|Prefers|Switched|Migrated)\b(?= )")
+"""Verbs with which a note on the user begins."""
+
+
+class Fact(NamedTuple):
+    """A fact as a text states it: `key` is its identity, such as `user.residence`; `value` what holds, as written."""
+
+    key: str
+    value: str
+
+
+def fact_key(content: str, *, speaker: str | None = None, user_id: str | None = None) -> str | None:
+    """Return the identity of the fact that `content` states, such as `user.favourite.colour`; None without one.
+
+    `fact` says what it is and when there is none.
+    """
+    found = fact(content, speaker=speaker, user_id=user_id)
+    return found and found.key
+
+
+def fact(content: str, *, speaker: str | None = None, user_id: str | None = None) -> Fact | None:
+    """Return the fact that a text states in a plain English form, or None.
+
+    The key is `subject.attribute`, or `subject.attribute.what`, in small letters, words joined by `_`. The first
+    person is the speaker; "the user", a speaker called user, and whoever bears the name of `user_id` are `user`;
+    "we" and "our team" are `team`; others go by their name. "I live in Berlin" and "I moved to Lisbon" have one key.
+
+    Args:
+        content: any text.
+        speaker: who said it; None if it is the user, or is not known.
+        user_id: whose memory it is.
+    """
+    sentence = _sentence(content, user_id)
+    if sentence is None:
+        return None
+    for form in FORMS:
+        match = _compiled(form.pattern).fullmatch(sentence)
+        if match and (found := _read(form, match, speaker, user_id)):
+            return found
+    return _either(sentence, speaker, user_id)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _sentence(content: str, user_id: str | None) -> str | None:
+    """Return the one sentence of a text that may state a fact, without opening and tail; None if it cannot."""
+    if len(content) > LONGEST or "?" in content or "\n" in content.strip():
+        return None
+    line = " ".join(unicodedata.normalize("NFKC", content).replace("’", "'").split())
+    line = _with_subject(_bare(line.rstrip(" .!…\"'")), user_id)
+    is_one = not _SENTENCE_END.search(line)
+    return line if is_one and GUARDS.isdisjoint(text.words(_MAY.sub("", line))) else None
+
+
+def _bare(line: str) -> str:
+    while opening := OPENING.match(line):
+        line = line[opening.end() :]
+    while tail := TAILS.search(line):
+        line = line[: tail.start()]
+    return line
+
+
+def _with_subject(line: str, user_id: str | None) -> str:
+    """Return the line with the user named as the forms name them: "Lives in Rome" is "User lives in Rome"."""
+    if verb := _NOBODY.match(line):
+        return f"User {verb[0].lower()}{line[verb.end() :]}"
+    if user_id and line.casefold().startswith((f"{user_id.casefold()} ", f"{user_id.casefold()}'s ")):
+        return f"User{line[len(user_id) :]}"
+    return f"I{line[1:]}" if line.startswith(("i ", "i'")) else line
+
+
+def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | None) -> Fact | None:
+    """Return the fact of a sentence that has a form, if what the form holds may be that."""
+    held = match.groupdict()
+    value, old, what = held["value"], held.get("old"), held.get("what") or ""
+    attribute = _attribute(held["attribute"]) if "attribute" in held else None
+    subject, about, check = _subject(match, speaker, user_id), _slug(what), attribute.check if attribute else form.check
+    if subject is None or not CHECKS[check](_cased(value, check, match.string)):
+        return None
+    if check == "place" and old and not CHECKS[check](_cased(old, check, match.string)):
+        return None
+    if form.kinds is not None and not (about and KINDS[form.kinds](what)):
+        return None
+    if form.kinds == "favourite" and _is_doing(value) and ACTIVITIES.isdisjoint(text.words(what)):
+        return None
+    if subject == TEAM and not form.key.startswith("uses."):
+        return None
+    key = form.key.format(attribute=attribute and attribute.key, what=about)
+    return _named(f"{subject}.{key}".rstrip("."), value)
+
+
+def _attribute(spelling: str) -> Attribute:
+    return next(one for one in ATTRIBUTES if re.fullmatch(one.spellings, spelling, re.IGNORECASE))
+
+
+def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | None:
+    """Return the choice between two things that a sentence states."""
+    match = _compiled(EITHER).fullmatch(sentence)
+    subject = match and _subject(match, speaker, user_id)
+    if match is None or subject is None:
+        return None
+    both = match["one"], match["other"]
+    choices = sorted(map(_slug, both))
+    if not all(choices) or not all(plain(choice) and named_thing(choice) for choice in both):
+        return None
+    return _named(f"{subject}.prefers.{'_or_'.join(choices)}", match["one"])
+
+
+def _named(key: str, value: str) -> Fact | None:
+    return Fact(key, value) if len(key) <= NAME_LIMIT else None
+
+
+def _is_doing(value: str) -> bool:
+    word = value.split()[-1]
+    return word.endswith("ing") and word.islower() and word not in NOUNS_IN_ING
+
+
+def _cased(value: str, check: str, line: str) -> str:
+    """Return `value` as it is; a place or one's own name capitalised, in a line of small letters throughout."""
+    small = line.removeprefix("I").removeprefix("User").removeprefix("My")
+    is_name = check in ("place", "own name")
+    return value.title() if is_name and small == small.lower() and len(value.split()) <= 2 else value
+
+
+def _subject(match: re.Match[str], speaker: str | None, user_id: str | None) -> str | None:
+    """Return who a fact is about, as the key says it; None if nobody can tell, or if they are many."""
+    who = text.normalise(match["who"]).removesuffix("'s")
+    if who in TEAMS:
+        return TEAM
+    if who in ("i", "my"):
+        who = text.normalise(speaker or USER)
+    elif _is_common(who) or not match.groupdict().get("verb", "s").endswith("s"):  # "penguins live"
+        return None
+    if who in USERS or (user_id is not None and who == text.normalise(user_id)):
+        return USER
+    return "_".join(text.words(who)) or None
+
+
+def _is_common(who: str) -> bool:
+    return who not in USERS and not COMMON.isdisjoint(who.split())
+
+
+def _slug(words: str) -> str:
+    """Return words as a part of a key: in one spelling and number, joined by `_`."""
+    kept = (_singular(word) for word in text.words(words) if word not in SKIPPED)
+    return "_".join(SPELLINGS.get(word, word) for word in kept)
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word

@@ -1,0 +1,124 @@
+"""Changes to memories that are there: update and forget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from salience import checks
+from salience.derived import embedded_or_not, one, until_fresh
+from salience.errors import EmbedderError, InputError, MovedError, Words
+from salience.ports import Revise, World
+from salience.records import UNSET, Draft, Memory, Receipt, Scope
+from salience.remember.clean import bare, clean
+from salience.staleness import stale
+
+
+def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any], reason: str | None = None) -> Receipt:
+    """Put a new version in the place of a memory and return its receipt; the version before it is kept.
+
+    A new content is embedded anew, and read anew for entities unless they are given; where the embedder fails, the
+    memory is pending. `updated_at` becomes now. A reflection of the memory is stale from now on.
+
+    Args:
+        world: the ports.
+        scope: who asks.
+        id: of a visible memory.
+        changes: fields of `Draft` to their new values; `UNSET` leaves a field as it is.
+        reason: why, for the history.
+
+    Raises:
+        InputError: nothing to change, or a value that cannot be accepted.
+        NotFoundError: no such memory is visible.
+    """
+    given = {name: value for name, value in changes.items() if value is not UNSET}
+    if not given:
+        raise InputError("update", Words("no field"), f"Give at least one of: {', '.join(sorted(changes))}.")
+
+    why = said_why(reason)
+
+    def attempt(embeds: bool = True) -> Receipt:
+        old, now = one(world, scope, id), world.clock()
+        new = replace(_revised(world, old, given, now), changed_by=scope.who, reason=why)
+        said_anew = new.content != old.content
+        vectors, failure = embedded_or_not(world, [new.content]) if said_anew and embeds else (None, None)
+        read = bare(world, new)
+        change = Revise(
+            new,
+            None if vectors is None else vectors[0],
+            read.terms,
+            "importance" in given,
+            read.distinctions,
+            unembeds=said_anew and vectors is None,
+        )
+        outdated = stale(world, [old], now, by=scope.who) if said_anew else []
+        receipt = world.store.apply([change, *outdated])[0]
+        return replace(receipt, warning=failure) if failure else receipt
+
+    try:
+        return until_fresh(attempt)
+    except (MovedError, EmbedderError) as error:  # the store, or its check of the model, takes no vectors now
+        receipt = until_fresh(lambda: attempt(embeds=False))
+        return replace(receipt, warning=str(error))
+
+
+def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime) -> Memory:
+    kept = {name: getattr(old, name) for name in ("content", "kind", "importance", "weight", "tags", "tier")}
+    kept |= {"fact_key": old.fact_key if "content" not in given or not _was_read(world, old) else None}
+    entities = given.get("entities", None if "content" in given else old.entities)
+    fields = {**kept, "metadata": old.metadata, **given, "entities": entities}
+    fresh = clean(world, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
+    return old.changed(
+        "update",
+        now,
+        content=fresh.content,
+        content_hash=fresh.content_hash,
+        kind=fresh.kind,
+        importance=fresh.importance,
+        weight=fresh.weight,
+        tags=fresh.tags,
+        entities=fresh.entities,
+        fact_key=fresh.fact_key,
+        metadata=fresh.metadata,
+        tier=fresh.tier,
+        tier_since=old.tier_since if fresh.tier == old.tier else now,
+        expires_at=fresh.expires_at if "ttl" in given else old.expires_at,
+        updated_at=now,
+    )
+
+
+def _was_read(world: World, memory: Memory) -> bool:
+    """Return whether a memory's fact was read from its text, so that another text may state another."""
+    if memory.fact_key is None:
+        return True
+    user = memory.scope.user_id if isinstance(memory.scope.user_id, str) else None
+    return world.extractor.extract(memory.content, speaker=memory.speaker, user_id=user).fact_key == memory.fact_key
+
+
+def said_why(reason: str | None) -> str | None:
+    """Return a reason, checked to be a short text; None for none.
+
+    Raises:
+        InputError: something else.
+    """
+    return None if reason is None else checks.name("reason", reason)
+
+
+def forget(world: World, scope: Scope, id: str, reason: str | None = None) -> Receipt:
+    """Take a memory out of every recall and return its receipt; all its versions are kept.
+
+    `reason` is kept with the version, for the history.
+
+    Raises:
+        NotFoundError: no such memory is visible.
+    """
+
+    def attempt() -> Receipt:
+        memory, now = one(world, scope, id), world.clock()
+        gone = memory.changed("forget", now, by=scope.who, reason=said_why(reason), forgotten_at=now)
+        outdated = stale(world, [memory], now, by=scope.who, reason="a source was forgotten")
+        return world.store.apply([Revise(gone), *outdated])[0]
+
+    return until_fresh(attempt)

@@ -1,0 +1,84 @@
+"""From a draft to a memory: what the caller left open is filled in, and what its text says is read from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from salience import checks
+from salience.errors import InputError
+from salience.extract.distinctions import distinctions
+from salience.extract.numerals import MONTHS
+from salience.ports import Extract, Stored, World
+from salience.records import Draft, Memory, Scope
+from salience.text import content_hash
+
+
+def clean(world: World, draft: Draft, now: datetime) -> Memory:
+    """Return the memory that a draft with a scope becomes, with what the caller left open filled in."""
+    checks.text("content", draft.content, world.content_limit)
+    home = replace(draft.scope or Scope(), tenant=world.tenant).as_home()
+    found = extracted(world, draft, home)
+    entities = draft.entities if draft.entities is not None else found.entities
+    if draft.speaker and draft.entities is None:
+        entities = tuple(dict.fromkeys((draft.speaker, *entities)))
+    created = draft.created_at or now
+    return Memory(
+        id=world.new_id(now),
+        scope=home,
+        content=draft.content,
+        content_hash=content_hash(draft.content),
+        kind=draft.kind,
+        importance=draft.importance if draft.importance is not None else found.importance,
+        weight=draft.weight,
+        tier=draft.tier,
+        tags=tuple(draft.tags),
+        entities=tuple(entities),
+        fact_key=draft.fact_key if draft.fact_key is not None else found.fact_key,
+        supersedes=draft.supersedes,
+        metadata=draft.metadata,
+        key=draft.key,
+        speaker=draft.speaker,
+        created_at=created,
+        updated_at=created,
+        tier_since=created,
+        changed_at=now,
+        expires_at=expiry(created, draft.ttl),
+    )
+
+
+def extracted(world: World, draft: Draft, home: Scope) -> Extract:
+    """Return what the text says of itself, as far as the caller left it open.
+
+    A turn of a conversation states no fact by itself: what is said is not yet what is held.
+    """
+    states_fact = draft.fact_key is None and draft.kind != "turn"
+    if draft.importance is not None and draft.entities is not None and not states_fact:
+        return Extract(draft.importance, ())
+    user = home.user_id if isinstance(home.user_id, str) else None
+    found = world.extractor.extract(draft.content, speaker=draft.speaker, user_id=user)
+    return found if states_fact else replace(found, fact_key=None)
+
+
+def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
+    """Return the instant at which a time to live that starts at `created` ends; None for none.
+
+    Raises:
+        InputError: it ends beyond the year 9999.
+    """
+    try:
+        return None if ttl is None else created + ttl
+    except OverflowError:
+        raise InputError("ttl", str(ttl), "Give one that ends before the year 10000, or none.") from None
+
+
+def bare(world: World, memory: Memory) -> Stored:
+    """Return the memory with all that is read from its text, but for the vector."""
+    return Stored(memory, None, index_terms(world, memory), {}, distinctions(memory.content, memory.speaker))
+
+
+def index_terms(world: World, memory: Memory) -> tuple[str, ...]:
+    """Return the terms by which the lexical channel finds a memory: of its text, speaker, tags and date."""
+    created = memory.created_at
+    date = f"{created.day} {MONTHS[created.month - 1].title()} {created.year}"
+    return world.tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags, date)))
