@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.lab import thresholds
+from salience import profiles
+from salience.lab import labels, thresholds
+from salience.lab.measured import Measured
 from salience.lab.rates import Errors, Rate, errors
 from salience.ports import Calibration
 from salience.records import Judged
@@ -73,7 +75,7 @@ def rows(part):
 
 
 def test_the_paraphrase_table_counts_by_label_and_by_relatedness():
-    found = [thresholds.Measured("m", Calibration((0.0, 1.0), (0.0, 1.0), 0.8, "s"), COSINES)]
+    found = [Measured("m", Calibration((0.0, 1.0), (0.0, 1.0), 0.8, "s"), COSINES)]
     table = rows(thresholds.paraphrases(PAIRS, found))
     assert table.pop("pairs") == ["n", "m, 0.8", "m, and covered"]
     assert {title: [row[0], *(cell.split()[0].strip("*") for cell in row[1:])] for title, row in table.items()} == {
@@ -88,7 +90,7 @@ def test_the_paraphrase_table_counts_by_label_and_by_relatedness():
 
 
 def test_the_contradiction_table_counts_what_is_above_the_pages_threshold():
-    found = [thresholds.Measured("m", Calibration((0.0, 1.0), (0.0, 1.0), 0.8, "s"), COSINES)]
+    found = [Measured("m", Calibration((0.0, 1.0), (0.0, 1.0), 0.8, "s"), COSINES)]
     part = thresholds.contradictions(PAIRS, found)
     assert "above 0.75" in part
     assert rows(part)["contradiction: missed"] == ["1", "**0.0%** (0.0% to 79.3%; 0)"]
@@ -97,8 +99,49 @@ def test_the_contradiction_table_counts_what_is_above_the_pages_threshold():
 
 
 def test_a_cosine_at_the_contradiction_threshold_is_not_above_it():
-    found = [thresholds.Measured("m", Calibration((0.0, 1.0), (0.0, 1.0), 0.8, "s"), np.full(5, 0.75))]
+    found = [Measured("m", Calibration((0.0, 1.0), (0.0, 1.0), 0.8, "s"), np.full(5, 0.75))]
     assert rows(thresholds.contradictions(PAIRS, found))["entailment: reported"][1].startswith("**0.0%**")
+
+
+LABELLED = [
+    Judged("The door is open", "The door is not open", 0.7, "CONTRADICTION"),
+    Judged("The door is open", "The door is closed", 0.7, "CONTRADICTION"),
+    Judged("The door is open", "The door is old", 0.7, "CONTRADICTION"),
+    Judged("A man is cooking", "A man is cooking quickly", 0.9, "ENTAILMENT"),
+    Judged("A man is cooking", "A dog is barking", 0.1, "NEUTRAL"),
+    Judged("Ann is at home", "Ann is no longer at home", 0.6, "NEUTRAL"),
+]
+NEAR = Measured("m", Calibration((0.0, 0.5, 1.0), (0.0, 0.6, 1.0), 0.7, "s"), np.array([0.9, 0.8, 0.71, 0.9, 0.2, 0.6]))
+
+
+def test_the_label_tables_count_what_rules_say_of_each_judgement():
+    part = labels.labels(LABELLED, [NEAR])
+    everything, raw, calibrated = [rows(table) for table in part.split("### ")[1:]]
+    assert everything.pop("people say") == ["n", "duplicate", "update", "contradiction", "related"]
+    assert {
+        title: [row[0], *(cell.split("; ")[-1].strip(")") for cell in row[1:])] for title, row in everything.items()
+    } == {
+        "m: contradiction": ["3", "0", "0", "2", "1"],
+        "m: neutral": ["2", "0", "1", "0", "1"],
+        "m: entailment": ["1", "1", "0", "0", "0"],
+    }
+    assert [row[0] for row in list(raw.values())[1:]] == ["2", "0", "1"]
+    assert [row[0] for row in list(calibrated.values())[1:]] == ["3", "0", "1"]
+
+
+def test_the_label_tables_say_how_often_a_conflict_and_a_duplicate_are_right():
+    summary = [line for line in labels.labels(LABELLED, [NEAR]).splitlines() if line.startswith("- ")]
+    assert summary[0].startswith("- m: contradictions among conflicts 2 of 3, 66.7%")
+    assert "entailments among duplicates 1 of 1, 100.0%" in summary[0]
+
+
+def test_a_pair_is_reported_as_the_profile_has_it():
+    assert labels.threshold(profiles.load("mememory")) == (0.75, "raw")
+    assert labels.threshold(profiles.load("salience")) == (0.69, "calibrated")
+    assert labels.reported(profiles.load("mememory"), NEAR).tolist() == [True, True, False, True, False, False]
+    assert labels.reported(profiles.load("salience"), NEAR).tolist() == [True, True, True, True, False, False]
+    with pytest.raises(AssertionError, match="cmm reports no contradictions"):
+        labels.threshold(profiles.load("cmm"))
 
 
 @pytest.mark.data
@@ -111,7 +154,9 @@ def test_the_page_in_the_docs_is_what_the_command_prints():
 
 def test_the_page_holds_every_part_that_the_command_prints():
     text = PAGE.read_text("utf-8")
-    for heading in (thresholds.HEAD, thresholds.PARAPHRASES, thresholds.CONTRADICTIONS.format(above=0.75)):
+    introduction = labels.INTRODUCTION.format(pairs=labels.PAIRS, missed=labels.MISSED, first=labels.FIRST_SIGHT)
+    parts = (thresholds.HEAD, thresholds.PARAPHRASES, thresholds.CONTRADICTIONS.format(above=0.75), introduction)
+    for heading in parts:
         assert heading in text
 
 

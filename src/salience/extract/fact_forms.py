@@ -61,15 +61,15 @@ ATTRIBUTES: Final[Sequence[Attribute]] = (
     Attribute("hometown", "home ?town", "place"),
     Attribute("birthplace", "birthplace|place of birth", "place"),
     Attribute("employer", "employer|company", "employer"),
-    Attribute("job", "job title|job|title|role|position|occupation|profession", "job"),
-    Attribute("manager", "manager|boss|line manager|supervisor", "name"),
-    Attribute("wife", "wife's name|wife", "name"),
-    Attribute("husband", "husband's name|husband", "name"),
-    Attribute("partner", "partner's name|partner|spouse|fiancée?", "name"),
-    Attribute("girlfriend", "girlfriend's name|girlfriend", "name"),
-    Attribute("boyfriend", "boyfriend's name|boyfriend", "name"),
-    Attribute("mother", "mother's name|mom's name|mum's name", "name"),
-    Attribute("father", "father's name|dad's name", "name"),
+    Attribute("job", "job title|job|title|role|occupation|profession", "job"),
+    Attribute("manager", "manager|boss|line manager|supervisor", "person"),
+    Attribute("wife", "wife's name|wife", "person"),
+    Attribute("husband", "husband's name|husband", "person"),
+    Attribute("partner", "partner's name|partner|spouse|fiancée?", "person"),
+    Attribute("girlfriend", "girlfriend's name|girlfriend", "person"),
+    Attribute("boyfriend", "boyfriend's name|boyfriend", "person"),
+    Attribute("mother", "mother's name|mom's name|mum's name", "person"),
+    Attribute("father", "father's name|dad's name", "person"),
     Attribute("native_language", "native language|first language|mother tongue", "name"),
     Attribute("preferred_language", "preferred language|preferred programming language", "plain"),
     Attribute("nationality", "nationality|citizenship", "name"),
@@ -122,17 +122,18 @@ _LIKED = ("favourite.{what}", "plain", "favourite")
 FORMS: Final[Sequence[Form]] = (
     Form(rf"{_WHO}{_ADVERB} (?P<verb>lives?|resides?){_ADVERB} in {_PLACE}", "residence", "place"),
     Form(rf"{_WHO}{_BE}{_ADVERB} (?:based|living|residing) in {_PLACE}", "residence", "place"),
-    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} {_OLD}to {_PLACE}(?: from {_WORDS})?", "residence", "place"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} to {_PLACE} from (?P<old>{_WORDS})", "residence", "place"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} {_OLD}to {_PLACE}", "residence", "place"),
     Form(rf"{_WHO}{_ADVERB} (?P<verb>works?){_ADVERB} (?:at|for) {_VALUE}", "employer", "employer"),
     Form(rf"{_WHO}{_BE}{_ADVERB} (?:working|employed) (?:at|for|by) {_VALUE}", "employer", "employer"),
-    Form(rf"{_WHO}{_HAVE}{_ADVERB} started(?: working| work)? (?:at|for|with) {_VALUE}", "employer", "employer"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} started(?: at| work at| working (?:at|for)) {_VALUE}", "employer", "employer"),
     Form(rf"{_WHO}{_HAVE}{_ADVERB} (?:got|took) a (?:new )?job (?:at|with) {_VALUE}", "employer", "employer"),
     Form(rf"{_WHO}{_ADVERB} (?P<verb>works?){_ADVERB} as (?P<value>an? {_WORDS})", "job", "job"),
     Form(rf"{_WHO}{_BE}{_ADVERB} working as (?P<value>an? {_WORDS})", "job", "job"),
     Form(rf"(?P<who>(?:[Tt]he )?[Uu]ser|I)(?:'m| am| is) (?:called|named) {_VALUE}", "name", "own name"),
     Form(rf"{_WHO}{_BE}{_ADVERB} (?P<value>\d{{1,3}} years old)", "age", "age"),
     Form(rf"{_WHO}{_HAVE}{_ADVERB} turned (?P<value>\d{{1,3}}(?: years old)?)", "age", "age"),
-    Form(rf"{_WHO}{_BE}{_ADVERB} in (?:the )?(?P<value>\S+(?: \S+){{0,3}}) time ?zone", "timezone", "zone"),
+    Form(rf"{_WHO}{_BE}{_ADVERB} in (?:the )?(?P<value>\S+(?: \S+){{0,2}})(?i: time ?zone)", "timezone", "name"),
     Form(
         rf"{_WHOSE} (?:current |new |all-time |all time )?favou?rite {_WHAT}{_BECAME} {_VALUE}",
         *_LIKED,
@@ -142,7 +143,8 @@ FORMS: Final[Sequence[Form]] = (
         *_LIKED,
     ),
     Form(
-        rf"{_WHO}{_ADVERB} (?P<verb>prefers?|likes?|uses?)(?: the| a| to use)? (?P<value>dark|light) (?:mode|theme)s?",
+        rf"{_WHO}{_ADVERB} (?P<verb>prefers?|likes?|uses?)(?: the| a| to use)? (?P<value>dark|light) (?:mode|theme)s?"
+        r"(?: (?:to|over) (?:dark|light)(?: (?:mode|theme)s?)?)?",
         "theme",
     ),
     Form(
@@ -174,9 +176,8 @@ FORMS: Final[Sequence[Form]] = (
     ),
 )  # fmt: skip
 """The forms, the most telling first: the first one that matches counts."""
-EITHER: Final = (
-    rf"{_WHO}{_ADVERB} (?P<verb>prefers?) (?P<one>{_WORDS}) (?:to|over|rather than|instead of) (?P<other>{_WORDS})"
-)
+_PREFERENCE = r"(?P<word>to|over|rather than|instead of)"
+EITHER: Final = rf"{_WHO}{_ADVERB} (?P<verb>prefers?) (?P<one>{_WORDS}) {_PREFERENCE} (?P<other>{_WORDS})"
 """A choice between two; its key names both in the order of the alphabet, its value is the first."""
 
 _MONTH = "|".join(month.title() for month in MONTHS)
@@ -185,7 +186,7 @@ _WHEN = rf"(?:\d{{4}}-\d\d(?:-\d\d)?|(?:{_DAY} )?(?:{_MONTH})(?: {_DAY})?,?(?: \
 OPENING: Final = re.compile(
     r"(?i:(?:(?:actually|btw|by the way|fyi|for the record|just so you know|just to let you know|hi|hello|hey|oh|so|"
     r"well|yes|yeah|yep|note|fact|update|correction|decision|preference|reminder|now|currently|these days|nowadays|"
-    r"today|recently|from now on|good news|note to self|new|again)(?: there)?\s*(?:[,:!.–—-]+\s*|\Z))"
+    r"today|recently|from now on|good news|note to self|new|again)(?: there)?\s*(?:[,:!.–—-]+(?:\s+|\Z)|\Z))"
     r"|(?:(?:please )?remember(?: that|:)?|(?:please )?note that|keep in mind that|it turns out(?: that)?)\s+"
     rf"|(?:as of|since|from) (?:now|today|{_WHEN}),?\s+"
     r"|\[?\d{4}-\d\d-\d\d\]?:?\s+|[-*•]\s+)"

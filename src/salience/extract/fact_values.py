@@ -32,6 +32,18 @@ REMARKS: Final = frozenset(
     """.split()
 )
 """What is said about a thing, or stands for another, and is no value of it: "my favourite shop is closed"."""
+PREPOSITIONS: Final = frozenset("about of from in on at by for like set made based near under behind".split())
+"""What opens a remark in small letters: "my favourite film is about hackers"."""
+NO_PERSONS: Final = frozenset(
+    """
+    american british english irish scottish welsh canadian australian french german italian spanish portuguese dutch
+    belgian swiss austrian danish swedish norwegian finnish polish czech slovak hungarian romanian bulgarian greek
+    turkish russian ukrainian indian pakistani chinese japanese korean vietnamese thai brazilian mexican argentinian
+    chilean colombian egyptian moroccan nigerian kenyan ethiopian african asian european latino latina jewish muslim
+    catholic christian buddhist hindu vegan
+    """.split()
+)
+"""What is written like a name and says what somebody is: "my wife is Portuguese"."""
 NO_FAVOURITES: Final = frozenset(
     """
     part parts thing things one ones bit aspect memory moment way piece example line quote scene shot photo picture
@@ -93,16 +105,23 @@ def plain(value: str) -> bool:
     """Whether `value` names one thing: a few words that are no clause, no list and no remark."""
     words = [word.casefold() for word in value.split()]
     bare = words[1:] if words[:1] and words[0] in ("a", "an", "the") else words
-    if not bare or "," in value or len(words) > MOST_WORDS or not NO_PLAIN_VALUE.isdisjoint(words):
+    if not bare or value.split()[0] in PREPOSITIONS:
+        return False
+    if "," in value or len(words) > MOST_WORDS or not NO_PLAIN_VALUE.isdisjoint(words):
         return False
     return bare[0] not in REMARKS and not (bare[0].endswith("ed") and bare[0] != "red" and bare[0] in value)
 
 
 def named(value: str) -> bool:
     """Whether `value` is a name: plain, and capitalised words but for the small words inside a name."""
-    words = value.removeprefix("the ").split()
+    words = value.removeprefix("the ").removeprefix("The ").split()
     capital = [word[:1].isupper() or word.casefold() in _JOINED for word in words]
     return plain(value) and all(capital) and words[0][0].isupper() and words[0].casefold() not in NEITHER
+
+
+def person(value: str) -> bool:
+    """Whether `value` may be who somebody is."""
+    return named(value) and value.casefold() not in NO_PERSONS
 
 
 def tool(value: str) -> bool:
@@ -148,6 +167,7 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "plain": plain,
     "name": named,
     "own name": named,
+    "person": person,
     "place": place,
     "tool": tool,
     "employer": employer,

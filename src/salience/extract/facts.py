@@ -37,6 +37,8 @@ USERS: Final = frozenset({"user", "human", "the user"})
 """What the user is called as a speaker, or in a text."""
 TEAMS: Final = frozenset({"we", "our", "our team", "the team"})
 _SENTENCE_END: Final = re.compile(r"[.!…]\s")
+_SIGNS: Final = re.compile(r"(?:\s[^\w\s]+)+\Z")
+"""What stands at the end and is no word: ":)"."""
 _MAY: Final = re.compile(r"\bMay\b")
 """The month, which is no "may"."""
 _NOBODY: Final = re.compile(r"(?:Lives|Resides|Works|Moved|Relocated|Uses|Prefers|Switched|Migrated)\b(?= )")
@@ -91,7 +93,7 @@ def _sentence(content: str, user_id: str | None) -> str | None:
     if len(content) > LONGEST or "?" in content or "\n" in content.strip():
         return None
     line = " ".join(unicodedata.normalize("NFKC", content).replace("’", "'").split())
-    line = _with_subject(_bare(line.rstrip(" .!…\"'")), user_id)
+    line = _with_subject(_bare(_SIGNS.sub("", line).rstrip(" .!…\"'")), user_id)
     is_one = not _SENTENCE_END.search(line)
     return line if is_one and GUARDS.isdisjoint(text.words(_MAY.sub("", line))) else None
 
@@ -147,6 +149,8 @@ def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | N
     choices = sorted(map(_slug, both))
     if not all(choices) or not all(plain(choice) and named_thing(choice) for choice in both):
         return None
+    if match["word"] == "to" and both[0][0].isupper() != both[1][0].isupper():  # "I prefer Alice to go first"
+        return None
     return _named(f"{subject}.prefers.{'_or_'.join(choices)}", match["one"])
 
 
@@ -162,7 +166,7 @@ def _is_doing(value: str) -> bool:
 def _cased(value: str, check: str, line: str) -> str:
     """Return `value` as it is; a place or one's own name capitalised, in a line of small letters throughout."""
     small = line.removeprefix("I").removeprefix("User").removeprefix("My")
-    is_name = check in ("place", "own name")
+    is_name = check in ("place", "own name") and not value.startswith("the ")
     return value.title() if is_name and small == small.lower() and len(value.split()) <= 2 else value
 
 

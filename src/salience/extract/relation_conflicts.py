@@ -27,12 +27,16 @@ DENIED: Final = 0.75
 """Share of the content words of the text that denies which the other one must hold. Fitted on SICK train."""
 ADDED: Final = 1
 """Words that one of two texts may add to the frame that they share; one more if they mean much the same."""
+VALUES: Final = ("number", "date", "name")
+"""Kinds of distinctions that are values."""
 LONGEST_VALUE: Final = 4
 """Most words of a value."""
 _MOVING: Final = frozenset({"yesterday", "today", "tomorrow", *RELATIVE})
 """Dates that depend on the day on which they are said."""
-_YEAR: Final = re.compile(r"(?:19|20)\d\d")
-_DAY: Final = re.compile(r"(\d{1,2})-(\d{1,2})")
+_TELLS_WHEN: Final = re.compile(r"(?:19|20)\d\d|rank \d+")
+"""A year, or which of several times."""
+_DAY: Final = re.compile(r"(1[0-2]|[1-9])-(\d{1,2})")
+_MONTH: Final = re.compile(r"month (1[0-2]|[1-9])")
 _ONE_AT_A_TIME: Final = frozenset(lists.SINGLE_VERBS)
 
 Evidence = tuple[str, ...]
@@ -74,6 +78,8 @@ def _denied(mine: Said, theirs: Said) -> Evidence:
     no, yes = (mine, theirs) if mine.denies else (theirs, mine)
     if not no.stems or len(no.stems & yes.stems) < DENIED * len(no.stems):
         return ()
+    if _lacking(no.values(*VALUES), yes.values(*VALUES)):
+        return ()  # "not 60" leaves room for "30"
     denying, saying = apart(no, yes)
     if any(opposed(word, other) for word in denying if word not in NEGATORS for other in saying):
         return ()  # "not open" is "closed"
@@ -118,7 +124,7 @@ def _other_number(mine: Said, theirs: Said, alike: bool) -> Evidence:
     is_event = tells_an_event((*mine.words, *theirs.words)) and not mine.later
     for kind in ("number", "date"):
         new, old = _lacking(mine.values(kind), theirs.values(kind)), _lacking(theirs.values(kind), mine.values(kind))
-        is_time = kind == "date" or all(map(_YEAR.fullmatch, (*new, *old)))
+        is_time = kind == "date" or all(map(_TELLS_WHEN.fullmatch, (*new, *old)))
         if new and old and not (is_event and is_time) and _framed(mine, theirs, (*new, *old), alike):
             return (f"{kind}: {_shown(old)} -> {_shown(new)}",)
     return ()
@@ -130,11 +136,10 @@ def _lacking(values: Sequence[str], others: Sequence[str]) -> list[str]:
 
 def _shown(values: Sequence[str]) -> str:
     """Return the most telling of some numbers or dates: a day before its month, a number with its unit."""
-    day = next(filter(None, map(_DAY.fullmatch, values)), None)
-    if day:
-        return f"{int(day[2])} {MONTHS[int(day[1]) - 1].title()}"
-    if month := next((value for value in values if value.startswith("month ")), None):
-        return MONTHS[int(month.removeprefix("month ")) - 1].title()
+    if day := next(filter(None, map(_DAY.fullmatch, values)), None):
+        return f"{day[2]} {MONTHS[int(day[1]) - 1].title()}"
+    if month := next(filter(None, map(_MONTH.fullmatch, values)), None):
+        return MONTHS[int(month[1]) - 1].title()
     return quoted(next((value for value in values if value.startswith(f"{values[0]} ")), values[0]))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final
 
 from salience import text
@@ -27,6 +29,11 @@ from salience.extract.tense import PAST_FORMS
 
 LONGEST: Final = 1000
 """Characters of a text that are read; a longer one is of many things."""
+FEWEST: Final = 4
+"""Fewest words of a clause that is held against another one by itself."""
+_PART: Final = re.compile(
+    r"[,;:(—]\s|\s[–-]\s|[.!?]\s|\b(?:because|since|which|so that|after|when|until)\b", re.IGNORECASE
+)
 SHOWN: Final = 60
 """Most characters of a quotation."""
 NEGATORS: Final = frozenset(phrase for phrase in CONTRASTS["not"] if " " not in phrase)
@@ -74,8 +81,7 @@ class Said:
     @property
     def denies(self) -> bool:
         """Whether the text denies something; "stop" does so only before a verb: not in "stopped the car"."""
-        following = (*self.words[1:], "")
-        pairs = zip(self.words, following, strict=True)
+        pairs = pairwise((*self.words, ""))
         idle = sum(word in lists.STOPS and not after.endswith("ing") for word, after in pairs)
         return self.told.count(("claim", "not")) > idle
 
@@ -112,18 +118,24 @@ def read(content: str) -> Said:
     return Said(content, words, tuple(terms(words)), told, phrases("LATER", words), phrases("ENDED", words))
 
 
+def main_clause(content: str) -> str:
+    """Return the first part of a text that is a sentence of its own, without what is said of why and how."""
+    parts = _PART.split(content[:LONGEST])
+    return next((part for part in parts if len(part.split()) >= FEWEST), content)
+
+
 def terms(words: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield (stem, word) of the words that name something; one that a prefix negates is the word without it."""
     for word in words:
         plain = BASES.get(word, word).removesuffix("'s")
         if plain not in EMPTY and word not in EMPTY and not has_figure(plain):
-            yield from ((stem, plain) for stem in _tokeniser().terms(plain))
+            yield from ((stem, plain) for stem in _stems(plain))
 
 
 def stems(words: Iterable[str]) -> list[str]:
     """Return the stems of all words but function words, light words and numerals, in order."""
     told = (word.removesuffix("'s") for word in words if word not in _SMALL and not has_figure(word))
-    return [stem for word in told for stem in _tokeniser().terms(word)]
+    return [stem for word in told for stem in _stems(word)]
 
 
 def has_figure(word: str) -> bool:
@@ -164,6 +176,11 @@ def quoted(value: str) -> str:
     """Return `value` on one line, at most `SHOWN` characters."""
     line = text.one_line(value)
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
+
+
+@lru_cache(maxsize=16384)
+def _stems(word: str) -> tuple[str, ...]:
+    return _tokeniser().terms(word)
 
 
 @cache

@@ -62,8 +62,8 @@ SINGLE_VERBS: Final = (
 """Verbs of which one thing has one object at a time."""
 ADDITIVE: Final = frozenset(
     """
-    support supports accept accepts know knows speak speaks include includes have has contain contains offer offers cover
-    covers handle handles allow allows own owns visit visits meet meets see sees saw visited met read reads bought
+    support supports accept accepts know knows speak speaks include includes have has contain contains offer offers
+    cover covers handle handles allow allows own owns visit visits meet meets see sees saw visited met read reads bought
     sold
     """.split()
 )
@@ -138,7 +138,7 @@ LIGHT: Final = frozenset(
 """Words that name nothing that a text is about."""
 TRANSITIONS: Final[Mapping[str, str]] = {
     "from": r"\bfrom (?P<old>[^.,;]+?) (?:in)?to \S",
-    "replaced": r"\breplac(?:ed|es|ing) (?P<old>[^.,;]+?)(?: (?:with|by) \S|[.,;]|\Z)"
+    "replaced": r"\breplac(?:ed|es|ing) (?!by\b|with\b)(?P<old>[^.,;]+?)(?: (?:with|by) \S|[.,;]|\Z)"
     r"|(?P<old2>[^.,;]+?) (?:was|were|is|are|has been|have been|got) replaced (?:with|by) \S",
     "instead": r"\b(?:instead of|rather than|in place of) (?P<old>[^.,;]+)",
     "not": r", not (?P<old>[^.,;]+)|\bnot (?!only|just)(?P<old2>[^.,;]+?),? but \S",

@@ -16,7 +16,7 @@ from salience import text
 from salience.extract import relation_words as lists
 from salience.extract.facts import fact
 from salience.extract.relation_conflicts import DENIED, Evidence, at_odds
-from salience.extract.relation_reading import Said, phrases, quoted, read, stems, strangers
+from salience.extract.relation_reading import Said, main_clause, phrases, quoted, read, stems, strangers
 from salience.ports import EDGE
 from salience.records import Label
 
@@ -78,7 +78,7 @@ def relation(
         return Relation("related", (f"speaker: {quoted(speakers[0])} -> {quoted(speakers[1])}",))
     if over := _over(mine, theirs) or _replaced(mine, theirs):
         return Relation("update", over)
-    if reasons := at_odds(mine, theirs, similarity >= paraphrase - EDGE):
+    if reasons := _at_odds(mine, theirs, similarity >= paraphrase - EDGE):
         later = _later(mine, theirs)
         return Relation("update" if later else "contradiction", (*reasons, *later))
     if is_one and _says_the_same(mine, theirs, similarity, paraphrase):
@@ -135,6 +135,14 @@ def _replaced(mine: Said, theirs: Said) -> Evidence:
 @cache
 def _transitions() -> dict[str, re.Pattern[str]]:
     return {name: re.compile(form, re.IGNORECASE) for name, form in lists.TRANSITIONS.items()}
+
+
+def _at_odds(mine: Said, theirs: Said, alike: bool) -> Evidence:
+    """Return why two texts, or else their main clauses, cannot both hold."""
+    reasons, clauses = at_odds(mine, theirs, alike), (main_clause(mine.content), main_clause(theirs.content))
+    if reasons or clauses == (mine.content, theirs.content):
+        return reasons
+    return at_odds(read(clauses[0]), read(clauses[1]), alike)
 
 
 def _later(mine: Said, theirs: Said) -> Evidence:

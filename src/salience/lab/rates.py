@@ -51,6 +51,12 @@ class Rate:
         half = Z * math.sqrt(share * (1 - share) / self.of + spread / self.of / 4) / (1 + spread)
         return max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0)  # exact at 0 and 1
 
+    @property
+    def cell(self) -> str:
+        """The share with its interval and count, as a cell of a Markdown table."""
+        low, high = self.interval
+        return f"**{self.share:.1%}** ({low:.1%} to {high:.1%}; {self.count:,})"
+
     def as_dict(self) -> dict[str, float]:
         """Return the counts, the share and its interval as JSON values."""
         low, high = self.interval

@@ -15,20 +15,19 @@ from typing import Final
 
 import numpy as np
 
-from salience import compose, profiles
+from salience import profiles
 from salience.batch import Floats, coded
-from salience.calibrate import cosines, relatedness
-from salience.embed.calibration import calibration_of
+from salience.calibrate import relatedness
 from salience.extract.distinctions import distinctions
 from salience.lab import judged
 from salience.lab.cutoffs import cut_offs
+from salience.lab.labels import labels
+from salience.lab.measured import EMBEDDERS, Measured, measured
 from salience.lab.rates import Mask, Rate, errors, taken
-from salience.ports import EDGE, Calibration
+from salience.ports import EDGE
 from salience.rank.sameness import covers
 from salience.records import Judged
 
-EMBEDDERS: Final = ("minilm", "static")
-"""The embedders whose calibration ships."""
 TEST: Final = Path("sick") / "SICK_test_annotated.txt"
 RAW_PROFILE: Final = "mememory"
 """The profile whose contradiction threshold is a raw cosine, 0.75 as its page says."""
@@ -61,15 +60,6 @@ blocks no write.
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """An embedder by the name it is chosen by, what ships of its calibration, and its cosine of each pair."""
-
-    embedder: str
-    calibration: Calibration
-    cosines: Floats
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     """A row of a table: what it counts, among which pairs, and whether those that are taken or those that are left."""
 
@@ -84,17 +74,10 @@ def page(folder: Path) -> str:
 
 
 def sick(folder: Path) -> str:
-    """Return the parts on the paraphrase and the contradiction threshold, counted on the test pairs of SICK."""
+    """Return the parts on paraphrases, contradictions and labels, counted on the test pairs of SICK."""
     pairs = judged.read(folder / TEST)
     found = [measured(name, pairs) for name in EMBEDDERS]
-    return "\n".join([paraphrases(pairs, found), contradictions(pairs, found)])
-
-
-def measured(embedder: str, pairs: Sequence[Judged]) -> Measured:
-    """Return what an embedder that ships makes of the pairs, whatever calibration was fitted on this machine."""
-    with compose.connect(":memory:", embedder=embedder) as engine:
-        shipped = calibration_of(engine.world.embedder)
-        return Measured(embedder, shipped, cosines(engine.world, pairs))
+    return "\n".join([paraphrases(pairs, found), contradictions(pairs, found), labels(pairs, found)])
 
 
 def paraphrases(pairs: Sequence[Judged], found: Sequence[Measured]) -> str:
@@ -177,14 +160,8 @@ def table(rows: Sequence[Row], columns: Mapping[str, Mask]) -> Iterator[str]:
     yield f"| pairs | n | {' | '.join(columns)} |"
     yield f"|---|---|{'---|' * len(columns)}"
     for row in rows:
-        cells = (cell(Rate.where(~hits if row.left else hits, row.among)) for hits in columns.values())
+        cells = (Rate.where(~hits if row.left else hits, row.among).cell for hits in columns.values())
         yield f"| {row.title} | {row.among.sum():,} | {' | '.join(cells)} |"
-
-
-def cell(rate: Rate) -> str:
-    """Return a share with its interval and count."""
-    low, high = rate.interval
-    return f"**{rate.share:.1%}** ({low:.1%} to {high:.1%}; {rate.count:,})"
 
 
 PARTS: Final[tuple[Callable[[Path], str], ...]] = (sick, partial(cut_offs, embedders=EMBEDDERS))

@@ -1,0 +1,168 @@
+"""What a new text is to an older one, on pairs as agents write them; and the laws that hold for any two texts."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pairs import MISSED, PAIRS
+
+from salience.batch import KINDS
+from salience.extract import relation_words
+from salience.extract.distinctions import distinctions
+from salience.extract.opposites import OPPOSITES, opposed
+from salience.extract.relation_reading import SHOWN
+from salience.extract.relations import Relation, relation
+from salience.lab import labels
+from salience.rank.sameness import covers
+from salience.records import Label
+from salience.store.postings import Distinctions
+from salience.text import normalise
+
+PARAPHRASE = 0.664
+"""The threshold of the default embedder."""
+FACTS = [(label, *pair) for label, pairs in PAIRS.items() for pair in pairs]
+
+
+def label(new, old, similarity=0.95, **speakers):
+    return relation(new, old, similarity=similarity, paraphrase=PARAPHRASE, **speakers).label
+
+
+@pytest.mark.parametrize(("expected", "old", "new", "cosine"), FACTS)
+def test_a_pair_has_the_label_that_people_give_it(expected, old, new, cosine):
+    assert label(new, old, cosine) == expected
+
+
+@pytest.mark.parametrize(("old", "new", "cosine", "people", "rules"), MISSED)
+def test_what_is_missed_is_known(old, new, cosine, people, rules):
+    """A pair that gets its right label moves to `PAIRS`."""
+    assert people != rules
+    assert label(new, old, cosine) == rules
+
+
+def test_the_pairs_are_as_many_as_the_docs_say_and_of_each_sort():
+    assert (len(FACTS) + len(MISSED), len(MISSED)) == (labels.PAIRS, labels.MISSED)
+    assert set(PAIRS) == set(get_args(Label))
+    assert min(map(len, PAIRS.values())) >= 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "because"),
+    [
+        ("The limit is 30 seconds", "The limit is 40 seconds", ("number: 30 second -> 40 second",)),
+        ("The limit is 30 seconds", "The limit is now 40 s", ("number: 30 second -> 40 second", "time: now")),
+        ("The deadline is 3 May", "The deadline is 10 May", ("date: 3 May -> 10 May",)),
+        ("The deadline is in May", "The deadline is in June", ("date: May -> June",)),
+        ("The launch is on Monday", "The launch is on Tuesday", ("date: monday -> tuesday",)),
+        ("The office is in Berlin", "The office is in Paris", ("name: berlin -> paris",)),
+        ("The status is green", "The status is amber", ("value: green -> amber",)),
+        ("Noor can swim", "Noor can't swim", ("negation: can't",)),
+        ("Tracing is enabled", "Tracing is disabled", ("opposite: enabled -> disabled",)),
+        ("Ann reports to Bob", "Bob reports to Ann", ("order: ann -> bob",)),
+        ("Ann uses Vim", "Ann switched from Vim to Emacs", ("from: Vim",)),
+        ("Ann smokes", "Ann quit smoking", ("time: quit",)),
+        ("I live in Rome", "I moved to Oslo", ("fact: user.residence", "value: Rome -> Oslo")),
+        ("I live in Rome", "I moved to Rome", ("fact: user.residence", "value: Rome")),
+        ("Ann likes tea", "ann  likes TEA", ("same words",)),
+        ("Ann likes green tea", "Ann likes tea", ("same meaning",)),
+        ("Ann likes tea", "Ann visited Rome", ()),
+    ],
+)
+def test_the_evidence_names_what_differs_the_older_one_first(old, new, because):
+    assert relation(new, old, similarity=0.8, paraphrase=PARAPHRASE).because == because
+
+
+def test_a_quotation_is_short_and_on_one_line():
+    old, new = f"My favourite book is {'A' * 90}", f"My favourite book is {'B' * 90}"
+    quoted = relation(new, old, similarity=0.9, paraphrase=PARAPHRASE).because[1]
+    assert quoted.startswith("value: AAA")
+    assert len(quoted) <= len("value:  -> ") + 2 * SHOWN
+    old, new = "The status is very\ngreen", "The status is very\namber"
+    assert all("\n" not in one for one in relation(new, old, similarity=0.9, paraphrase=PARAPHRASE).because)
+
+
+def test_what_two_people_say_of_themselves_is_of_two_things():
+    said = "I am not allergic to nuts"
+    assert label(said, said, new_speaker="Ann", old_speaker="ann ") == "duplicate"
+    assert label(said, said, new_speaker="Ann", old_speaker="Bob") == "related"
+    apart = relation("I eat no nuts", "I eat nuts", similarity=0.9, paraphrase=PARAPHRASE, old_speaker="Bob")
+    assert apart == Relation("related", ("speaker: bob -> nobody",))
+
+
+def test_what_two_people_say_of_a_third_thing_may_be_at_odds_but_is_no_duplicate():
+    speakers = {"new_speaker": "Ann", "old_speaker": "Bob"}
+    assert label("The shop is closed", "The shop is open", **speakers) == "contradiction"
+    assert label("The shop is open", "The shop is open", **speakers) == "related"
+
+
+def test_the_denial_of_another_value_leaves_room():
+    assert label("The limit is not 60", "The limit is 60") == "contradiction"
+    assert label("The limit is not 60", "The limit is 30") == "related"
+    assert label("Ann and Bob do not live in Rome", "Ann and Bob live in Oslo") == "related"
+
+
+def test_texts_that_lie_far_apart_are_only_related():
+    assert label("The bug is fixed now", "The bug is open", 0.6) == "update"
+    assert label("The bug is fixed now", "The bug is open", 0.3) == "related"
+
+
+def test_texts_that_each_have_a_word_of_their_own_must_be_nearer_to_be_the_same():
+    old, new = "Ann works at the bakery", "Ann is employed at the bakery"
+    assert label(new, old, 0.93) == "duplicate"
+    assert label(new, old, 0.85) == "related"
+    assert label("Ann works at the big bakery", old, 0.7) == "duplicate"
+    assert label("Ann works at the big bakery", old, 0.66) == "related"
+
+
+@given(st.text(), st.sampled_from([None, "Ann"]), st.floats(-1, 1), st.floats(0, 1))
+def test_a_text_is_a_duplicate_of_itself(content, speaker, similarity, paraphrase):
+    speakers = {"new_speaker": speaker, "old_speaker": speaker}
+    found = relation(content, content, similarity=similarity, paraphrase=paraphrase, **speakers)
+    assert found == Relation("duplicate", ("same words",))
+
+
+PIECES = st.sampled_from(
+    "Ann Bob I user the a limit status deadline is are was not never no longer now stopped from to instead of on off "
+    "open closed 30 40 3 May Monday Berlin Paris uses likes lives in Vim Emacs , . replaced with unhappy happy who by "
+    "'s actually left for use before after".split()
+)
+TEXTS = st.text() | st.lists(PIECES, max_size=14).map(" ".join)
+
+
+@given(TEXTS, TEXTS, st.floats(-1, 1), st.sampled_from([(None, None), ("Ann", "Ann"), ("Ann", "Bob"), (None, "Ann")]))
+def test_any_two_texts_have_a_label_always_the_same_one(new, old, similarity, speakers):
+    asked = {"similarity": similarity, "paraphrase": PARAPHRASE, "new_speaker": speakers[0], "old_speaker": speakers[1]}
+    found = relation(new, old, **asked)
+    assert found == relation(new, old, **asked)
+    assert found.label in get_args(Label)
+    assert bool(found.because) or found.label == "related"
+    assert all(":" in one or one in ("same words", "same meaning") for one in found.because)
+
+
+@given(TEXTS, TEXTS, st.floats(0.5, 1))
+def test_what_counts_as_the_same_meaning_covers_each_other_as_in_ranking(new, old, similarity):
+    if relation(new, old, similarity=similarity, paraphrase=PARAPHRASE).because == ("same meaning",):
+        codes = Distinctions()
+        one, other = ([codes[item] for item in distinctions(text)] for text in (new, old))
+        assert covers(one, other)
+        assert covers(other, one)
+        assert len(KINDS) == 6  # a new kind of distinction has to be compared here as well
+
+
+def test_no_word_is_its_own_opposite_and_opposites_hold_both_ways():
+    for one, other in OPPOSITES:
+        for word in one.split():
+            assert not opposed(word, word)
+            for rival in other.split():
+                assert opposed(word, rival)
+                assert opposed(rival, word)
+    assert not opposed("open", "off")
+
+
+@pytest.mark.parametrize("name", ["LATER", "ENDED", "FOR_NOW", "HIDING", "SINGLE_VERBS"])
+def test_phrases_stand_once_and_in_normal_form(name):
+    phrases = getattr(relation_words, name)
+    assert len(set(phrases)) == len(phrases)
+    assert all(phrase == normalise(phrase) for phrase in phrases)
