@@ -124,10 +124,16 @@ class Erase:
     """Delete memories for good, with versions, vectors, terms, counters, and the sessions that have none left.
 
     The only change that deletes memories. `StaleError` if one of the ids is not there.
+
+    Attributes:
+        tenant, ids: of the memories.
+        sessions: whose sessions go too where no memory is in them, such as those in which a user only asked: its
+            environment, user and session, of which `ANY`, and no session, stand for every one. None: nobody's.
     """
 
     tenant: str
     ids: tuple[str, ...]
+    sessions: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Several memories in one text: the summarisers that ship."""

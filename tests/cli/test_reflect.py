@@ -1,0 +1,77 @@
+"""`salience reflect`: what it tells people, pipes and programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from salience.embed import registry
+from salience.testing.doubles import PlantedEmbedder
+
+TEA = ("Ana drinks green tea at breakfast", "Ana buys her tea in Porto", "Tea keeps Ana awake")
+
+
+@pytest.fixture
+def tea(said, monkeypatch):
+    """Store three memories that belong together; return their ids."""
+    embedder = PlantedEmbedder(dict.fromkeys(TEA, 0.9), axes=dict.fromkeys(TEA, 1))
+    monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: embedder)
+    return [said("remember", text, "--user", "ana")["memory"]["id"] for text in TEA]
+
+
+def test_a_pipe_gets_a_line_a_reflection_and_the_counts(run, said, tea):
+    lines = run("reflect", "--user", "ana").stdout.splitlines()
+    made = said("list", "--user", "ana", "--kind", "reflection")["memories"][0]
+    assert lines == [
+        f"made\t{made['id']}\t3 memories\ttea\t{made['content']}",
+        "3 memories looked at: 1 made, 0 renewed, 0 retired, 0 unchanged",
+    ]
+    assert run("reflect", "--user", "ana").stdout == "3 memories looked at: 0 made, 0 renewed, 0 retired, 1 unchanged\n"
+
+
+def test_json_has_the_reflections_with_their_sources(said, tea):
+    found = said("reflect", "--user", "*")
+    assert [made["sources"] for made in found["made"]] == [tea]
+    assert found["made"][0]["metadata"]["subject"] == "tea"
+    assert (found["examined"], found["unchanged"], found["fell_back"], found["dry_run"]) == (3, 0, 0, False)
+
+
+def test_a_terminal_gets_the_texts(run, tea):
+    printed = run("reflect", "--user", "ana", terminal=True).stdout
+    assert "tea · 3 memories" in printed
+    assert "1 made" in printed
+
+
+def test_a_dry_run_writes_nothing(run, said, tea):
+    printed = run("reflect", "--user", "ana", "--dry-run").stdout
+    assert printed.startswith("made\t")
+    assert printed.endswith("1 made, 0 renewed, 0 retired, 0 unchanged; nothing was written\n")
+    assert said("list", "--user", "ana", "--kind", "reflection")["memories"] == []
+
+
+def test_what_is_renewed_and_retired_is_told(run, tea):
+    run("reflect", "--user", "ana")
+    run("update", tea[0], "--content", TEA[1], "--user", "ana")
+    assert run("reflect", "--user", "ana").stdout.startswith("renewed\t")
+    printed = run("reflect", "--user", "ana", env={"SALIENCE_REFLECT_LEAST": "4"}).stdout
+    assert printed.startswith("retired\t")
+    assert "1 retired" in printed
+
+
+def test_an_empty_scope_says_where_memories_are_seen(run, tea):
+    assert "--user" in run("reflect", terminal=True).stdout
+    assert run("reflect").stdout == "0 memories looked at: 0 made, 0 renewed, 0 retired, 0 unchanged\n"
+
+
+def test_a_summariser_that_fails_is_told(run, tea):
+    env = {
+        "SALIENCE_SUMMARISER": "openai",
+        "SALIENCE_LLM_BASE_URL": "http://127.0.0.1:1/v1",
+        "SALIENCE_LLM_RETRIES": "0",
+    }
+    printed = run("reflect", "--user", "ana", env=env).stdout
+    assert printed.splitlines()[-1].endswith("; 1 without a summary, since the summariser failed")
+
+
+def test_an_unknown_summariser_is_refused(run, tea):
+    refused = run("reflect", "--user", "ana", code=2, env={"SALIENCE_SUMMARISER": "gpt"})
+    assert "summariser: 'gpt' is not accepted. Choose one of: none, openai" in refused.stderr

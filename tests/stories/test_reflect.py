@@ -1,0 +1,385 @@
+"""Reflection: what is summed up, what it carries, and how it stays true to its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from reflecting import (
+    ANA,
+    AXES,
+    BOAT,
+    COSINES,
+    EVERYWHERE,
+    MORE,
+    TEA,
+    counts,
+    failing,
+    now,
+    recalled,
+    run,
+    told,
+    versions,
+)
+
+import salience
+from salience.engine import Engine
+from salience.errors import InputError
+from salience.ports import Clustering
+from salience.records import ReflectReport, Scope
+from salience.reflect import reflect
+from salience.staleness import reflections_of, stale
+from salience.testing.doubles import PlantedEmbedder
+
+
+@pytest.fixture
+def memory(planted) -> Engine:
+    return planted(COSINES, axes=AXES, profile="zeromemory")
+
+
+# What is summed up
+
+
+def test_memories_that_belong_together_become_one_that_lists_them(memory, clock):
+    sources = []
+    for text in TEA:
+        sources += told(memory, [text])
+        clock.advance(hours=1)
+    report = run(memory)
+    assert (counts(report), report.examined, report.fell_back) == ((1, 0, 0, 0), 3, 0)
+    made = memory.get(report.made[0].id, user_id="ana")
+    assert made == report.made[0]
+    assert (made.kind, made.tier, made.scope, made.status) == ("reflection", "semantic", ANA, "live")
+    assert made.sources == tuple(source.id for source in sources)
+    assert made.content == TEA[0]
+    assert made.metadata == {"medoid": sources[0].id, "subject": "tea"}
+    assert made.created_at == sources[0].created_at
+
+
+def test_the_sources_stay_as_they_are_and_name_it(memory, clock):
+    sources = told(memory)
+    clock.advance(hours=1)
+    made = run(memory, ANA).made[0]
+    for source in sources:
+        assert memory.get(source.id, user_id="ana") == replace(
+            source, version=2, change="reflect", changed_at=clock(), changed_by="user:ana", reflection=made.id
+        )
+
+
+def test_twice_adds_nothing(memory, clock):
+    told(memory, (*TEA, *BOAT))
+    assert counts(run(memory)) == (2, 0, 0, 0)
+    before = versions(memory)
+    clock.advance(days=1)
+    assert counts(run(memory)) == (0, 0, 0, 2)
+    assert versions(memory) == before
+
+
+def test_a_dry_run_tells_and_writes_nothing(memory):
+    told(memory)
+    before = versions(memory)
+    report = run(memory, dry_run=True)
+    assert [made.content for made in report.made] == [TEA[0]]
+    assert report.dry_run
+    assert versions(memory) == before
+
+
+def test_progress_tells_how_many_were_looked_at(memory):
+    told(memory)
+    told(memory, BOAT, user_id="bo")
+    seen: list[int] = []
+    assert run(memory, progress=seen.append).examined == sum(seen) == 6
+
+
+def test_an_empty_store_is_nothing_to_reflect_on(memory):
+    assert run(memory) == ReflectReport(examined=0)
+
+
+@pytest.mark.parametrize("apart", ["user_id", "agent_id", "project", "environment"])
+def test_only_memories_of_one_home_are_summed_up(memory, apart):
+    for text, place in zip(TEA, ("x", "x", "y"), strict=True):
+        told(memory, [text], **{apart: place})
+    assert counts(run(memory)) == (0, 0, 0, 0)
+    told(memory, [MORE], **{apart: "x"})
+    made = run(memory).made[0]
+    assert getattr(made.scope, apart) == "x"
+    assert len(made.sources) == 3
+
+
+def test_a_session_is_no_home_of_its_own(memory):
+    for number, text in enumerate(TEA):
+        memory.ingest([{"content": text, "speaker": "Ana"}], session_id=f"s{number}", user_id="ana")
+    made = run(memory).made[0]
+    assert (made.scope, made.speaker, made.turn) == (ANA, "Ana", None)
+
+
+def test_who_does_not_see_the_sources_does_not_see_the_reflection(memory):
+    told(memory)
+    made = run(memory).made[0]
+    assert made.id in recalled(memory, user_id="ana")
+    assert recalled(memory, user_id="bo") == recalled(memory) == []
+
+
+def test_only_what_the_caller_sees_is_looked_at(memory):
+    told(memory)
+    told(memory, BOAT, user_id="bo")
+    assert run(memory, Scope(user_id="bo")).made[0].scope == Scope(user_id="bo")
+    assert run(memory, Scope()).examined == 0
+
+
+def test_what_different_people_said_stays_apart(memory):
+    for speaker, text in zip(("Ana", "Ana", "Bo"), TEA, strict=True):
+        memory.ingest([{"content": text, "speaker": speaker}], session_id="s", user_id="ana")
+    assert counts(run(memory)) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Thanks a lot!", "Thanks so much!", "Thanks again, great!"),
+        ("Ana is great", "Ana, thanks!", "So happy for you, Ana"),
+        ("Is the boat leaking?", "Where is the boat?", "Shall we paint the boat?"),
+    ],
+)
+def test_what_says_nothing_is_not_summed_up(planted, texts):
+    memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1), profile="zeromemory")
+    told(memory, texts)
+    assert counts(run(memory)) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "values", [{"kind": "bootstrap"}, {"kind": "reflection"}, {"ttl": "1h"}, {"weight": 0.1}, {"fact_key": "ana.drink"}]
+)
+def test_what_does_not_hold_or_stands_apart_takes_no_part(memory, clock, values):
+    told(memory, TEA[:2])
+    told(memory, TEA[2:], **values)
+    if "fact_key" in values:
+        told(memory, BOAT[:1], **values)
+    clock.advance(hours=2)
+    assert counts(run(memory)) == (0, 0, 0, 0)
+
+
+def test_a_superseded_memory_takes_no_part(memory):
+    old = told(memory)[2]
+    memory.remember("Tea keeps nobody awake", supersedes=old.id, user_id="ana")
+    assert counts(run(memory)) == (0, 0, 0, 0)
+
+
+def test_a_memory_whose_vector_is_to_come_takes_no_part(memory, monkeypatch):
+    told(memory, TEA[:2])
+    with monkeypatch.context() as patch:
+        patch.setattr(PlantedEmbedder, "embed", failing)
+        assert memory.remember(TEA[2], user_id="ana").status == "pending"
+    assert counts(run(memory)) == (0, 0, 0, 0)
+
+
+def test_the_settings_say_what_belongs_together(memory):
+    told(memory)
+    wide = replace(memory.world, clustering=Clustering(least=4))
+    assert reflect(wide, EVERYWHERE).made == ()
+    tight = replace(memory.world, clustering=Clustering(tightness=0.999))
+    assert reflect(tight, EVERYWHERE).made == ()
+    assert len(run(memory).made) == 1
+
+
+def test_the_settings_are_read_and_checked(monkeypatch):
+    monkeypatch.setenv("SALIENCE_REFLECT_LEAST", "5")
+    monkeypatch.setenv("SALIENCE_REFLECT_TIGHTNESS", "0.7")
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as engine:
+        assert engine.world.clustering == Clustering(tightness=0.7, least=5)
+    monkeypatch.setenv("SALIENCE_REFLECT_GREATEST", "4")
+    with pytest.raises(InputError, match=r"reflect_least: 5 is not accepted\. Give at most 4"):
+        salience.connect(":memory:", embedder=PlantedEmbedder())
+
+
+# How it stays true to its sources
+
+
+Change = Callable[[Engine, str], object]
+CHANGES: dict[str, Change] = {
+    "forgotten": lambda memory, id: memory.forget(id, user_id="ana"),
+    "updated": lambda memory, id: memory.update(id, content=BOAT[0], user_id="ana"),
+    "superseded": lambda memory, id: memory.remember("No tea for Ana", supersedes=id, user_id="ana"),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_source_that_changes_takes_its_reflection_out_of_every_recall(memory, what):
+    sources = told(memory)
+    made = run(memory).made[0]
+    CHANGES[what](memory, sources[0].id)
+    gone = now(memory, made.id)
+    assert (gone.status, gone.change, gone.version, gone.content) == ("stale", "stale", 2, made.content)
+    assert made.id not in recalled(memory, user_id="ana")
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_the_next_pass_renews_it_under_the_same_id(memory, clock, what):
+    sources = told(memory, (*TEA, MORE))
+    made = run(memory).made[0]
+    CHANGES[what](memory, sources[0].id)
+    clock.advance(hours=1)
+    report = run(memory, ANA)
+    assert counts(report) == (0, 1, 0, 0)
+    again = memory.get(made.id, user_id="ana")
+    assert again == report.renewed[0]
+    assert (again.change, again.version, again.status, again.changed_by) == ("reflect", 3, "live", "user:ana")
+    assert again.sources == tuple(source.id for source in sources[1:])
+    assert counts(run(memory)) == (0, 0, 0, 1)
+
+
+def test_a_change_that_leaves_the_text_leaves_the_reflection(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    memory.update(sources[0].id, importance=1.0, user_id="ana")
+    assert memory.get(made.id, user_id="ana") == made
+    assert counts(run(memory)) == (0, 0, 0, 1)
+
+
+def test_an_updated_source_that_still_belongs_renews_the_text(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    memory.update(sources[0].id, content=MORE, user_id="ana")
+    again = run(memory).renewed[0]
+    assert (again.id, again.sources) == (made.id, made.sources)
+    assert made.content == TEA[0] != again.content
+
+
+def test_a_reflection_whose_memories_are_too_few_stays_out_of_sight(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    memory.forget(sources[0].id, user_id="ana")
+    assert counts(run(memory)) == (0, 0, 0, 0)
+    assert now(memory, made.id).change == "stale"
+    assert [now(memory, source.id).reflection for source in sources] == [made.id, None, None]
+    before = versions(memory)
+    assert counts(run(memory)) == (0, 0, 0, 0)
+    assert versions(memory) == before
+
+
+def test_it_comes_back_when_they_are_enough_again(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    memory.forget(sources[0].id, user_id="ana")
+    run(memory)
+    told(memory, [MORE])
+    report = run(memory)
+    assert (counts(report), report.renewed[0].id) == ((0, 1, 0, 0), made.id)
+
+
+def test_a_new_memory_that_belongs_renews_it(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    more = told(memory, [MORE])[0]
+    assert recalled(memory, user_id="ana").count(made.id) == 1
+    again = run(memory).renewed[0]
+    assert (again.id, again.version) == (made.id, 2)
+    assert again.sources == (*(source.id for source in sources), more.id)
+    assert now(memory, more.id).reflection == made.id
+    assert [now(memory, source.id).version for source in sources] == [2, 2, 2]
+
+
+def test_memories_that_no_longer_belong_together_lose_their_reflection(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    strict = replace(memory.world, clustering=Clustering(least=4))
+    report = reflect(strict, EVERYWHERE)
+    assert (counts(report), report.retired) == ((0, 0, 1, 0), (made.id,))
+    assert now(memory, made.id).status == "stale"
+    assert {now(memory, source.id).reflection for source in sources} == {None}
+
+
+def test_it_expires_with_the_first_of_its_sources_and_is_renewed_without_it(memory, clock):
+    told(memory, TEA[:1], ttl="1h")
+    told(memory, (*TEA[1:], MORE))
+    made = run(memory).made[0]
+    clock.advance(hours=2)
+    assert made.id not in recalled(memory, user_id="ana")
+    again = run(memory).renewed[0]
+    assert (again.id, again.expires_at, len(again.sources)) == (made.id, None, 3)
+    assert made.id in recalled(memory, user_id="ana")
+
+
+def test_what_a_person_forgot_is_not_made_again_while_its_sources_are_the_same(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    memory.forget(made.id, user_id="ana")
+    before = versions(memory)
+    assert counts(run(memory)) == (0, 0, 0, 0)
+    assert versions(memory) == before
+    told(memory, [MORE])
+    another = run(memory).made[0]
+    assert another.id != made.id
+    assert now(memory, made.id).status == "forgotten"
+    assert {now(memory, source.id).reflection for source in sources} == {another.id}
+
+
+def test_what_a_person_brings_back_stands_if_its_sources_are_the_same(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    memory.forget(made.id, user_id="ana")
+    memory.restore(made.id, user_id="ana")
+    assert counts(run(memory)) == (0, 0, 0, 1)
+    told(memory, [MORE])
+    run(memory)
+    memory.restore(made.id, version=1, user_id="ana")
+    assert memory.get(made.id, user_id="ana").sources == tuple(source.id for source in sources)
+    again = run(memory).renewed[0]
+    assert (again.id, len(again.sources)) == (made.id, 4)
+    assert counts(run(memory)) == (0, 0, 0, 1)
+
+
+def test_a_source_that_comes_back_renews_it(memory):
+    sources = told(memory, (*TEA, MORE))
+    made = run(memory).made[0]
+    memory.forget(sources[0].id, user_id="ana")
+    assert len(run(memory).renewed[0].sources) == 3
+    memory.restore(sources[0].id, user_id="ana")
+    again = run(memory).renewed[0]
+    assert (again.id, len(again.sources)) == (made.id, 4)
+
+
+def test_what_is_erased_leaves_no_reflection(memory):
+    sources = told(memory)
+    made = run(memory).made[0]
+    assert memory.erase(ids=[sources[0].id], user_id="ana") == 2
+    assert memory.world.store.history(EVERYWHERE, made.id) == []
+    assert counts(run(memory)) == (0, 0, 0, 0)
+    assert {now(memory, source.id).reflection for source in sources[1:]} == {None}
+
+
+def test_a_reflection_of_another_kind_by_now_is_no_source(memory):
+    told(memory)
+    made = run(memory).made[0]
+    memory.update(made.id, kind="fact", user_id="ana")
+    before = versions(memory)
+    assert counts(run(memory)) == (0, 0, 0, 1)
+    assert versions(memory) == before
+
+
+def test_what_a_person_wrote_stands_while_the_sources_are_the_same(memory):
+    told(memory)
+    made = run(memory).made[0]
+    memory.update(made.id, content="Ana likes tea", user_id="ana")
+    assert counts(run(memory)) == (0, 0, 0, 1)
+    assert memory.get(made.id, user_id="ana").content == "Ana likes tea"
+    told(memory, [MORE])
+    assert run(memory).renewed[0].content != "Ana likes tea"
+
+
+def test_two_groups_keep_their_own_reflections(memory):
+    told(memory, (*TEA, *BOAT))
+    tea, boat = run(memory).made
+    told(memory, [MORE])
+    assert [again.id for again in run(memory).renewed] == [tea.id]
+    assert memory.get(boat.id, user_id="ana") == boat
+
+
+def test_what_becomes_stale_is_told_apart_from_what_is_changed_itself(memory, clock):
+    told(memory)
+    made = run(memory).made[0]
+    sources = [now(memory, source) for source in made.sources]
+    assert [change.memory.id for change in stale(memory.world, sources, clock())] == [made.id]
+    assert stale(memory.world, [*sources, made], clock()) == []
+    assert reflections_of(sources) == {made.id}
