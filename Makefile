@@ -1,12 +1,13 @@
 # make demo   the main job on the embedded default       make test   format, rules, types, layers, tests
 # make lint   the same without the tests                 make bench  what the engine costs beside the model
 # make thresholds  docs/thresholds.md: how often each threshold errs
+# make torture     kill -9, full disks and a crowd of processes: what was acknowledged is there (about six minutes)
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 
-.PHONY: demo test lint bench thresholds clean
+.PHONY: demo test lint bench thresholds torture clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -25,6 +26,11 @@ bench: $(VENV)/.dev
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.thresholds $(DATA) > docs/thresholds.md
+
+torture: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.torture crash --runs 200 --seed 1
+	$(BIN)/python -m salience.lab.torture disk --seed 1
+	$(BIN)/python -m salience.lab.torture crowd --processes 8 --seconds 120 --seed 1
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }

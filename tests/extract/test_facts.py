@@ -49,10 +49,7 @@ STATED = {
     "user.timezone": ["My timezone is CET", "My time zone is Europe/Lisbon", "User is in the Pacific Time zone"],
     "user.manager": ["My manager is Dana White", "User's manager is now Priya", "My boss is Leo"],
     "user.wife": ["My wife is Anna", "My wife's name is Anna"],
-    "user.theme": [
-        "User prefers dark mode", "User likes dark theme", "I switched to light mode", "My theme is dark",
-        "The user prefers dark mode over light mode",
-    ],
+    "user.theme": ["I switched to light mode", "My theme is dark"],
     "mira.theme.editor": ["Mira's editor theme is Solarized Dark.", "Mira changed her editor theme to Gruvbox Light"],
     "user.prefers.coffee_or_tea": ["I prefer tea over coffee", "User prefers coffee to tea"],
     "alice.prefers.backend_work": ["Alice prefers Python for backend work"],

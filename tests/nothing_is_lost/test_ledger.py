@@ -67,7 +67,8 @@ TEXTS = st.sampled_from(
     [
         *PAINTINGS, *(f"{who} meets {where} noon" for who in ("Mira", "The team") for where in "before after".split()),
         "I live in Lisbon", "I live in Hamburg", "I moved to Oslo", "My favourite tea is Assam",
-        "My favourite tea is Sencha", "the budget is 30 euros", "the budget is 40 euros", "long " * 200, "naïve — “quoted” 👩🏽‍🚀",
+        "My favourite tea is Sencha", "the budget is 30 euros", "the budget is 40 euros", "long " * 200,
+        "naïve — “quoted” 👩🏽‍🚀",
     ]
 )  # fmt: skip
 

@@ -143,11 +143,6 @@ FORMS: Final[Sequence[Form]] = (
         *_LIKED,
     ),
     Form(
-        rf"{_WHO}{_ADVERB} (?P<verb>prefers?|likes?|uses?)(?: the| a| to use)? (?P<value>dark|light) (?:mode|theme)s?"
-        r"(?: (?:to|over) (?:dark|light)(?: (?:mode|theme)s?)?)?",
-        "theme",
-    ),
-    Form(
         rf"{_WHO}{_HAVE}{_ADVERB} (?:switched|changed) (?:(?:back )?to|{_PRONOUN} theme to)(?: the| a)? "
         r"(?P<value>dark|light)(?: (?:mode|theme))",
         "theme",

@@ -36,6 +36,8 @@ TEAM: Final = "team"
 USERS: Final = frozenset({"user", "human", "the user"})
 """What the user is called as a speaker, or in a text."""
 TEAMS: Final = frozenset({"we", "our", "our team", "the team"})
+SELVES: Final = frozenset({"i", "my"})
+"""What the speaker says of himself."""
 _SENTENCE_END: Final = re.compile(r"[.!…]\s")
 _SIGNS: Final = re.compile(r"(?:\s[^\w\s]+)+\Z")
 """What stands at the end and is no word: ":)"."""
@@ -59,6 +61,11 @@ def fact_key(content: str, *, speaker: str | None = None, user_id: str | None = 
     """
     found = fact(content, speaker=speaker, user_id=user_id)
     return found and found.key
+
+
+def may_state(content: str) -> bool:
+    """Return whether a text may state a fact: one short sentence, and no question, negation, wish or plan."""
+    return _sentence(content, None) is not None
 
 
 def fact(content: str, *, speaker: str | None = None, user_id: str | None = None) -> Fact | None:
@@ -120,7 +127,7 @@ def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | 
     held = match.groupdict()
     value, old, what = held["value"], held.get("old"), held.get("what") or ""
     attribute = _attribute(held["attribute"]) if "attribute" in held else None
-    subject, about, check = _subject(match, speaker, user_id), _slug(what), attribute.check if attribute else form.check
+    subject, about, check = _subject(match, speaker, user_id), slug(what), attribute.check if attribute else form.check
     if subject is None or not CHECKS[check](_cased(value, check, match.string)):
         return None
     if check == "place" and old and not CHECKS[check](_cased(old, check, match.string)):
@@ -146,12 +153,18 @@ def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | N
     if match is None or subject is None:
         return None
     both = match["one"], match["other"]
-    choices = sorted(map(_slug, both))
+    choices = sorted(map(slug, both))
     if not all(choices) or not all(plain(choice) and named_thing(choice) for choice in both):
         return None
     if match["word"] == "to" and both[0][0].isupper() != both[1][0].isupper():  # "I prefer Alice to go first"
         return None
     return _named(f"{subject}.prefers.{'_or_'.join(choices)}", match["one"])
+
+
+def attribute_key(spelling: str) -> str | None:
+    """Return the part of a key for what somebody has one of at a time, such as `email` for "e-mail"; None if unknown."""
+    known = (one.key for one in ATTRIBUTES if re.fullmatch(one.spellings, spelling, re.IGNORECASE))
+    return next(known, None)
 
 
 def _named(key: str, value: str) -> Fact | None:
@@ -173,11 +186,19 @@ def _cased(value: str, check: str, line: str) -> str:
 def _subject(match: re.Match[str], speaker: str | None, user_id: str | None) -> str | None:
     """Return who a fact is about, as the key says it; None if nobody can tell, or if they are many."""
     who = text.normalise(match["who"]).removesuffix("'s")
+    is_many = not match.groupdict().get("verb", "s").endswith("s")  # "penguins live"
+    if is_many and who not in TEAMS and who not in SELVES:
+        return None
+    return subject(who, speaker, user_id)
+
+
+def subject(who: str, speaker: str | None, user_id: str | None) -> str | None:
+    """Return a subject, in normal form, as the key of a fact says it; None if nobody can tell who it is."""
     if who in TEAMS:
         return TEAM
-    if who in ("i", "my"):
+    if who in SELVES:
         who = text.normalise(speaker or USER)
-    elif _is_common(who) or not match.groupdict().get("verb", "s").endswith("s"):  # "penguins live"
+    elif _is_common(who):
         return None
     if who in USERS or (user_id is not None and who == text.normalise(user_id)):
         return USER
@@ -188,7 +209,7 @@ def _is_common(who: str) -> bool:
     return who not in USERS and not COMMON.isdisjoint(who.split())
 
 
-def _slug(words: str) -> str:
+def slug(words: str) -> str:
     """Return words as a part of a key: in one spelling and number, joined by `_`."""
     kept = (_singular(word) for word in text.words(words) if word not in SKIPPED)
     return "_".join(SPELLINGS.get(word, word) for word in kept)
