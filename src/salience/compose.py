@@ -19,12 +19,15 @@ from salience.embed.registry import embedder as chosen_embedder
 from salience.engine import Engine
 from salience.errors import InputError, Words
 from salience.extract.distinctions import distinctions
-from salience.extract.registry import extractor
+from salience.extract.registry import extractor, fact_reader
 from salience.ids import TimeOrderedIds
+from salience.judge.registry import judge as chosen_judge
 from salience.ports import FINGERPRINTED, Clustering, Embedder, Model, Reranker, Store, Summariser, World
 from salience.profiles import ProfileLike
 from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
+from salience.store import copying
+from salience.store.copying import Progress
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
 from salience.summarise.registry import summariser as chosen_summariser
@@ -76,6 +79,47 @@ def connect(
     )
 
 
+def moving(target: str | Path | None = None, *, embedder: str | Embedder = "minilm") -> Engine:
+    """Return an engine on a store that may be pinned to another model than the embedder's.
+
+    It is there to give the store that model by `reembed`, or to make a backup whatever the model is. Until the former
+    is done, its recalls answer by words, and what it stores is pending. Takes and raises what `connect` does.
+    """
+    return engine(configuration.load(), target, embedder=embedder, moving=True)
+
+
+def file_of(target: str | Path | None = None) -> Path:
+    """Return the file that a target names, which need not be there; without one, that of the settings.
+
+    Raises:
+        InputError: it names no file.
+    """
+    where = str(target if target is not None else configuration.load().url)
+    return _path(where)
+
+
+def reinstate(
+    file: str | Path, target: str | Path | None = None, *, keeping: bool = True, progress: Progress | None = None
+) -> Path | None:
+    """Put a backup in the place of a store that others may have open, and return where its former state is kept.
+
+    Args:
+        file: the backup.
+        target: of the store, as for `connect`; made if it is not there.
+        keeping: whether to write the present state to a file beside the store first; None is returned if not.
+        progress: called with the pages of the backup that are left to read, and the pages in all.
+
+    Raises:
+        InputError: a target or file that cannot be used.
+        StoreError: as `store.copying.reinstate` does.
+    """
+    settings, place = configuration.load(), file_of(target)
+    kept = copying.reinstate(
+        str(file), str(place), settings.busy_timeout, distinguish=distinctions, keeping=keeping, progress=progress
+    )
+    return None if kept is None else Path(kept)
+
+
 def engine(
     settings: Settings,
     target: str | Path | None = None,
@@ -86,8 +130,9 @@ def engine(
     clock: Callable[[], datetime] | None = None,
     reranker: str | Reranker | None = None,
     summariser: str | Summariser | None = None,
+    moving: bool = False,
 ) -> Engine:
-    """Return an engine as `connect` does, under given settings."""
+    """Return an engine as `connect` does, under given settings; one that is `moving` as the function does."""
     if target is not None and not isinstance(target, (str, Path)):
         raise InputError("target", Words(type(target).__name__), "Give a path or a URL as text.")
     where = str(target if target is not None else settings.url)
@@ -97,13 +142,14 @@ def engine(
     ready = chosen_embedder(embedder, settings)
     reordering = chosen_reranker(reranker, settings)
     writing = chosen_summariser(summariser, settings)
+    facts, judge = fact_reader(settings), chosen_judge(settings)
     clustering = Clustering(
         settings.reflect_tightness, settings.reflect_share, settings.reflect_least, settings.reflect_greatest
     )
     fitted_here = calibration_file.load(settings.calibrations)
     reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
     world = World(
-        store=store(where, ready, settings),
+        store=store(where, ready, settings, moving),
         embedder=ready,
         extractor=reader,
         tokeniser=tokeniser,
@@ -116,6 +162,10 @@ def engine(
         rerank_top=settings.rerank_top,
         summariser=writing,
         clustering=clustering,
+        fact_reader=facts,
+        llm_extract_timeout=settings.llm_extract_timeout,
+        judge=judge,
+        judge_timeout=settings.judge_timeout,
         embed_patience=settings.embed_patience,
         keep_versions=settings.keep_versions,
         keep_touches=settings.keep_touches,
@@ -146,22 +196,32 @@ def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
     return lambda: checks.instant("clock", clock())
 
 
-def store(target: str, embedder: Embedder, settings: Settings) -> Store:
-    """Return the store that `target` names, pinned to the embedder and the language."""
+def store(target: str, embedder: Embedder, settings: Settings, moving: bool = False) -> Store:
+    """Return the store that `target` names, pinned to the embedder, or `moving` to it, and to the language."""
     pinning = model(embedder)
     if target == MEMORY:
         return MemoryStore(pinning.name, pinning.dimension, pinning.fingerprint)
-    scheme, separator, _ = target.partition("://")
-    path = target.removeprefix(SQLITE)
-    if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
-        shown = f"{scheme}://..." if separator else target  # what follows may hold a password
-        raise InputError("target", shown, f"This release opens a file, {SQLITE}PATH or {MEMORY}.")
     return SQLiteStore.open(
-        Path(path).expanduser(),
+        _path(target),
         embedder=pinning.name,
         dimension=pinning.dimension,
         fingerprint=pinning.fingerprint,
         language=settings.language,
         busy_timeout=settings.busy_timeout,
         distinguish=distinctions,
+        moving=moving,
     )
+
+
+def _path(target: str) -> Path:
+    """Return the file that `target` names.
+
+    Raises:
+        InputError: it names none.
+    """
+    scheme, separator, _ = target.partition("://")
+    path = target.removeprefix(SQLITE)
+    if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
+        shown = f"{scheme}://..." if separator else target  # what follows may hold a password
+        raise InputError("target", shown, f"This release opens a file, {SQLITE}PATH or {MEMORY}.")
+    return Path(path).expanduser()

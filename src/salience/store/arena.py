@@ -91,6 +91,11 @@ class Arena:
     derived: dict[str, Rows] = field(default_factory=dict)
 
     @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self.slots["vector"].shape[1])
+
+    @property
     def by_session(self) -> Rows:
         """The live slots that have a session: session by session, each in the order of time, turn and id."""
         if "by_session" not in self.derived:
@@ -185,7 +190,7 @@ class Arena:
             "distinctions": distinction_counts,
             "distinctions_from": self.distinctions.length + np.cumsum(distinction_counts) - distinction_counts,
             "has_vector": np.array([vector is not None for vector in texts["vector"]]),
-            "vector": _matrix(texts["vector"], self.slots["vector"].shape[1]),
+            "vector": _matrix(texts["vector"], self.dimension),
         }
         slots = np.arange(first, first + len(rows))
         numbers = np.array(mentions, np.int64)

@@ -38,6 +38,11 @@ class Layer(MutableMapping[K, V], Generic[K, V]):
         self._set.pop(key, None)
         self._gone.add(key)
 
+    def clear(self) -> None:
+        """Delete everything."""
+        self._set.clear()
+        self._gone.update(self._below)
+
     def __iter__(self) -> Iterator[K]:
         yield from (key for key in self._below if key not in self._gone and key not in self._set)
         yield from self._set

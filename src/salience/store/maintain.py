@@ -12,8 +12,9 @@ from salience.ports import Add, Adopt, Derive, Erase, Lease, Prune, Revise, Touc
 from salience.records import Receipt, Scope
 from salience.store import rows, sql, sql_history
 from salience.store.meta import LAID_BY, Meta, keep, new_epoch, of_pin
+from salience.store.pins import Pin
 from salience.store.schema import memories, versions
-from salience.store.values import held_by, instant, microseconds, missing, own_vector
+from salience.store.values import held_by, instant, is_session_of, microseconds, missing, own_vector
 from salience.store.write import Transaction, add_all, revise_all, touch_all
 
 _TABLES: Final = (memories, versions)
@@ -21,37 +22,40 @@ _TABLES: Final = (memories, versions)
 
 def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> list[Receipt]:
     """Put anew what is derived, or lay vectors by for a model that is not adopted yet; return no receipts."""
-    pin = transaction.meta.pin()
-    if pin is not None and not transaction.handle.matches(pin):
-        _lay_by(transaction, changes)
-        return []
+    meta = Meta.read(transaction.connection)  # anew: a change before in this transaction may have pinned another model
+    pin = meta.pin()
+    vectors = [change for change in changes if change.vector is not None]
+    is_home = pin is None or not vectors or transaction.handle.matches(pin)  # only vectors need a provider to answer
+    if not is_home:
+        _lay_by(transaction, meta.pin(LAID_BY), vectors)
     for change in changes:
-        _derive(transaction, change)
+        _derive(transaction, change, is_home)
     return []
 
 
-def _derive(transaction: Transaction, change: Derive) -> None:
+def _derive(transaction: Transaction, change: Derive, is_home: bool) -> None:
     values: dict[str, Any] = {}
-    if change.vector is not None:
+    if change.vector is not None and is_home:
         values["vector"] = rows.of_vector(own_vector(change.vector, transaction.dimension))
     if change.terms is not None:
         values["terms"] = rows.of_terms(change.terms)
     if change.distinctions is not None:
         values["distinctions"] = rows.of_distinctions(change.distinctions)
+    if not values:
+        return
     named = (change.tenant, change.id, change.version)
     current = transaction.connection.execute(sql_history.version_of(memories, *named)).mappings().one_or_none()
     table = versions if current is None else memories
     if current is not None:
-        values["seq"] = transaction.sequence
-        if current["vector"] is not None or len(values) > 2:  # an arena sees a first vector by itself, and no more
+        if current["vector"] is not None or values.keys() != {"vector"}:  # an arena sees a first vector, and no more
             keep(transaction.connection, {"epoch": new_epoch()})
-    if values:
-        transaction.connection.execute(sql_history.rederive(table, *named, change.content_hash).values(values))
+        values["seq"] = transaction.sequence
+    transaction.connection.execute(sql_history.rederive(table, *named, change.content_hash).values(values))
 
 
-def _lay_by(transaction: Transaction, changes: Sequence[Derive]) -> None:
-    pin = transaction.meta.pin(LAID_BY)
-    if pin is None or not transaction.handle.matches(pin):
+def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
+    """Lay the vectors by; those that are there stay only if their model, that of `pin`, is the same."""
+    if changes and (pin is None or not transaction.handle.matches(pin)):
         transaction.connection.execute(sql_history.drop_laid_by())
         keep(transaction.connection, of_pin(transaction.handle.own(), LAID_BY))
     values = [
@@ -63,7 +67,6 @@ def _lay_by(transaction: Transaction, changes: Sequence[Derive]) -> None:
             "vector": rows.of_vector(own_vector(change.vector, transaction.dimension)),
         }
         for change in changes
-        if change.vector is not None
     ]
     if values:
         transaction.connection.execute(sql_history.lay_by(), values)
@@ -71,8 +74,11 @@ def _lay_by(transaction: Transaction, changes: Sequence[Derive]) -> None:
 
 def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -> list[Receipt]:
     """Delete memories with all that belongs to them; return no receipts."""
-    for chunk in sql.chunks(erased for change in changes for erased in change.ids):
-        _erase(transaction.connection, tenant, chunk)
+    for change in changes:
+        for chunk in sql.chunks(change.ids):
+            _erase(transaction.connection, tenant, chunk)
+        if change.sessions is not None:
+            _end_sessions(transaction.connection, tenant, change.sessions)
     keep(transaction.connection, {"epoch": new_epoch()})
     return []
 
@@ -81,13 +87,27 @@ def _erase(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
     held = {row["id"] for row in connection.execute(sql.of_ids(tenant, ids)).mappings()}
     for gone in (erased for erased in ids if erased not in held):
         raise missing(gone)
-    ended = connection.execute(sql_history.in_sessions(tenant, ids)).all()
+    ended = [_session_key(tenant, *row) for row in connection.execute(sql_history.in_sessions(tenant, ids))]
     connection.execute(sql_history.erase(tenant, ids))
-    for environment, user_id, session_id in ended:
-        if connection.execute(sql_history.of_session(tenant, environment, user_id, session_id)).first() is None:
-            key = Scope(tenant, environment, user_id=user_id, session_id=session_id).session_key
-            for statement in sql_history.drop_session(tenant, str(key)):
-                connection.execute(statement)
+    _end(connection, tenant, ended)
+
+
+def _end_sessions(connection: Connection, tenant: str, whose: Scope) -> None:
+    known = connection.execute(sql_history.session_keys(tenant)).scalars().all()
+    _end(connection, tenant, [key for key in known if is_session_of(key, whose)])
+
+
+def _end(connection: Connection, tenant: str, session_keys: Sequence[str]) -> None:
+    """Drop the clocks and the activations of sessions, but for those that a memory is in; one pass for many of them."""
+    for keys in sql.chunks(session_keys):
+        names = list({key.rpartition("\x1f")[2] for key in keys})
+        left = {_session_key(tenant, *row) for row in connection.execute(sql_history.sessions_left(tenant, names))}
+        for statement in sql_history.drop_sessions(tenant, [key for key in keys if key not in left]):
+            connection.execute(statement)
+
+
+def _session_key(tenant: str, environment: str, user_id: str | None, session_id: str) -> str:
+    return str(Scope(tenant, environment, user_id=user_id, session_id=session_id).session_key)
 
 
 def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -> list[Receipt]:

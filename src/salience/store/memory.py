@@ -14,14 +14,14 @@ import numpy as np
 
 from salience.batch import Batch, Floats, Rows, Vectors32, cosines
 from salience.errors import InputError, StoreError, Words
-from salience.ports import Add, Change, Model, Near, Need, Stored
+from salience.ports import Add, Adopt, Change, Model, Near, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store.memory_changes import MAKE, Making
 from salience.store.memory_columns import Candidates, batch
 from salience.store.memory_context import cosine_to
 from salience.store.memory_state import State
 from salience.store.pins import Handle
-from salience.store.values import carries_vectors, count_changed, counted, means
+from salience.store.values import carries_vectors, count_changed, counted, derives_vectors, means
 
 
 @dataclass(slots=True)
@@ -53,6 +53,9 @@ class MemoryStore:
             PinnedError: vectors of another model than the store is pinned to.
             StoreError: the store is closed, or the count of memories or versions is not what the changes make it.
         """
+        brings = carries_vectors(changes) or derives_vectors(changes)
+        if brings or any(isinstance(change, Adopt) for change in changes):
+            self._handle.own()  # before the lock: it may ask a provider
         with self._opened() as state:
             draft = state.draft()
             self._pin(draft, changes)
@@ -66,11 +69,11 @@ class MemoryStore:
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id."""
         with self._opened() as state:
-            if need.vector is not None or need.near is not None:
-                self._handle.admit(state.pins.get("pinned"))
             live = state.live(need.scope.tenant, need.as_of)
             clock = state.clocks.get((need.scope.tenant, need.scope.session_key or ""), 0)
             pin = state.pins.get("pinned")
+        if need.vector is not None or need.near is not None:
+            self._handle.admit(pin)
         visible = [stored for stored in live if need.scope.sees(stored.memory.scope)]
         wanted = [stored for stored in visible if need.filter.accepts(stored.memory)]
         matrix = _matrix(wanted, self._handle.model.dimension if pin is None else pin.dimension)
@@ -132,8 +135,10 @@ class MemoryStore:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
         with self._opened() as state:
             pin, laid_by = state.pins.get("pinned"), state.pins.get("laid_by")
-            is_home = pin is None or self._handle.matches(pin)
-            vectors = state.laid_by if laid_by is not None and self._handle.matches(laid_by) else {}
+        is_home = pin is None or self._handle.matches(pin)  # outside the lock: it may ask a provider
+        is_known = laid_by is not None and self._handle.matches(laid_by)
+        with self._opened() as state:
+            vectors = dict(state.laid_by) if is_known else {}
             held = [(place, one) for place in sorted(state.rows) for one in state.all_of(place)]
         lacking = []
         for place, stored in held:
@@ -160,7 +165,7 @@ class MemoryStore:
         with self._opened():
             return []
 
-    def backup(self, path: str, progress: Callable[[int, int], None] | None = None) -> None:
+    def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Refuse: there is no file.
 
         Raises:
@@ -186,10 +191,11 @@ class MemoryStore:
         vectors = carries_vectors(changes)
         if vectors:
             self._handle.admit(pin)
-        if (vectors and (pin is None or pin.fingerprint is None)) or (
-            pin is None and any(isinstance(change, Add) for change in changes)
-        ):
-            draft.pins["pinned"] = self._handle.own() if vectors else self._handle.bare()
+        brings = vectors or derives_vectors(changes)
+        is_first = pin is None and any(isinstance(change, Add) for change in changes)
+        is_bare = pin is not None and pin.fingerprint is None and self._handle.owns(pin)
+        if is_first or (brings and is_bare):
+            draft.pins["pinned"] = self._handle.own() if brings else self._handle.bare()
 
 
 def _check_counts(state: State, draft: State, changes: Sequence[Change], receipts: Sequence[Receipt]) -> None:

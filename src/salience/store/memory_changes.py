@@ -12,7 +12,18 @@ from salience.ports import Add, Adopt, Derive, Erase, Lease, Prune, Revise, Stor
 from salience.records import Memory, Receipt
 from salience.store.memory_state import Before, State
 from salience.store.pins import Handle
-from salience.store.values import already, held_by, later, merged, missing, own_metadata, own_vector, revised, stale
+from salience.store.values import (
+    already,
+    held_by,
+    is_session_of,
+    later,
+    merged,
+    missing,
+    own_metadata,
+    own_vector,
+    revised,
+    stale,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +145,7 @@ def _derive(making: Making, change: Derive) -> None:
     if stored is None or stored.memory.content_hash != change.content_hash:
         return
     vector = own_vector(change.vector, making.dimension)
-    if not making.is_home:
+    if vector is not None and not making.is_home:  # only vectors need a provider to answer
         _lay_by(making, change)
         vector = None
     anew = replace(
@@ -164,16 +175,21 @@ def _lay_by(making: Making, change: Derive) -> None:
 def _erase(making: Making, change: Erase) -> None:
     state, tenant = making.state, change.tenant
     sessions = set()
-    for place in [(tenant, erased) for erased in dict.fromkeys(change.ids)]:
+    places = {(tenant, erased): None for erased in change.ids}
+    for place in places:
         stored = state.rows.pop(place, None)
         if stored is None:
             raise missing(place[1])
         if stored.memory.key is not None:
             del state.keys[tenant, stored.memory.scope.home_key, stored.memory.key]
         state.touches.pop(place, None)
-        for older in (*state.versions.pop(place, ()), stored):
-            state.laid_by.pop((*place, older.memory.version), None)
+        state.versions.pop(place, None)
         sessions |= {stored.memory.scope.session_key} - {None}
+    if change.sessions is not None:
+        known = [session for of, session in state.clocks if of == tenant]
+        sessions |= {session for session in known if is_session_of(session, change.sessions)}
+    for laid in [laid for laid in state.laid_by if laid[:2] in places]:
+        del state.laid_by[laid]
     left = state.of(tenant)
     over = sessions - {one.memory.scope.session_key for one in left}
     for session in over:

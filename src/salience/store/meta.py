@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from sqlalchemy import Connection
 
+from salience.errors import StoreError
 from salience.ports import Add, Change
 from salience.store import sql
 from salience.store.pins import Pin
@@ -33,12 +34,15 @@ class Meta:
     @classmethod
     def read(cls, connection: Connection) -> Meta:
         """Return what is there."""
-        return cls({row.name: row.value for row in connection.execute(sql.pins())})
+        return cls({row.name: row.value for row in connection.exec_driver_sql(sql.META)})
 
     @property
     def sequence(self) -> int:
         """The last change sequence; 0 for none."""
-        return int(self.values.get("sequence", "0"))
+        try:
+            return int(self.values.get("sequence", "0"))
+        except ValueError:
+            raise StoreError("store: its change sequence is damaged. Run: salience doctor --repair") from None
 
     @property
     def epoch(self) -> str:
@@ -50,8 +54,12 @@ class Meta:
         name, dimension, fingerprint = (self.values.get(part) for part in names)
         if not name or dimension is None:
             return None
-        known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32) if fingerprint else None
-        return Pin(name, int(dimension), known)
+        try:
+            known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32) if fingerprint else None
+            return Pin(name, int(dimension), known)
+        except ValueError:
+            remedy = "Put a backup in its place: salience reinstate FILE"
+            raise StoreError(f"store: what it says of its model ({', '.join(names)}) is damaged. {remedy}") from None
 
 
 def of_pin(pin: Pin | None, names: tuple[str, str, str] = PINNED) -> dict[str, str]:
@@ -64,9 +72,10 @@ def of_pin(pin: Pin | None, names: tuple[str, str, str] = PINNED) -> dict[str, s
 
 def pinning(pin: Pin | None, own: Pin, changes: Sequence[Change]) -> dict[str, str]:
     """Return what a write pins: the model at the first memory, its fingerprint at the first vector."""
-    first = pin is None and any(isinstance(change, Add) for change in changes)
-    known = pin is not None and pin.fingerprint is None and own.fingerprint is not None
-    return of_pin(own) if first or known else {}
+    if pin is None:
+        return of_pin(own) if any(isinstance(change, Add) for change in changes) else {}
+    is_new = pin.fingerprint is None and own.fingerprint is not None
+    return of_pin(own) if is_new and (pin.name, pin.dimension) == (own.name, own.dimension) else {}
 
 
 def new_epoch() -> str:
@@ -75,5 +84,7 @@ def new_epoch() -> str:
 
 
 def keep(connection: Connection, values: Mapping[str, str]) -> None:
-    """Write values of `meta`."""
+    """Write values of `meta`, if there are any."""
+    if not values:
+        return
     connection.execute(sql.keep_meta(), [{"name": name, "value": value} for name, value in values.items()])

@@ -28,7 +28,7 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_PERM: (ReadOnlyError, "it cannot be written. Make the file and its folder writable."),
     sqlite3.SQLITE_CANTOPEN: (StoreError, "it cannot be opened. Check the path and the rights to its folder."),
     sqlite3.SQLITE_NOTADB: (NotAStoreError, "it is not an SQLite file. Name another file."),
-    sqlite3.SQLITE_CORRUPT: (StoreError, "it is damaged. Restore it from a copy."),
+    sqlite3.SQLITE_CORRUPT: (StoreError, "it is damaged. Put a backup in its place: salience reinstate FILE"),
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
     sqlite3.SQLITE_IOERR: (StoreError, "the disk failed to read or write it. Check the disk and its free space."),
 }
@@ -41,6 +41,8 @@ def mapped(path: str) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         raise as_store_error(path, error) from None
+    except UnicodeDecodeError:  # SQLite's own words quote a damaged table
+        raise StoreError(f"store: {path}: {_ERRORS[sqlite3.SQLITE_CORRUPT][1]}") from None
 
 
 def as_store_error(path: str, error: DBAPIError | sqlite3.Error) -> StoreError | ConflictError:
@@ -174,9 +176,13 @@ def wait_at_most(connection: Connection, seconds: float) -> None:
     _driver(connection).execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
 
 
-def empty_log(connection: Connection) -> None:
-    """Move the write-ahead log of a connection outside a transaction into the file and empty it, if no one reads."""
-    _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+def empty_log(connection: Connection) -> bool:
+    """Move the write-ahead log of a connection outside a transaction into the file, empty it, and return True.
+
+    False if that waited in vain for another one to have read from it.
+    """
+    (is_busy, *_) = _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not is_busy
 
 
 def _driver(connection: Connection) -> sqlite3.Connection:

@@ -36,6 +36,7 @@ class Handle:
         self.model = model
         self._where = where
         self._known: bytes | None = None
+        self._own: Pin | None = None
 
     def owns(self, pin: Pin | None) -> bool:
         """Return whether the store is pinned to this handle's model, by name and dimension, or not pinned."""
@@ -73,15 +74,17 @@ class Handle:
         return self._is_same(pin.fingerprint)
 
     def own(self) -> Pin:
-        """Return the pin of this handle's model, fingerprint and all.
+        """Return the pin of this handle's model, fingerprint and all; the model is asked for it once.
 
         Raises:
             EmbedderError: the fingerprint is not to be had.
         """
-        name, dimension = self.model.name, self.model.dimension
-        if self.model.fingerprint is None:
-            return Pin(name, dimension)
-        return Pin(name, dimension, unit_vectors(self.model.fingerprint()[None], name, 1, dimension)[0])
+        if self._own is None:
+            name, dimension = self.model.name, self.model.dimension
+            asked = None if self.model.fingerprint is None else self.model.fingerprint()[None]
+            known = None if asked is None else unit_vectors(asked, name, 1, dimension)[0]
+            self._own = Pin(name, dimension, known)
+        return self._own
 
     def bare(self) -> Pin:
         """Return the pin of this handle's model, without a fingerprint."""

@@ -39,12 +39,13 @@ def fetched_then(reader: Connection, scope: Scope, ids: Sequence[str], as_of: da
     return [memory for memory in then if scope.sees(memory.scope) and memory.forgotten_at is None]
 
 
-def version(reader: Connection, tenant: str, id: str, version: int) -> Any:
+def version(reader: Connection, tenant: str, id: str, version: int) -> Stored:
     """Return one version, current or older."""
     for table in (memories, versions):
         found = reader.execute(sql_history.version_of(table, tenant, id, version)).mappings().one_or_none()
         if found is not None:
-            return found
+            is_current = table is memories
+            return to_stored(found, by_memory(reader, tenant, [id]).get(id, {}) if is_current else {})
     raise AssertionError("a version went away within a transaction")
 
 

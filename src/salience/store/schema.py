@@ -83,9 +83,9 @@ def _of_a_version() -> list[Column[object]]:
 
 
 def _unembedded(table: str) -> Index:
-    """Return the index of the rows without a vector."""
+    """Return the index of the rows without a vector; with the whole key, it lists them in order."""
     none = text("vector IS NULL")
-    return Index(f"ix_{table}_unembedded", "tenant", "id", sqlite_where=none, postgresql_where=none)
+    return Index(f"ix_{table}_unembedded", "tenant", "id", "version", sqlite_where=none, postgresql_where=none)
 
 
 memories: Final = Table(
@@ -119,9 +119,9 @@ touches: Final = Table(
     metadata,
     Column("tenant", Text, primary_key=True),
     Column("id", Text, primary_key=True),
+    Column("version", BigInteger, primary_key=True),
     Column("seq", BigInteger, primary_key=True),  # the change sequence of the touch
     Column("at", BigInteger, primary_key=True),
-    Column("version", BigInteger, nullable=False),
     Column("accessed_at", BigInteger),  # this and the next two: as they were before the touch
     Column("access_count", BigInteger, nullable=False),
     Column("importance", Double, nullable=False),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
+    Double,
     Executable,
     Insert,
     Select,
@@ -19,7 +22,6 @@ from sqlalchemy import (
     exists,
     func,
     insert,
-    literal,
     or_,
     select,
     text,
@@ -29,7 +31,7 @@ from sqlalchemy import (
 from salience.ports import Touch
 from salience.records import ANY, NARROWING, Filter, Scope
 from salience.store.rows import STORED
-from salience.store.schema import activations, memories, meta, sessions, versions
+from salience.store.schema import activations, memories, sessions, versions
 from salience.store.values import microseconds
 
 Conditions = list[ColumnElement[bool]]
@@ -41,7 +43,10 @@ ARENA: Final = (
     "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "vector",
 )  # fmt: skip
 """Columns that the arena is made of."""
+META: Final = "SELECT name, value FROM meta"
+"""What a store says of itself as a whole; read at every turn, so it is no statement that has to be compiled."""
 _STORED: Final = [memories.c[name] for name in STORED]
+_OF: Final = (memories.c.tenant == bindparam("of_tenant"), memories.c.id == bindparam("of_id"))
 _MOVED: Final = [column.name for column in versions.c if column.name != "valid_to"]
 
 
@@ -52,11 +57,7 @@ def chunks(values: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def pins() -> Select[Any]:
-    """Return what the store is pinned to and its change sequence, by name."""
-    return select(meta.c.name, meta.c.value)
-
-
+@cache
 def keep_meta() -> TextClause:
     """Return the statement that writes `value` under `name`."""
     return text(
@@ -91,10 +92,14 @@ def named_short(scope: Scope, ids: Sequence[str]) -> Select[Any]:
 
 
 def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) -> Select[Any]:
-    """Return the visible memories after an id, in the order of ids."""
+    """Return the visible memories after an id, in the order of ids.
+
+    Those of a fact are few and have an index, which SQLite takes only where the order by id looks like no index to it.
+    """
     live = [] if forgotten else [memories.c.forgotten_at.is_(None)]
-    conditions = [*visible(scope), *accepted(filter), *live, memories.c.id > after]
-    return select(*_STORED).where(*conditions).order_by(memories.c.id).limit(limit)
+    order = memories.c.id + "" if filter.fact_keys else memories.c.id
+    conditions = [*visible(scope), *accepted(filter), *live, order > after]
+    return select(*_STORED).where(*conditions).order_by(order).limit(limit)
 
 
 def older(tenant: str, ids: Sequence[str]) -> Select[Any]:
@@ -121,6 +126,7 @@ def clocks(tenant: str, session_keys: Sequence[str]) -> Select[Any]:
     return select(sessions.c.session_key, sessions.c.turns).where(sessions.c.tenant == tenant, known)
 
 
+@cache
 def set_clock() -> TextClause:
     """Return the statement that sets a session's clock."""
     return text(
@@ -150,43 +156,60 @@ def current(tenant: str, id: str) -> Select[Any]:
     return select(*columns).where(memories.c.tenant == tenant, memories.c.id == id)
 
 
-def keep_version(tenant: str, id: str, valid_to: int) -> Insert:
-    """Return the statement that copies a memory, as it stands, among the versions."""
+@cache
+def keep_version() -> Insert:
+    """Return the statement that copies the memory `of_id` of `of_tenant`, as it stands, among the versions."""
     columns = [memories.c[name] for name in _MOVED]
-    row = select(*columns, literal(valid_to)).where(memories.c.tenant == tenant, memories.c.id == id)
+    row = select(*columns, bindparam("until", type_=BigInteger)).where(*_OF)
     return insert(versions).from_select([*_MOVED, "valid_to"], row)
 
 
-def revise(tenant: str, id: str, values: Mapping[str, Any]) -> Update:
-    """Return the statement that puts the next version in the place of a memory."""
-    rest = {name: value for name, value in values.items() if name not in ("tenant", "id")}
-    return update(memories).where(memories.c.tenant == tenant, memories.c.id == id).values(rest)
+@cache
+def revise(names: frozenset[str]) -> Update:
+    """Return the statement that gives the columns of these names other values in the row `of_id` of `of_tenant`."""
+    return update(memories).where(*_OF).values({name: bindparam(name) for name in sorted(names)})
 
 
-def touch(change: Touch, ids: Sequence[str], sequence: int) -> Update:
-    """Return the statement that moves the recall counters of the live ones among `ids`."""
-    raised = memories.c.importance + change.importance
+def touch(change: Touch, ids: Sequence[str], sequence: int) -> tuple[Update, dict[str, Any]]:
+    """Return the statement, with its values, that moves the recall counters of the live ones among `ids`."""
+    values = {"of_tenant": change.scope.tenant, "ids": list(ids), "sequence": sequence}
+    raised = {"count": change.access_count, "raised": change.importance}
+    moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
+    return _touch(bool(moment)), {**values, **raised, **moment}
+
+
+@cache
+def _touch(has_moment: bool) -> Update:
+    """Return the statement that moves the recall counters, and the instant where one is given."""
+    raised = memories.c.importance + bindparam("raised", type_=Double)
     values: dict[str, Any] = {
-        "seq": sequence,
-        "access_count": memories.c.access_count + change.access_count,
+        "seq": bindparam("sequence"),
+        "access_count": memories.c.access_count + bindparam("count", type_=BigInteger),
         "importance": case((raised > 1.0, 1.0), else_=raised),
     }
-    if change.accessed_at is not None:
-        moment = microseconds(change.accessed_at)
+    if has_moment:
+        moment = bindparam("moment", type_=BigInteger)
         values["accessed_at"] = case((memories.c.accessed_at > moment, memories.c.accessed_at), else_=moment)
-    return update(memories).where(*_live(change.scope.tenant, ids)).values(values)
+    live = and_(memories.c.id.in_(bindparam("ids", expanding=True)), memories.c.forgotten_at.is_(None))
+    return update(memories).where(memories.c.tenant == bindparam("of_tenant"), live).values(values)
 
 
 def note_activations(change: Touch, ids: Sequence[str], turn: int) -> tuple[Executable, dict[str, Any]]:
     """Return the statement, with its values, that notes a turn on the live ones among `ids`."""
-    statement = text(
+    scope = change.scope
+    values = {"tenant": scope.tenant, "session_key": scope.session_key, "ids": list(ids), "turn": turn}
+    return _note_activations(), values
+
+
+@cache
+def _note_activations() -> Executable:
+    """Return the statement that notes a turn."""
+    return text(
         "INSERT INTO activations (tenant, session_key, memory_id, turn) "
         "SELECT m.tenant, :session_key, m.id, :turn FROM memories AS m "
         "WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
         "ON CONFLICT (tenant, session_key, memory_id) DO UPDATE SET turn = excluded.turn"
     ).bindparams(bindparam("ids", expanding=True))
-    scope = change.scope
-    return statement, {"tenant": scope.tenant, "session_key": scope.session_key, "ids": list(ids), "turn": turn}
 
 
 def visible(scope: Scope) -> Conditions:
@@ -225,7 +248,3 @@ def accepted(filter: Filter) -> Conditions:
 def _has_tag(tag: str) -> ColumnElement[bool]:
     held = func.json_each(memories.c.tags).table_valued("value")
     return exists(select(1).select_from(held).where(held.c.value == tag))
-
-
-def _live(tenant: str, ids: Sequence[str]) -> Conditions:
-    return [and_(memories.c.tenant == tenant, memories.c.id.in_(ids), memories.c.forgotten_at.is_(None))]

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import CompoundSelect, Delete, Select, Update, delete, exists, func, literal, select, tuple_, update
+from sqlalchemy import (
+    BigInteger,
+    CompoundSelect,
+    Delete,
+    Select,
+    Text,
+    Update,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.sql.expression import TextClause, text
 
 from salience.records import Scope
@@ -21,7 +37,7 @@ _KEPT: Final = frozenset(column.name for column in versions.c)
 def stood(tenant: str, names: Sequence[str], instant: int, ids: Sequence[str] | None = None) -> CompoundSelect[Any]:
     """Return columns of a tenant's memories, forgotten ones too, in the version that held at an instant.
 
-    A version is the one that held if it is the last that was made by then. Columns that versions have not are null.
+    A version is the one that held if it is the last that was made by then. Columns that versions have not are 0.
     """
     own: Conditions = [memories.c.tenant == tenant, memories.c.changed_at <= instant]
     newer = versions.alias()
@@ -42,21 +58,28 @@ def stood(tenant: str, names: Sequence[str], instant: int, ids: Sequence[str] | 
 
 
 def touched_since(tenant: str, instant: int, ids: Sequence[str] | None = None) -> Select[Any]:
-    """Return the recall counters as they were before each touch after an instant, in the order of the touches."""
+    """Return the recall counters as they were before each touch after an instant, in the order of the touches.
+
+    Within a version, counters only grow: they tell the order of touches of one transaction.
+    """
     some = [] if ids is None else [touches.c.id.in_(ids)]
     columns = (touches.c.id, touches.c.version, *(touches.c[name] for name in COUNTERS))
     after = select(*columns).where(touches.c.tenant == tenant, touches.c.at > instant, *some)
-    return after.order_by(touches.c.at, touches.c.seq)
+    return after.order_by(
+        touches.c.seq, touches.c.access_count, touches.c.importance, touches.c.accessed_at.nulls_first()
+    )
 
 
+@cache
 def note_touches() -> TextClause:
-    """Return the statement that notes the counters of live memories before a touch."""
-    return text(
+    """Return the statement that notes the counters of the live ones among `ids` before a touch."""
+    statement = text(
         "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance) "
         "SELECT m.tenant, m.id, :seq, :at, m.version, m.accessed_at, m.access_count, m.importance FROM memories AS m "
-        "WHERE m.tenant = :tenant AND m.id = :id AND m.forgotten_at IS NULL "
-        "ON CONFLICT (tenant, id, seq, at) DO NOTHING"
+        "WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
+        "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
     )
+    return statement.bindparams(bindparam("ids", expanding=True))
 
 
 def meant(scope: Scope, id: str, short: bool) -> Select[Any]:
@@ -65,19 +88,23 @@ def meant(scope: Scope, id: str, short: bool) -> Select[Any]:
     return select(memories.c.id).where(*visible(scope), column == id)
 
 
-def unembedded(after: tuple[str, str, int], limit: int) -> list[Select[Any]]:
-    """Return, of memories and of versions, the keys of those without a vector after a key, in order."""
-    return [
-        select(table.c.tenant, table.c.id, table.c.version)
-        .where(table.c.vector.is_(None), _after(table, after))
-        .order_by(table.c.tenant, table.c.id, table.c.version)
-        .limit(limit)
-        for table in (memories, versions)
-    ]
+Asked = tuple[Select[Any], dict[str, Any]]
+"""A statement with its values."""
 
 
-def not_laid_by(after: tuple[str, str, int], limit: int, known: bool) -> list[Select[Any]]:
-    """Return, of memories and of versions, the keys of those for which no vector is laid by, in order.
+def unembedded(after: tuple[str, str, int], limit: int) -> list[Asked]:
+    """Return what finds the keys of the memories, and of the versions, without a vector after a key, in order."""
+    return [(statement, _from(after, limit)) for statement in _unembedded()]
+
+
+@cache
+def _unembedded() -> tuple[Select[Any], ...]:
+    """Return the statements; every write runs them."""
+    return tuple(_keys(table).where(table.c.vector.is_(None)) for table in (memories, versions))
+
+
+def not_laid_by(after: tuple[str, str, int], limit: int, known: bool) -> list[Asked]:
+    """Return what finds the keys of the memories, and of the versions, for which no vector is laid by, in order.
 
     What is laid by counts only where its model is `known` to be the one asked for.
     """
@@ -91,19 +118,19 @@ def not_laid_by(after: tuple[str, str, int], limit: int, known: bool) -> list[Se
                 laid_by.c.content_hash == table.c.content_hash,
             )
         )
-        columns = (table.c.tenant, table.c.id, table.c.version)
-        found.append(
-            select(*columns)
-            .where(_after(table, after), *([~is_there] if known else []))
-            .order_by(*columns)
-            .limit(limit)
-        )
+        found.append((_keys(table).where(*([~is_there] if known else [])), _from(after, limit)))
     return found
 
 
-def _after(table: Any, after: tuple[str, str, int]) -> Any:
+def _keys(table: Any) -> Select[Any]:
+    """Return the keys of a table after a key, in order; the values are those of `_from`."""
     key = (table.c.tenant, table.c.id, table.c.version)
-    return tuple_(*key) > tuple_(*map(literal, after))
+    after = (bindparam("tenant", type_=Text), bindparam("id", type_=Text), bindparam("version", type_=BigInteger))
+    return select(*key).where(tuple_(*key) > tuple_(*after)).order_by(*key).limit(bindparam("limit", type_=BigInteger))
+
+
+def _from(after: tuple[str, str, int], limit: int) -> dict[str, Any]:
+    return {"tenant": after[0], "id": after[1], "version": after[2], "limit": limit}
 
 
 def version_of(table: Any, tenant: str, id: str, version: int) -> Select[Any]:
@@ -123,7 +150,10 @@ def lay_by() -> TextClause:
     return text(
         "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "
         "SELECT :tenant, :id, :version, :content_hash, :vector WHERE EXISTS "
-        "(SELECT 1 FROM memories WHERE tenant = :tenant AND id = :id) "
+        "(SELECT 1 FROM memories "
+        "WHERE tenant = :tenant AND id = :id AND version = :version AND content_hash = :content_hash "
+        "UNION ALL SELECT 1 FROM versions "
+        "WHERE tenant = :tenant AND id = :id AND version = :version AND content_hash = :content_hash) "
         "ON CONFLICT (tenant, id, version) DO UPDATE SET content_hash = excluded.content_hash, vector = excluded.vector"
     )
 
@@ -155,17 +185,21 @@ def in_sessions(tenant: str, ids: Sequence[str]) -> Select[Any]:
     return select(*columns).where(*with_one).distinct()
 
 
-def of_session(tenant: str, environment: str, user_id: str | None, session_id: str) -> Select[Any]:
-    """Return a memory of a session, if one is left."""
-    user = memories.c.user_id.is_(None) if user_id is None else memories.c.user_id == user_id
-    same = (memories.c.tenant == tenant, memories.c.environment == environment, memories.c.session_id == session_id)
-    return select(memories.c.id).where(*same, user).limit(1)
+def sessions_left(tenant: str, session_ids: Sequence[str]) -> Select[Any]:
+    """Return the distinct sessions of these names, by their coordinates, in which a memory is."""
+    columns = (memories.c.environment, memories.c.user_id, memories.c.session_id)
+    return select(*columns).where(memories.c.tenant == tenant, memories.c.session_id.in_(session_ids)).distinct()
 
 
-def drop_session(tenant: str, session_key: str) -> list[Delete]:
-    """Return the statements that drop a session's clock and activations."""
+def session_keys(tenant: str) -> Select[Any]:
+    """Return the keys of a tenant's sessions."""
+    return select(sessions.c.session_key).where(sessions.c.tenant == tenant)
+
+
+def drop_sessions(tenant: str, session_keys: Sequence[str]) -> list[Delete]:
+    """Return the statements that drop the clocks and activations of sessions."""
     return [
-        delete(table).where(table.c.tenant == tenant, table.c.session_key == session_key)
+        delete(table).where(table.c.tenant == tenant, table.c.session_key.in_(session_keys))
         for table in (sessions, activations)
     ]
 

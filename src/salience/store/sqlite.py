@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, PinnedError, StoreError
-from salience.ports import Change, Distinguish, Erase, Model, Need, Stored, Touch
+from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql, sql_history
 from salience.store.arena import Arena
@@ -26,7 +26,7 @@ from salience.store.meta import LAID_BY, Meta, keep, pinning
 from salience.store.past import stood
 from salience.store.pins import COMMAND, Handle
 from salience.store.rows import to_memory, to_stored
-from salience.store.values import carries_vectors, count_changed, microseconds
+from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
 from salience.store.write import Transaction, tenant_of
 
@@ -62,6 +62,7 @@ class SQLiteStore:
         self._reader = reader
         self._writing = threading.Lock()
         self._reading = threading.Lock()
+        self._log_is_due = threading.Event()
         self._cache: dict[str, _Cached] = {}
         self._past: dict[tuple[str, int, int], Arena] = {}
 
@@ -129,12 +130,16 @@ class SQLiteStore:
         if not changes:
             self._check_open()
             return []
-        own = self._handle.own() if carries_vectors(changes) else None  # outside the lock: it may ask a provider
+        brings = carries_vectors(changes)
+        own = self._handle.own() if brings or derives_vectors(changes) else None  # before the lock: may ask a provider
+        if any(isinstance(change, Adopt) for change in changes):
+            self._handle.own()
         with self._write(_patience(changes, self._busy_timeout)) as writer:
             meta = Meta.read(writer)
-            if own is not None:
+            if brings:
                 self._handle.admit(meta.pin())
-            keep(writer, {"language": self._language, **pinning(meta.pin(), own or self._handle.bare(), changes)})
+            first = {"language": self._language, **pinning(meta.pin(), own or self._handle.bare(), changes)}
+            keep(writer, {name: value for name, value in first.items() if meta.values.get(name) != value})
             before = reading.counts(writer) if counted else (0, 0)
             transaction = Transaction(writer, meta, self._handle)
             receipts: list[Receipt] = []
@@ -145,6 +150,8 @@ class SQLiteStore:
                 check_counts(before, reading.counts(writer), count_changed(changes, receipts))
         if any(isinstance(change, Erase) for change in changes):
             self._wipe()
+        elif self._log_is_due.is_set():
+            self._empty_log(0.0)
         return receipts
 
     def gather(self, need: Need) -> Batch:
@@ -156,13 +163,14 @@ class SQLiteStore:
         """
         with self._transaction(self._reader, self._reading) as reader:
             arena = self._arena(reader, need.scope.tenant)
-            if need.vector is not None or need.near is not None:
-                self._handle.admit(self._cache[need.scope.tenant].meta.pin())
+            meta = self._cache[need.scope.tenant].meta
             if need.as_of is not None:
                 arena = self._arena_then(reader, need.scope.tenant, need.as_of)
             activations = Activations()
             if "turns_since_activation" in need.columns and need.scope.session_key is not None and need.as_of is None:
                 activations = reading.activations(reader, need.scope.tenant, need.scope.session_key)
+        if need.vector is not None or need.near is not None:
+            self._handle.admit(meta.pin())  # after the lock: it may ask a provider
         return gather(arena, need, activations)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
@@ -231,15 +239,15 @@ class SQLiteStore:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
         with self._transaction(self._reader, self._reading) as reader:
             meta = Meta.read(reader)
-            pin, laid_by = meta.pin(), meta.pin(LAID_BY)
-            if pin is None or self._handle.matches(pin):
-                asked = sql_history.unembedded(after, limit)
-            else:
-                known = laid_by is not None and self._handle.matches(laid_by)
-                asked = sql_history.not_laid_by(after, limit, known)
-            keys = sorted(tuple(row) for statement in asked for row in reader.execute(statement))[:limit]
-            rows = [reading.version(reader, *key) for key in keys]
-        return [to_stored(row, {}) for row in rows]
+        pin, laid_by = meta.pin(), meta.pin(LAID_BY)
+        if pin is None or self._handle.matches(pin):  # outside the lock: it may ask a provider
+            asked = sql_history.unembedded(after, limit)
+        else:
+            known = laid_by is not None and self._handle.matches(laid_by)
+            asked = sql_history.not_laid_by(after, limit, known)
+        with self._transaction(self._reader, self._reading) as reader:
+            keys = sorted(tuple(row) for one in asked for row in reader.execute(*one))[:limit]
+            return [reading.version(reader, *key) for key in keys]
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
@@ -259,19 +267,22 @@ class SQLiteStore:
         Raises:
             StoreError: the file cannot be read, or not be written where something is to be mended.
         """
-        with self._write(self._busy_timeout) as writer:
-            return integrity.check(writer, repair=repair)
+        if repair:
+            with self._write(self._busy_timeout) as writer:
+                return integrity.check(writer, repair=True)
+        with self._transaction(self._reader, self._reading) as reader:
+            return integrity.check(reader)
 
-    def backup(self, path: str, progress: Callable[[int, int], None] | None = None) -> None:
+    def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Write a copy of the file, as it stands at one instant, to a new file, while others read and write.
 
         Raises:
-            InputError: a file is there, or it cannot be made.
+            InputError: a file is there and may not be replaced, or is no store; or none can be made.
             StoreError: the store cannot be read.
         """
         self._check_open()
         with opening.mapped(self._path):
-            copying.backup(self._path, path, progress)
+            copying.backup(self._path, path, progress, overwrite=overwrite)
 
     def close(self) -> None:
         """Release the file; further calls raise `StoreError`."""
@@ -326,8 +337,11 @@ class SQLiteStore:
         cached = self._cache.get(tenant)
         if cached is None or cached.data_version != data_version:
             meta = Meta.read(reader)
-            is_void = cached is None or cached.meta.epoch != meta.epoch
-            arena = self._empty(meta) if cached is None or is_void else cached.arena
+            if cached is None or cached.meta.epoch != meta.epoch or cached.arena.dimension != self._dimension(meta):
+                arena = self._empty(meta)
+                self._past.clear()
+            else:
+                arena = cached.arena
             for rows in reader.execute(sql.newer(tenant, arena.sequence)).partitions(PART):
                 arena = arena.refresh(rows)
             cached = self._cache[tenant] = _Cached(arena, data_version, meta)
@@ -346,16 +360,29 @@ class SQLiteStore:
         return self._past[key]
 
     def _empty(self, meta: Meta) -> Arena:
-        return Arena.empty((meta.pin() or self._handle.bare()).dimension)
+        return Arena.empty(self._dimension(meta))
+
+    def _dimension(self, meta: Meta) -> int:
+        return (meta.pin() or self._handle.bare()).dimension
 
     def _wipe(self) -> None:
         """Let nothing of what was erased stay in memory here or in the log beside the file."""
         with self._reading:
             self._cache.clear()
             self._past.clear()
-        with self._writing, opening.mapped(self._path):
+        self._empty_log(self._busy_timeout)
+
+    def _empty_log(self, patience: float) -> None:
+        """Empty the log beside the file; a later write does where that fails, or another process reads on from it.
+
+        What was to be written is on disk already, and does not fail for it.
+        """
+        self._log_is_due.set()
+        with suppress(StoreError), self._writing, opening.mapped(self._path):
             self._check_open()
-            opening.empty_log(self._writer)
+            opening.wait_at_most(self._writer, patience)
+            if opening.empty_log(self._writer):
+                self._log_is_due.clear()
 
 
 def _patience(changes: Sequence[Change], busy_timeout: float) -> float:

@@ -13,8 +13,8 @@ from salience.batch import Vectors32
 from salience.checks import frozen
 from salience.errors import ConflictError, InputError, LeaseError, StaleError, StoreError, Words
 from salience.ids import short_id
-from salience.ports import Add, Change, Erase, Prune, Revise
-from salience.records import Memory, Receipt
+from salience.ports import Add, Change, Derive, Erase, Prune, Revise
+from salience.records import ANY, Memory, Receipt, Scope
 from salience.text import normalise
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,6 +95,21 @@ def carries_vectors(changes: Iterable[Change]) -> bool:
         (isinstance(change, Add) and any(one.vector is not None for one in (change.stored, *change.history)))
         or (isinstance(change, Revise) and change.vector is not None)
         for change in changes
+    )
+
+
+def derives_vectors(changes: Iterable[Change]) -> bool:
+    """Return whether vectors come along for versions that are there."""
+    return any(isinstance(change, Derive) and change.vector is not None for change in changes)
+
+
+def is_session_of(session_key: str, whose: Scope) -> bool:
+    """Return whether a session, by its `Scope.session_key`, is one of those that `Erase.sessions` means."""
+    environment, user_id, session_id = session_key.split("\x1f")
+    return (
+        (whose.environment in (ANY, environment) or not environment)  # one that asked across all belongs to none
+        and whose.user_id in (ANY, user_id or None)
+        and whose.session_id in (None, session_id)
     )
 
 

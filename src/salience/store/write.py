@@ -181,8 +181,10 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
         values["terms"] = rows.of_terms(change.terms)
     if change.distinctions is not None:
         values["distinctions"] = rows.of_distinctions(change.distinctions)
-    connection.execute(sql.keep_version(tenant, given.id, values["changed_at"]))
-    connection.execute(sql.revise(tenant, given.id, values))
+    of = {"of_tenant": tenant, "of_id": given.id}
+    connection.execute(sql.keep_version(), {**of, "until": values["changed_at"]})
+    rest = {name: value for name, value in values.items() if name not in ("tenant", "id")}
+    connection.execute(sql.revise(frozenset(rest)), {**rest, **of})
     return revised(memory)
 
 
@@ -197,12 +199,11 @@ def _touch(transaction: Transaction, tenant: str, change: Touch) -> None:
     connection, session_key = transaction.connection, change.scope.session_key
     chunks = list(sql.chunks(change.ids))
     if change.counts:
-        if change.at is not None and change.ids:
-            shared = {"tenant": tenant, "seq": transaction.sequence, "at": microseconds(change.at)}
-            ids = list(dict.fromkeys(change.ids))
-            connection.execute(sql_history.note_touches(), [{**shared, "id": touched} for touched in ids])
         for chunk in chunks:
-            connection.execute(sql.touch(change, chunk, transaction.sequence))
+            if change.at is not None:
+                values = {"tenant": tenant, "seq": transaction.sequence, "at": microseconds(change.at), "ids": chunk}
+                connection.execute(sql_history.note_touches(), values)
+            connection.execute(*sql.touch(change, chunk, transaction.sequence))
     if session_key is None:
         return
     turn = sum(row.turns for row in connection.execute(sql.clocks(tenant, [session_key]))) + 1

@@ -31,15 +31,16 @@ def upgrade() -> None:
         for column in columns():
             op.add_column(table, column)
         where = sa.text("vector IS NULL")
-        op.create_index(f"ix_{table}_unembedded", table, ["tenant", "id"], sqlite_where=where, postgresql_where=where)
+        of_key = ["tenant", "id", "version"]
+        op.create_index(f"ix_{table}_unembedded", table, of_key, sqlite_where=where, postgresql_where=where)
     op.create_index("ix_memories_tenant_fact_key", "memories", ["tenant", "fact_key"])
     op.create_table(
         "touches",
         sa.Column("tenant", sa.Text, primary_key=True),
         sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("version", sa.BigInteger, primary_key=True),
         sa.Column("seq", sa.BigInteger, primary_key=True),
         sa.Column("at", sa.BigInteger, primary_key=True),
-        sa.Column("version", sa.BigInteger, nullable=False),
         sa.Column("accessed_at", sa.BigInteger),
         sa.Column("access_count", sa.BigInteger, nullable=False),
         sa.Column("importance", sa.Double, nullable=False),

@@ -1,0 +1,130 @@
+"""backup, reinstate, doctor and reembed on the command line."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from salience.cli import repairing
+from salience.embed import registry
+from salience.lab.torture_reembed import Hashed
+
+
+@pytest.fixture
+def path(stored, tmp_path):
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def other(monkeypatch):
+    """The name of an embedder besides the one that the store is pinned to."""
+    monkeypatch.setitem(registry.EMBEDDERS, "other", lambda _: Hashed("other", 24))
+    return ("--embedder", "other")
+
+
+def plant(path, statement):
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute(statement).rowcount > 0
+        connection.commit()
+
+
+def test_a_backup_says_where_and_how_much(run, said, path, tmp_path):
+    assert run("backup", str(tmp_path / "copy.db")).stdout.startswith(f"backed up to {tmp_path}/copy.db: 0.")
+    told = said("backup", str(tmp_path / "copy.db"), "--force")
+    assert told == {"file": str(tmp_path / "copy.db"), "bytes": (tmp_path / "copy.db").stat().st_size}
+
+
+def test_a_backup_is_replaced_only_with_force(run, path, tmp_path):
+    run("backup", str(tmp_path / "copy.db"))
+    assert "--force" in run("backup", str(tmp_path / "copy.db"), code=2).stderr
+    (tmp_path / "letter").write_text("a letter")
+    assert "no store" in run("backup", str(tmp_path / "letter"), "--force", code=2).stderr
+
+
+@pytest.mark.parametrize("arguments", [["backup", "copy.db"], ["doctor"], ["reembed"]])
+def test_a_store_that_is_not_there_is_not_made_to_be_looked_after(run, tmp_path, arguments):
+    result = run("--store", str(tmp_path / "nowhere.db"), *arguments, code=2)
+    assert "Name the file of a store that is there" in result.stderr
+    assert not (tmp_path / "nowhere.db").exists()
+
+
+def test_reinstate_puts_the_backup_back_and_says_where_the_rest_is(run, said, stored, path, tmp_path):
+    run("backup", str(tmp_path / "copy.db"))
+    run("forget", stored.alice, "--user", "alice")
+    told = run("reinstate", str(tmp_path / "copy.db"), "--yes").stdout
+    assert told.splitlines() == [
+        f"{path} holds what {tmp_path}/copy.db does",
+        f"what it held before is in {path}.before-reinstate",
+    ]
+    assert said("stats", "--user", "alice")["memories"] == 2
+    told = said("reinstate", f"{path}.before-reinstate", "--yes", "--discard")
+    assert told == {"store": str(path), "file": f"{path}.before-reinstate", "kept": None}
+    assert said("stats", "--user", "alice")["memories"] == 1
+
+
+def test_reinstate_asks_a_person_and_nobody_else(run, said, path, tmp_path, monkeypatch):
+    run("backup", str(tmp_path / "copy.db"))
+    run("remember", "of now", "--user", "alice")
+    assert "Give --yes" in run("reinstate", str(tmp_path / "copy.db"), code=2).stderr
+    monkeypatch.setattr(repairing, "asks", lambda: True)
+    refused = run("reinstate", str(tmp_path / "copy.db"), input="n\n", code=1)
+    assert f"Put {tmp_path}/copy.db in the place of all that {path} holds?" in refused.stderr
+    assert said("stats", "--user", "alice")["memories"] == 3
+    run("reinstate", str(tmp_path / "copy.db"), input="y\n")
+    assert said("stats", "--user", "alice")["memories"] == 2
+
+
+def test_reinstate_makes_a_store_that_is_not_there_without_asking(run, said, path, tmp_path):
+    run("backup", str(tmp_path / "copy.db"))
+    new = ("--store", str(tmp_path / "new.db"))
+    assert said(*new, "reinstate", str(tmp_path / "copy.db"))["kept"] is None
+    assert said(*new, "stats", "--user", "alice")["memories"] == 2
+
+
+def test_doctor_says_that_all_is_well(run, said, path):
+    assert run("doctor").stdout == "2 memories and 0 older versions read, healthy\n"
+    assert said("doctor", "--deep") == {"healthy": True, "memories": 2, "versions": 0, "pending": 0, "findings": []}
+
+
+def test_doctor_tells_what_is_wrong_and_mends_it(run, said, stored, path):
+    plant(path, "UPDATE memories SET terms = 'x' WHERE content LIKE 'Alice%'")
+    line = f"wrong\tterms\t{stored.alice}\tversion 1: its terms are not those of its text."
+    first, last = run("doctor", code=1).stdout.splitlines()
+    assert first == f"{line} To make it anew: salience doctor --repair"
+    assert last == "2 memories and 0 older versions read, 1 wrong"
+    found = json.loads(run("doctor", "--json", code=1).stdout)
+    assert (found["healthy"], [one["check"] for one in found["findings"]]) == (False, ["terms"])
+    shown = run("doctor", code=1, terminal=True).stdout
+    assert "its terms are not those of its text" in shown
+    mended = run("doctor", "--repair").stdout.splitlines()
+    assert mended == [line.replace("wrong", "repaired"), "2 memories and 0 older versions read, 1 repaired, healthy"]
+    assert said("doctor")["findings"] == []
+
+
+def test_doctor_says_of_a_torn_file_what_to_do(run, path):
+    raw = bytearray(path.read_bytes())
+    raw[4096 * 2 :] = bytes(byte ^ 0x5A for byte in raw[4096 * 2 :])
+    path.write_bytes(raw)
+    result = run("doctor", code=1)
+    assert "damaged" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_reembed_takes_the_store_over(run, said, stored, path, other):
+    run(*other, "recall", "query", "--user", "alice", code=1)
+    told = run(*other, "reembed").stdout
+    assert told == "embedded 2 versions with other, in the place of planted: open the store with it from now on\n"
+    refused = run("recall", "query", "--user", "alice", code=1).stderr
+    assert "was written with embedder 'other' (24 dimensions)" in refused
+    assert f"salience --store {path} --embedder NAME reembed" in refused
+    assert said(*other, "recall", stored.text, "--user", "alice")["hits"][0]["memory"]["id"] == stored.alice
+    assert said(*other, "reembed") == {"made": 0, "resumed": 0, "old": "other", "new": "other"}
+    assert said(*other, "doctor", "--deep")["healthy"]
+
+
+def test_a_backup_needs_no_embedder_of_the_store(run, said, stored, path, other, tmp_path):
+    run(*other, "backup", str(tmp_path / "copy.db"))
+    assert said("--store", str(tmp_path / "copy.db"), "stats", "--user", "alice")["memories"] == 2

@@ -1,0 +1,280 @@
+"""Damage of every kind, planted by SQL: it is found, told without any content, and mended where texts can mend it."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+import salience
+from salience import EmbedderError, StoreError
+from salience.lab.torture_reembed import Hashed
+from salience.store.integrity import MOST
+
+SECRET = "Alice keeps 7 bees in Lisbon"
+CHANGED = "Alice keeps 9 bees in Lisbon"
+TEXTS = [SECRET, *(f"memory {number}" for number in range(9))]
+LIST = "UPDATE memories SET tags = '[' WHERE content = :secret"
+MENDABLE = {
+    "terms": "UPDATE memories SET terms = 'x' WHERE content = :secret",
+    "terms of a version": "UPDATE versions SET terms = 'x'",
+    "distinctions": "UPDATE memories SET distinctions = 'number:1' WHERE content = :secret",
+    "vector of zeros": "UPDATE memories SET vector = zeroblob(64) WHERE content = :secret",
+    "vector of NaN": "UPDATE memories SET vector = :nan WHERE content = :secret",
+    "vector of length 2": "UPDATE memories SET vector = :long WHERE content = :secret",
+    "vector of a version": "UPDATE versions SET vector = zeroblob(64)",
+    "short vector": "UPDATE memories SET vector = zeroblob(4) WHERE content = :secret",
+    "odd vector": "UPDATE memories SET vector = zeroblob(7) WHERE content = :secret",
+    "vector of text": "UPDATE versions SET vector = 'text'",
+    "sequence behind": "UPDATE meta SET value = '1' WHERE name = 'sequence'",
+    "sequence of words": "UPDATE meta SET value = 'many' WHERE name = 'sequence'",
+    "short id": "UPDATE memories SET short_id = 'deadbeef' WHERE content = :secret",
+    "home": "UPDATE memories SET home = 'elsewhere' WHERE content = :secret",
+    "home of a version": "UPDATE versions SET home = 'elsewhere'",
+    "end of a version": "UPDATE versions SET valid_to = valid_to - 1",
+    "laid by": "INSERT INTO laid_by SELECT tenant, id, version, content_hash, vector FROM memories",
+    "activation": "INSERT INTO activations VALUES ('default', 's', 'nobody', 1)",
+    "touch": """INSERT INTO touches (tenant, id, version, seq, at, access_count, importance)
+        VALUES ('default', 'nobody', 1, 1, 1, 1, 0.5)""",
+}
+BEYOND = {
+    "content": "UPDATE memories SET content = 'something else' WHERE content = :secret",
+    "version between": "UPDATE memories SET version = version + 1 WHERE content = :changed",
+    "order of versions": "UPDATE memories SET changed_at = 1 WHERE content = :changed",
+    "version of nobody": "UPDATE versions SET id = 'nobody'",
+    "broken list": LIST,
+    "instant out of range": "UPDATE memories SET created_at = 9000000000000000000 WHERE content = :secret",
+    "no pin": "DELETE FROM meta WHERE name = 'embedder'",
+    "no language": "DELETE FROM meta WHERE name = 'language'",
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def opened(path):
+    """A function from an embedder to an engine on the file, which has ten memories and an older version."""
+    engines = []
+
+    def open_(embedder=None):
+        engines.append(salience.connect(path, embedder=embedder or Hashed("e", 16)))
+        return engines[-1]
+
+    ids = [receipt.memory.id for receipt in open_().remember_many([{"content": text} for text in TEXTS])]
+    engines[0].update(ids[1], content=CHANGED)
+    yield open_
+    for engine in engines:
+        engine.close()
+
+
+def plant(path, statement):
+    values = {
+        "secret": SECRET,
+        "changed": CHANGED,
+        "nan": np.full(16, np.nan, "<f4").tobytes(),
+        "long": np.full(16, 0.5, "<f4").tobytes(),
+    }
+    with closing(sqlite3.connect(path)) as connection:
+        cursor = connection.execute(
+            statement, {name: value for name, value in values.items() if f":{name}" in statement}
+        )
+        assert cursor.rowcount > 0
+        connection.commit()
+
+
+def told(report):
+    return [finding.problem for finding in report.findings]
+
+
+def test_a_sound_store_is_healthy(opened):
+    told = []
+    report = opened().doctor(progress=told.append)
+    assert report.healthy
+    assert (report.memories, report.versions, report.pending, report.findings) == (10, 1, 0, ())
+    assert told[-1] == 10
+
+
+def test_a_sound_store_is_healthy_in_memory_too():
+    with salience.connect(":memory:", embedder=Hashed("e", 16)) as memory:
+        first = memory.remember(SECRET).memory.id
+        memory.update(first, content=CHANGED)
+        memory.forget(first)
+        report = memory.doctor(deep=True)
+        assert (report.memories, report.versions, report.healthy) == (1, 2, True)
+
+
+@pytest.mark.parametrize("name", MENDABLE)
+def test_damage_that_can_be_mended_is(opened, path, name):
+    plant(path, MENDABLE[name])
+    memory = opened()
+    found = memory.doctor()
+    assert not found.healthy
+    assert all("salience doctor --repair" in problem for problem in told(found) if "reading ended" not in problem)
+    mended = memory.doctor(repair=True)
+    assert mended.findings
+    assert all(finding.repaired for finding in mended.findings)
+    assert mended.healthy
+    after = memory.doctor()
+    assert (after.findings, after.memories, after.versions) == ((), 10, 1)
+    assert len(memory.recall(SECRET, limit=1)) == 1
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_damage_that_cannot_be_mended_is_told(opened, path, name):
+    plant(path, BEYOND[name])
+    memory = opened()
+    for repair in (False, True):
+        report = memory.doctor(repair=repair)
+        assert not report.healthy
+        assert any("salience" in problem.lower() for problem in told(report))
+
+
+@pytest.mark.parametrize("name", [*MENDABLE, *BEYOND])
+def test_no_finding_shows_what_a_memory_says(opened, path, name):
+    plant(path, {**MENDABLE, **BEYOND}[name])
+    for finding in opened().doctor(repair=True).findings:
+        for word in ("Alice", "bees", "Lisbon", "something else"):
+            assert word not in f"{finding.check} {finding.problem}"
+
+
+def test_what_was_mended_is_found_by_others_at_once(opened, path):
+    other = opened()
+    assert other.recall(SECRET, limit=1)[0].memory.content == SECRET
+    plant(path, "UPDATE memories SET vector = (SELECT vector FROM memories WHERE content = 'memory 5')")
+    assert not opened().doctor(deep=True).healthy
+    assert opened().doctor(deep=True, repair=True).healthy
+    assert other.recall("memory 5", limit=1, profile="mememory")[0].memory.content == "memory 5"
+    assert (
+        other.recall("memory 5", limit=1)[0].score_detail.as_dict()
+        == opened().recall("memory 5", limit=1)[0].score_detail.as_dict()
+    )
+
+
+def test_only_a_deep_check_sees_a_vector_of_another_text(opened, path):
+    plant(path, "UPDATE memories SET vector = (SELECT vector FROM versions) WHERE content = :secret")
+    memory = opened()
+    assert memory.doctor().healthy
+    (finding,) = memory.doctor(deep=True).findings
+    assert (finding.check, finding.repaired) == ("vectors", False)
+    assert memory.doctor(deep=True, repair=True).healthy
+    assert memory.doctor(deep=True).findings == ()
+
+
+def test_a_vector_of_the_wrong_length_leaves_its_memory_pending(opened, path):
+    plant(path, MENDABLE["short vector"])
+    assert opened().doctor(repair=True).pending == 1
+    assert opened().doctor().pending == 1
+
+
+def test_an_embedder_that_is_down_mends_what_needs_none(opened, path):
+    class Down(Hashed):
+        def embed(self, texts, /):
+            raise ConnectionError
+
+    plant(path, MENDABLE["terms"])
+    plant(path, MENDABLE["vector of a version"])
+    memory = opened(Down("e", 16))
+    report = memory.doctor(repair=True)
+    assert {finding.check: finding.repaired for finding in report.findings} == {"terms": True, "vectors": False}
+    assert any("It stays so: embedder 'e' failed" in problem for problem in told(report))
+    with pytest.raises(EmbedderError):
+        memory.doctor(deep=True)
+
+
+def test_versions_that_upkeep_dropped_are_not_missed(opened, path):
+    memory = opened()
+    first = memory.list(limit=1).memories[0].id
+    for number in range(4):
+        memory.update(first, importance=number / 10)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM versions WHERE id = ? AND version <= 2", [first])
+        connection.commit()
+    assert memory.doctor().healthy
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DELETE FROM versions WHERE id = ? AND version = 4", [first])
+        connection.commit()
+    (finding,) = memory.doctor().findings
+    assert "version 5 follows on version 3" in finding.problem
+
+
+def test_a_reflection_of_what_is_not_there_is_told(opened, path):
+    plant(path, """UPDATE memories SET sources = '["nobody"]' WHERE content = :secret""")
+    (finding,) = opened().doctor().findings
+    assert finding.check == "sources"
+    assert "1 of the 1 memories that it sums up are not there" in finding.problem
+
+
+def test_an_index_that_lost_rows_is_made_anew(opened, path):
+    memory = opened()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = sql || ' WHERE 0' WHERE name = 'ix_memories_tenant_fact_key'"
+        )
+        connection.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("REINDEX ix_memories_tenant_fact_key")
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, ' WHERE 0', '') WHERE name = 'ix_memories_tenant_fact_key'"
+        )
+        connection.commit()
+    memory = opened()
+    report = memory.doctor()
+    assert {finding.check for finding in report.findings} == {"integrity"}
+    assert memory.doctor(repair=True).healthy
+    assert memory.doctor().findings == ()
+
+
+def test_many_faults_of_a_kind_are_cut_short(opened, path):
+    memory = opened()
+    memory.remember_many([{"content": f"more {number}"} for number in range(2 * MOST)])
+    plant(path, "UPDATE memories SET short_id = 'deadbeef'")
+    assert len(memory.doctor().findings) == MOST
+    assert memory.doctor(repair=True).healthy
+    assert memory.doctor().findings == ()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE meta SET value = 'x' WHERE name = 'dimension'",
+        "UPDATE meta SET value = 'x' WHERE name = 'fingerprint'",
+        "UPDATE meta SET value = 'x' WHERE name = 'sequence'",
+    ],
+)
+def test_a_store_whose_numbers_are_no_numbers_says_what_to_do(opened, path, statement):
+    plant(path, statement)
+    with pytest.raises(StoreError, match=r"Run: salience doctor --repair|salience reinstate FILE"):
+        opened().remember("something")
+
+
+def examined(path, repair):
+    """Return what a doctor says of a file, or why it does not open."""
+    try:
+        with salience.connect(path, embedder=Hashed("e", 16)) as memory:
+            report = memory.doctor(repair=repair)
+            return "healthy" if report.healthy else " ".join(told(report))
+    except StoreError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("part", ["middle", "end", "pages", "half"])
+def test_a_torn_file_is_told_and_ends_in_no_other_error(tmp_path, part):
+    path = tmp_path / "torn.db"
+    with salience.connect(path, embedder=Hashed("e", 16)) as memory:
+        memory.remember_many([{"content": f"long {number} " + "word " * 200} for number in range(200)])
+    raw = bytearray(path.read_bytes())
+    if part == "half":
+        raw = raw[: len(raw) // 2]
+    else:
+        start = {"middle": len(raw) // 2, "end": len(raw) - 9000, "pages": 3 * 4096}[part]
+        raw[start : start + 8192] = bytes(byte ^ 0x5A for byte in raw[start : start + 8192])
+    path.write_bytes(raw)
+    for repair in (False, True):
+        assert "damaged" in examined(path, repair) or "salience reinstate" in examined(path, repair)

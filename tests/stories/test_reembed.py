@@ -1,0 +1,324 @@
+"""A change of the model: while the store is in use, cut short and gone on with, and never with vectors of two."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+import salience
+from salience import EmbedderError, InputError, PinnedError, compose, reembed
+from salience.errors import LeaseError, MovedError
+from salience.lab.torture_reembed import Hashed, torture
+from salience.ports import FINGERPRINTED, Lease
+from salience.records import ANY
+
+OLD, NEW = Hashed("old", 16), Hashed("new", 24)
+EVERYWHERE = {"project": ANY, "user_id": ANY}
+
+
+class Failing(Hashed):
+    """Fails for good after some texts, and until then notes what it was asked."""
+
+    def __init__(self, name, dimension, texts):
+        super().__init__(name, dimension)
+        self.left = texts
+        self.asked = []
+
+    def embed(self, texts, /):
+        self.left -= len(texts)
+        if self.left < 0:
+            raise ConnectionError("the provider is away")
+        self.asked += texts
+        return super().embed(texts)
+
+
+class Picky(Hashed):
+    """Refuses one text and answers to all others."""
+
+    def embed(self, texts, /):
+        if "too long" in texts:
+            raise ValueError("too long")
+        return super().embed(texts)
+
+
+class Watched(Hashed):
+    """Does something while it embeds the texts of a page."""
+
+    def __init__(self, name, dimension, meanwhile):
+        super().__init__(name, dimension)
+        self.meanwhile = meanwhile
+
+    def embed(self, texts, /):
+        if any(text.startswith("memory") for text in texts):
+            self.meanwhile, act = (lambda: None), self.meanwhile
+            act()
+        return super().embed(texts)
+
+
+@pytest.fixture
+def memory(target):
+    with salience.connect(target, embedder=OLD) as engine:
+        yield engine
+
+
+@pytest.fixture
+def filed(tmp_path):
+    """A function from an embedder to an engine on one file, which may be pinned to another model."""
+    engines = []
+
+    def make(embedder, moving=False):
+        open_ = compose.moving if moving else salience.connect
+        engines.append(open_(tmp_path / "agent.db", embedder=embedder))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine.close()
+
+
+def seed(engine, count=10):
+    return [receipt.memory.id for receipt in engine.remember_many([{"content": f"memory {n}"} for n in range(count)])]
+
+
+def vectors(engine, id):
+    scope = salience.keywords.scope(engine.world.tenant, {})[0]
+    return [stored.vector for stored in engine.world.store.history(scope, id)]
+
+
+def test_every_memory_and_version_gets_a_vector_of_the_new_model(memory):
+    first, second, gone = seed(memory, 3)
+    memory.update(first, content="memory 0, changed")
+    memory.forget(gone)
+    report = memory.reembed(NEW)
+    assert (report.made, report.resumed, report.old, report.new) == (5, 0, "old", "new")
+    expected = NEW.embed(["memory 0", "memory 0, changed"])
+    assert np.array_equal(np.stack(vectors(memory, first)), expected)
+    assert np.array_equal(vectors(memory, second)[0], NEW.embed(["memory 1"])[0])
+    assert np.array_equal(vectors(memory, gone)[-1], NEW.embed(["memory 2"])[0])
+
+
+def test_recalls_and_writes_use_the_new_model_afterwards(memory):
+    seed(memory)
+    memory.reembed(NEW)
+    found = memory.recall("memory 3", limit=1)
+    assert found.degraded == ()
+    assert found[0].memory.content == "memory 3"
+    assert found[0].score_detail.recompute() == pytest.approx(found[0].score)
+    assert memory.remember("memory 99").status == "created"
+    assert memory.stats().pending == 0
+    assert (memory.stats().embedder, memory.stats().dimension) == ("new", 24)
+
+
+def test_progress_ends_with_all_of_all(memory):
+    seed(memory, 150)
+    told = []
+    memory.reembed(NEW, progress=lambda done, of: told.append((done, of)))
+    assert told[0] == (0, 150)
+    assert told[-1] == (150, 150)
+    assert told == sorted(told)
+
+
+def test_texts_that_are_equal_are_embedded_once_a_page(memory):
+    for user in "abcdef":
+        memory.remember("memory of all", user_id=user)
+    asking = Failing("new", 24, 100)
+    assert memory.reembed(asking).made == 6
+    assert asking.asked.count("memory of all") == 1
+
+
+def test_the_own_model_embeds_only_what_is_pending(memory):
+    seed(memory)
+    assert memory.reembed().made == 0
+    memory.world.embedder.forget()
+    down = salience.engine.Engine(compose.moved(memory.world, Failing("old", 16, 0), salience.settings.load()))
+    assert down.remember("memory of bad times").status == "pending"
+    report = memory.reembed()
+    assert (report.made, report.old, report.new) == (1, "old", "old")
+    assert memory.stats().pending == 0
+
+
+def test_an_empty_store_takes_the_model_at_once(memory):
+    assert memory.reembed(NEW).made == 0
+    assert memory.remember("memory 1").status == "created"
+    assert memory.stats().dimension == 24
+
+
+def test_a_provider_that_fails_midway_keeps_what_was_done(memory):
+    seed(memory, 200)
+    with pytest.raises(EmbedderError, match="128 of 200 vectors are made and kept: run reembed again") as caught:
+        memory.reembed(Failing("new", 24, 150))
+    assert "memory" not in str(caught.value).replace("memories", "")
+    assert memory.recall("memory 7", limit=1).degraded == ()
+    report = memory.reembed(NEW)
+    assert (report.made, report.resumed) == (72, 128)
+
+
+def test_a_third_model_starts_anew(memory):
+    seed(memory, 200)
+    with pytest.raises(EmbedderError):
+        memory.reembed(Failing("new", 24, 150))
+    report = memory.reembed(Hashed("third", 24))
+    assert (report.made, report.resumed, report.new) == (200, 0, "third")
+    assert np.array_equal(memory.world.store.unembedded(), [])
+
+
+def test_another_model_of_the_same_name_starts_anew(memory):
+    seed(memory, 200)
+    with pytest.raises(EmbedderError):
+        memory.reembed(Failing("new", 24, 150))
+    assert memory.reembed(Hashed("new", 24, "another")).made == 200
+
+
+def test_a_text_that_the_model_refuses_holds_nothing_up(memory):
+    ids = seed(memory, 5)
+    refused = memory.remember("too long").memory.id
+    assert memory.reembed(Picky("new", 24)).made == 5
+    assert memory.stats().pending == 1
+    assert vectors(memory, refused) == [None]
+    assert all(vectors(memory, id)[0] is not None for id in ids)
+    assert refused in [hit.memory.id for hit in memory.recall("too long", min_score=0.0)]
+
+
+def test_what_is_written_meanwhile_is_embedded_too(memory):
+    first, *_ = seed(memory, 100)
+
+    def meanwhile():
+        memory.update(first, content="memory of meanwhile")
+        memory.remember("another memory of meanwhile")
+
+    memory.reembed(Watched("new", 24, meanwhile))
+    assert memory.stats().pending == 0
+    assert memory.recall("memory of meanwhile", limit=1)[0].memory.id == first
+
+
+def test_what_is_erased_meanwhile_is_gone(memory):
+    first, *_ = seed(memory, 100)
+    memory.reembed(Watched("new", 24, lambda: memory.erase(ids=[first])))
+    assert memory.stats().memories == 99
+    assert memory.doctor().healthy
+
+
+def test_recalls_go_on_under_the_old_model_until_the_change(memory):
+    seed(memory, 100)
+    found = []
+    memory.reembed(Watched("new", 24, lambda: found.append(memory.recall("memory 7", limit=1))))
+    assert [hit.memory.content for hit in found[0]] == ["memory 7"]
+    assert found[0].degraded == ()
+
+
+def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
+    first, *_ = seed(memory, 20)
+
+    class Failed(Hashed):
+        """Is away once it has shown its fingerprint, which it does for the last page; somebody else writes then."""
+
+        is_away = False
+
+        def embed(self, texts, /):
+            if self.is_away:
+                raise ConnectionError("the provider is away")
+            if FINGERPRINTED in texts:
+                salience.engine.Engine(old_world).update(first, content="late")  # which the last page is past
+                self.is_away = True
+            return super().embed(texts)
+
+    old_world, failed = memory.world, Failed("new", 24)
+    assert memory.reembed(failed).made == 20
+    failed.is_away = False
+    assert (memory.stats().embedder, memory.stats().pending) == ("new", 1)
+    assert memory.recall("memory 7", limit=1).degraded == ()
+
+
+def test_two_at_once_are_refused(memory):
+    seed(memory, 3)
+    now = memory.world.clock()
+    memory.world.store.apply([Lease(reembed.WORK, "somebody", now, now + reembed.HELD)])
+    with pytest.raises(LeaseError, match="reembed: somebody is at it"):
+        memory.reembed(NEW)
+    assert memory.stats().embedder == "old"
+
+
+def test_the_lease_is_given_back_also_after_a_failure(memory):
+    seed(memory, 3)
+    with pytest.raises(EmbedderError):
+        memory.reembed(Failing("new", 24, 0))
+    now = memory.world.clock()
+    memory.world.store.apply([Lease(reembed.WORK, "somebody", now, now)])  # raises while another one has it
+
+
+def test_an_engine_made_by_hand_cannot_change_its_model_by_name(memory):
+    with pytest.raises(InputError, match="embedder"):
+        salience.engine.Engine(memory.world).reembed("minilm")
+
+
+@pytest.mark.parametrize("dimension", [16, 24])
+def test_others_recall_by_words_and_store_as_pending(filed, dimension):
+    other, moving = filed(OLD), filed(OLD)
+    seed(moving)
+    assert other.recall("memory 3", limit=1).degraded == ()
+    moving.reembed(Hashed("new", dimension))
+    found = other.recall("memory 3", limit=1)
+    assert found.degraded == ("embedding",)
+    assert found[0].memory.content == "memory 3"
+    receipt = other.remember("memory of the old model")
+    assert receipt.status == "pending"
+    assert "Connect again with embedder='new'" in receipt.warning
+    assert other.update(receipt.memory.id, content="memory of the old model, changed").memory.version == 2
+    assert [stored.vector for stored in moving.world.store.unembedded()] == [None, None]
+    assert moving.reembed().made == 2
+    assert moving.recall("memory of the old model, changed", limit=1)[0].memory.id == receipt.memory.id
+
+
+def test_the_store_opens_with_the_new_model_alone(filed):
+    seed(filed(OLD))
+    filed(NEW, moving=True).reembed()
+    with pytest.raises(PinnedError, match=r"salience --store .* --embedder NAME reembed"):
+        filed(OLD)
+    assert filed(NEW).recall("memory 3", limit=1)[0].memory.content == "memory 3"
+
+
+def test_an_engine_that_is_moving_does_nothing_but_that_with_vectors(filed):
+    seed(filed(OLD))
+    moving = filed(NEW, moving=True)
+    assert moving.recall("memory 3", limit=1).degraded == ("embedding",)
+    assert moving.remember("memory of the mover").status == "pending"
+    assert moving.reembed().made == 11
+    assert moving.recall("memory of the mover", limit=1).degraded == ()
+
+
+def test_another_model_of_the_same_name_and_length_is_refused_and_can_take_over(filed):
+    ids = seed(filed(OLD))
+    other = filed(Hashed("old", 16, "another"))
+    with pytest.raises(PinnedError, match="another model of the name 'old'") as caught:
+        other.recall("memory 3")
+    assert not isinstance(caught.value, MovedError)
+    with pytest.raises(PinnedError, match="reembed"):
+        other.remember("memory of the other")
+    assert other.stats().memories == 10
+    report = other.reembed()
+    assert (report.made, report.old, report.new) == (10, "old", "old")
+    assert other.recall("memory 3", limit=1)[0].memory.id == ids[3]
+
+
+def test_an_embedder_that_is_down_leaves_a_store_of_its_model_readable(filed):
+    seed(filed(OLD))
+    down = filed(Failing("old", 16, 0))
+    assert down.recall("memory 3", limit=1).degraded == ("embedding",)
+    assert down.remember("memory of bad times").status == "pending"
+    with pytest.raises(EmbedderError, match="try again"):
+        down.reembed()
+
+
+@pytest.mark.parametrize("dimension", [16, 24])
+def test_killed_again_and_again_while_others_write_and_recall(tmp_path, dimension):
+    done = torture(tmp_path, 250, 3, OLD, Hashed("new", dimension))
+    assert done.faults == ()
+    assert (done.killed, done.looks) == (3, 4)
+    assert done.resumed >= 64
+    assert done.recalls
+    with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
+        pins = dict(connection.execute("SELECT name, value FROM meta"))
+    assert (pins["embedder"], pins["dimension"]) == ("new", str(dimension))
