@@ -19,10 +19,10 @@ FEW = (0, 4_097, 24_720)
 MOST = 60
 """Verbs until the store has refused one."""
 SAYS = {
-    "limit on the size of a file": r"Check the disk and its free space\.$",
+    "limit on the size of a file": r"Check the disk, its space, limits and rights\.$",
     "full disk": r"Free some space and try again\.$",
-    "log locked": r"Check the disk and its free space\.$",
-    "file and log locked": r"Check the disk and its free space\.$",
+    "log locked": r"Check the disk, its space, limits and rights\.$",
+    "file and log locked": r"Check the disk, its space, limits and rights\.$",
     "file moved away": r"Put it back, or connect again\.$",
 }
 """What a write that is refused ends with: what to do."""

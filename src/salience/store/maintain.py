@@ -11,7 +11,7 @@ from salience.errors import PinnedError
 from salience.ports import Add, Adopt, Derive, Erase, Lease, Prune, Revise, Touch
 from salience.records import Receipt, Scope
 from salience.store import rows, sql, sql_history
-from salience.store.meta import LAID_BY, Meta, keep, new_epoch, of_pin
+from salience.store.meta import LAID_BY, TRACES, Meta, keep, new_epoch, of_pin
 from salience.store.pins import Pin
 from salience.store.schema import memories, versions
 from salience.store.values import held_by, instant, is_session_of, microseconds, missing, own_vector
@@ -79,7 +79,7 @@ def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -
             _erase(transaction.connection, tenant, chunk)
         if change.sessions is not None:
             _end_sessions(transaction.connection, tenant, change.sessions)
-    keep(transaction.connection, {"epoch": new_epoch()})
+    keep(transaction.connection, {"epoch": new_epoch(), TRACES: "due"})
     return []
 
 

@@ -21,6 +21,10 @@ LAID_BY: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint"
 """Names of the parts of a pin: of the vectors in the rows, and of those laid by."""
 
 
+TRACES: Final = "traces"
+"""Name that has a value while the file may hold bytes of what was erased."""
+
+
 @dataclass(frozen=True, slots=True)
 class Meta:
     """Name -> value, as it stands.

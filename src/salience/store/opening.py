@@ -30,7 +30,7 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_NOTADB: (NotAStoreError, "it is not an SQLite file. Name another file."),
     sqlite3.SQLITE_CORRUPT: (StoreError, "it is damaged. Put a backup in its place: salience reinstate FILE"),
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
-    sqlite3.SQLITE_IOERR: (StoreError, "the disk failed to read or write it. Check the disk and its free space."),
+    sqlite3.SQLITE_IOERR: (StoreError, "it failed; nothing was written. Check the disk, its space, limits and rights."),
 }
 
 
@@ -74,7 +74,27 @@ def prepare(path: str) -> None:
         for place in (file.parent, file):  # SQLite needs the folder too, for its journal
             if place.exists() and not os.access(place, os.W_OK):
                 raise ReadOnlyError(f"store: {place} cannot be written. Make it writable, or choose another place.")
+        _refuse_lone_log(path)
         _make(file)
+
+
+def _refuse_lone_log(path: str) -> None:
+    """Refuse to make a file beside the write-ahead log of one that was moved away: SQLite would delete the log."""
+    file, log = Path(path), Path(f"{path}-wal")
+    if not file.exists() and log.exists() and log.stat().st_size:
+        raise StoreError(
+            f"store: {path}: it is not there, but its log {log.name} is, and may hold memories. "
+            "Put the file back beside it, or move the log away."
+        )
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Return what tells the file at `path` from any other; None where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a Path is slower to make than this is to ask
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
@@ -174,6 +194,14 @@ def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
 def wait_at_most(connection: Connection, seconds: float) -> None:
     """Let a connection outside a transaction wait so long for the lock that another one holds."""
     _driver(connection).execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+
+
+def vacuum(connection: Connection) -> None:
+    """Write the file of a connection outside a transaction anew, so that no deleted text stays in unused places of it.
+
+    `secure_delete` overwrites what is deleted, but not the copies that SQLite left behind where it moved a row.
+    """
+    _driver(connection).execute("VACUUM")
 
 
 def empty_log(connection: Connection) -> bool:

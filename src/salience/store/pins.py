@@ -42,6 +42,14 @@ class Handle:
         """Return whether the store is pinned to this handle's model, by name and dimension, or not pinned."""
         return pin is None or (pin.name, pin.dimension) == (self.model.name, self.model.dimension)
 
+    def claim(self, pin: Pin | None) -> None:
+        """Raise `PinnedError` unless the store is pinned to this handle's model, by name and dimension, or not yet."""
+        if pin is not None and not self.owns(pin):
+            raise PinnedError(
+                f"store: {self._where} was written with {pin}, not with {self.bare()}. Open it with "
+                f"embedder={pin.name!r}, or embed all anew: {COMMAND.format(where=self._where, name='NAME')}"
+            )
+
     def admit(self, pin: Pin | None) -> None:
         """Let vectors pass if they belong to the store.
 

@@ -82,6 +82,9 @@ def _of_a_version() -> list[Column[object]]:
     ]
 
 
+_HAS_FACT: Final = text("fact_key IS NOT NULL")
+
+
 def _unembedded(table: str) -> Index:
     """Return the index of the rows without a vector; with the whole key, it lists them in order."""
     none = text("vector IS NULL")
@@ -100,7 +103,7 @@ memories: Final = Table(
     UniqueConstraint("tenant", "home", "key"),
     Index(None, "tenant", "seq"),
     Index(None, "tenant", "short_id"),
-    Index(None, "tenant", "fact_key"),
+    Index(None, "tenant", "fact_key", sqlite_where=_HAS_FACT, postgresql_where=_HAS_FACT),
     _unembedded("memories"),
 )
 versions: Final = Table(

@@ -16,24 +16,22 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, PinnedError, StoreError
-from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored, Touch
+from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql, sql_history
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import WRITERS
-from salience.store.meta import LAID_BY, Meta, keep, pinning
+from salience.store.meta import LAID_BY, TRACES, Meta, keep, pinning
 from salience.store.past import stood
-from salience.store.pins import COMMAND, Handle
+from salience.store.pins import Handle
 from salience.store.rows import to_memory, to_stored
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
-from salience.store.write import Transaction, tenant_of
+from salience.store.write import Transaction, patience, tenant_of
 
 PART: Final = 20_000
 """Rows taken into an arena at a time, which bounds what a load holds twice."""
-TOUCH_PATIENCE: Final = 0.5
-"""Most seconds that the touch of a recall waits for another write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,7 @@ class SQLiteStore:
         self, path: str, model: Model, language: str, writer: Connection, reader: Connection, busy_timeout: float
     ) -> None:
         self._path = path
+        self._identity = opening.identity(path)
         self._handle = Handle(model, path)
         self._language = language
         self._busy_timeout = busy_timeout
@@ -109,7 +108,10 @@ class SQLiteStore:
             try:
                 opening.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
-                    store._refuse_other(Meta.read(reader), moving)
+                    meta = Meta.read(reader)
+                store._refuse_other(meta, moving)
+                if meta.values.get(TRACES):
+                    store._wipe()
             except BaseException:
                 store.close()
                 raise
@@ -134,7 +136,7 @@ class SQLiteStore:
         own = self._handle.own() if brings or derives_vectors(changes) else None  # before the lock: may ask a provider
         if any(isinstance(change, Adopt) for change in changes):
             self._handle.own()
-        with self._write(_patience(changes, self._busy_timeout)) as writer:
+        with self._write(patience(changes, self._busy_timeout)) as writer:
             meta = Meta.read(writer)
             if brings:
                 self._handle.admit(meta.pin())
@@ -316,6 +318,11 @@ class SQLiteStore:
     def _check_open(self) -> None:
         if self._writer.closed:
             raise StoreError(f"store: {self._path} is closed. Connect again.")
+        if opening.identity(self._path) != self._identity:  # SQLite would go on writing to a file that nobody finds
+            raise StoreError(
+                f"store: {self._path} was moved, removed or replaced while it was open; nothing was written. "
+                "Put it back, or connect again."
+            )
 
     def _refuse_other(self, meta: Meta, moving: bool) -> None:
         """Raise `PinnedError` unless the file is pinned to this language and model, or not yet pinned."""
@@ -325,11 +332,8 @@ class SQLiteStore:
                 f"store: {self._path} was written for the language {language!r}, not for {self._language!r}. "
                 f"Set SALIENCE_LANGUAGE={language}, or name a new file."
             )
-        if not moving and pin is not None and not self._handle.owns(pin):
-            raise PinnedError(
-                f"store: {self._path} was written with {pin}, not with {self._handle.bare()}. Open it with "
-                f"embedder={pin.name!r}, or embed all anew: {COMMAND.format(where=self._path, name='NAME')}"
-            )
+        if not moving:
+            self._handle.claim(pin)
 
     def _arena(self, reader: Connection, tenant: str) -> Arena:
         """Return the tenant's arena as of the reader's transaction."""
@@ -366,10 +370,19 @@ class SQLiteStore:
         return (meta.pin() or self._handle.bare()).dimension
 
     def _wipe(self) -> None:
-        """Let nothing of what was erased stay in memory here or in the log beside the file."""
+        """Let nothing of what was erased stay in memory here, in unused places of the file, or in the log beside it.
+
+        Where the file cannot be written anew, for want of space, that stays due: at the next opening it is tried again.
+        """
         with self._reading:
             self._cache.clear()
             self._past.clear()
+        with suppress(StoreError), self._writing, opening.mapped(self._path):
+            self._check_open()
+            opening.wait_at_most(self._writer, self._busy_timeout)
+            opening.vacuum(self._writer)
+            with self._writer.begin():
+                keep(self._writer, {TRACES: ""})
         self._empty_log(self._busy_timeout)
 
     def _empty_log(self, patience: float) -> None:
@@ -383,8 +396,3 @@ class SQLiteStore:
             opening.wait_at_most(self._writer, patience)
             if opening.empty_log(self._writer):
                 self._log_is_due.clear()
-
-
-def _patience(changes: Sequence[Change], busy_timeout: float) -> float:
-    only_touches = all(isinstance(change, Touch) for change in changes)
-    return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout

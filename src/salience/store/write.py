@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, CursorResult, Executable
 
@@ -14,6 +14,9 @@ from salience.store import rows, sql, sql_history
 from salience.store.meta import Meta
 from salience.store.pins import Handle
 from salience.store.values import already, instant, merged, microseconds, own_metadata, own_vector, revised, stale
+
+TOUCH_PATIENCE: Final = 0.5
+"""Most seconds that the touch of a recall waits for another write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,12 @@ class Transaction:
     def dimension(self) -> int:
         """Length of the handle's vectors."""
         return self.handle.model.dimension
+
+
+def patience(changes: Sequence[Change], busy_timeout: float) -> float:
+    """Return how many seconds some changes wait for another write."""
+    only_touches = all(isinstance(change, Touch) for change in changes)
+    return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout
 
 
 def tenant_of(change: Change) -> str:

@@ -33,7 +33,8 @@ def upgrade() -> None:
         where = sa.text("vector IS NULL")
         of_key = ["tenant", "id", "version"]
         op.create_index(f"ix_{table}_unembedded", table, of_key, sqlite_where=where, postgresql_where=where)
-    op.create_index("ix_memories_tenant_fact_key", "memories", ["tenant", "fact_key"])
+    known, of_fact = sa.text("fact_key IS NOT NULL"), ["tenant", "fact_key"]
+    op.create_index("ix_memories_tenant_fact_key", "memories", of_fact, sqlite_where=known, postgresql_where=known)
     op.create_table(
         "touches",
         sa.Column("tenant", sa.Text, primary_key=True),
