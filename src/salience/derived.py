@@ -46,17 +46,27 @@ def embedded_or_not(world: World, texts: Sequence[str]) -> tuple[Vectors32 | Non
     Raises:
         MissingExtraError: the embedder's library is not installed, which no waiting mends.
     """
+    seconds = patience(world, len(texts))
     try:
-        if world.embed_patience is None or not getattr(world.embedder, "remote", False):
+        if seconds is None:
             return embed(world, texts), None
-        seconds = world.embed_patience * (1 + len(texts) // PATIENT_TEXTS)
         return within(seconds, lambda: embed(world, texts), _waiting), None
     except MissingExtraError:
         raise
     except EmbedderError as error:
         return None, str(error)
     except OutOfTime:
-        return None, f"embedder {world.embedder.name!r} did not answer within {seconds:g} s."
+        host = getattr(world.embedder, "remote", False)
+        where = f": {host}" if isinstance(host, str) else ""
+        remedy = "Check the network and the provider's status, or raise SALIENCE_EMBED_PATIENCE."
+        return None, f"embedder {world.embedder.name!r}{where} did not answer within {seconds:g} s. {remedy}"
+
+
+def patience(world: World, texts: int = 1) -> float | None:
+    """Return the seconds that a number of texts is waited for; None: as long as it takes, as with a local embedder."""
+    if world.embed_patience is None or not getattr(world.embedder, "remote", False):
+        return None
+    return world.embed_patience * (1 + texts // PATIENT_TEXTS)
 
 
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors32:

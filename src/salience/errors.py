@@ -13,6 +13,7 @@ SalienceError
 │   └── MissingExtraError           a library of an optional extra is not installed; ends with the pip line
 ├── RerankerError                   the reranker failed, or answered nonsense; a recall goes on without it
 ├── SummariserError                 the summariser failed, or answered nonsense; a reflection goes on without it
+├── JudgeError                      the judge failed, or answered nonsense; the labels of the rules stand
 └── StoreError                      the store cannot be opened, read or written
     ├── NotAStoreError              the file is something else
     ├── ReadOnlyError               the file or its folder cannot be written
@@ -97,6 +98,10 @@ class RerankerError(SalienceError):
 
 class SummariserError(SalienceError):
     """The summariser failed or returned something that is not a summary of its sources."""
+
+
+class JudgeError(SalienceError):
+    """The judge failed or returned something that is not a label per pair."""
 
 
 class StoreError(SalienceError):

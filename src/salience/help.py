@@ -14,8 +14,11 @@ explain(query, id)           why a memory is or is not in the answer: the stage,
 graph_recall(query)          the same by similarity and by the entities that the query names
 context(query)               bootstrap memories and hits, quoted as data, within budget_tokens
 get / update / forget (id)   read, change (the version before is kept), take out of every recall
+history / restore (id)       what a memory was, who changed it and why; bring it, or an older version, back
+erase(ids) or a scope        delete for good, with every version; there is no way back
 list / stats                 page through memories; count them
 end_session(session_id)      move the session's memories to the tiers that they have earned
+consolidate / upkeep         move all to those; besides, embed what is pending, expire, and drop what is kept no longer
 export / import_ (file)      everything as lines of JSON, and back
 calibrate(pairs)             what the embedder's cosines mean, from pairs of texts that people judged
 help(topic)                  topics: verbs, scope, profiles, explain, contradictions, fields""",
@@ -45,6 +48,7 @@ expired        its ttl is over; importance_floor: its importance is below the pr
 filtered       tags, kinds, tiers, sessions, since or until keep it out
 candidates     too far down by cosine to be ranked, under a profile that ranks the nearest only
 out_of_scope   it belongs to another project, agent or environment; forgotten: it was forgotten
+not_stored     it was stored after the instant that as_of asks for
 rerank         the reranker put it past the limit
 score_detail is its score taken apart, path the steps, and counterfactual the one change that would return it.""",
     "contradictions": """\

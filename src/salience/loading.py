@@ -9,11 +9,15 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Final, Generic, Literal, TypeVar
 
-from salience.errors import EmbedderError, MissingExtraError, RerankerError, SalienceError
+from salience.errors import EmbedderError, JudgeError, MissingExtraError, RerankerError, SalienceError
 
 T = TypeVar("T")
-Kind = Literal["embedder", "reranker"]
-ERRORS: Final[Mapping[Kind, type[SalienceError]]] = {"embedder": EmbedderError, "reranker": RerankerError}
+Kind = Literal["embedder", "reranker", "judge"]
+ERRORS: Final[Mapping[Kind, type[SalienceError]]] = {
+    "embedder": EmbedderError,
+    "reranker": RerankerError,
+    "judge": JudgeError,
+}
 """What a library's failure becomes."""
 
 
@@ -59,10 +63,10 @@ def mapped(name: str, doing: str, remedy: str, kind: Kind = "embedder") -> Itera
     """Turn what a library raises into our error, which names its class but not its words; these may quote texts.
 
     Args:
-        name: the embedder's or reranker's.
+        name: the embedder's, reranker's or judge's.
         doing: what could not be done, after "could not".
         remedy: what to do next.
-        kind: which of the two it is; decides the class of the error.
+        kind: which of the three it is; decides the class of the error.
     """
     try:
         yield

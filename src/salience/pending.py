@@ -2,8 +2,202 @@
 
 from __future__ import annotations
 
-from salience.ports import World
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from salience.batch import Vectors32
+from salience.derived import embed, embedded_or_not
+from salience.errors import EmbedderError, PinnedError, SalienceError
+from salience.ports import FINGERPRINTED, Derive, Embedder, Model, Near, Need, Store, Stored, World
+from salience.records import Memory, Scope
+
+PAGE: Final = 128
+"""Versions that get their vectors in one transaction."""
+FEW: Final = 16
+"""Most versions that a write gives their vectors besides its own."""
+REST: Final = 60.0
+"""Seconds for which writes leave the pending ones alone after they could not embed them."""
+NAMED: Final = 5
+"""Most memories that a warning names."""
+Key = tuple[str, str, int]
+FIRST: Final[Key] = ("", "", 0)
+_resting: Final[WeakKeyDictionary[Embedder, float]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What became of the pending ones.
+
+    Attributes:
+        embedded: versions that got their vector.
+        pending: those that still have none.
+        warning: why they have none; else None.
+        answers: whether the embedder answers at all; False: it may be asked again soon.
+    """
+
+    embedded: int
+    pending: int
+    warning: str | None = None
+    answers: bool = True
+
+
+def embed_pending(world: World, *, dry_run: bool = False, before: Callable[[], None] = lambda: None) -> Embedded:
+    """Give the versions without a vector theirs, in the order of their keys, and return what became of them.
+
+    Each page is one transaction. It ends where the embedder fails, and what was done stands. A text that the embedder
+    refuses while it answers to others is passed over, so that it keeps back none behind it.
+
+    Args:
+        world: the ports.
+        dry_run: write nothing and ask no embedder; it is taken to answer.
+        before: called before each call of the embedder; what it raises ends all.
+
+    Raises:
+        StoreError: the store failed; what was done before stands.
+    """
+    waiting = pending_of(world)
+    if dry_run:
+        return Embedded(_count(waiting), 0)
+    done, refused, after = 0, list[Memory](), FIRST
+    try:
+        for page in _pages(waiting):
+            if after == FIRST:
+                admitted(world)
+            vectors, why = _vectors(world, page, before)
+            done += _put(world, waiting, page, after, vectors)
+            if why is not None:
+                raise why
+            refused += [item.memory for item in page if item.memory.content not in vectors]
+            after = _key(page[-1])
+    except PinnedError as error:  # vectors of this model are of no use to the store
+        return Embedded(done, _count(waiting), str(error))
+    except EmbedderError as error:
+        return Embedded(done, _count(waiting), str(error), answers=False)
+    return Embedded(done, len(refused), _refusal(refused) if refused else None)
 
 
 def catch_up(world: World) -> None:
-    """Give a few pending memories their vectors, now that the embedder answers; a failure is left for upkeep."""
+    """Give a few pending memories their vectors, now that the embedder answers; a failure is left for upkeep.
+
+    Never raises, and waits no longer than a write does. After a failure, the next ones are left to upkeep for a while.
+    """
+    if time.monotonic() < _resting.get(world.embedder, 0.0):
+        return
+    try:
+        waiting = pending_of(world)
+        page = waiting.unembedded(FIRST, FEW)
+        if not page:
+            return
+        admitted(world)
+        texts = _texts(page)
+        vectors, _ = embedded_or_not(world, texts)
+        if vectors is not None:
+            _put(world, waiting, page, FIRST, dict(zip(texts, vectors, strict=True)))
+            return
+    except SalienceError:
+        pass
+    _resting[world.embedder] = time.monotonic() + REST
+
+
+def pending_of(world: World) -> Store:
+    """Return the store with a handle by which `unembedded` brings the versions that have no vector at all.
+
+    It has no fingerprint: to make one, the embedder would be asked, which may be the very thing that is down.
+    """
+    return world.store.under(world.store.pinned() or Model(world.embedder.name, world.embedder.dimension))
+
+
+def admitted(world: World) -> None:
+    """Return if vectors of the world's model belong to the store.
+
+    Raises:
+        PinnedError: they do not; `MovedError` if the store was given another model since it was opened.
+        EmbedderError: the model's fingerprint is not to be had.
+    """
+    near = Near(np.empty((0, world.embedder.dimension), np.float32), 1.0)  # near nothing: only the model is looked at
+    world.store.gather(Need(scope=Scope(tenant=world.tenant), now=world.clock(), near=near))
+
+
+def _pages(waiting: Store) -> Iterator[list[Stored]]:
+    after = FIRST
+    while page := waiting.unembedded(after, PAGE):
+        yield page
+        after = _key(page[-1])
+
+
+def _count(waiting: Store) -> int:
+    return sum(len(page) for page in _pages(waiting))
+
+
+def _key(stored: Stored) -> Key:
+    memory = stored.memory
+    return memory.scope.tenant, memory.id, memory.version
+
+
+def _texts(page: Sequence[Stored]) -> list[str]:
+    return list(dict.fromkeys(stored.memory.content for stored in page))
+
+
+def _put(world: World, waiting: Store, page: Sequence[Stored], after: Key, vectors: Mapping[str, Vectors32]) -> int:
+    """Store the vectors of the versions of a page that still have none, in one transaction, and return how many.
+
+    Those that another process was quicker with are left out: a vector put anew costs every process its arena.
+    """
+    if not vectors:
+        return 0
+    still = {_key(stored) for stored in waiting.unembedded(after, len(page))}
+    changes = [
+        Derive(*_key(stored), stored.memory.content_hash, vectors[stored.memory.content])
+        for stored in page
+        if stored.memory.content in vectors and _key(stored) in still
+    ]
+    world.store.apply(changes)
+    return len(changes)
+
+
+def _vectors(
+    world: World, page: Sequence[Stored], before: Callable[[], None]
+) -> tuple[dict[str, Vectors32], EmbedderError | None]:
+    """Return text -> unit vector for a page, and why it is cut short, if the embedder stopped answering.
+
+    Distinct texts are embedded once. Where it refuses some but answers, they are halved until those that it refuses
+    stand alone; these have no vector.
+    """
+    vectors: dict[str, Vectors32] = {}
+    parts = [_texts(page)]
+    while parts:
+        part = parts.pop()
+        try:
+            before()
+            vectors.update(zip(part, embed(world, part), strict=True))
+        except EmbedderError as error:
+            if not _answers(world):
+                return vectors, error
+            half = len(part) // 2
+            parts += [part[half:], part[:half]] if half else []
+    return vectors, None
+
+
+def _answers(world: World) -> bool:
+    """Return whether the embedder answers to a single short text, which no model refuses."""
+    try:
+        embed(world, [f"{FINGERPRINTED} {secrets.token_hex(4)}"])  # new each time: of no text is a vector kept then
+    except EmbedderError:
+        return False
+    return True
+
+
+def _refusal(refused: Sequence[Memory]) -> str:
+    """Return which memories the embedder refuses, without their content."""
+    named = ", ".join(memory.short_id for memory in refused[:NAMED])
+    more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
+    return (
+        f"the embedder answers, but not to the texts of: {named}{more}. Words find them. Shorten them, or see what "
+        "the provider says of them."
+    )

@@ -12,7 +12,7 @@ import numpy as np
 
 from salience import checks
 from salience.batch import Batch, Floats, Vectors32
-from salience.derived import embed, rerank_scores
+from salience.derived import embed, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
@@ -145,11 +145,13 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
 
 
 def embedded(world: World, query: Query, texts: Sequence[str]) -> Vectors32 | None:
-    """Return unit vectors float32[len(texts), d]; None where the embedder fails or the deadline passes before."""
+    """Return unit vectors float32[len(texts), d]; None where the embedder fails or the deadline passes before.
+
+    Without a deadline a remote embedder is waited for no longer than a write waits for it.
+    """
+    seconds = patience(world) if query.deadline_ms is None else query.deadline_ms / 1e3
     try:
-        if query.deadline_ms is None:
-            return each(world, texts)
-        return within(query.deadline_ms / 1e3, lambda: each(world, texts), _late)
+        return each(world, texts) if seconds is None else within(seconds, lambda: each(world, texts), _late)
     except (EmbedderError, OutOfTime):
         return None
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from salience import checks
 from salience.errors import InputError
+
+FOREVER: Final = "forever"
+"""Said of what is kept without end."""
 
 
 def config_file() -> Path:
@@ -28,6 +33,21 @@ def default_target() -> str:
     return str(Path(platformdirs.user_data_dir("salience", appauthor=False)) / "memory.db")
 
 
+def length_of_time(value: object) -> timedelta | None:
+    """Return a length of time from seconds, a timedelta, or text such as `30d`; None for `forever`."""
+    if value is None or (isinstance(value, str) and value.strip().lower() == FOREVER):
+        return None
+    try:
+        return checks.ttl("length of time", value)
+    except InputError:
+        remedy = "Give a length of time such as '30d', '24h' or seconds, up to 100 years, or 'forever'"
+        raise PydanticCustomError("length_of_time", remedy) from None
+
+
+Kept = Annotated[timedelta | None, BeforeValidator(length_of_time)]
+"""How long something is kept; None: for ever."""
+
+
 class Settings(BaseSettings):
     """Choices of the installation. Each is read from `SALIENCE_<NAME>`, then from the config file, then as below.
 
@@ -42,14 +62,19 @@ class Settings(BaseSettings):
     language: str = Field("english", description="language of stop words and stemming; `none` for many languages")
     content_limit: int = Field(65_536, ge=1, description="longest content of a memory, bytes in UTF-8")
     busy_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for another process's write")
-    keep_versions: timedelta | None = Field(None, gt=timedelta(0), description="how long old versions are kept")
-    keep_touches: timedelta | None = Field(
-        timedelta(days=90), gt=timedelta(0), description="how long the recall counters of an earlier time stay known"
+    keep_versions: Kept = Field(None, description="how long old versions are kept after their end: `30d`, `forever`")
+    keep_touches: Kept = Field(
+        timedelta(days=90), description="how long the recall counters of an earlier time stay known, likewise"
     )
     embed_patience: float | None = Field(
         10.0, gt=0, le=3600, description="seconds that a write waits for a remote embedder"
     )
     entities: str = Field("rules", description="who finds entities: `rules`, or a spaCy pipeline as `spacy:NAME`")
+    extractor: str = Field("rules", description="who reads facts: `rules`, or `openai` where the rules find none")
+    llm_extract_timeout: float = Field(3.0, gt=0, le=3600, description="seconds that a write waits for the latter")
+    judge: str = Field("none", description="who labels conflicts: `none` (the rules), `openai` or `nli`")
+    judge_model: str | None = Field(None, min_length=1, description="model of the nli judge, unless it is its own")
+    judge_timeout: float = Field(5.0, gt=0, le=3600, description="seconds that a write waits for the judge")
 
     embedder_threads: int = Field(0, ge=0, le=1024, description="threads of the minilm embedder; 0: one per core")
     embedder_cache: int = Field(1024, ge=0, description="query vectors kept in memory")

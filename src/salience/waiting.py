@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
 from typing import Final, TypeVar
 
-__all__ = ["LATE", "OutOfTime", "places", "within"]
+__all__ = ["LATE", "OutOfTime", "Rest", "places", "within"]
 
-LATE: Final = 8
-"""How much work of a kind may go on after its deadline."""
+LATE: Final = 64
+"""How much work of a kind may go on at a time, some of it after its deadline."""
 Worked = TypeVar("Worked")
 
 
 def places() -> threading.BoundedSemaphore:
-    """Return the places for work of one kind that goes on after its deadline."""
+    """Return the places for work of one kind, which may go on after its deadline."""
     return threading.BoundedSemaphore(LATE)
 
 
@@ -31,9 +33,10 @@ def within(seconds: float, work: Callable[[], Worked], places: threading.Bounded
         places: taken by work of its kind that is going on.
 
     Raises:
-        TimeoutError: it was not done in time, or too much is late already.
+        TimeoutError: it was not done in time, or no place was free for so long.
     """
-    if seconds <= 0 or not places.acquire(blocking=False):
+    deadline = time.monotonic() + seconds
+    if seconds <= 0 or not places.acquire(timeout=seconds):
         raise OutOfTime
     done: Future[Worked] = Future()
 
@@ -46,4 +49,27 @@ def within(seconds: float, work: Callable[[], Worked], places: threading.Bounded
             places.release()
 
     threading.Thread(target=run, name="salience-deadline", daemon=True).start()
-    return done.result(timeout=seconds)
+    return done.result(timeout=max(0.0, deadline - time.monotonic()))
+
+
+class Rest:
+    """A while for which something that failed is left alone.
+
+    Args:
+        seconds: how long; 0 for not at all.
+        clock: returns seconds that only go up.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._until: float | None = None
+
+    def begin(self) -> None:
+        """Begin the rest, or begin it anew."""
+        self._until = self._clock() + self._seconds
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it lasts."""
+        return self._until is not None and self._clock() < self._until

@@ -19,12 +19,22 @@ CASES = {
     "get": ["get", "ALICE", "--user", "alice"],
     "update": ["update", "ALICE", "--importance", "0.9", "--user", "alice"],
     "forget": ["forget", "ALICE", "--user", "alice"],
+    "restore": ["restore", "GONE", "--user", "alice"],
+    "history": ["history", "GONE", "--user", "alice"],
+    "erase": ["erase", "ALICE", "GONE", "--yes", "--user", "alice"],
     "list": ["list", "--user", "alice"],
     "stats": ["stats", "--user", "alice"],
     "ingest": ["ingest", "CHAT"],
     "end-session": ["end-session", "monday", "--user", "alice"],
+    "consolidate": ["consolidate", "--user", "alice"],
+    "reflect": ["reflect", "--user", "alice"],
+    "upkeep": ["upkeep"],
     "import": ["import", "DRAFTS"],
     "export": ["export", "NEW"],
+    "backup": ["backup", "COPY"],
+    "reinstate": ["reinstate", "BACKUP", "--yes"],
+    "doctor": ["doctor"],
+    "reembed": ["reembed"],
     "profiles list": ["profiles", "list"],
     "profiles show": ["profiles", "show", "cmm"],
     "profiles check": ["profiles", "check", "salience", "cmm"],
@@ -34,7 +44,10 @@ CASES = {
     "help": ["help", "scope"],
     "demo": ["demo"],
 }
-SCOPED = [name for name in CASES if not name.startswith(("profiles", "calibrate", "eval", "tune", "help", "demo"))]
+UNSCOPED = (
+    "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "doctor", "reembed",
+)  # fmt: skip
+SCOPED = [name for name in CASES if not name.startswith(UNSCOPED)]
 
 
 def commands():
@@ -47,13 +60,16 @@ def commands():
 
 
 @pytest.fixture
-def arguments(stored, written, tmp_path):
+def arguments(stored, run, written, tmp_path):
+    gone = run("remember", "Gone", "--user", "alice").stdout.split()[1]
+    run("forget", gone, "--user", "alice")
     chat = written("chat.json", [{"role": "user", "content": "Hello"}])
     drafts = written("drafts.jsonl", {"content": "A draft"})
     pairs = [{"first": str(n), "second": str(n + n % 2), "relatedness": 1 - n % 2} for n in range(60)]
     judged = written("judged.jsonl", *pairs)
-    places = {"ALICE": stored.alice, "CHAT": chat, "DRAFTS": drafts, "NEW": str(tmp_path / "new.jsonl")}
-    places["JUDGED"] = judged
+    places = {"ALICE": stored.alice, "CHAT": chat, "DRAFTS": drafts, "NEW": str(tmp_path / "new.jsonl"), "GONE": gone}
+    run("backup", str(tmp_path / "backup.db"))
+    places |= {"JUDGED": judged, "BACKUP": str(tmp_path / "backup.db"), "COPY": str(tmp_path / "copy.db")}
     said = [("Ana", "I drink tea"), ("Bo", "I sail"), ("Bo", "My boat leaks")]
     turns = [{"speaker": who, "dia_id": f"D1:{n}", "text": text} for n, (who, text) in enumerate(said, 1)]
     talk = {"session_1": turns}
@@ -77,7 +93,9 @@ def test_both_help_options_explain_every_command(run, name, flag):
     printed = run(*name.split(), flag).stdout
     assert printed.startswith("Usage: ")
     assert "--json" in printed
-    assert "..." not in printed.split("Options:")[0].replace("...}", "").replace("PATH...", "").replace("NAME...", "")
+    assert "..." not in printed.split("Options:")[0].replace("...}", "").replace("PATH...", "").replace(
+        "NAME...", ""
+    ).replace("[ID]...", "")
 
 
 @pytest.mark.parametrize("name", SCOPED)
@@ -85,7 +103,7 @@ def test_every_verb_takes_the_scope_options(run, name):
     printed = run(name, "--help").stdout
     for option in ("--environment", "--project", "--user", "--agent", "--scope"):
         assert option in printed
-    assert ("--session" in printed) == (name != "end-session")
+    assert ("--session" in printed) == (name not in ("end-session", "consolidate", "reflect"))
 
 
 @pytest.mark.parametrize("name", CASES)

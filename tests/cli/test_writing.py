@@ -65,4 +65,4 @@ def test_a_forgotten_memory_is_not_found(run, stored):
 def test_the_end_of_a_session_promotes_its_working_memories(run, said):
     id = said("remember", "For now", "--session", "s1", "--tier", "working")["memory"]["id"]
     assert said("end-session", "s1") == {"session_id": "s1", "promoted": [id]}
-    assert run("end-session", "s1").stdout == "session s1: 0 moved to the episodic tier\n"
+    assert run("end-session", "s1").stdout == "session s1: 0 moved to the next tier\n"

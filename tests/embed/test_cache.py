@@ -26,6 +26,14 @@ def test_name_dimension_and_calibration_are_the_embedders():
     assert cached.calibration is own
 
 
+def test_whether_a_host_is_asked_is_passed_on():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    assert cached.remote is False
+    inner.remote = "embedder.example"
+    assert cached.remote == "embedder.example"
+
+
 def test_a_text_asked_again_is_not_embedded_again():
     inner = PlantedEmbedder()
     cached = Cached(inner, 4)
@@ -49,6 +57,21 @@ def test_the_text_not_asked_for_longest_is_dropped():
     for text in ("a", "b", "a", "c", "a", "b"):
         cached.embed([text])
     assert inner.texts == ["a", "b", "c", "b"]
+
+
+def test_it_holds_no_text_and_can_be_told_to_forget():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    cached.embed(["a secret"])
+    assert "secret" not in str(cached._kept.keys())
+    cached.forget()
+    assert not cached._kept
+    cached.embed(["a secret"])
+    assert inner.texts == ["a secret"] * 2
+
+
+def test_a_lone_surrogate_is_for_the_embedder_to_refuse():
+    assert Cached(PlantedEmbedder({"\ud800": 0.5}), 1).embed(["\ud800"]).shape == (1, 64)
 
 
 def test_size_0_keeps_nothing():

@@ -114,6 +114,11 @@ def test_it_keeps_the_protocol(embedder):
     assert (embedder.name, embedder.dimension) == ("openai:model-x", 3)
 
 
+def test_the_host_that_is_asked_is_told_without_a_password(endpoint):
+    host = endpoint.url.removeprefix("http://").removesuffix("/v1")
+    assert OpenAI(f"http://user:hunter2@{host}/v1", "model-x", 3).remote == host
+
+
 def test_a_request_is_as_the_protocol_says(embedder, endpoint):
     vectors = embedder.embed(["abc", "a"])
     np.testing.assert_allclose(vectors, np.array([[3, 1, 0], [1, 1, 0]]) / np.sqrt([[10], [2]]), rtol=1e-6)

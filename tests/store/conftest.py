@@ -1,5 +1,10 @@
 """Failures inside the shipped contract show their values, as those of any test do."""
 
+from pathlib import Path
+
 import pytest
 
-pytest.register_assert_rewrite("salience.testing.store_contract")
+import salience
+
+_LAWS = sorted((Path(salience.__file__).parent / "testing").glob("*_laws.py"))
+pytest.register_assert_rewrite(*(f"salience.testing.{file.stem}" for file in _LAWS))

@@ -12,16 +12,31 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from salience.batch import KINDS
-from salience.errors import SalienceError
-from salience.ports import Add, Near, Revise, Touch
+from salience.errors import PinnedError, SalienceError
+from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune, Revise, Touch
 from salience.records import ANY, TIERS, Filter, Scope
 from salience.store.memory import MemoryStore
+from salience.store.pins import Handle
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, need, random_unit, stored
+from salience.testing.comparing import kept, shown
+from salience.testing.memories import DIMENSION, EVERYTHING, NOW, fitted, id_of, need, random_unit, stored
+from salience.text import content_hash
 
+MODELS = [
+    Model(name, dimension, lambda seed=seed, dimension=dimension: fitted(random_unit(seed), dimension))
+    for name, dimension, seed in (
+        ("e", DIMENSION, 90),
+        ("e", DIMENSION, 91),
+        ("small", 4, 92),
+        ("other", DIMENSION, 93),
+    )
+]
+HANDLES = st.sampled_from([None] * 9 + [0, 1, 2, 3])
+"""Of which model the handle is; None: of the one that the store is pinned to."""
 NUMBERS = st.integers(0, 11)
 MOMENTS = st.sampled_from([NOW + timedelta(hours=hours) for hours in range(-2, 3)])
+PAST = st.none() | MOMENTS
+TENANTS = st.sampled_from(["default", "default", "other"])
 USERS, PROJECTS, AGENTS = (st.sampled_from([None, f"{name}1", f"{name}2"]) for name in "upa")
 SESSIONS = st.sampled_from([None, "s1", "s2"])
 TERMS = st.lists(st.sampled_from("abcd"), max_size=5).map(tuple)
@@ -40,6 +55,7 @@ FIELDS = st.fixed_dictionaries(
         "tags": TAGS,
         "entities": NAMES,
         "fact_key": st.sampled_from([None, "f", "g"]),
+        "reflection": st.sampled_from([None, id_of(1)]),
         "supersedes": st.one_of(st.none(), NUMBERS.map(id_of)),
         "key": st.sampled_from([None, None, "k1", "k2"]),
         "created_at": MOMENTS,
@@ -50,7 +66,7 @@ FIELDS = st.fixed_dictionaries(
 )
 HOMES = st.fixed_dictionaries(
     {
-        "tenant": st.sampled_from(["default", "default", "other"]),
+        "tenant": TENANTS,
         "environment": st.sampled_from(["default", "e"]),
         "project": PROJECTS,
         "user_id": USERS,
@@ -60,7 +76,7 @@ HOMES = st.fixed_dictionaries(
 )
 CALLERS = st.builds(
     Scope,
-    tenant=st.sampled_from(["default", "default", "other"]),
+    tenant=TENANTS,
     environment=st.sampled_from([ANY, "default", "e"]),
     project=PROJECTS | st.just(ANY),
     user_id=USERS | st.just(ANY),
@@ -73,6 +89,7 @@ FILTERS = st.just(Filter()) | st.builds(
     kinds=st.sampled_from([(), ("fact",), ("rule", "none")]),
     tiers=st.sampled_from([(), ("working",), ("episodic", "semantic")]),
     sessions=st.sampled_from([(), ("s1",)]),
+    fact_keys=st.sampled_from([(), (), ("f",), ("g", "none")]),
     since=st.sampled_from([None, NOW]),
     until=st.sampled_from([None, NOW + timedelta(hours=1)]),
     level=st.sampled_from([None, "global", "project"]),
@@ -82,6 +99,7 @@ NEEDS = st.builds(
     scope=st.just(EVERYTHING) | CALLERS,
     filter=FILTERS,
     now=MOMENTS,
+    as_of=PAST,
     vector=VECTORS,
     voice=VECTORS,
     speakers=st.lists(st.sampled_from(["ann", "bob", "lee"]), max_size=2).map(tuple),
@@ -103,14 +121,15 @@ NEEDS = st.builds(
     ),
 )
 ADDS = st.builds(
-    lambda number, vector, terms, turns, held, fields, home: Add(
-        stored(number, vector, terms, turns, held, **fields, **home)
+    lambda number, vector, terms, turns, held, changed_at, fields, home: Add(
+        stored(number, vector, terms, turns, held, changed_at=changed_at, **fields, **home)
     ),
     NUMBERS,
     VECTORS,
     TERMS,
     st.dictionaries(st.sampled_from(["default\x1f\x1fs1", "e\x1fu1\x1fs2"]), st.integers(1, 9), max_size=1),
     DISTINCTIONS,
+    MOMENTS,
     FIELDS,
     HOMES,
 )
@@ -122,20 +141,45 @@ TOUCHES = st.builds(
     st.integers(0, 2),
     st.sampled_from([0.0, 0.05, 0.7]),
     st.booleans(),
+    PAST,
 )
 REVISIONS = st.tuples(
     NUMBERS,
     st.integers(0, 9).map(lambda chance: -1 if chance == 0 else 0),
+    MOMENTS,
     FIELDS,
+    st.none() | st.sampled_from(["memory", "other"]),
     VECTORS,
     TERMS,
-    st.booleans(),
+    st.tuples(st.booleans(), st.booleans()),
     st.none() | DISTINCTIONS,
 )
+DERIVATIONS = st.builds(
+    lambda tenant, number, version, word, vector, terms, held: Derive(
+        tenant, id_of(number), version, content_hash(f"{word} {number}"), vector, terms, held
+    ),
+    TENANTS,
+    NUMBERS,
+    st.integers(1, 3),
+    st.sampled_from(["memory", "memory", "other"]),
+    VECTORS,
+    st.none() | TERMS,
+    st.none() | DISTINCTIONS,
+)
+ERASURES = st.builds(Erase, TENANTS, st.lists(NUMBERS.map(id_of), max_size=2).map(tuple), st.none() | CALLERS)
+PRUNINGS = st.builds(
+    Prune, TENANTS, st.lists(st.tuples(NUMBERS.map(id_of), st.integers(1, 4)), max_size=4).map(tuple), PAST
+)
+LEASES = st.builds(Lease, st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), MOMENTS, MOMENTS)
+UPKEEP = st.one_of(DERIVATIONS, DERIVATIONS, PRUNINGS, LEASES, ERASURES, st.just(Adopt()))
+
+
+FILES = st.integers(0, 1)
+OTHER_TENANT = replace(EVERYTHING, tenant="other")
 
 
 class BothStores(RuleBasedStateMachine):
-    """Changes go to both stores; every answer is compared."""
+    """Changes go to both stores; every answer is compared, from either of two handles on the file."""
 
     @initialize(least_dead=st.sampled_from([-1000, 0, 64]))  # compacts at each change, often, never
     def open(self, least_dead):
@@ -147,129 +191,189 @@ class BothStores(RuleBasedStateMachine):
         ]
         for each in self.patches:
             each.start()
-        self.plain = MemoryStore("e", DIMENSION)
-        self.reopen()
+        self.plain = MemoryStore("e", DIMENSION, MODELS[0].fingerprint)
+        self.files = [self.opened(), self.opened()]
 
-    def reopen(self):
-        self.sqlite = SQLiteStore.open(
-            Path(self.folder, "m.db"), embedder="e", dimension=DIMENSION, language="none", busy_timeout=5
-        )
+    def opened(self):
+        model = MODELS[self.home()]
+        return SQLiteStore.open(
+            Path(self.folder, "m.db"), embedder=model.name, dimension=model.dimension, fingerprint=model.fingerprint,
+            language="none", busy_timeout=5,
+        )  # fmt: skip
+
+    def home(self):
+        """Which of the models the store is pinned to; the first one while it is to none."""
+        pin = self.plain._shared.state.pins.get("pinned")
+        return 0 if pin is None else next(n for n, model in enumerate(MODELS) if Handle(model, "").matches(pin))
+
+    def handles(self, handle, file):
+        """The store in dictionaries and the file, each under a model, and that model."""
+        model = MODELS[self.home() if handle is None else handle]
+        return self.plain.under(model), self.files[file].under(model), model
 
     def teardown(self):
-        if hasattr(self, "sqlite"):
-            self.sqlite.close()
+        if hasattr(self, "files"):
+            for store in self.files:
+                store.close()
             shutil.rmtree(self.folder)
             for each in self.patches:
                 each.stop()
 
-    @rule(changes=st.lists(ADDS | TOUCHES, max_size=6))
-    def add_and_touch(self, changes):
-        self.apply(changes)
+    def both(self, ask, handle=None, file=0):
+        """What `ask` makes of the store in dictionaries, once the file has said the same."""
+        plain, sqlite, model = self.handles(handle, file)
+        told = [outcome(ask, store, model) for store in (plain, sqlite)]
+        assert told[0] == told[1]
+        return told[0]
 
-    @rule(revisions=st.lists(REVISIONS, max_size=4), more=st.lists(ADDS | TOUCHES, max_size=2))
-    def revise(self, revisions, more):
-        current = {item.memory.id: item for item in self.plain.scan(EVERYTHING, forgotten=True)}
+    @rule(changes=st.lists(ADDS | TOUCHES, max_size=6), file=FILES)
+    def add_and_touch(self, changes, file):
+        self.apply(changes, None, file, False)
+
+    @rule(
+        made=st.lists(st.one_of(REVISIONS, REVISIONS, ADDS, TOUCHES), max_size=5),
+        handle=HANDLES,
+        file=FILES,
+        counted=st.booleans(),
+    )
+    def revise(self, made, handle, file, counted):
+        self.apply(self.resolved(made), handle, file, counted)
+
+    @rule(
+        made=st.lists(st.one_of(UPKEEP, UPKEEP, REVISIONS, ADDS, TOUCHES), max_size=4),
+        handle=HANDLES,
+        file=FILES,
+        counted=st.booleans(),
+    )
+    def keep_in_order(self, made, handle, file, counted):
+        self.apply(self.resolved(made), handle, file, counted)
+
+    @rule(handle=st.integers(0, 3), file=FILES, all_of_it=st.booleans(), adopts=st.booleans())
+    def reembed(self, handle, file, all_of_it, adopts):
+        lacking = self.plain.under(MODELS[handle]).unembedded(limit=100 if all_of_it else 3)
+        changes = [
+            Derive(one.scope.tenant, one.id, one.version, one.content_hash, random_unit(7 * int(one.id, 16) + handle))
+            for one in (stored.memory for stored in lacking)
+        ]
+        self.apply([*changes, *([Adopt()] if adopts else [])], handle, file, False)
+
+    def resolved(self, made):
+        """The changes, each revision made from the version that those before it leave."""
+        held = {scope: self.plain.scan(scope, forgotten=True) for scope in (OTHER_TENANT, EVERYTHING)}
+        current = {item.memory.id: item.memory for scope in held for item in held[scope]}
         changes = []
-        for number, behind, values, vector, terms, sets, held in revisions:
-            item = current.get(id_of(number))
-            if item is not None:
-                new = item.memory.changed("update", NOW, **values)
-                changes.append(Revise(replace(new, version=new.version + behind), vector, terms or None, sets, held))
-                current[item.memory.id] = replace(item, memory=new)
-        self.apply([*changes, *more])
+        for one in made:
+            if not isinstance(one, tuple):
+                changes.append(one)
+                continue
+            number, behind, at, values, word, vector, terms, (sets, unembeds), distinctions = one
+            if id_of(number) in current:
+                text = {"content": f"{word} {number}", "content_hash": content_hash(f"{word} {number}")} if word else {}
+                new = current[id_of(number)].changed("update", at, **values, **text)
+                current[new.id] = new
+                new = replace(new, version=new.version + behind)
+                changes.append(Revise(new, vector, terms or None, sets, distinctions, unembeds))
+        return changes
 
-    def apply(self, changes):
-        outcomes = []
-        for store in (self.plain, self.sqlite):
-            try:
-                outcomes.append(store.apply(changes))
-            except SalienceError as error:
-                outcomes.append(type(error))
-        assert outcomes[0] == outcomes[1]
+    def apply(self, changes, handle, file, counted):
+        def ask(store, model):
+            return store.apply([in_length(change, model.dimension) for change in changes], counted=counted)
 
-    @rule(asked=NEEDS)
-    def gather(self, asked):
-        assert shown(self.plain.gather(asked)) == shown(self.sqlite.gather(asked))
+        self.both(ask, handle, file)
+
+    @rule(asked=NEEDS, handle=HANDLES, file=FILES)
+    def gather(self, asked, handle, file):
+        def ask(store, model):
+            near = asked.near and replace(
+                asked.near, vectors=np.stack([fitted(vector, model.dimension) for vector in asked.near.vectors])
+            )
+            lengths = {name: fitted(getattr(asked, name), model.dimension) for name in ("vector", "voice")}
+            return shown(store.gather(replace(asked, near=near, **lengths)))
+
+        self.both(ask, handle, file)
 
     @rule(
         scope=CALLERS | st.just(EVERYTHING),
         filter=FILTERS,
         after=NUMBERS,
         flags=st.tuples(st.booleans(), st.booleans()),
+        file=FILES,
     )
-    def scan(self, scope, filter, after, flags):
-        pages = [
-            store.scan(scope, id_of(after) if after else "", 5, filter, forgotten=flags[0], versions=flags[1])
-            for store in (self.plain, self.sqlite)
-        ]
-        assert [kept(item) for item in pages[0]] == [kept(item) for item in pages[1]]
+    def scan(self, scope, filter, after, flags, file):
+        def ask(store, _):
+            page = store.scan(scope, id_of(after) if after else "", 5, filter, forgotten=flags[0], versions=flags[1])
+            return [kept(item) for item in page]
 
-    @rule(scope=CALLERS | st.just(EVERYTHING), ids=st.lists(NUMBERS.map(id_of), max_size=5))
-    def fetch(self, scope, ids):
+        self.both(ask, None, file)
+
+    @rule(scope=st.sampled_from([EVERYTHING, OTHER_TENANT]), file=FILES)
+    def scan_all(self, scope, file):
+        self.both(
+            lambda store, _: [kept(item) for item in store.scan(scope, forgotten=True, versions=True)], None, file
+        )
+
+    @rule(scope=CALLERS | st.just(EVERYTHING), ids=st.lists(NUMBERS.map(id_of), max_size=5), as_of=PAST, file=FILES)
+    def fetch(self, scope, ids, as_of, file):
         asked = [*ids, *(name[-8:] for name in ids)]
-        assert self.plain.fetch(scope, asked) == self.sqlite.fetch(scope, asked)
+        self.both(lambda store, _: store.fetch(scope, asked, as_of=as_of), None, file)
 
-    @rule(scope=CALLERS | st.just(EVERYTHING), names=st.lists(st.sampled_from(["ann", "bob", "lee"]), max_size=2))
-    def speakers(self, scope, names):
-        assert self.plain.speakers(scope, names) == self.sqlite.speakers(scope, names)
+    @rule(
+        scope=CALLERS | st.just(EVERYTHING),
+        names=st.lists(st.sampled_from(["ann", "bob", "lee"]), max_size=2),
+        as_of=PAST,
+        file=FILES,
+    )
+    def speakers(self, scope, names, as_of, file):
+        self.both(lambda store, _: store.speakers(scope, names, as_of=as_of), None, file)
 
-    @rule(home=HOMES, keys=st.lists(st.sampled_from(["k1", "k2", "k3"]), max_size=5))
-    def keyed(self, home, keys):
-        found = [store.keyed(Scope(**home), keys) for store in (self.plain, self.sqlite)]
-        assert len(found[0]) == len(found[1])
-        assert {memory.id: memory for memory in found[0]} == {memory.id: memory for memory in found[1]}
+    @rule(home=HOMES, keys=st.lists(st.sampled_from(["k1", "k2", "k3"]), max_size=5), file=FILES)
+    def keyed(self, home, keys, file):
+        def ask(store, _):
+            found = store.keyed(Scope(**home), keys)
+            return len(found), {memory.id: memory for memory in found}
 
-    @rule()
-    def close_and_open(self):
-        self.sqlite.close()
-        self.reopen()
+        self.both(ask, None, file)
 
+    @rule(scope=CALLERS | st.just(EVERYTHING), number=NUMBERS, is_short=st.booleans(), file=FILES)
+    def history(self, scope, number, is_short, file):
+        named = id_of(number)[-8:] if is_short else id_of(number)
+        self.both(lambda store, _: [kept(item) for item in store.history(scope, named)], None, file)
 
-def kept(item):
-    vector = None if item.vector is None else item.vector.tobytes()
-    return item.memory, vector, item.terms, dict(item.activations), item.distinctions
+    @rule(
+        after=st.none() | st.tuples(TENANTS, NUMBERS.map(id_of), st.integers(0, 3)),
+        limit=st.sampled_from([0, 3, 100]),
+        handle=HANDLES,
+        file=FILES,
+    )
+    def unembedded(self, after, limit, handle, file):
+        def ask(store, _):
+            pinned = store.pinned()
+            found = [kept(item) for item in store.unembedded(after or ("", "", 0), limit)]
+            return found, pinned and (pinned.name, pinned.dimension, pinned.fingerprint)
 
+        self.both(ask, handle, file)
 
-def shown(batch):
-    """A batch in a form that compares, numbers that a store chooses for itself replaced by what they stand for."""
-    names = dict(zip(batch["code"].tolist(), batch.ids.tolist(), strict=True))
-    columns = {name: (column.dtype, column.tolist()) for name, column in batch.columns.items()}
-    columns["code"] = columns["code"][0]
-    columns["supersedes"] = [
-        names.get(code, "elsewhere" if code >= 0 else None) for code in batch["supersedes"].tolist()
-    ]
-    columns["successor"] = [names.get(code, "elsewhere" if code >= 0 else None) for code in batch["successor"].tolist()]
-    columns["fact"] = relabelled(batch["fact"].tolist(), keep=-1)
-    columns["speaker"] = relabelled(batch["speaker"].tolist(), keep=-1)
-    return (
-        batch.ids.tolist(), columns, batch.complete,
-        batch.vectors and batch.vectors.at(np.arange(len(batch))).tobytes(),
-        batch.lexicon and lexicon(batch.lexicon),
-        batch.windows and lexicon(batch.windows),
-        batch.entities and entities(batch.entities),
-        batch.distinctions and distinctions(batch.distinctions),
-    )  # fmt: skip
-
-
-def lexicon(found):
-    postings = [(posting.rows.tolist(), posting.frequency.tolist()) for posting in found.postings]
-    return found.documents, found.average_length, found.document_frequency.tolist(), found.length.tolist(), postings
+    @rule(file=FILES)
+    def close_and_open(self, file):
+        self.files[file].close()
+        self.files[file] = self.opened()
 
 
-def entities(found):
-    values = found.of_row.values.tolist()
-    codes = relabelled([*values, *found.of_query.tolist()])
-    return found.of_row.offsets.tolist(), codes, found.frequency.tolist(), found.documents
+def outcome(ask, store, model):
+    """What is answered, or the kind of error; that a pin has moved is told only by a handle that has seen it."""
+    try:
+        return ask(store, model)
+    except PinnedError:
+        return PinnedError
+    except SalienceError as error:
+        return type(error)
 
 
-def distinctions(found):
-    codes = found.values.tolist()
-    return found.offsets.tolist(), relabelled(codes), [code % len(KINDS) for code in codes]
-
-
-def relabelled(codes, keep=None):
-    numbers = {}
-    return [code if code == keep else numbers.setdefault(code, len(numbers)) for code in codes]
+def in_length(change, dimension):
+    """The change with vectors of that length."""
+    if isinstance(change, Add):
+        return replace(change, stored=replace(change.stored, vector=fitted(change.stored.vector, dimension)))
+    return replace(change, vector=fitted(change.vector, dimension)) if isinstance(change, Revise | Derive) else change
 
 
 TestBothStores = BothStores.TestCase

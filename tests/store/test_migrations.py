@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,30 @@ from alembic.config import Config
 from sqlalchemy import create_engine
 
 import salience
+from salience.errors import PinnedError
 from salience.extract.distinctions import distinctions
-from salience.ports import Revise
+from salience.ports import Derive, Erase, Lease, Revise, Touch
+from salience.records import Filter, Scope
 from salience.store import rows, schema
 from salience.store.sqlite import SQLiteStore
+from salience.store.values import microseconds
 from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import DIMENSION, EVERYTHING, NOW, add, id_of, listed, memory, need, only, stored
+from salience.testing.memories import (
+    DIMENSION,
+    EVERYTHING,
+    NOW,
+    add,
+    id_of,
+    listed,
+    memory,
+    need,
+    numbers,
+    only,
+    stored,
+    unit,
+)
 
+HOUR = timedelta(hours=1)
 TEXTS = {
     1: ("The limit is 30 seconds", None),
     2: ("Alice does not like tea", "Bob"),
@@ -44,10 +62,29 @@ def insert(path, table, values):
         connection.commit()
 
 
-def as_written_by_0001(item):
+LATER = {"0001": ("distinctions",), "0002": ("changed_by", "reason", "follows", "sources", "reflection")}
+"""Columns that came after a revision."""
+
+
+def as_written_by(revision, item):
+    """The row of a memory as code of that revision wrote it."""
     values = {**rows.of_stored(item, DIMENSION), "seq": 1, "short_id": item.memory.short_id}
-    del values["distinctions"]
-    return values
+    gone = {name for later, names in LATER.items() if later >= revision for name in names}
+    return {name: value for name, value in values.items() if name not in gone}
+
+
+def as_written_by_0001(item):
+    return as_written_by("0001", item)
+
+
+def columns(path, table):
+    with closing(sqlite3.connect(path)) as connection:
+        return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def tables(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 @pytest.fixture
@@ -68,11 +105,31 @@ def old(tmp_path):
 
 
 @pytest.fixture
+def second(tmp_path):
+    """A file of revision 0002 with a memory of two versions, one without a vector, and a session."""
+    path = tmp_path / "second.db"
+    migrate(path, command.upgrade, "0002")
+    now = {"version": 2, "changed_at": NOW + HOUR, "change": "update"}
+    held = stored(1, content="new", distinctions=("text:new",), session_id="s", turn=1, access_count=3, key="k", **now)
+    insert(path, "memories", as_written_by("0002", held))
+    older = as_written_by("0002", stored(1, content="old", session_id="s", turn=1, key="k"))
+    del older["seq"], older["short_id"]
+    insert(path, "versions", {**older, "valid_to": microseconds(NOW + HOUR)})
+    insert(path, "memories", as_written_by("0002", stored(2, None, fact_key="f")))
+    key = Scope(session_id="s").session_key
+    insert(path, "sessions", {"tenant": "default", "session_key": key, "turns": 4})
+    insert(path, "activations", {"tenant": "default", "session_key": key, "memory_id": id_of(2), "turn": 3})
+    for name, value in {"embedder": "e", "dimension": DIMENSION, "language": "none", "sequence": 1}.items():
+        insert(path, "meta", {"name": name, "value": str(value)})
+    return path
+
+
+@pytest.fixture
 def opened():
     stores = []
 
-    def opened(path, distinguish=distinctions):
-        pins = {"embedder": "e", "dimension": DIMENSION, "language": "none"}
+    def opened(path, distinguish=distinctions, **more):
+        pins = {"embedder": "e", "dimension": DIMENSION, "language": "none", **more}
         stores.append(SQLiteStore.open(path, **pins, busy_timeout=0.05, distinguish=distinguish))
         return stores[-1]
 
@@ -143,7 +200,7 @@ def test_a_failed_reading_leaves_the_older_file_as_it_was(opened, old):
         opened(old, distinguish=fail)
     with closing(sqlite3.connect(old)) as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchone() == ("0001",)
-        assert "distinctions" not in {row[1] for row in connection.execute("PRAGMA table_info(memories)")}
+    assert "distinctions" not in columns(old, "memories")
     assert only(opened(old), 1).distinctions == distinctions(*TEXTS[1])
 
 
@@ -159,6 +216,76 @@ def test_the_engine_reads_an_older_file(old):
 def test_the_new_column_goes_when_a_file_is_taken_back(old, opened, table):
     opened(old).close()
     migrate(old, command.downgrade, "0001")
+    assert "distinctions" not in columns(old, table)
     with closing(sqlite3.connect(old)) as connection:
-        assert "distinctions" not in {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
         assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] > 0  # noqa: S608
+
+
+def test_a_file_of_0002_keeps_everything_and_knows_no_more(opened, second):
+    store = opened(second)
+    now = {"version": 2, "changed_at": NOW + HOUR, "change": "update"}
+    scope = {"session_id": "s", "turn": 1, "key": "k"}
+    assert [item.memory for item in store.scan(EVERYTHING, versions=True)] == [
+        memory(1, content="old", **scope), memory(1, content="new", access_count=3, **scope, **now),
+        memory(2, fact_key="f"),
+    ]  # fmt: skip
+    assert only(store, 1).distinctions == ("text:new",)
+    names = ("changed_by", "reason", "follows", "sources", "reflection")
+    told = [[getattr(item.memory, name) for name in names] for item in store.history(EVERYTHING, id_of(1))]
+    assert told == [[None, None, None, (), None]] * 2
+    assert dict(only(store, 2).activations) == {Scope(session_id="s").session_key: 3}
+    assert store.check() == []
+
+
+def test_the_past_of_a_file_of_0002_can_be_asked(opened, second):
+    """Its versions are there; of its counters only the present ones are known."""
+    store = opened(second)
+    assert [found.content for found in store.fetch(EVERYTHING, [id_of(1)], as_of=NOW)] == ["old"]
+    assert numbers(store.gather(need(as_of=NOW, terms=("old",)))) == [1, 2]
+    assert store.gather(need(as_of=NOW + HOUR))["access_count"].tolist() == [3, 0]
+    store.apply([Touch(Scope(), (id_of(1),), access_count=1, at=NOW + 3 * HOUR)])
+    assert store.gather(need(as_of=NOW + 2 * HOUR))["access_count"].tolist() == [3, 0]
+
+
+def test_a_file_of_0002_gets_its_fingerprint_with_its_next_vector(opened, second):
+    store = opened(second, fingerprint=lambda: unit(1))
+    assert [item.memory.id for item in store.unembedded()] == [id_of(2)]
+    assert opened(second, fingerprint=lambda: unit(0, 1)).gather(need(vector=unit(1)))["cosine"].shape == (2,)
+    derived = Derive("default", id_of(2), 1, only(store, 2).memory.content_hash, unit(1))
+    store.apply([derived])
+    assert store.unembedded() == []
+    with pytest.raises(PinnedError, match="another model"):
+        opened(second, fingerprint=lambda: unit(0, 1)).gather(need(vector=unit(1)))
+
+
+def test_a_file_of_0002_is_written_on(opened, second):
+    """All that came with 0003 works on it: leases, erasing with versions and activations, facts."""
+    store = opened(second)
+    store.apply([Lease("upkeep", "me", NOW, NOW + HOUR), Erase("default", (id_of(2),))])
+    store.apply([Revise(replace(only(store, 1).memory, version=3, changed_by="me"), unembeds=True)])
+    assert [item.memory.changed_by for item in store.history(EVERYTHING, id_of(1))] == [None, None, "me"]
+    assert listed(store, filter=Filter(fact_keys=["f"])) == []
+
+
+def test_what_0003_brought_goes_when_a_file_is_taken_back(opened, second):
+    """And nothing else; the file opens again, and has it anew."""
+    before = {table: columns(second, table) for table in ("memories", "versions")}
+    were = tables(second)
+    store = opened(second)
+    store.apply([Revise(replace(only(store, 1).memory, version=3, changed_by="me", sources=(id_of(9),)))])
+    store.apply([Touch(Scope(), (id_of(1),), access_count=1, at=NOW)])
+    store.close()
+    migrate(second, command.downgrade, "0002")
+    assert {table: columns(second, table) for table in before} == before
+    assert tables(second) == were
+    again = opened(second)
+    assert [item.memory.version for item in again.scan(EVERYTHING, versions=True)] == [1, 2, 3, 1]
+    assert (only(again, 1).memory.changed_by, only(again, 1).memory.access_count) == (None, 4)
+
+
+def test_a_process_of_0002_can_write_on(opened, second):
+    """It had the file open when it was upgraded, and knows nothing of the new columns."""
+    store = opened(second)
+    insert(second, "memories", as_written_by("0002", stored(5)) | {"seq": 2})
+    assert listed(store) == numbers(store.gather(need())) == [1, 2, 5]
+    assert only(store, 5).memory == memory(5)

@@ -8,6 +8,7 @@ import sys
 import traceback
 from contextlib import closing
 
+import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
@@ -19,6 +20,7 @@ from sqlalchemy.dialects import sqlite
 from salience.errors import (
     BusyError,
     ConflictError,
+    MovedError,
     NotAStoreError,
     PinnedError,
     ReadOnlyError,
@@ -27,9 +29,9 @@ from salience.errors import (
 )
 from salience.ports import Revise
 from salience.records import Filter, Scope
-from salience.store import opening, schema, sql
+from salience.store import opening, schema, sql, sql_history
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, NOW, add, listed, memory, need, stored
+from salience.testing.memories import DIMENSION, NOW, add, listed, memory, need, stored, unit
 
 
 @pytest.fixture
@@ -261,25 +263,47 @@ def test_a_newer_file_names_the_command_that_helps(opened, path):
         opened()
 
 
-@pytest.mark.parametrize("pins", [{"embedder": "other"}, {"dimension": 3}, {"language": "german"}])
-def test_a_store_pinned_to_others_is_refused(opened, pins):
+@pytest.mark.parametrize("pins", [{"embedder": "other"}, {"dimension": 3}, {"embedder": "other", "dimension": 3}])
+def test_a_store_pinned_to_another_model_is_refused(opened, path, pins):
+    """The message names both models, how to open it, and the command that changes it; nothing is written."""
     add(opened(), stored(1))
     with pytest.raises(PinnedError) as caught:
         opened(**pins)
-    assert f"embedder 'e' ({DIMENSION} dimensions, language 'english')" in str(caught.value)
-    assert str(next(iter(pins.values()))) in str(caught.value)
-    assert "Open it with" in str(caught.value)
-    assert "new file" in str(caught.value)
+    asked = {"embedder": "e", "dimension": DIMENSION, **pins}
+    assert str(caught.value) == (
+        f"store: {path} was written with embedder 'e' ({DIMENSION} dimensions), not with embedder "
+        f"{asked['embedder']!r} ({asked['dimension']} dimensions). Open it with embedder='e', or embed all anew: "
+        f"salience --store {path} --embedder NAME reembed"
+    )
+    assert opened(**pins, moving=True).pinned().name == "e"
+    assert listed(opened()) == [1]
 
 
-def test_the_first_write_pins_the_store_for_those_who_opened_it_before(opened):
-    first, second = opened(), opened(embedder="other")
-    second.gather(need())
+def test_a_store_of_another_language_is_refused(opened, path):
+    add(opened(), stored(1))
+    for moving in (False, True):
+        with pytest.raises(PinnedError) as caught:
+            opened(language="german", moving=moving)
+        assert str(caught.value) == (
+            f"store: {path} was written for the language 'english', not for 'german'. "
+            "Set SALIENCE_LANGUAGE=english, or name a new file."
+        )
+
+
+@pytest.mark.parametrize("pins", [{"embedder": "other"}, {"dimension": 3}])
+def test_the_first_write_pins_the_store_for_those_who_opened_it_before(opened, pins):
+    """What they bring of another model is refused; words are served, whatever they had read of the empty file."""
+    first, second = opened(), opened(**pins)
+    vector = np.eye(pins.get("dimension", DIMENSION), dtype=np.float32)[0]
+    assert len(second.gather(need(vector=vector))) == 0
     add(first, stored(1))
-    for verb in (lambda: add(second, stored(2)), lambda: second.gather(need())):
-        with pytest.raises(PinnedError, match="'other'"):
+    for verb in (lambda: add(second, stored(2, vector)), lambda: second.gather(need(vector=vector))):
+        with pytest.raises(MovedError, match="embedder='e'"):
             verb()
-    assert listed(first) == [1]
+    assert listed(first) == listed(second) == [1]
+    assert second.gather(need(terms=("memory",), vectors=True)).lexicon.documents == 1
+    add(second, stored(2, None))
+    assert first.gather(need(vector=unit(1)))["embedded"].tolist() == [True, False]
 
 
 def test_a_key_that_a_revision_takes_from_another_is_a_conflict(opened):
@@ -320,7 +344,7 @@ def test_the_migrations_make_the_tables_of_the_schema(opened, path):
 
 
 def test_every_key_begins_with_the_tenant():
-    for table in set(schema.metadata.tables.values()) - {schema.meta}:
+    for table in set(schema.metadata.tables.values()) - {schema.meta, schema.leases}:  # of the file as a whole
         keys = [c for c in table.constraints if isinstance(c, UniqueConstraint)] + [table.primary_key]
         assert {next(iter(key.columns)).name for key in keys} == {"tenant"}
         assert {next(iter(index.columns)).name for index in table.indexes} <= {"tenant"}
@@ -350,9 +374,15 @@ def test_an_up_to_date_file_is_opened_without_loading_the_migrations(opened, pat
         sql.activations_of("t", ["a"]),
         sql.activations_in("t", "s"),
         sql.clocks("t", ["s"]),
+        sql_history.meant(Scope(), "a", short=False),
+        sql_history.meant(Scope(), "a", short=True),
+        sql_history.version_of(schema.versions, "t", "a", 1),
     ],
-    ids=["ids", "keys", "named", "short", "page", "newer", "older", "current", "of", "in", "clocks"],
-)
+    ids=[
+        "ids", "keys", "named", "short", "page", "newer", "older", "current", "of", "in", "clocks", "meant",
+        "meant by a short id", "version",
+    ],
+)  # fmt: skip
 def test_no_statement_reads_all_of_a_tenant(opened, statement):
     text = str(statement.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
     store = opened()
@@ -361,6 +391,29 @@ def test_no_statement_reads_all_of_a_tenant(opened, statement):
     assert len(plan) == 1
     assert plan[0].startswith("SEARCH")
     assert " AND " in plan[0]
+
+
+def with_values(statement, values):
+    return statement.params(**values)
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (sql.page(Scope(), "a", 5, Filter(fact_keys=["x"]), False), "ix_memories_tenant_fact_key"),
+        (with_values(*sql_history.unembedded(("t", "a", 1), 5)[0]), "ix_memories_unembedded"),
+        (with_values(*sql_history.unembedded(("", "", 0), 5)[0]), "ix_memories_unembedded"),
+        (with_values(*sql_history.unembedded(("", "", 0), 5)[1]), "ix_versions_unembedded"),
+        (sql_history.touched_since("t", 5), "ix_touches_tenant_at"),
+    ],
+    ids=["of a fact", "unembedded", "all unembedded", "unembedded versions", "touched"],
+)
+def test_the_few_are_read_by_their_index(opened, statement, index):
+    text = str(statement.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+    store = opened()
+    with store._reader.begin():
+        plan = [row[3] for row in store._reader.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
+    assert f"INDEX {index} " in plan[0]
 
 
 def test_an_unknown_failure_of_sqlite_names_its_code(path):

@@ -333,7 +333,7 @@ def test_a_reranker_that_fails_leaves_the_profiles_order(planted):
 
 def test_the_words_for_a_fate_are_a_closed_set():
     dropping = set(STAGES) - {"score", "spread", "update", "trim"}
-    around = {"out_of_scope", "forgotten", "filtered", "candidates", "outranked", "rerank", "returned"}
+    around = {"out_of_scope", "forgotten", "not_stored", "filtered", "candidates", "outranked", "rerank", "returned"}
     assert set(FATES) == dropping | around
     told = re.findall(r"`(\w+)`", Explanation.__doc__.split("Attributes:")[0])
     assert set(FATES) <= set(told)

@@ -1,12 +1,18 @@
-"""Tiers: what moves when a session ends, by the figures of ZeroMemory's page."""
+"""Tiers: what moves when a session ends and when memories are consolidated, by the figures of ZeroMemory's page."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+import salience
+from salience.errors import StoreError
+from salience.ports import Revise
+from salience.store import memory_changes
 from salience.upkeep import earned_tier
 
 HOUR = timedelta(hours=1)
@@ -54,3 +60,152 @@ def test_the_end_of_a_session_moves_what_its_memories_have_earned(planted, clock
     assert (moved.tier, moved.tier_since, moved.change) == ("semantic", clock(), "promote")
     assert moved.importance == pytest.approx(0.55)
     assert memory.get(plain.id) == plain
+
+
+def test_consolidation_moves_what_has_earned_it_and_says_why(planted, clock):
+    memory = planted({"used": 0.9}, profile="zeromemory")
+    used = memory.remember("used", importance=0.4).memory
+    idle = memory.remember("idle", tier="working", importance=0.5).memory
+    weighty = memory.remember("weighty", tier="working", importance=0.9).memory
+    for _ in range(3):
+        memory.recall("query", limit=1)
+    clock.advance(hours=2)
+    assert memory.consolidate().promoted == {"episodic": (weighty.id,), "semantic": ()}
+    clock.advance(hours=22)
+    report = memory.consolidate()
+    assert (report.examined, report.dry_run) == (3, False)
+    assert report.promoted == {"episodic": (idle.id,), "semantic": (used.id,)}
+    said = {found.content: (found.change, found.changed_by, found.reason) for found in memory.list().memories}
+    assert said == {
+        "weighty": ("promote", "upkeep", "idle for 2 hours and of importance 0.90"),
+        "idle": ("promote", "upkeep", "idle for 24 hours"),
+        "used": ("promote", "upkeep", "recalled 3 times and 24 hours in its tier"),
+    }
+
+
+def test_a_working_memory_that_is_recalled_often_waits_half_as_long_and_says_so(planted, clock):
+    memory = planted({"used": 0.9}, profile="zeromemory")
+    memory.remember("used", tier="working", importance=0.1)
+    for _ in range(3):
+        memory.recall("query", limit=1)
+    clock.advance(hours=1, minutes=59)
+    assert memory.consolidate().promoted["episodic"] == ()
+    clock.advance(minutes=1)
+    memory.consolidate()
+    (moved,) = memory.list().memories
+    assert (moved.tier, moved.reason) == ("episodic", "idle for 2 hours and recalled 3 times")
+
+
+def test_consolidation_is_settled_after_a_pass_and_loses_nothing(planted, clock):
+    memory = planted()
+    made = [memory.remember(f"text {number}", tier="working", importance=0.4).memory for number in range(20)]
+    clock.advance(hours=4)
+    assert len(memory.consolidate().promoted["episodic"]) == 20
+    assert memory.consolidate().promoted == {"episodic": (), "semantic": ()}
+    held = memory.list().memories
+    assert [found.id for found in held] == [found.id for found in made]
+    assert {found.version for found in held} == {2}
+    assert {found.importance for found in held} == {0.4}
+
+
+def test_a_dry_run_tells_what_the_next_run_does_and_writes_nothing(planted, clock):
+    memory = planted()
+    memory.remember("text", tier="working")
+    clock.advance(hours=5)
+    before = memory.list().memories
+    told = memory.consolidate(dry_run=True)
+    assert (told.dry_run, memory.list().memories) == (True, before)
+    assert memory.consolidate().promoted == told.promoted != {"episodic": (), "semantic": ()}
+
+
+def test_consolidation_keeps_to_what_its_caller_sees(planted, clock):
+    memory = planted()
+    memory.remember("of Ann", tier="working", user_id="ann")
+    memory.remember("of Bob", tier="working", user_id="bob")
+    clock.advance(hours=5)
+    assert memory.consolidate().examined == 0
+    assert len(memory.consolidate(user_id="ann").promoted["episodic"]) == 1
+    assert memory.list(user_id="bob").memories[0].tier == "working"
+    assert len(memory.consolidate(user_id=salience.ANY).promoted["episodic"]) == 1
+
+
+def test_what_ran_out_or_was_forgotten_is_not_moved(planted, clock):
+    memory = planted()
+    memory.remember("brief", tier="working", ttl="1h", session_id="s")
+    memory.forget(memory.remember("gone", tier="working", session_id="s").memory.id)
+    clock.advance(hours=5)
+    assert memory.consolidate().examined == 0
+    assert memory.end_session("s").promoted == ()
+
+
+def test_the_end_of_a_session_is_made_by_who_calls_and_moves_working_memories_at_once(planted, clock):
+    memory = planted()
+    made = memory.remember("text", tier="working", session_id="s", user_id="ann").memory
+    memory.remember("elsewhere", tier="working", session_id="t", user_id="ann")
+    assert memory.end_session("s", user_id="ann", agent_id="coder").promoted == (made.id,)
+    moved = memory.get(made.id, user_id="ann")
+    assert (moved.tier, moved.changed_by, moved.reason) == ("episodic", "agent:coder", "its session ended")
+    assert memory.end_session("s", user_id="ann").promoted == ()
+
+
+def test_a_recall_during_the_pass_is_not_lost_and_an_update_makes_it_begin_anew(planted, clock, monkeypatch):
+    memory = planted({"text": 0.9}, profile="zeromemory")
+    made = memory.remember("text", tier="working").memory
+    clock.advance(hours=5)
+    store, apply = memory.world.store, memory.world.store.apply
+    raced = []
+
+    def race(changes, **options):
+        if not raced and changes:
+            raced.append(True)
+            memory.update(made.id, importance=0.2)
+            memory.recall("query")
+        return apply(changes, **options)
+
+    monkeypatch.setattr(store, "apply", race)
+    memory.consolidate()
+    moved = memory.get(made.id)
+    assert (moved.version, moved.access_count) == (2, 1)  # recalled just now: it stays where it is
+    assert moved.tier == "working"
+    clock.advance(hours=5)
+    memory.consolidate()
+    assert memory.get(made.id).tier == "episodic"
+
+
+def lose_a_row(memory, target, monkeypatch):
+    """Have the store lose a memory whenever another one is promoted."""
+    if target == ":memory:":
+        make = memory_changes.MAKE[Revise]
+
+        def lossy(making, change):
+            receipt = make(making, change)
+            making.state.rows.pop(min(making.state.rows))
+            return receipt
+
+        monkeypatch.setitem(memory_changes.MAKE, Revise, lossy)
+    else:
+        with closing(sqlite3.connect(target)) as file, file:
+            file.execute(
+                "CREATE TRIGGER lossy AFTER UPDATE ON memories BEGIN "
+                "DELETE FROM memories WHERE id = (SELECT min(id) FROM memories); END"
+            )
+
+
+def test_a_pass_that_would_lose_a_memory_writes_nothing(planted, target, clock, monkeypatch):
+    memory = planted()
+    for number in range(3):
+        memory.remember(f"text {number}", tier="working", session_id="s", ttl="6h")
+    clock.advance(hours=5)
+    before = memory.list().memories
+    with monkeypatch.context() as patched:
+        lose_a_row(memory, target, patched)
+        for verb in (memory.consolidate, lambda: memory.end_session("s")):
+            with pytest.raises(StoreError, match="nothing was written"):
+                verb()
+        assert memory.list().memories == before
+        clock.advance(hours=1)
+        report = memory.upkeep()
+        assert report.expired == ()
+        assert report.warning.startswith("expire: store: ")
+        assert "where 3 and 3 are due; nothing was written" in report.warning
+    assert memory.list().memories == before

@@ -58,6 +58,30 @@ def test_everything_goes_round(full, tmp_path, clock):
             assert [hit.score_detail.priming for hit in primed] == [pytest.approx(1.3)]
 
 
+def test_what_happened_goes_round_and_can_be_undone_there(planted, tmp_path, clock):
+    memory = planted({"first": 0.9, "second": 0.5})
+    id = memory.remember("first", user_id="u", fact_key="f").memory.id
+    then = clock()
+    clock.advance(days=1)
+    memory.update(id, content="second", user_id="u", agent_id="a", reason="it moved")
+    memory.remember("another", user_id="u", fact_key="f")
+    memory.forget(id, user_id="u", reason="asked to")
+    clock.advance(days=1)
+    memory.export(tmp_path / "all.ndjson")
+    for target in (":memory:", str(tmp_path / "copy.db")):
+        with salience.connect(target, embedder=PlantedEmbedder({"first": 0.9, "second": 0.5}), clock=clock) as copy:
+            copy.import_(tmp_path / "all.ndjson")
+            assert copy.history(id, user_id="u") == memory.history(id, user_id="u")
+            was = copy.recall("query", user_id="u", as_of=then, min_score=0.0)
+            assert [(hit.memory, hit.score) for hit in was] == [
+                (hit.memory, hit.score) for hit in memory.recall("query", user_id="u", as_of=then, min_score=0.0)
+            ]
+            assert copy.restore(id, user_id="u").memory.content == "second"
+            assert copy.restore(id, 1, user_id="u").memory.content == "first"
+            assert copy.erase([id], user_id="u") == 1
+            assert "first" not in str(everything(copy))
+
+
 def test_vectors_are_kept_not_made_anew(full, tmp_path, clock):
     path = tmp_path / "all.ndjson"
     full.export(path)

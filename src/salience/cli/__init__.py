@@ -4,7 +4,8 @@
 surface     the command itself: global options, errors as messages and exit codes
 calls       how a command is registered: scope options and --json for each
 options     options that several commands share
-reading, explaining, writing, transfers, profiles, calibrating, evals, demo     the commands: parse, call, shape
+reading, explaining, writing, history, reflecting, upkeeping, transfers,
+profiles, calibrating, evals, demo              the commands: parse, call, shape
 recalls, records, bars, figures, words          records and figures as lines and as tables
 screen, shapes                                  which form is shown; JSON
 files       files of any format into a store
@@ -16,12 +17,28 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
-from salience.cli import calibrating, demo, evals, explaining, profiles, reading, transfers, writing
+from salience.cli import (
+    calibrating,
+    demo,
+    evals,
+    explaining,
+    history,
+    profiles,
+    reading,
+    reflecting,
+    repairing,
+    transfers,
+    upkeeping,
+    writing,
+)
 from salience.cli.surface import app
 
 __all__ = ["app", "main"]
 
-COMMANDS = (writing, reading, explaining, transfers, profiles, calibrating, evals, demo)
+COMMANDS = (
+    writing, history, reading, explaining, reflecting, upkeeping, transfers, repairing, profiles, calibrating, evals,
+    demo,
+)  # fmt: skip
 """The modules whose import registers commands."""
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from salience.cli import words
 from salience.cli.calls import Call, command
 from salience.cli.options import (
+    AsOf,
     Deadline,
     FromSession,
     Id,
@@ -55,6 +56,7 @@ def explain(
     sessions: FromSession = None,
     since: Since = None,
     until: Until = None,
+    as_of: AsOf = None,
     now: Now = None,
     deadline_ms: Deadline = None,
     weights: Weights = None,
@@ -78,6 +80,7 @@ def explain(
             sessions=sessions or (),
             since=since,
             until=until,
+            as_of=as_of,
             now=now,
             deadline_ms=deadline_ms,
             weights=pairs(weights or ()),

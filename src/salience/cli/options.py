@@ -33,6 +33,10 @@ MinScore = Annotated[float | None, typer.Option("--min-score", metavar="NUMBER",
 Now = Annotated[
     str | None, typer.Option("--now", metavar="TIME", help="Ask as if at this instant, ISO 8601 with an offset.")
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="TIME", help="Answer from what was stored at this earlier instant, ISO 8601."),
+]
 Deadline = Annotated[
     float | None,
     typer.Option("--deadline-ms", metavar="MS", help="Do without an embedding or a reranking that takes longer."),
@@ -57,6 +61,7 @@ FactKey = Annotated[
 ]
 Ttl = Annotated[str | None, typer.Option("--ttl", metavar="TIME", help="Time to live: 24h, 7d, seconds.")]
 Tier = Annotated[str | None, typer.Option("--tier", metavar="TIER", help="working, episodic or semantic.")]
+Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the memory's history.")]
 Metadata = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object, kept as it is.")]
 
 STDIN = "-"

@@ -10,6 +10,7 @@ from salience import checks
 from salience.cli import recalls, records
 from salience.cli.calls import Call, command
 from salience.cli.options import (
+    AsOf,
     Deadline,
     Dry,
     FromSession,
@@ -47,6 +48,7 @@ def recall(
     sessions: FromSession = None,
     since: Since = None,
     until: Until = None,
+    as_of: AsOf = None,
     now: Now = None,
     deadline_ms: Deadline = None,
     weights: Weights = None,
@@ -73,13 +75,15 @@ def recall(
             sessions=sessions or (),
             since=since,
             until=until,
+            as_of=as_of,
             now=now,
             deadline_ms=deadline_ms,
             weights=pairs(weights or ()),
             dry_run=dry_run,
             **call.where,
         )
-        return recalls.answer(found, checks.instant("now", now) if now else engine.world.clock(), explain)
+        asked = now or as_of
+        return recalls.answer(found, checks.instant("now", asked) if asked else engine.world.clock(), explain)
 
 
 @command(app, "graph-recall")

@@ -109,7 +109,7 @@ def stats(found: Stats) -> Answer:
     """Return counts."""
 
     def lines() -> Iterator[str]:
-        for name in ("memories", "sessions", "embedder", "dimension"):
+        for name in ("memories", "pending", "sessions", "embedder", "dimension"):
             yield f"{name}\t{one_line(str(getattr(found, name)))}"
         for name in _COUNTS:
             for key, count in getattr(found, name).items():
@@ -122,6 +122,7 @@ def _counts(found: Stats) -> RenderableType:
     head = " · ".join(
         (
             words.counted(found.memories, "memory", "memories"),
+            *([f"{found.pending:,} pending"] if found.pending else []),
             words.counted(found.sessions, "session"),
             f"{visible(found.embedder)}, {found.dimension} dimensions",
         )
@@ -138,5 +139,5 @@ def _counts(found: Stats) -> RenderableType:
 
 def session(report: SessionReport) -> Answer:
     """Return which memories the end of a session promoted."""
-    head = f"session {one_line(report.session_id)}: {len(report.promoted)} moved to the episodic tier"
+    head = f"session {one_line(report.session_id)}: {len(report.promoted)} moved to the next tier"
     return Answer(report, lambda: (head, *report.promoted))

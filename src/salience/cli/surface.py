@@ -24,8 +24,10 @@ CLOSED_PIPE: Final = 128 + 13
 """What a shell reports of a command that ended because its reader did (SIGPIPE)."""
 
 ORDER: Final = (
-    "remember", "recall", "graph-recall", "explain", "context", "get", "update", "forget", "list", "stats", "ingest",
-    "end-session", "import", "export", "profiles", "calibrate", "eval", "tune", "help", "demo",
+    "remember", "recall", "graph-recall", "explain", "context", "get", "update", "forget", "restore", "history",
+    "erase", "list", "stats", "ingest",
+    "end-session", "consolidate", "reflect", "upkeep", "import", "export",
+    "backup", "reinstate", "doctor", "reembed", "profiles", "calibrate", "eval", "tune", "help", "demo",
 )  # fmt: skip
 """The commands as help lists them."""
 

@@ -16,6 +16,7 @@ from salience.cli.options import (
     Kind,
     Metadata,
     NewTags,
+    Reason,
     Tier,
     Ttl,
     Weight,
@@ -84,6 +85,7 @@ def update(
     ttl: Ttl = None,
     tier: Tier = None,
     metadata: Metadata = None,
+    reason: Reason = None,
 ) -> Answer:
     """Change a memory; the version before is kept.
 
@@ -102,14 +104,14 @@ def update(
         metadata=json_object(metadata),
     )
     with call.engine() as engine:
-        return records.receipt(engine.update(id, **changes, **call.where))
+        return records.receipt(engine.update(id, reason=reason, **changes, **call.where))
 
 
 @command(app)
-def forget(call: Call, id: Id) -> Answer:
+def forget(call: Call, id: Id, reason: Reason = None) -> Answer:
     """Take a memory out of every recall; nothing is lost."""
     with call.engine() as engine:
-        return records.receipt(engine.forget(id, **call.where))
+        return records.receipt(engine.forget(id, reason=reason, **call.where))
 
 
 @command(app, "end-session", scope=CALLER)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from hashlib import sha256
 
 import numpy as np
 
@@ -30,6 +31,12 @@ class Wrapped:
         return self._embedder.dimension
 
     @property
+    def remote(self) -> str | bool:
+        """The host that the embedder asks, or whether it asks one at all; a write does not wait for it without end."""
+        found: str | bool = getattr(self._embedder, "remote", False)
+        return found
+
+    @property
     def calibration(self) -> Calibration:
         """What the embedder's cosines mean."""
         return calibration_of(self._embedder)
@@ -46,7 +53,7 @@ class Cached(Wrapped):
     def __init__(self, embedder: Embedder, size: int) -> None:
         super().__init__(embedder)
         self._size = size
-        self._kept: OrderedDict[str, Vectors32] = OrderedDict()
+        self._kept: OrderedDict[bytes, Vectors32] = OrderedDict()  # by a hash, so that no text is held
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
@@ -57,22 +64,28 @@ class Cached(Wrapped):
         """
         if len(texts) != 1:
             return self._embedder.embed(texts)
-        kept = self._recall(texts[0])
-        return self._keep(texts[0], self._embedder.embed(texts)) if kept is None else kept
+        key = sha256(texts[0].encode("utf-8", "surrogatepass")).digest()
+        kept = self._recall(key)
+        return self._keep(key, self._embedder.embed(texts)) if kept is None else kept
 
-    def _recall(self, text: str) -> Vectors32 | None:
+    def forget(self) -> None:
+        """Let go of every vector: one may be that of a text which is to be nowhere any more."""
         with self._lock:
-            if text in self._kept:
-                self._kept.move_to_end(text)
-            return self._kept.get(text)
+            self._kept.clear()
 
-    def _keep(self, text: str, embedded: Vectors32) -> Vectors32:
+    def _recall(self, key: bytes) -> Vectors32 | None:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def _keep(self, key: bytes, embedded: Vectors32) -> Vectors32:
         unit_vectors(embedded, self.name, 1, self.dimension)  # nonsense must not outlive the call that made it
         vector = np.array(embedded, dtype=np.float32)
         vector.setflags(write=False)
         with self._lock:
-            self._kept[text] = vector
-            self._kept.move_to_end(text)
+            self._kept[key] = vector
+            self._kept.move_to_end(key)
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
         return vector

@@ -79,6 +79,7 @@ class OpenAI:
         self.name = f"openai:{model}"
         self.dimension = dimension
         self._endpoint = _endpoint(base_url)
+        self.remote = self._endpoint.netloc.decode()  # a write does not wait for it without end
         self._request: dict[str, Any] = {"model": model, "encoding_format": "float"}
         self._request |= {"dimensions": dimension} if send_dimension else {}
         self._client = httpx.Client(headers=_headers(api_key), timeout=timeout)
@@ -130,7 +131,7 @@ class OpenAI:
         return _PassingError(message, _retry_after(response.headers)) if status in PASSING else EmbedderError(message)
 
     def _says(self, what: str, remedy: str) -> str:
-        return f"embedder {self.name!r}: {self._endpoint.netloc.decode()} {what}. {remedy}"
+        return f"embedder {self.name!r}: {self.remote} {what}. {remedy}"
 
 
 class _PassingError(EmbedderError):

@@ -93,13 +93,18 @@ class Keeping(Base):
         """Move the visible memories to the tiers that they have earned, all or none, and return which moved."""
         return upkeep.consolidate(self.world, self._scope({**where})[0], dry_run=dry_run)
 
-    def reflect(self, *, dry_run: bool = False, **where: Unpack[CallerKeywords]) -> ReflectReport:
+    def reflect(
+        self, *, dry_run: bool = False, progress: reflect.Progress | None = None, **where: Unpack[CallerKeywords]
+    ) -> ReflectReport:
         """Consolidate, then sum up clusters of related memories in one semantic memory each, which names its sources.
 
         Sources stay. Reflections whose sources changed are made anew; a second run without a change writes nothing.
+        `progress` is called with how many memories were looked at since the last call.
         """
         upkeep.consolidate(self.world, self._scope({**where})[0], dry_run=dry_run)
-        return reflect.reflect(self.world, self._scope({**where})[0], dry_run=dry_run)
+        return reflect.reflect(
+            self.world, self._scope({**where})[0], dry_run=dry_run, progress=progress or (lambda _: None)
+        )
 
     def upkeep(self, *, dry_run: bool = False) -> UpkeepReport:
         """Do all that is due, for every scope of the tenant, and return what was done.
@@ -128,16 +133,29 @@ class Keeping(Base):
         self.world = world
         return report
 
-    def doctor(self, *, repair: bool = False, progress: doctor.Progress | None = None) -> DoctorReport:
+    def doctor(
+        self, *, repair: bool = False, deep: bool = False, progress: doctor.Progress | None = None
+    ) -> DoctorReport:
         """Check the whole store, mend what is derived if `repair` asks for it, and return what was wrong.
 
-        `progress` is called with the number of memories read so far.
+        `deep` embeds every text anew and holds the vectors against that. `progress` is called with the number of
+        memories read so far.
         """
-        return doctor.doctor(self.world, repair=repair, progress=progress)
+        return doctor.doctor(self.world, repair=repair, deep=deep, progress=progress)
 
-    def backup(self, file: str | Path, *, progress: Callable[[int, int], None] | None = None) -> None:
-        """Write a copy of the store, as it stands, to a new file while others read and write; the copy is a store."""
-        self.world.store.backup(str(file), progress)
+    def backup(
+        self,
+        file: str | Path,
+        *,
+        overwrite: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Write a copy of the store, as it stands, to a new file while others read and write; the copy is a store.
+
+        A file that is there is refused unless it may be overwritten and is a store itself, or empty; it is replaced
+        only once the copy is whole. `progress` is called with the pages that are left and the pages in all.
+        """
+        self.world.store.backup(str(file), progress, overwrite=overwrite)
 
     def close(self) -> None:
         """Release the file or connection."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from salience import checks, profiles, upkeep, versions
+from salience import checks, listing, profiles, versions
 from salience import context as contexts
 from salience import recall as recalls
 from salience.derived import one
@@ -193,11 +193,11 @@ class Reading(Base):
         """Return one page of the visible live memories in the order of storing, and the cursor of the next page."""
         scope, level = self._scope(where)
         accepts = Filter(tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level)
-        return upkeep.page(self.world, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
+        return listing.page(self.world, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
 
     def stats(self, **where: Unpack[ScopeKeywords]) -> Stats:
         """Return counts of the visible live memories."""
-        return upkeep.stats(self.world, self._scope(where)[0])
+        return listing.stats(self.world, self._scope(where)[0])
 
     def help(self, topic: str | None = None) -> str:
         """Return what there is to know about a topic; without one, about the verbs."""

@@ -39,6 +39,20 @@ def hidden(target: Target) -> str:
     return sentence("; ".join(said))
 
 
+def gone(memory: Memory) -> str:
+    """Return what took a memory out of every recall, and when."""
+    when = memory.forgotten_at.isoformat(timespec="seconds") if memory.forgotten_at else ""
+    return f"{_GONE[memory.status]} on {when}; its versions are kept, and no recall returns it"
+
+
+def later(memory: Memory) -> str:
+    """Return why an instant knows nothing of a memory, whose first version that is kept came later."""
+    when = memory.changed_at.isoformat(timespec="seconds")
+    if memory.version > 1:
+        return f"is kept as it stood from {when} on; what it was before was dropped, as keep_versions asks"
+    return f"was stored on {when}, after the instant that is asked for"
+
+
 def refusal(filter: Filter, memory: Memory, names: Iterable[str]) -> str:
     """Return, as a sentence, what a filter asks for and what the memory has instead."""
     return sentence("; ".join(_REFUSALS[name](filter, memory) for name in names))
@@ -92,6 +106,12 @@ def _level(filter: Filter, memory: Memory) -> str:
     return f"it belongs to {'no project' if own is None else f'project {own!r}'}, and scope is {filter.level!r}"
 
 
+_GONE: Final[Mapping[str, str]] = {
+    "forgotten": "was forgotten",
+    "expired": "was put away, since its time had run out,",
+    "stale": "was put away, since a source of it was changed,",
+}
+"""Status of a memory -> what took it out of every recall."""
 _REFUSALS: Final[Mapping[str, Callable[[Filter, Memory], str]]] = {
     "tags": _tags,
     "kinds": lambda asked, memory: f"its kind is {memory.kind!r}, not {_either(asked.kinds)}",

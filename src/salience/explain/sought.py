@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from typing import Any, Final
 
 from salience import checks
-from salience.derived import scan
 from salience.errors import NotFoundError
-from salience.ids import SHORT
 from salience.ports import World
 from salience.records import ANY, Filter, Memory, Scope
 
 WIDE: Final = ("environment", "project", "agent_id")
 """The coordinates beyond which a caller may know of a memory; the user and the tenant are not among them."""
-SIBLINGS: Final = 16
-"""Ids that differ in their last hexadecimal digit alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +31,10 @@ class Target:
     hidden: Mapping[str, Any]
 
 
-def sought(world: World, scope: Scope, id: str) -> Target:
+def sought(world: World, scope: Scope, id: str, as_of: datetime | None = None) -> Target:
     """Return the memory of an id: one that the scope shows, else one it hides, else a forgotten one it showed.
+
+    With `as_of`, it is the memory as it stood then, and last comes one that was stored only later.
 
     A caller may know of a memory that a project, agent or environment hides if the same user would see it there: these
     are named in a call and guard nothing. A memory of another user or tenant is not told from one that is not there.
@@ -44,30 +43,21 @@ def sought(world: World, scope: Scope, id: str) -> Target:
         NotFoundError: none of these.
     """
     checks.name("id", id)
-    for memory in world.store.fetch(scope, [id]):
+    for memory in world.store.fetch(scope, [id], as_of=as_of):
         return Target(memory, scope, {})
     wide = replace(scope, environment=ANY, project=ANY, agent_id=ANY)
-    for memory in world.store.fetch(wide, [id]):
+    for memory in world.store.fetch(wide, [id], as_of=as_of):
         hiding = [name for name in WIDE if not replace(wide, **{name: getattr(scope, name)}).sees(memory.scope)]
         own = {name: getattr(memory.scope, name) for name in hiding}
         return Target(memory, replace(scope, **own), {name: getattr(scope, name) for name in hiding})
-    gone = forgotten(world, scope, id)
-    if gone is None:
+    versions = [stored.memory for stored in world.store.history(scope, id)]
+    if not versions:
+        raise NotFoundError(id)
+    held = [memory for memory in versions if as_of is None or memory.changed_at <= as_of]
+    gone = held[-1] if held else versions[0]
+    if held and gone.forgotten_at is None:  # it came back, or was stored, since it was looked for
         raise NotFoundError(id)
     return Target(gone, scope, {})
-
-
-def forgotten(world: World, scope: Scope, id: str) -> Memory | None:
-    """Return the forgotten memory of an id that `scope` would show; None if there is none, or more than one.
-
-    By a whole id this reads a few rows. A short one is sought among all, since it is indexed for live memories alone.
-    """
-    if len(id) == SHORT:
-        found = scan(world, scope, forgotten=True)
-        fits = [item.memory for item in found if item.memory.short_id == id and item.memory.forgotten_at is not None]
-        return fits[0] if len(fits) == 1 else None
-    siblings = [item.memory for item in world.store.scan(scope, id[:-1], SIBLINGS, forgotten=True)]
-    return next((memory for memory in siblings if memory.id == id and memory.forgotten_at is not None), None)
 
 
 def refused(filter: Filter, memory: Memory) -> tuple[str, ...]:

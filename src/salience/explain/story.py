@@ -17,6 +17,7 @@ from salience.explain.trial import (
     CANDIDATES,
     FILTERED,
     FORGOTTEN,
+    NOT_STORED,
     OUT_OF_SCOPE,
     OUTDATED,
     OUTRANKED,
@@ -45,11 +46,13 @@ def explain(world: World, profile: Profile, query: Query, id: str) -> Explanatio
         InputError: as `recall`.
         NotFoundError: no such memory, or one that the caller may not know of.
     """
-    query = replace(query, now=query.now or world.clock(), dry_run=True)
+    query = replace(recalls.at_an_instant(world, query), dry_run=True)
     recalls.needed(world, profile, query)  # refuses what recall refuses, before anything is looked for
-    target = sought(world, query.scope, id)
+    target = sought(world, query.scope, id, query.as_of)
+    if query.as_of is not None and target.memory.changed_at > query.as_of:
+        return never_met(profile, target.memory, NOT_STORED, apart.later(target.memory))
     if target.memory.forgotten_at is not None:
-        return forgotten(profile, target.memory)
+        return never_met(profile, target.memory, FORGOTTEN, apart.gone(target.memory))
     query = replace(query, scope=target.scope)
     trial = tried(world, profile, query)
     found = told(Question(world, query, target, trial.need), trial)
@@ -133,17 +136,16 @@ def held_by_another(question: Question, found: Explanation) -> Explanation:
     return replace(found, by=by, reason=f"{short_id(by)} holds in its place, and is itself kept away by the filter.")
 
 
-def forgotten(profile: Profile, memory: Memory) -> Explanation:
-    """Return the explanation of a forgotten memory, which no recall meets."""
-    when = memory.forgotten_at.isoformat(timespec="seconds") if memory.forgotten_at else ""
+def never_met(profile: Profile, memory: Memory, stage: str, why: str) -> Explanation:
+    """Return the explanation of a memory that no recall of that instant meets, since it is not there."""
     return Explanation(
         id=memory.id,
-        stage=FORGOTTEN,
-        reason=f"It was forgotten on {when}; its versions are kept, and no recall returns it.",
+        stage=stage,
+        reason=apart.sentence(f"it {why}"),
         by=None,
         rank=None,
         score_detail=None,
-        path=apart.before(profile, apart.SCOPE, f"forgotten on {when}"),
+        path=apart.before(profile, apart.SCOPE, why.partition(";")[0]),
         counterfactual=None,
         profile=profile.name,
     )

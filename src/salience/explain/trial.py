@@ -20,6 +20,7 @@ from salience.rank.state import ALIVE, State
 RETURNED: Final = "returned"
 OUT_OF_SCOPE: Final = "out_of_scope"
 FORGOTTEN: Final = "forgotten"
+NOT_STORED: Final = "not_stored"
 FILTERED: Final = "filtered"
 CANDIDATES: Final = "candidates"
 OUTDATED: Final = "outdated"
@@ -30,6 +31,7 @@ RERANK: Final = "rerank"
 FATES: Final = (
     OUT_OF_SCOPE,
     FORGOTTEN,
+    NOT_STORED,
     FILTERED,
     CANDIDATES,
     *(name for name in STAGES if name not in (SCORE, "spread", "update", TRIM)),

@@ -162,7 +162,7 @@ def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | N
 
 
 def attribute_key(spelling: str) -> str | None:
-    """Return the part of a key for what somebody has one of at a time, such as `email` for "e-mail"; None if unknown."""
+    """Return the part of a key for what somebody has one of at a time, such as `email` for "e-mail", or None."""
     known = (one.key for one in ATTRIBUTES if re.fullmatch(one.spellings, spelling, re.IGNORECASE))
     return next(known, None)
 
@@ -186,20 +186,18 @@ def _cased(value: str, check: str, line: str) -> str:
 def _subject(match: re.Match[str], speaker: str | None, user_id: str | None) -> str | None:
     """Return who a fact is about, as the key says it; None if nobody can tell, or if they are many."""
     who = text.normalise(match["who"]).removesuffix("'s")
-    is_many = not match.groupdict().get("verb", "s").endswith("s")  # "penguins live"
-    if is_many and who not in TEAMS and who not in SELVES:
+    is_one = match.groupdict().get("verb", "s").endswith("s")  # "penguins live" is of many
+    if who not in TEAMS | SELVES and (_is_common(who) or not is_one):
         return None
-    return subject(who, speaker, user_id)
+    return subject_key(who, speaker, user_id)
 
 
-def subject(who: str, speaker: str | None, user_id: str | None) -> str | None:
-    """Return a subject, in normal form, as the key of a fact says it; None if nobody can tell who it is."""
+def subject_key(who: str, speaker: str | None, user_id: str | None) -> str | None:
+    """Return a subject, in normal form, as the key of a fact says it; None if it has no word."""
     if who in TEAMS:
         return TEAM
     if who in SELVES:
         who = text.normalise(speaker or USER)
-    elif _is_common(who):
-        return None
     if who in USERS or (user_id is not None and who == text.normalise(user_id)):
         return USER
     return "_".join(text.words(who)) or None

@@ -8,6 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from salience.batch import Floats, Vectors32
 from salience.errors import InputError
+from salience.records import Label
 
 EDGE: Final = 1e-6
 """Cosines are float32: two numbers nearer than this count as equal where one is a threshold."""
@@ -79,6 +80,50 @@ class Extractor(Protocol):
 
     def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
         """Return the importance, entities and fact of `content`, said by `speaker` in the memory of `user_id`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A text that may state a fact: who said it, and in whose memory, None where that is not known."""
+
+    content: str
+    speaker: str | None = None
+    user_id: str | None = None
+
+
+@runtime_checkable
+class FactReader(Protocol):
+    """Reads the facts of texts in which the extractor found none."""
+
+    @property
+    def name(self) -> str:
+        """The model."""
+        ...
+
+    def facts(self, statements: Sequence[Statement], /) -> list[str | None]:
+        """Return the identity of the fact that each text states, as `Extract.fact_key` is; None for none.
+
+        May raise anything: a write goes on without it.
+        """
+        ...
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Says what a new text is to an older one that is much like it."""
+
+    @property
+    def name(self) -> str:
+        """The model, as it is told with a label."""
+        ...
+
+    def judge(self, pairs: Sequence[tuple[str, str]], /) -> list[Label | None]:
+        """Return the label of each pair of a new text and an older one, as `Contradiction` has it; None for none.
+
+        Raises:
+            JudgeError: it failed, or answered something else.
+        """
         ...
 
 

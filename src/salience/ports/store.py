@@ -9,7 +9,17 @@ from typing import Protocol
 
 from salience.batch import Batch
 from salience.ports.changes import Change, Stored
-from salience.ports.models import Calibration, Clustering, Embedder, Extractor, Model, Reranker, Summariser
+from salience.ports.models import (
+    Calibration,
+    Clustering,
+    Embedder,
+    Extractor,
+    FactReader,
+    Judge,
+    Model,
+    Reranker,
+    Summariser,
+)
 from salience.ports.needs import Need
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.text import Tokeniser
@@ -130,6 +140,10 @@ class World:
         rerank_top: how many of the best it reads, or as many as are asked for where that is more.
         summariser: writes reflections; None: the text of a reflection is that of its medoid.
         clustering: when memories belong together.
+        fact_reader: reads the facts of new texts in which the extractor finds none; None: there it stays.
+        llm_extract_timeout: seconds that a write waits for it.
+        judge: labels the conflicts of a write, after the rules; None: their labels stand.
+        judge_timeout: seconds that a write waits for it.
         embed_patience: seconds that a write waits for a remote embedder; None: as long as it takes.
         keep_versions: how long after its end a version is kept; None: for ever.
         keep_touches: how long the recall counters of an earlier instant stay known; None: for ever.
@@ -148,6 +162,10 @@ class World:
     rerank_top: int = 20
     summariser: Summariser | None = None
     clustering: Clustering = Clustering()
+    fact_reader: FactReader | None = None
+    llm_extract_timeout: float = 3.0
+    judge: Judge | None = None
+    judge_timeout: float = 5.0
     embed_patience: float | None = None
     keep_versions: timedelta | None = None
     keep_touches: timedelta | None = None

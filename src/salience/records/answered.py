@@ -175,8 +175,9 @@ class Explanation:
     """Why a memory is, or is not, in the answer to a query.
 
     Its `stage` is `returned`, or what kept the memory from it: `out_of_scope` (it belongs to another project, agent or
-    environment), `forgotten`, `filtered`, `candidates` (too far down by cosine to be ranked), `outranked`, `rerank`, or
-    the stage of the profile at which it fell: `expired`, `superseded`, `outdated`, `same_fact`,
+    environment), `forgotten` (or put away when its time had run out, or a source of it was changed), `not_stored` (at
+    the instant that is asked for), `filtered`, `candidates` (too far down by cosine to be ranked), `outranked`,
+    `rerank`, or the stage of the profile at which it fell: `expired`, `superseded`, `outdated`, `same_fact`,
     `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`, `near_duplicate`.
 
     Attributes:
@@ -190,7 +191,7 @@ class Explanation:
         score_detail: the score taken apart as this recall computed it, whatever became of the memory. What a signal
             measures against other memories, it measures against those in the running. Of a memory that the scope, the
             filter or the list of candidates kept away, it is the score beside the memories that were ranked. None for
-            a forgotten one.
+            one that was forgotten, or not stored yet.
         path: the steps in order.
         counterfactual: the one change that would have it returned, or else ranked higher, found by ranking again under
             that change; None if there is no simple one.
@@ -221,9 +222,10 @@ class Contradiction:
     Attributes:
         memory: the memory that was there.
         similarity: cosine to the new one, [0, 1] (on the profile's threshold scale).
-        label: what the two are to each other, as far as rules tell: `duplicate` (they say the same), `update` (the new
-            one says something else of the same thing, later), `contradiction` (both cannot hold), `related` (neither).
-        because: what gave the label away, such as `number: 30 -> 40`.
+        label: what the two are to each other, as far as rules or a judge tell: `duplicate` (they say the same),
+            `update` (the new one says something else of the same thing, later), `contradiction` (both cannot hold),
+            `related` (neither).
+        because: what gave the label away, such as `number: 30 -> 40`, or who gave it, such as `judge: openai:model`.
     """
 
     memory: Memory

@@ -65,8 +65,8 @@ class ConsolidateReport:
     """What a consolidation changed, or would change.
 
     Attributes:
-        examined: how many memories were looked at.
-        promoted: the tier -> ids of the memories that moved to it.
+        examined: how many memories were looked at: those that are not semantic yet.
+        promoted: each tier that can be reached -> ids of the memories that moved to it.
         dry_run: whether nothing was written.
     """
 
@@ -103,12 +103,12 @@ class UpkeepReport:
     """What a pass of upkeep did, or would do.
 
     Attributes:
-        embedded: pending memories and versions that got their vector.
+        embedded: pending memories and versions of all tenants that got their vector.
         pending: those that still have none.
         expired: ids of the memories whose time had run out, now out of sight, their versions kept.
         promoted: the tier -> ids of the memories that moved to it.
-        pruned: old versions dropped, as the setting `keep_versions` asks.
-        warning: why the pending ones stay so; else None.
+        pruned: older versions dropped, as the setting `keep_versions` asks.
+        warning: what failed and why, a line for each step, without any content; None where nothing did.
         dry_run: whether nothing was written.
     """
 

@@ -13,6 +13,7 @@ from salience.errors import EmbedderError, InputError, MovedError, Words
 from salience.ports import Revise, World
 from salience.records import UNSET, Draft, Memory, Receipt, Scope
 from salience.remember.clean import bare, clean
+from salience.remember.facts import facts, with_facts
 from salience.staleness import stale
 
 
@@ -66,10 +67,12 @@ def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any], reas
 
 def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime) -> Memory:
     kept = {name: getattr(old, name) for name in ("content", "kind", "importance", "weight", "tags", "tier")}
-    kept |= {"fact_key": old.fact_key if "content" not in given or not _was_read(world, old) else None}
+    kept |= {"fact_key": None if "content" in given else old.fact_key}
     entities = given.get("entities", None if "content" in given else old.entities)
     fields = {**kept, "metadata": old.metadata, **given, "entities": entities}
     fresh = clean(world, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
+    if "content" in given:
+        fresh = _with_fact(world, old, fresh) if "fact_key" not in given else with_facts(world, [fresh])[0]
     return old.changed(
         "update",
         now,
@@ -89,12 +92,22 @@ def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime)
     )
 
 
-def _was_read(world: World, memory: Memory) -> bool:
-    """Return whether a memory's fact was read from its text, so that another text may state another."""
-    if memory.fact_key is None:
-        return True
+def _with_fact(world: World, old: Memory, fresh: Memory) -> Memory:
+    """Return a memory with a new text and the fact of that text; a fact that its caller named stays as it is.
+
+    It was named unless it can be read from the old text. The reader of facts is asked about both texts at once.
+    """
+    if old.fact_key is None or old.fact_key == _by_rules(world, old):
+        return with_facts(world, [fresh])[0]
+    before, after = facts(world, [old, fresh])
+    if before != old.fact_key:
+        return replace(fresh, fact_key=old.fact_key)
+    return fresh if fresh.fact_key is not None else replace(fresh, fact_key=after)
+
+
+def _by_rules(world: World, memory: Memory) -> str | None:
     user = memory.scope.user_id if isinstance(memory.scope.user_id, str) else None
-    return world.extractor.extract(memory.content, speaker=memory.speaker, user_id=user).fact_key == memory.fact_key
+    return world.extractor.extract(memory.content, speaker=memory.speaker, user_id=user).fact_key
 
 
 def said_why(reason: str | None) -> str | None:

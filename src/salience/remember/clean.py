@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from salience import checks
 from salience.errors import InputError
 from salience.extract.distinctions import distinctions
-from salience.extract.numerals import MONTHS
+from salience.extract.terms import index_terms
 from salience.ports import Extract, Stored, World
 from salience.records import Draft, Memory, Scope
 from salience.text import content_hash
@@ -74,11 +74,4 @@ def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
 
 def bare(world: World, memory: Memory) -> Stored:
     """Return the memory with all that is read from its text, but for the vector."""
-    return Stored(memory, None, index_terms(world, memory), {}, distinctions(memory.content, memory.speaker))
-
-
-def index_terms(world: World, memory: Memory) -> tuple[str, ...]:
-    """Return the terms by which the lexical channel finds a memory: of its text, speaker, tags and date."""
-    created = memory.created_at
-    date = f"{created.day} {MONTHS[created.month - 1].title()} {created.year}"
-    return world.tokeniser.terms(" ".join((memory.content, memory.speaker or "", *memory.tags, date)))
+    return Stored(memory, None, index_terms(world.tokeniser, memory), {}, distinctions(memory.content, memory.speaker))

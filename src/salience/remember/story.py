@@ -15,6 +15,8 @@ from salience.rank.profile import Profile
 from salience.records import Contradiction, Draft, Filter, Memory, Receipt, Scope
 from salience.remember.clean import bare, clean
 from salience.remember.conflicts import contradictions, warning
+from salience.remember.facts import with_facts
+from salience.remember.judging import judged
 from salience.staleness import stale
 
 SUPERSEDED_WEIGHT: Final = 0.1
@@ -60,7 +62,10 @@ def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Sco
 
 def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) -> tuple[list[Stored], str | None]:
     """Return the drafts cleaned, extracted, embedded and indexed, and why they have no vectors, if they have none."""
-    memories = [clean(world, replace(draft, scope=draft.scope or scope), now) for draft in drafts]
+    memories = [
+        replace(clean(world, replace(draft, scope=draft.scope or scope), now), changed_by=scope.who) for draft in drafts
+    ]
+    memories = with_facts(world, memories)
     vectors, why = embedded_or_not(world, [memory.content for memory in memories])
     read = [bare(world, memory) for memory in memories]
     if vectors is None:
@@ -71,7 +76,10 @@ def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) 
 def written(
     world: World, profile: Profile, stored: Sequence[Stored], now: datetime, scope: Scope, look: bool
 ) -> list[Receipt]:
-    """Return the receipts of the memories, stored in one transaction with what they change."""
+    """Return the receipts of the memories, stored in one transaction with what they change.
+
+    A judge reads their conflicts once they are stored, so that it keeps no write waiting and is asked but once.
+    """
 
     def attempt() -> list[Receipt]:
         changes, new = decide(world, stored, now, by=scope.who)
@@ -79,7 +87,7 @@ def written(
         receipts = world.store.apply([*changes, *map(Add, new)])[len(changes) :]
         return [with_conflicts(replaced(receipt), found) for receipt, found in zip(receipts, conflicts, strict=True)]
 
-    return until_fresh(attempt)
+    return judged(world, until_fresh(attempt))
 
 
 def decide(

@@ -137,7 +137,7 @@ class ContextLaws:
         assert store.gather(need(**query))["cosine"].tolist() == [1.0, 0.0, 0.0]
         assert store.gather(need(**query))["context_cosine"].tolist() == [0.5, 0.5, 0.0]
         assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [1.0, 1.0, 0.0]
-        assert numbers(store.gather(need(**query, candidates=1))) == [1]
+        assert numbers(store.gather(need(**query, candidates=1))) == [1, 3]
 
     def test_windows_are_brought_on_request(self, store: Store) -> None:
         """Not without terms, and not unasked."""

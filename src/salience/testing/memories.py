@@ -54,6 +54,14 @@ def random_unit(seed: int) -> Vectors32:
     return unit(*np.random.default_rng(seed).normal(size=DIMENSION))
 
 
+def fitted(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
+    """Return what the vector's first `dimension` numbers are as a vector of length 1; None for None."""
+    if vector is None or len(vector) == dimension:
+        return vector
+    short = vector[:dimension].astype(np.float64)
+    return (short / np.linalg.norm(short)).astype(np.float32)
+
+
 _DERIVED: Final = random_unit(0)
 
 

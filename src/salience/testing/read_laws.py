@@ -257,14 +257,16 @@ class ReadLaws:
         assert not batch.complete
 
     def test_candidates_are_the_nearest(self, store: Store) -> None:
-        """By cosine, against a sort of all of them; a memory without a vector stands at 0."""
+        """By cosine, against a sort of all of them; a memory without a vector stands at 0, and is always among them."""
         items = [stored(n, vector=None if n % 7 == 0 else random_unit(n)) for n in range(200)]
         add(store, *items)
         query = random_unit(1000)
         cosine = [0.0 if item.vector is None else float(cosines(item.vector[None], query)[0]) for item in items]
-        for count in (1, 50, 199, 200, 300):
+        pending = set(range(0, 200, 7))
+        for count in (0, 1, 50, 199, 200, 300):
             batch = store.gather(need(vector=query, candidates=count))
-            assert numbers(batch) == sorted(sorted(range(200), key=lambda n: (-cosine[n], n))[:count])
+            assert set(numbers(batch)) == pending | set(sorted(range(200), key=lambda n: (-cosine[n], n))[:count])
+            assert batch["embedded"].tolist() == [number not in pending for number in numbers(batch)]
             assert batch["cosine"].tolist() == [cosine[number] for number in numbers(batch)]
             assert batch.complete == (count >= 200)
 

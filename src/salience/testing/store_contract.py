@@ -17,14 +17,22 @@ from collections.abc import Iterable
 import pytest
 
 from salience.ports import Store
+from salience.testing.adopt_laws import AdoptLaws
 from salience.testing.context_laws import ContextLaws
 from salience.testing.distinction_laws import DistinctionLaws
+from salience.testing.erase_laws import EraseLaws, PruneLaws
+from salience.testing.history_laws import HistoryLaws
+from salience.testing.model_laws import DeriveLaws, PinLaws
 from salience.testing.read_laws import ReadLaws
 from salience.testing.touch_laws import TouchLaws
+from salience.testing.upkeep_laws import UpkeepLaws
 from salience.testing.write_laws import WriteLaws
 
 
-class StoreContract(ReadLaws, ContextLaws, DistinctionLaws, WriteLaws, TouchLaws):
+class StoreContract(
+    ReadLaws, ContextLaws, DistinctionLaws, WriteLaws, TouchLaws, HistoryLaws, EraseLaws, PruneLaws, UpkeepLaws,
+    PinLaws, DeriveLaws, AdoptLaws,
+):  # fmt: skip
     """The laws; each test is one."""
 
     @pytest.fixture

@@ -1,0 +1,259 @@
+"""Laws of models: whose vectors a store holds, and how they come later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from salience.batch import Vectors32
+from salience.errors import EmbedderError, InputError, MovedError, PinnedError
+from salience.ports import Add, Change, Derive, Erase, Lease, Model, Near, Revise, Store, Stored
+from salience.records import Scope
+from salience.testing.memories import (
+    DIMENSION,
+    EVERYTHING,
+    NOW,
+    add,
+    fitted,
+    id_of,
+    listed,
+    memory,
+    need,
+    numbers,
+    only,
+    random_unit,
+    stored,
+    unit,
+)
+from salience.text import content_hash
+
+SHORT: Final = 4
+"""Length of the vectors of another model."""
+
+
+def model(name: str = "first", dimension: int = DIMENSION, fingerprint: Vectors32 | None = None) -> Model:
+    """Return a model; its fingerprint is its name's own, unless it is given."""
+    own = random_unit(len(name)) if fingerprint is None else fingerprint
+    return Model(name, dimension, lambda: own[:dimension] / np.linalg.norm(own[:dimension]))
+
+
+def silent(name: str = "first", dimension: int = DIMENSION) -> Model:
+    """Return a model whose provider does not answer."""
+
+    def fail() -> Vectors32:
+        raise EmbedderError("provider: no answer")
+
+    return Model(name, dimension, fail)
+
+
+def derive(number: int, vector: Vectors32 | None = None, version: int = 1, **values: Any) -> Derive:
+    """Return what is derived from a version of a memory of the default tenant, whose text is its own as of `memory`."""
+    told = {"tenant": "default", "content_hash": content_hash(f"memory {number}"), **values}
+    return Derive(id=id_of(number), version=version, vector=vector, **told)
+
+
+def vectors(store: Store, scope: Scope = EVERYTHING) -> list[list[float] | None]:
+    """Return the vectors of all versions in the order of a scan, rounded."""
+    found = store.scan(scope, forgotten=True, versions=True)
+    return [None if item.vector is None else np.round(item.vector, 4).tolist() for item in found]
+
+
+def keys(found: Sequence[Stored]) -> list[tuple[str, int, int]]:
+    """Return (tenant, number, version) of each."""
+    held = [item.memory for item in found]
+    return [(one.scope.tenant, int(one.id, 16), one.version) for one in held]
+
+
+def rounded(vector: Vectors32 | None) -> list[float] | None:
+    """Return a vector as `vectors` has it."""
+    return None if vector is None else np.round(vector, 4).tolist()
+
+
+class PinLaws:
+    """Whose vectors a store takes and brings; each test is a law."""
+
+    def test_the_first_memory_pins_the_store(self, store: Store) -> None:
+        """By name and dimension; a lease does not, and without a vector nobody is asked for a fingerprint."""
+        mine = store.under(silent("mine", SHORT))
+        mine.apply([Lease("work", "me", NOW, NOW)])
+        assert store.pinned() is mine.pinned() is None
+        mine.apply([Add(stored(1, None))])
+        for handle in (store, mine):
+            pinned = handle.pinned()
+            assert pinned is not None
+            assert (pinned.name, pinned.dimension, pinned.fingerprint) == ("mine", SHORT, None)
+        mine.apply([Erase("default", (id_of(1),))])
+        assert mine.pinned() is not None
+
+    def test_a_handle_of_another_model_is_served_words_alone(self, store: Store) -> None:
+        """Vectors that it gives or asks for are refused, and nothing is written; all else goes on."""
+        mine, other = store.under(model("mine", SHORT)), store.under(model("other"))
+        assert len(other.gather(need(vector=unit(1)))) == 0
+        mine.apply([Add(stored(1, fitted(unit(1), SHORT), ("x",)))])
+        given: list[Change] = [
+            Add(stored(2)), Add(stored(2, None, version=2), (stored(2),)),
+            Revise(memory(1).changed("update", NOW), unit(1)),
+        ]  # fmt: skip
+        for change in given:
+            with pytest.raises(MovedError, match=r"'mine' \(4 dimensions\).*embedder='mine'"):
+                other.apply([Add(stored(3, None)), change])
+        for asked in (need(vector=unit(1)), need(near=Near(unit(1)[None], 0.5)), need(vector=unit(1), as_of=NOW)):
+            with pytest.raises(MovedError, match="'other'"):
+                other.gather(asked)
+        assert listed(other) == [1]
+        second = Revise(memory(1).changed("update", NOW), None, ("y",), unembeds=True)
+        other.apply([Add(stored(2, None, ("x",))), second])
+        batch = other.gather(need(terms=("x", "y"), candidates=5))
+        assert batch.lexicon is not None
+        assert (numbers(batch), batch.lexicon.document_frequency.tolist()) == ([1, 2], [1.0, 1.0])
+        assert mine.gather(need(vector=fitted(unit(1), SHORT)))["embedded"].tolist() == [False, False]
+
+    def test_another_model_of_the_same_name_is_told_by_its_fingerprint(self, store: Store) -> None:
+        """What other builds of one model make differ a little; another model's vectors are refused."""
+        store.under(model("first", fingerprint=unit(1))).apply([Add(stored(1))])
+        near, far = (store.under(model("first", fingerprint=unit(1, slope))) for slope in (0.12, 0.16))
+        assert near.apply([Add(stored(2))])[0].status == "created"
+        assert numbers(near.gather(need(vector=unit(1)))) == [1, 2]
+        for verb in (lambda: far.apply([Add(stored(3))]), lambda: far.gather(need(vector=unit(1)))):
+            with pytest.raises(PinnedError, match=r"another model of the name 'first'.* reembed"):
+                verb()
+        assert far.apply([Add(stored(3, None))])[0].status == "created"
+        assert numbers(far.gather(need())) == [1, 2, 3]
+
+    def test_a_model_without_a_fingerprint_is_told_by_its_name(self, store: Store) -> None:
+        """And one whose store has none yet gives it its own with the first vector."""
+        bare = store.under(Model("first", DIMENSION))
+        bare.apply([Add(stored(1))])
+        mine = store.under(model(fingerprint=unit(1)))
+        assert numbers(mine.gather(need(vector=unit(1)))) == [1]
+        mine.apply([Add(stored(2, None))])
+        assert store.under(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))["cosine"].shape == (2,)
+        mine.apply([Add(stored(3))])
+        with pytest.raises(PinnedError):
+            store.under(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))
+        assert numbers(bare.gather(need(vector=unit(1)))) == [1, 2, 3]
+
+    @pytest.mark.parametrize("change", [Add(stored(2)), derive(1, unit(1))], ids=["add", "derive"])
+    def test_the_first_vector_brings_the_fingerprint(self, store: Store, change: Change) -> None:
+        """Also where it comes later than the memory; without an answer of the provider it is not written."""
+        store.under(silent()).apply([Add(stored(1, None))])
+        with pytest.raises(EmbedderError, match="no answer"):
+            store.under(silent()).apply([Add(stored(9, None)), change])
+        assert vectors(store) == [None]
+        store.under(model(fingerprint=unit(1))).apply([change])
+        with pytest.raises(PinnedError):
+            store.under(model(fingerprint=unit(0, 1))).gather(need(vector=unit(1)))
+        with pytest.raises(EmbedderError, match="no answer"):
+            store.under(silent()).gather(need(vector=unit(1)))
+        assert 1 in numbers(store.under(silent()).gather(need(terms=("memory",))))
+
+    def test_a_vector_of_another_length_is_refused(self, store: Store) -> None:
+        """In every change that brings one."""
+        add(store, stored(1, None))
+        given: list[Change] = [
+            Add(stored(2, np.ones(3, np.float32))), Revise(memory(1).changed("update", NOW), np.ones(3, np.float32)),
+            derive(1, np.ones(3, np.float32)), derive(1, np.ones(DIMENSION, np.float64)),
+        ]  # fmt: skip
+        for change in given:
+            with pytest.raises(InputError, match=r"^vector:"):
+                store.apply([change])
+        assert vectors(store) == [None]
+
+
+class DeriveLaws:
+    """What is derived from a text may be put anew; each test is a law."""
+
+    def test_a_vector_that_is_derived_later_is_found(self, store: Store) -> None:
+        """By those who read the store before; no version comes of it, and no counter is lost."""
+        add(store, stored(1, None), stored(2, unit(0, 1)))
+        assert store.gather(need(vector=unit(1)))["embedded"].tolist() == [False, True]
+        assert store.apply([derive(1, unit(1))]) == []
+        batch = store.gather(need(vector=unit(1), vectors=True))
+        assert (batch["cosine"].tolist(), batch["embedded"].tolist()) == ([1.0, 0.0], [True, True])
+        assert only(store, 1).memory == memory(1)
+        assert store.gather(need(vector=unit(1), as_of=NOW))["cosine"].tolist() == [1.0, 0.0]
+        store.apply([derive(1, unit(0, 1))])
+        assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [0.0, 0.0]
+
+    @pytest.mark.parametrize("vector", [None, unit(1)], ids=["without a vector", "with one"])
+    def test_words_and_distinctions_may_be_put_anew(self, store: Store, vector: Vectors32 | None) -> None:
+        """Each by itself or together; those who read the store before see it; None leaves what is there."""
+        add(store, stored(1, vector, ("old",), distinctions=("text:old",)))
+        asked = need(terms=("old", "new"), distinctions=True)
+        assert frequencies(store) == [1.0, 0.0]
+        store.apply([derive(1, terms=("new", "new"))])
+        assert frequencies(store) == [0.0, 1.0]
+        assert (only(store, 1).terms, only(store, 1).distinctions) == (("new", "new"), ("text:old",))
+        store.apply([derive(1, distinctions=("number:1", "number:2"))])
+        found = store.gather(asked).distinctions
+        assert found is not None
+        assert len(found.values) == 2
+        store.apply([derive(1, unit(0, 1), terms=(), distinctions=())])
+        found = store.gather(asked).distinctions
+        assert found is not None
+        assert len(found.values) == 0
+        assert frequencies(store) == [0.0, 0.0]
+        assert vectors(store) == [rounded(unit(0, 1))]
+
+    def test_each_version_has_what_is_derived_from_it(self, store: Store) -> None:
+        """An older one alone, the current one alone; as of its time, the older one is found by it."""
+        add(store, stored(1, None, ("a",)))
+        second = memory(1).changed("update", NOW.replace(hour=13), content="b", content_hash=content_hash("b"))
+        store.apply([Revise(second, None, ("b",))])
+        store.apply([derive(1, unit(1), terms=("x",), distinctions=("text:x",))])
+        assert vectors(store) == [rounded(unit(1)), None]
+        assert store.gather(need(vector=unit(1)))["embedded"].tolist() == [False]
+        assert store.gather(need(vector=unit(1), as_of=NOW))["cosine"].tolist() == [1.0]
+        store.apply([derive(1, unit(0, 1), 2, content_hash=content_hash("b"))])
+        assert vectors(store) == [rounded(unit(1)), rounded(unit(0, 1))]
+        assert [item.terms for item in store.history(EVERYTHING, id_of(1))] == [("x",), ("b",)]
+
+    def test_what_has_another_text_by_now_or_is_gone_is_passed_over(self, store: Store) -> None:
+        """The vector of one text is never given to another."""
+        add(store, stored(1, None), stored(2, None))
+        before = vectors(store)
+        store.apply([
+            derive(1, unit(1), content_hash=content_hash("another")), derive(1, unit(1), 2), derive(9, unit(1)),
+            derive(2, unit(1), tenant="other"), derive(2),
+        ])  # fmt: skip
+        assert vectors(store) == before == [None, None]
+        assert [item.terms for item in store.scan(EVERYTHING)] == [("memory", "1"), ("memory", "2")]
+
+    def test_what_is_not_embedded_is_listed(self, store: Store) -> None:
+        """All tenants, current and older versions, forgotten ones; in order, page by page."""
+        add(store, stored(2, None), stored(1, None), stored(3), stored(1, None, tenant="a"), stored(2, tenant="z"))
+        store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
+        store.apply([Revise(memory(3).changed("update", NOW), unembeds=True)])
+        store.apply([Revise(memory(2, tenant="z").changed("update", NOW), unembeds=True)])
+        everything = [("default", 1, 1), ("default", 1, 2), ("default", 2, 1), ("default", 3, 2), ("z", 2, 2)]
+        everything.insert(0, ("a", 1, 1))
+        assert keys(store.unembedded()) == everything
+        after, paged = ("", "", 0), []
+        while page := store.unembedded(after, 2):
+            paged += page
+            last = page[-1].memory
+            after = (last.scope.tenant, last.id, last.version)
+        assert keys(paged) == everything
+        assert keys(store.unembedded(("default", id_of(1), 1), 2)) == everything[2:4]
+        assert store.unembedded(limit=0) == []
+        assert paged[0].terms == ("memory", "1")
+        store.apply([derive(1, unit(1)), derive(2, unit(1))])
+        assert keys(store.unembedded()) == [everything[0], *everything[2:3], *everything[4:]]
+
+
+def short(*values: float) -> Vectors32:
+    """Return a unit vector of the other model."""
+    found = fitted(unit(*values), SHORT)
+    assert found is not None
+    return found
+
+
+def frequencies(store: Store) -> list[float]:
+    """Return how many memories hold each of two words."""
+    found = store.gather(need(terms=("old", "new"))).lexicon
+    assert found is not None
+    frequencies: list[float] = found.document_frequency.tolist()
+    return frequencies

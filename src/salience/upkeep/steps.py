@@ -1,0 +1,85 @@
+"""Steps of upkeep besides tiers: what ran out goes out of sight, and old versions are dropped where a setting asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby, islice, pairwise, takewhile
+from typing import Final
+
+from salience.derived import scan, until_fresh
+from salience.ports import Prune, Revise, World
+from salience.records import Memory, Scope
+from salience.staleness import stale
+from salience.upkeep.tiers import UPKEEP
+
+CHUNK: Final = 1000
+"""Versions that are dropped in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Ids of memories whose time ran out, and of the reflections of them that are stale for it."""
+
+    ids: tuple[str, ...] = ()
+    outdated: tuple[str, ...] = ()
+
+
+def expire(world: World, scope: Scope, *, dry_run: bool = False) -> Expired:
+    """Put the visible memories whose time ran out, and the reflections of them, out of sight, all or none.
+
+    All their versions are kept: `restore` brings them back.
+    """
+
+    def attempt() -> Expired:
+        now = world.clock()
+        over = [stored.memory for stored in scan(world, scope) if _is_over(stored.memory, now)]
+        gone = [
+            memory.changed("expire", now, by=UPKEEP, reason="its time ran out", forgotten_at=now) for memory in over
+        ]
+        outdated = stale(world, over, now, by=UPKEEP, reason="the time of a source ran out")
+        if not dry_run:
+            world.store.apply([*map(Revise, gone), *outdated], counted=True)
+        return Expired(tuple(memory.id for memory in over), tuple(change.memory.id for change in outdated))
+
+    return until_fresh(attempt)
+
+
+def _is_over(memory: Memory, now: datetime) -> bool:
+    return memory.expires_at is not None and memory.expires_at <= now
+
+
+def prune(world: World, scope: Scope, *, dry_run: bool = False) -> int:
+    """Drop what the settings `keep_versions` and `keep_touches` say is kept no longer; return how many versions.
+
+    Without a setting, nothing is dropped.
+    """
+    now = world.clock()
+    dropped = 0
+    if world.keep_versions is not None:
+        numbers = _old_versions(world, scope, now - world.keep_versions)
+        while chunk := tuple(islice(numbers, CHUNK)):
+            dropped += len(chunk)
+            if not dry_run:
+                world.store.apply([Prune(world.tenant, chunk)], counted=True)
+    if world.keep_touches is not None and not dry_run:
+        world.store.apply([Prune(world.tenant, touches_before=now - world.keep_touches)], counted=True)
+    return dropped
+
+
+def _old_versions(world: World, scope: Scope, bound: datetime) -> Iterator[tuple[str, int]]:
+    """Yield the id and number of each version that ended before `bound` and may go."""
+    held = (stored.memory for stored in scan(world, scope, forgotten=True, versions=True))
+    for found, versions in groupby(held, key=lambda memory: memory.id):
+        yield from ((found, version.version) for version in ended_before(list(versions), bound))
+
+
+def ended_before(versions: Sequence[Memory], bound: datetime) -> list[Memory]:
+    """Return those of the versions of one memory, oldest first and the current one last, that ended before `bound`.
+
+    The last live one stays, and what came after it: it is what `restore` brings back.
+    """
+    last_live = max((place for place, memory in enumerate(versions) if memory.status == "live"), default=0)
+    ended = takewhile(lambda pair: pair[1].changed_at < bound, list(pairwise(versions))[:last_live])
+    return [older for older, _ in ended]

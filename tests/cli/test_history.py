@@ -1,0 +1,142 @@
+"""History, restore and erase on the command line, reasons, and answers as of an earlier instant."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from salience.cli import app, history
+
+
+@pytest.fixture
+def moved(said):
+    """Store a memory of ann, change it and forget it; return its id and the instants between."""
+    first = said("remember", "Alice prefers Python for backend work", "--user", "ann", "--agent", "helper")
+    id = first["memory"]["id"]
+    changed = said(
+        "update", id, "--user", "ann", "--agent", "helper", "--content", "Deploy on Friday", "--reason", "so"
+    )
+    said("forget", id, "--user", "ann", "--agent", "helper", "--reason", "told to")
+    return SimpleNamespace(
+        id=id, first=first["memory"], changed=changed["memory"], who=("--user", "ann", "--agent", "helper")
+    )
+
+
+def test_history_tells_who_changed_what_when_and_why(run, moved):
+    lines = [line.split("\t") for line in run("history", moved.id[-8:], *moved.who).stdout.splitlines()]
+    assert lines[0] == ["# version", "when", "who", "change", "why", "what", "content"]
+    assert [line[0] for line in lines[1:]] == ["1", "2", "3"]
+    assert [line[3] for line in lines[1:]] == ["create", "update", "forget"]
+    assert lines[2][1:5] == [moved.changed["changed_at"], "agent:helper", "update", "so"]
+    assert {"content", "updated_at"} <= set(lines[2][5].split(", "))
+    assert lines[2][6] == "Deploy on Friday"
+    assert lines[1][2] == "agent:helper"
+    assert lines[3][2:6] == ["agent:helper", "forget", "told to", "forgotten_at"]
+
+
+def test_history_as_json_has_every_version_whole(said, moved):
+    versions = said("history", moved.id, *moved.who)
+    assert [version["memory"]["version"] for version in versions] == [1, 2, 3]
+    assert versions[0]["memory"]["content"] == moved.first["content"]
+    assert (versions[0]["changed"], versions[0]["until"]) == ([], moved.changed["changed_at"])
+    assert (versions[2]["changed"], versions[2]["until"]) == (["forgotten_at"], None)
+
+
+def test_a_terminal_gets_the_history_as_a_table(run, moved):
+    printed = run("history", moved.id, *moved.who, terminal=True).stdout
+    assert "forgotten" in printed.splitlines()[0]
+    assert printed.count("Deploy on Friday") == 1
+    assert "updated_at" not in printed
+
+
+def test_restore_undoes_a_forget_and_brings_a_version_back(said, run, moved):
+    made = said("restore", moved.id, *moved.who, "--reason", "a slip")
+    assert (made["status"], made["memory"]["content"], made["memory"]["reason"]) == (
+        "restored", "Deploy on Friday", "a slip",
+    )  # fmt: skip
+    assert said("restore", moved.id, "--version", "1", *moved.who)["memory"]["content"] == moved.first["content"]
+    assert "version: None is not accepted. The memory is live." in run("restore", moved.id, *moved.who, code=2).stderr
+    assert "Name one of these: 1, 2, 4." in run("restore", moved.id, "--version", "9", *moved.who, code=2).stderr
+
+
+def test_what_is_not_visible_has_no_history_and_is_not_restored(run, moved):
+    for command in ("history", "restore"):
+        assert "no memory" in run(command, moved.id, "--user", "bo", code=1).stderr
+
+
+def test_an_answer_as_of_an_earlier_instant(said, moved):
+    query = ("recall", "query", *moved.who, "--min-score", "0", "--profile", "zeromemory")
+    assert said(*query)["hits"] == []
+    for stood in (moved.first, moved.changed):
+        [hit] = said(*query, "--as-of", stood["changed_at"])["hits"]
+        assert (hit["memory"]["content"], hit["memory"]["version"]) == (stood["content"], stood["version"])
+
+
+def test_explain_as_of_an_earlier_instant(said, moved):
+    asked = ("explain", "query", moved.id, *moved.who, "--profile", "zeromemory")
+    assert said(*asked)["stage"] == "forgotten"
+    assert said(*asked, "--as-of", moved.first["changed_at"])["stage"] == "returned"
+    assert said(*asked, "--as-of", "2020-01-01T00:00:00Z")["stage"] == "not_stored"
+
+
+def test_a_state_of_the_future_is_refused(run):
+    assert "as_of: '2200-" in run("recall", "query", "--as-of", "2200-01-01T00:00:00Z", code=2).stderr
+
+
+def test_erase_needs_yes_where_nobody_can_be_asked(run, said, stored):
+    refused = run("erase", "--user", "alice", code=2)
+    assert "Give --yes to erase 2 memories without being asked." in refused.stderr
+    assert said("stats", "--user", "alice")["memories"] == 2
+    assert run("erase", "--user", "alice", "--yes").stdout == "erased 2 memories\n"
+    assert said("stats", "--user", "alice")["memories"] == 0
+
+
+def test_a_dry_run_of_erase_counts_and_asks_nothing(run, said, stored):
+    assert run("erase", "--user", "alice", "--dry-run").stdout == "would erase 2 memories\n"
+    assert said("erase", stored.bob, "--user", "alice", "--dry-run") == {"erased": 1, "dry_run": True}
+    assert said("stats", "--user", "alice")["memories"] == 2
+
+
+def test_nothing_to_erase_is_told_without_a_question(run, stored):
+    printed = run("erase", "--user", "nobody").stdout
+    assert printed.startswith("erased 0 memories\n")
+    assert "--user" in printed
+
+
+def test_erase_names_what_it_lacks(run, stored):
+    assert "Name at least one of project, user_id, agent_id, session_id" in run("erase", "--yes", code=2).stderr
+    assert "no memory" in run("erase", stored.alice, "0" * 32, "--user", "alice", "--yes", code=1).stderr
+
+
+@pytest.fixture
+def typed(monkeypatch, tmp_path, run):
+    """Return a function from what a person types, and arguments, to the result."""
+
+    def call(line, *args, code=0):
+        monkeypatch.setattr(history, "is_asked", lambda: True)
+        result = CliRunner().invoke(
+            app, ["--store", str(tmp_path / "agent.db"), "--embedder", "planted", *args], input=line
+        )
+        assert result.exit_code == code, result.output
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize("answer", ["2", "erase", " 2 "])
+def test_a_person_types_the_number_or_the_word(typed, said, stored, answer):
+    result = typed(answer + "\n", "erase", "--user", "alice", "--json")
+    assert json.loads(result.stdout) == {"erased": 2, "dry_run": False}
+    assert "2 memories to erase. Texts, versions, vectors" in result.stderr
+    assert said("stats", "--user", "alice")["memories"] == 0
+
+
+@pytest.mark.parametrize("answer", ["y\n", "1\n", "\n", ""])
+def test_anything_else_erases_nothing(typed, said, stored, answer):
+    result = typed(answer, "erase", "--user", "alice", code=1)
+    assert result.stdout == ""
+    assert result.stderr.endswith("Nothing was erased.\n")
+    assert said("stats", "--user", "alice")["memories"] == 2

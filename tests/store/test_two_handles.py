@@ -1,0 +1,225 @@
+"""Several handles on one file: what one does to the past, the vectors or for good, the others see at once."""
+
+from unittest.mock import patch
+
+import pytest
+
+from salience.errors import BusyError, LeaseError, MovedError, PinnedError, StoreError
+from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune, Revise, Touch
+from salience.records import Scope
+from salience.store.sqlite import SQLiteStore
+from salience.testing.memories import (
+    DIMENSION,
+    EVERYTHING,
+    NOW,
+    add,
+    fitted,
+    id_of,
+    listed,
+    memory,
+    need,
+    numbers,
+    only,
+    stored,
+    unit,
+)
+
+MODEL = Model("e", DIMENSION, lambda: unit(1))
+NEW = Model("new", 4, lambda: fitted(unit(0, 1), 4))
+SECRET = "the crocus blooms at midnight"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def opened(path):
+    stores = []
+
+    def opened(model=MODEL, **options):
+        stores.append(
+            SQLiteStore.open(path, embedder=model.name, dimension=model.dimension, fingerprint=model.fingerprint,
+                             language="none", busy_timeout=5, **options)
+        )  # fmt: skip
+        return stores[-1]
+
+    yield opened
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def two(opened):
+    """Two handles that have both read the file: of three memories one has an older version, and one has no vector."""
+    first, second = opened(), opened()
+    add(first, stored(1, unit(1), ("old",), key="k"), stored(2, unit(0, 1), ("old",)), stored(3, None, ("old",)))
+    first.apply([Revise(memory(1, key="k").changed("update", NOW.replace(hour=13)), terms=("new",))])
+    for store in (first, second):
+        assert numbers(store.gather(need(vector=unit(1), terms=("old",)))) == [1, 2, 3]
+        assert numbers(store.gather(need(as_of=NOW, vector=unit(1), terms=("old",)))) == [1, 2, 3]
+    return first, second
+
+
+def frequencies(store, **values):
+    return store.gather(need(terms=("old", "new"), **values)).lexicon.document_frequency.tolist()
+
+
+def test_what_one_erases_is_gone_for_the_other_at_once(two):
+    first, second = two
+    first.apply([Erase("default", (id_of(1),))])
+    assert numbers(second.gather(need(vector=unit(1)))) == numbers(second.gather(need(as_of=NOW))) == [2, 3]
+    assert frequencies(second) == [2.0, 0.0]
+    assert frequencies(second, as_of=NOW) == [2.0, 0.0]
+    assert second.history(EVERYTHING, id_of(1)) == second.fetch(EVERYTHING, [id_of(1)], as_of=NOW) == []
+
+
+def test_what_takes_an_erased_id_is_not_mistaken_for_it(two):
+    """Though it is of the same version, which is how an arena tells that a text is as it was."""
+    first, second = two
+    first.apply([Erase("default", (id_of(2),))])
+    add(first, stored(2, unit(1), ("new",)))
+    batch = second.gather(need(ids=(id_of(2),), vector=unit(1)))
+    assert batch["cosine"].tolist() == [1.0]
+    assert frequencies(second) == [1.0, 2.0]
+
+
+def test_what_is_erased_is_nowhere_in_the_file_nor_in_its_journal(opened, path):
+    """Nor is it in the caches of the process; what belongs to others stays."""
+    store = opened()
+    words = tuple(SECRET.split())
+    held = {"entities": ("Crocus",), "tags": ("crocus",), "metadata": {"why": "crocus"}, "speaker": "Crocus"}
+    add(store, stored(1, content=SECRET, terms=words, distinctions=(f"text:{SECRET}",), **held), stored(2))
+    second = memory(1, content=SECRET, **held).changed("update", NOW, reason="crocus", content=f"{SECRET}, again")
+    store.apply([Revise(second), Touch(Scope(), (id_of(1),), access_count=1, at=NOW)])
+    store.gather(need(terms=words, as_of=NOW))
+    assert b"crocus" in everything(path)
+    store.apply([Erase("default", (id_of(1),))])
+    assert b"crocus" not in everything(path).lower()
+    assert not store._cache
+    assert not store._past
+    assert listed(store) == [2]
+
+
+def everything(path):
+    return b"".join(file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm"))
+
+
+def test_erasing_does_not_wait_for_one_who_reads_without_end(two):
+    """It is done for all who read after it; the journal is emptied another time."""
+    first, second = two
+    first._busy_timeout = 0.01
+    with second._reader.begin():
+        second._reader.exec_driver_sql("SELECT count(*) FROM memories").fetchone()
+        first.apply([Erase("default", (id_of(1),))])
+        assert second._reader.exec_driver_sql("SELECT count(*) FROM memories").scalar_one() == 3
+    assert listed(first) == listed(second) == [2, 3]
+
+
+def test_a_vector_that_one_derives_is_found_by_the_other(two):
+    first, second = two
+    first.apply([Derive("default", id_of(3), 1, only(first, 3).memory.content_hash, unit(1))])
+    batch = second.gather(need(vector=unit(1), vectors=True, near=Near(unit(1)[None], 0.9)))
+    assert (numbers(batch), batch["cosine"].tolist()) == ([1, 3], [1.0, 1.0])
+
+
+@pytest.mark.parametrize("number", [2, 3], ids=["with a vector", "without one"])
+def test_words_that_one_derives_are_found_by_the_other(two, number):
+    first, second = two
+    before = frequencies(second)
+    first.apply([Derive("default", id_of(number), 1, only(first, number).memory.content_hash, None, ("new",))])
+    assert frequencies(second) == [before[0] - 1, before[1] + 1]
+
+
+def test_what_one_adopts_is_no_vector_of_the_other(two, opened):
+    """A handle of the former model has words alone; one of the new model has its vectors, whenever it was made."""
+    first, second = two
+    third = opened(NEW, moving=True)
+    texts = {number: only(first, number).memory.content_hash for number in (1, 2, 3)}
+    short = fitted(unit(0, 1), 4)
+    third.apply([Derive("default", id_of(n), 1, texts[n], short) for n in texts])
+    third.apply([Derive("default", id_of(1), 2, texts[1], short), Adopt()])
+    for store in (first, second):
+        with pytest.raises(MovedError, match="embedder='new'"):
+            store.gather(need(vector=unit(1)))
+        assert frequencies(store) == [2.0, 1.0]
+        assert store.gather(need())["embedded"].tolist() == [True] * 3
+    with pytest.raises(PinnedError, match="reembed"):
+        opened()
+    for store in (third, opened(NEW), second.under(NEW)):
+        assert store.gather(need(vector=short))["cosine"].tolist() == [1.0] * 3
+        assert store.gather(need(vector=short, as_of=NOW))["cosine"].tolist() == [1.0] * 3
+
+
+def test_the_past_that_one_prunes_is_gone_for_the_other(two):
+    first, second = two
+    first.apply([Prune("default", ((id_of(1), 1),))])
+    assert numbers(second.gather(need(as_of=NOW))) == [2, 3]
+
+
+def test_a_lease_is_the_files(two):
+    first, second = two
+    until = NOW.replace(hour=13)
+    first.apply([Lease("upkeep", "first", NOW, until)])
+    with pytest.raises(LeaseError, match="first is at it"):
+        second.apply([Lease("upkeep", "second", NOW, until)])
+    second.apply([Lease("upkeep", "second", until, until)])
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda store: store.apply([Add(stored(7))]),
+        lambda store: store.apply([Derive("default", id_of(1), 1, "x", unit(1))]),
+        lambda store: store.apply([Adopt()]),
+        lambda store: store.gather(need(vector=unit(1))),
+        lambda store: store.unembedded(),
+    ],
+    ids=["add", "derive", "adopt", "gather", "unembedded"],
+)
+def test_nobody_waits_while_a_provider_is_asked_for_a_fingerprint(two, opened, verb):
+    first, _ = two
+    seen = []
+
+    def fingerprint():
+        seen.append((store._writing.locked(), store._reading.locked()))
+        return unit(1)
+
+    store = opened(Model("e", DIMENSION, fingerprint))
+    verb(store)
+    verb(store)
+    assert seen == [(False, False)]
+    assert listed(first)[:3] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "changes"),
+    [
+        ("AFTER INSERT ON memories BEGIN DELETE FROM memories WHERE id = new.id; END", [Add(stored(9))]),
+        ("AFTER INSERT ON versions BEGIN DELETE FROM versions WHERE id = new.id; END",
+         [Revise(memory(2).changed("update", NOW))]),
+        ("AFTER UPDATE ON memories BEGIN DELETE FROM memories WHERE id = new.id; END",
+         [Touch(Scope(), (id_of(2),), access_count=1)]),
+        ("AFTER DELETE ON memories BEGIN DELETE FROM memories; END", [Erase("default", (id_of(2),))]),
+    ],
+    ids=["add", "revise", "touch", "erase"],
+)  # fmt: skip
+def test_a_count_that_is_not_right_undoes_all(two, trigger, changes):
+    """Where the file itself loses rows, nothing is written, and the error says how many would be left."""
+    first, second = two
+    with first._writer.begin():
+        first._writer.exec_driver_sql(f"CREATE TRIGGER loses {trigger}")
+    before = [item.memory for item in second.scan(EVERYTHING, versions=True)]
+    with pytest.raises(StoreError, match=r"^store: \d memories and \d older versions .* nothing was written"):
+        first.apply(changes, counted=True)
+    assert [item.memory for item in second.scan(EVERYTHING, versions=True)] == before
+    assert numbers(first.gather(need())) == [1, 2, 3]
+
+
+def test_a_touch_that_notes_what_was_gives_up_as_early_as_any(two):
+    first, second = two
+    first._busy_timeout = 30
+    with second._writer.begin(), patch("salience.store.write.TOUCH_PATIENCE", 0.01), pytest.raises(BusyError):
+        first.apply([Touch(Scope(), (id_of(1),), access_count=1, at=NOW)])
+    assert first.gather(need())["access_count"].tolist() == [0, 0, 0]

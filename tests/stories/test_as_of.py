@@ -1,0 +1,238 @@
+"""The world as it stood: what a recall and an explanation as of an earlier instant go by, one thing at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from salience import InputError, NotFoundError, profiles
+
+EASY = {"profile": "zeromemory", "min_score": 0.0}
+
+
+def contents(memory, **asked):
+    return [hit.memory.content for hit in memory.recall("query", **{**EASY, **asked})]
+
+
+def test_the_content_and_its_vector_are_those_of_then(planted, clock):
+    memory = planted({"first text": 0.9, "second text": 0.2})
+    id = memory.remember("first text").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.update(id, content="second text")
+    [hit] = memory.recall("query first", as_of=then, **EASY)
+    assert (hit.memory.content, hit.memory.version) == ("first text", 1)
+    assert hit.score_detail.similarity == pytest.approx(0.9)
+    assert memory.recall("query", **EASY)[0].score_detail.similarity == pytest.approx(0.2)
+
+
+def test_the_words_are_those_of_then(planted, clock):
+    memory = planted({"old wording": 0.5, "new wording": 0.5})
+    id = memory.remember("old wording").memory.id
+    memory.remember("old")
+    then = clock()
+    clock.advance(hours=1)
+    memory.update(id, content="new wording")
+    for profile in profiles.NAMES:
+        [*now] = memory.recall("query new", profile=profile, min_score=0.0, dry_run=True)
+        [*before] = memory.recall("query new", profile=profile, min_score=0.0, as_of=then)
+        assert "new wording" not in [hit.memory.content for hit in before]
+        assert "old wording" not in [hit.memory.content for hit in now]
+
+
+def test_importance_and_counters_raised_by_recalls_are_those_of_then(planted, clock):
+    memory = planted({"text": 0.9}, profile="zeromemory")
+    memory.remember("text", importance=0.5)
+    seen = []
+    for _ in range(4):
+        clock.advance(hours=1)
+        memory.recall("query")
+        seen.append((clock(), memory.recall("query", dry_run=True)[0].memory))
+    assert [round(stood.importance, 2) for _, stood in seen] == [0.55, 0.6, 0.65, 0.7]
+    for instant, stood in seen:
+        [hit] = memory.recall("query", as_of=instant)
+        assert hit.memory == stood
+    [hit] = memory.recall("query", as_of=seen[0][0] - timedelta(microseconds=1))
+    assert (hit.memory.importance, hit.memory.access_count, hit.memory.accessed_at) == (0.5, 0, None)
+    assert memory.recall("query", dry_run=True)[0].memory == seen[-1][1]
+
+
+def test_weight_and_supersession_are_those_of_then(planted, clock):
+    memory = planted({"older": 0.9, "newer": 0.8})
+    old = memory.remember("older").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    new = memory.remember("newer", supersedes=old).memory.id
+    [hit] = memory.recall("query", profile="mememory", as_of=then)
+    assert (hit.memory.id, hit.memory.weight, hit.score_detail.weight) == (old, 1.0, 1.0)
+    assert [hit.memory.id for hit in memory.recall("query", profile="mememory")] == [new]
+    assert memory.explain("query", old, profile="mememory").stage == "superseded"
+    assert memory.explain("query", old, profile="mememory", as_of=then).stage == "returned"
+
+
+def test_a_fact_that_is_outdated_now_held_then(planted, clock):
+    memory = planted({"I live in Lyon": 0.9, "I live in Oslo": 0.8})
+    old = memory.remember("I live in Lyon", fact_key="user.residence", user_id="u").memory.id
+    then = clock()
+    clock.advance(days=1)
+    new = memory.remember("I live in Oslo", fact_key="user.residence", user_id="u").memory.id
+    for profile, stage in (("salience", "outdated"), ("memorysync", "same_fact")):
+        asked = {"profile": profile, "min_score": 0.0, "user_id": "u"}
+        assert [hit.memory.id for hit in memory.recall("query", **asked)] == [new]
+        assert [hit.memory.id for hit in memory.recall("query", as_of=then, **asked)] == [old]
+        found = memory.explain("query", old, **asked)
+        assert (found.stage, found.by) == (stage, new)
+        assert memory.explain("query", old, as_of=then, **asked).stage == "returned"
+        assert memory.explain("query", new, as_of=then, **asked).stage == "not_stored"
+
+
+def test_what_is_expired_now_was_live_then(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", ttl="2h").memory.id
+    clock.advance(hours=1)
+    then = clock()
+    clock.advance(hours=2)
+    assert contents(memory) == []
+    assert contents(memory, as_of=then) == ["text"]
+    assert contents(memory, as_of=then, now=clock()) == []  # asked now, of the state then
+    assert memory.explain("query", id, as_of=then, **EASY).stage == "returned"
+    assert memory.explain("query", id, **EASY).stage == "expired"
+
+
+def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, clock):
+    memory = planted({"first": 0.9, "second": 0.8})
+    first = memory.remember("first").memory
+    clock.advance(hours=1)
+    then = clock()
+    clock.advance(hours=1)
+    second = memory.remember("second", created_at=first.created_at).memory  # said before, stored later
+    memory.forget(first.id)
+    gone = clock()
+    clock.advance(hours=1)
+    memory.restore(first.id)
+    assert contents(memory, as_of=first.created_at - timedelta(seconds=1)) == []
+    assert contents(memory, as_of=then) == ["first"]
+    assert contents(memory, as_of=gone) == ["second"]
+    assert contents(memory) == ["first", "second"]
+    assert memory.explain("query", first.short_id, as_of=gone, **EASY).stage == "forgotten"
+    found = memory.explain("query", second.short_id, as_of=then, **EASY)
+    assert (found.stage, found.score_detail, found.path[0].outcome) == ("not_stored", None, "fell")
+    assert found.reason == "It was stored on 2026-05-01T14:00:00+00:00, after the instant that is asked for."
+
+
+def test_tiers_and_tags_are_those_of_then(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", tier="working", tags=["red"], session_id="s").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.end_session("s")
+    memory.update(id, tags=["blue"])
+    assert contents(memory, tiers=["working"], tags=["red"], as_of=then) == ["text"]
+    assert contents(memory, tiers=["episodic"], as_of=then) == contents(memory, tags=["blue"], as_of=then) == []
+    assert contents(memory, tiers=["episodic"], tags=["blue"]) == ["text"]
+    assert memory.explain("query", id, tags=["blue"], as_of=then, **EASY).stage == "filtered"
+    assert memory.explain("query", id, tags=["red"], **EASY).stage == "filtered"
+
+
+def test_the_conversation_around_a_turn_is_that_of_then(planted, clock):
+    memory = planted({"we sail": 0.3, "the boat leaks": 0.9, "the boat is sold": 0.1})
+    memory.ingest([{"speaker": "Bo", "content": "we sail"}], session_id="s")
+    alone = clock()
+    clock.advance(hours=1)
+    [second] = memory.ingest([{"speaker": "Bo", "content": "the boat leaks"}], session_id="s")
+    both = clock()
+    clock.advance(hours=1)
+    memory.update(second.memory.id, content="the boat is sold")
+
+    def around(**asked):
+        hits = memory.recall("query", profile="salience", min_score=0.0, dry_run=True, **asked)
+        return next(hit.score_detail.context_similarity for hit in hits if hit.memory.content == "we sail")
+
+    found = [around(as_of=alone), around(as_of=both), around()]
+    assert found == pytest.approx([0.3, (0.3 + 0.9) / 2, (0.3 + 0.1) / 2])
+
+
+def test_a_speaker_is_known_from_when_something_of_hers_is_stored(planted, clock):
+    memory = planted()
+    memory.ingest([{"speaker": "Bo", "content": "hello there"}], session_id="s")
+    then = clock()
+    before = memory.recall("What does Ann drink", min_score=0.0, dry_run=True)
+    clock.advance(hours=1)
+    memory.ingest([{"speaker": "Ann", "content": "I drink tea"}], session_id="s")
+    after = memory.recall("What does Ann drink", min_score=0.0, as_of=then)
+    assert [hit.memory.speaker for hit in after] == ["Bo"]
+    assert after[0].score_detail == before[0].score_detail  # asked in nobody's voice
+    assert memory.recall("What does Ann drink", min_score=0.0)[0].memory.speaker == "Ann"
+
+
+def test_it_touches_nothing(planted, clock):
+    memory = planted({"text": 0.9}, profile="zeromemory")
+    id = memory.remember("text").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.recall("query", as_of=then, session_id="s")
+    assert memory.get(id).access_count == 0
+    assert "touch" not in memory.recall("query", as_of=then).timings
+
+
+def test_priming_is_left_out(planted, clock):
+    memory = planted({"text": 0.9}, profile="cmm")
+    memory.remember("text", session_id="s")
+    memory.recall("query", session_id="s")
+    [now] = memory.recall("query", session_id="s", dry_run=True)
+    [then] = memory.recall("query", session_id="s", as_of=clock())
+    assert (now.score_detail.priming, then.score_detail.priming) == (pytest.approx(1.3), 1.0)
+
+
+def test_a_state_of_the_future_is_refused(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text").memory.id
+    for asked in (memory.recall, lambda query, **how: memory.explain(query, id, **how)):
+        with pytest.raises(InputError, match=r"^as_of: '2026-05-01T12:00:01\+00:00' .*Give an instant of the past"):
+            asked("query", as_of=clock() + timedelta(seconds=1))
+        asked("query", as_of=clock())
+
+
+def test_another_users_past_is_not_seen(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", user_id="u").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.forget(id, user_id="u")
+    assert contents(memory, user_id="v", as_of=then) == []
+    assert contents(memory, user_id="u", as_of=then) == ["text"]
+    with pytest.raises(NotFoundError):
+        memory.explain("query", id, user_id="v", as_of=then)
+
+
+def test_a_memory_elsewhere_is_out_of_scope_then_too(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", user_id="u", project="p").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.forget(id, user_id="u", project="p")
+    found = memory.explain("query", id, user_id="u", as_of=then, **EASY)
+    assert (found.stage, found.counterfactual) == ("out_of_scope", "Asking with project='p' would put it at rank 1.")
+
+
+@pytest.mark.parametrize("profile", profiles.NAMES)
+def test_explain_tells_of_every_memory_what_recall_does(planted, clock, profile):
+    texts = {f"text {number}": 0.95 - 0.05 * number for number in range(12)}
+    memory = planted(texts)
+    ids = [memory.remember(text, importance=0.5).memory.id for text in texts]
+    then = clock()
+    before = memory.recall("query", profile=profile, dry_run=True, limit=4)
+    told = [memory.explain("query", id, profile=profile, limit=4) for id in ids]
+    clock.advance(days=2)
+    memory.forget(ids[0])
+    memory.update(ids[1], content="text 11", importance=0.9)
+    memory.update(ids[2], weight=0.1)
+    memory.recall("query", profile="zeromemory", limit=12)
+    after = memory.recall("query", profile=profile, limit=4, as_of=then)
+    assert [hit.memory.id for hit in after] == [hit.memory.id for hit in before]
+    for id, old in zip(ids, told, strict=True):
+        found = memory.explain("query", id, profile=profile, limit=4, as_of=then)
+        assert (found.stage, found.rank, found.by, found.path) == (old.stage, old.rank, old.by, old.path)
+        assert found.counterfactual == old.counterfactual
+        assert found.score_detail.final == pytest.approx(old.score_detail.final)

@@ -1,0 +1,231 @@
+"""Reflection: what it carries, who writes its text, what happens where that fails, and several that reflect at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, failing, now, run, told, versions
+
+from salience.engine import Engine
+from salience.errors import SummariserError
+from salience.ports import Summary
+from salience.records import ReflectReport
+from salience.testing.doubles import PlantedEmbedder
+
+
+@pytest.fixture
+def memory(planted) -> Engine:
+    return planted(COSINES, axes=AXES, profile="zeromemory")
+
+
+# What it carries
+
+
+def test_it_carries_what_its_sources_have_in_common(memory, clock):
+    told(memory, TEA[:1], importance=0.2, weight=0.5, tags=["drink", "home"], entities=["Ana", "China"])
+    told(memory, TEA[1:2], importance=0.3, tags=["shop", "drink"], entities=["Porto", "Ana"], ttl="2d")
+    told(memory, TEA[2:], importance=1.0, tags=["drink", "home"], entities=["Ana"], ttl="1d")
+    made = run(memory).made[0]
+    assert made.importance == pytest.approx(0.5)
+    assert (made.tags, made.entities) == (("drink", "home"), ("Ana",))
+    assert made.expires_at == clock() + timedelta(days=1)
+
+
+def test_a_text_weighs_as_much_as_it_is_like_those_that_it_rests_on(memory):
+    told(memory, weight=0.5)
+    likeness = [sum(a * b for a, b in zip(*pair, strict=True)) for pair in _pairs(TEA[0])]
+    assert run(memory).made[0].weight == pytest.approx(0.5 * sum(likeness) / 3, rel=1e-6)
+
+
+def _pairs(text: str) -> list[Any]:
+    vectors = PlantedEmbedder(COSINES, axes=AXES).embed([text, *TEA])
+    return [(vectors[0].tolist(), other.tolist()) for other in vectors[1:]]
+
+
+def test_it_is_found_by_words_and_by_likeness(memory):
+    told(memory)
+    made = run(memory).made[0]
+    stored = next(one for one in memory.world.store.scan(ANA) if one.memory.id == made.id)
+    source = next(one for one in memory.world.store.scan(ANA) if one.memory.content == made.content)
+    assert stored.terms == source.terms
+    assert stored.distinctions == source.distinctions
+    assert (stored.vector == source.vector).all()
+
+
+def test_nothing_is_embedded_for_the_text_of_a_medoid(memory, monkeypatch):
+    told(memory)
+    monkeypatch.setattr(PlantedEmbedder, "embed", failing)
+    assert counts(run(memory)) == (1, 0, 0, 0)
+
+
+# Who writes the text
+
+
+@dataclass
+class Writer:
+    """A summariser that answers as it is told, and keeps what it was asked."""
+
+    answer: Callable[[Sequence[tuple[str, str]]], Any]
+    asked: list[Sequence[tuple[str, str]]] = field(default_factory=list)
+    name: str = "writer"
+
+    def summarise(self, sources: Sequence[tuple[str, str]], /) -> Summary:
+        self.asked.append(sources)
+        return self.answer(sources)
+
+
+def all_of(text: str) -> Callable[[Sequence[tuple[str, str]]], Summary]:
+    return lambda sources: Summary(text, tuple(id for id, _ in sources))
+
+
+def with_writer(memory: Engine, writer: Writer) -> None:
+    memory.world = replace(memory.world, summariser=writer)
+
+
+SAID = "Ana drinks tea, mostly at breakfast."
+
+
+def test_a_summariser_writes_the_text(memory, clock):
+    writer = Writer(all_of(SAID))
+    with_writer(memory, writer)
+    sources = []
+    for text in TEA:
+        clock.advance(hours=1)
+        sources += told(memory, [text])
+    report = run(memory)
+    made = memory.get(report.made[0].id, user_id="ana")
+    assert (made.content, made.sources, report.fell_back) == (SAID, tuple(one.id for one in sources), 0)
+    assert (made.speaker, made.weight) == (None, 0.1)  # the planted vector of the text has nothing of theirs
+    assert made.created_at == max(source.created_at for source in sources)
+    assert writer.asked == [[(source.id, f"2026-05-01 {source.content}") for source in sources]]
+    stored = next(one for one in memory.world.store.scan(ANA) if one.memory.id == made.id)
+    assert (stored.vector == PlantedEmbedder().embed([SAID])[0]).all()
+    assert counts(run(memory)) == (0, 0, 0, 1)
+    assert len(writer.asked) == 1
+
+
+def test_it_is_told_who_said_it_and_when(memory):
+    writer = Writer(all_of(SAID))
+    with_writer(memory, writer)
+    memory.ingest([{"content": text, "speaker": "Ana"} for text in TEA], session_id="s", user_id="ana")
+    assert run(memory).made[0].speaker is None
+    assert [text for _, text in writer.asked[0]] == [f"2026-05-01 Ana: {text}" for text in TEA]
+
+
+def test_a_text_that_rests_on_some_of_them_names_those(memory):
+    with_writer(memory, Writer(lambda sources: Summary(SAID, (sources[2][0], sources[0][0]))))
+    sources = told(memory)
+    made = run(memory).made[0]
+    assert made.sources == (sources[0].id, sources[2].id)
+    assert [now(memory, source.id).reflection for source in sources] == [made.id, None, made.id]
+    assert counts(run(memory)) == (0, 0, 0, 1)
+
+
+def raising(error: Exception) -> Callable[[object], Any]:
+    def answer(_: object) -> Any:
+        raise error
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        raising(SummariserError("refused")),
+        raising(TimeoutError("tea")),
+        all_of(""),
+        all_of(" \n"),
+        all_of("x" * 65_537),
+        all_of("tea\0"),
+        lambda sources: Summary(SAID, ()),
+        lambda sources: Summary(SAID, (sources[0][0], "another")),
+        lambda sources: Summary(SAID, (sources[0][0][-8:],)),
+        lambda sources: Summary(None, (sources[0][0],)),
+        lambda sources: SAID,
+        lambda sources: None,
+    ],
+)
+def test_whateverfailing_the_text_is_that_of_the_medoid(memory, answer):
+    with_writer(memory, Writer(answer))
+    told(memory)
+    report = run(memory)
+    assert (report.made[0].content, len(report.made[0].sources), report.fell_back) == (TEA[0], 3, 1)
+
+
+def test_a_text_that_cannot_be_embedded_is_not_taken(memory, monkeypatch):
+    with_writer(memory, Writer(all_of(SAID)))
+    told(memory)
+    monkeypatch.setattr(PlantedEmbedder, "embed", failing)
+    report = run(memory)
+    assert (report.made[0].content, report.fell_back) == (TEA[0], 1)
+
+
+def test_where_it_failed_it_is_asked_again(memory):
+    writer = Writer(raising(SummariserError("refused")))
+    with_writer(memory, writer)
+    told(memory)
+    made = run(memory).made[0]
+    before = versions(memory)
+    report = run(memory)
+    assert (counts(report), report.fell_back) == ((0, 0, 0, 1), 1)
+    assert versions(memory) == before
+    writer.answer = all_of(SAID)
+    report = run(memory)
+    assert (report.renewed[0].id, report.renewed[0].content, report.fell_back) == (made.id, SAID, 0)
+    assert counts(run(memory)) == (0, 0, 0, 1)
+
+
+def test_it_is_not_asked_in_a_dry_run(memory):
+    writer = Writer(all_of(SAID))
+    told(memory)
+    run(memory)
+    with_writer(memory, writer)
+    assert counts(run(memory, dry_run=True)) == (0, 0, 0, 1)
+    told(memory, BOAT)
+    assert counts(run(memory, dry_run=True)) == (1, 0, 0, 1)
+    assert writer.asked == []
+
+
+# Several at once
+
+
+def test_two_that_reflect_at_once_make_one_reflection(planted):
+    """While the one waits for its summariser, the other reflects; what the one had read is then out of date."""
+    one, other = (planted(COSINES, axes=AXES, profile="zeromemory") for _ in range(2))
+    if one.world.embedder.name == "planted" and type(one.world.store).__name__ == "MemoryStore":
+        other.world = one.world
+    told(one, (*TEA, *BOAT))
+    reports: list[ReflectReport] = []
+
+    def answer(sources: Sequence[tuple[str, str]]) -> Summary:
+        if not reports:
+            reports.append(run(other))
+        return all_of(SAID)(sources)
+
+    writer = Writer(answer)
+    one.world = replace(one.world, summariser=writer)
+    late = run(one)
+    held = [stored.memory for stored in one.world.store.scan(ANA) if stored.memory.kind == "reflection"]
+    assert len(held) == len(reports[0].made) == 2
+    assert {memory.content for memory in held} == {SAID}
+    assert counts(late) == (0, 2, 0, 0)
+    assert len(writer.asked) == 2
+
+
+def test_a_memory_that_changes_meanwhile_is_read_again(memory):
+    sources = told(memory, (*TEA, MORE))
+
+    def answer(asked: Sequence[tuple[str, str]]) -> Summary:
+        if len(asked) == 4:
+            memory.forget(sources[3].id, user_id="ana")
+        return all_of(SAID)(asked)
+
+    with_writer(memory, Writer(answer))
+    report = run(memory)
+    assert counts(report) == (1, 0, 0, 0)
+    assert report.made[0].sources == tuple(source.id for source in sources[:3])
+    assert memory.get(report.made[0].id, user_id="ana") == report.made[0]

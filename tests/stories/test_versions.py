@@ -1,0 +1,395 @@
+"""The history of a memory and how an older version is put in place again, on each store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+import salience
+from salience import InputError, NotFoundError
+from salience.engine import Engine
+from salience.ports import Add, Derive, Model, Revise, Stored
+from salience.records import Memory, Scope
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
+
+LYON, OSLO, NICE = "I live in Lyon", "I live in Oslo", "I live in Nice"
+COSINES = {LYON: 0.9, OSLO: 0.7, NICE: 0.5}
+EASY = {"profile": "zeromemory", "min_score": 0.0}
+RESTORED = (
+    "content", "content_hash", "kind", "importance", "weight", "tier", "tags", "entities", "fact_key", "supersedes",
+    "follows", "metadata", "sources",
+)  # fmt: skip
+
+
+@pytest.fixture
+def memory(planted) -> Engine:
+    return planted(COSINES, profile="zeromemory")
+
+
+def stood(memory: Engine, id: str, version: int = -1) -> Stored:
+    """Return a version of a memory with what is derived from it; the current one by default."""
+    held = memory.world.store.history(Scope(user_id=salience.ANY), id)
+    return held[-1] if version < 0 else next(item for item in held if item.memory.version == version)
+
+
+def statuses(memory: Engine, id: str, **where: str) -> list[str]:
+    return [version.memory.change for version in memory.history(id, **where)]
+
+
+def test_a_history_tells_what_who_when_and_why(memory, clock):
+    first = memory.remember(LYON, user_id="u", tags=["a"], fact_key="f").memory
+    clock.advance(hours=1)
+    moved = memory.update(first.id, content=OSLO, user_id="u", agent_id="helper", reason="she moved").memory
+    clock.advance(hours=1)
+    gone = memory.forget(first.id, user_id="u").memory
+    told = memory.history(first.short_id, user_id="u")
+    assert [version.memory for version in told] == [first, moved, gone]
+    assert [version.until for version in told] == [moved.changed_at, gone.changed_at, None]
+    changed = ("content", "entities", "updated_at")
+    assert [version.changed for version in told] == [(), changed, ("forgotten_at",)]
+    said = [(version.memory.change, version.memory.changed_by, version.memory.reason) for version in told]
+    assert said == [("create", "user:u", None), ("update", "agent:helper", "she moved"), ("forget", "user:u", None)]
+
+
+def test_what_recalls_move_is_not_told_as_a_change(memory, clock):
+    id = memory.remember(LYON, importance=0.5).memory.id
+    for _ in range(2):
+        clock.advance(hours=1)
+        memory.recall("query")
+        clock.advance(hours=1)
+        memory.update(id, tags=[str(clock())])
+    clock.advance(hours=1)
+    memory.recall("query")
+    memory.update(id, importance=0.1)
+    clock.advance(hours=1)
+    memory.recall("query")
+    told = memory.history(id)
+    assert [round(version.memory.importance, 2) for version in told] == [0.55, 0.6, 0.65, 0.15]
+    assert [version.changed for version in told[1:]] == [
+        ("tags", "updated_at"), ("tags", "updated_at"), ("importance", "updated_at"),
+    ]  # fmt: skip
+
+
+def test_only_who_may_see_a_memory_sees_its_history(memory):
+    id = memory.remember(LYON, user_id="u").memory.id
+    memory.forget(id, user_id="u")
+    for unseen in ({}, {"user_id": "v"}, {"user_id": "u", "environment": "other"}):
+        with pytest.raises(NotFoundError):
+            memory.history(id, **unseen)
+        with pytest.raises(NotFoundError):
+            memory.restore(id, **unseen)
+    with pytest.raises(NotFoundError):
+        memory.history("0" * 32)
+    with pytest.raises(InputError, match=r"^id: "):
+        memory.history("")
+    assert len(memory.history(id, user_id="u")) == 2
+
+
+def test_a_forget_is_undone_as_if_it_had_not_been(memory, clock):
+    before = memory.remember(LYON, user_id="u", tags=["a"], metadata={"page": 7}, key="k", session_id="s").memory
+    memory.recall("query", user_id="u", session_id="s")
+    clock.advance(hours=1)
+    ranked = memory.recall("query", user_id="u", dry_run=True)
+    memory.forget(before.id, user_id="u")
+    clock.advance(hours=1)
+    receipt = memory.restore(before.id, user_id="u", agent_id="helper", reason="a slip")
+    made = receipt.memory
+    assert (receipt.status, receipt.warning) == ("restored", None)
+    assert (made.version, made.change, made.changed_at) == (3, "restore", clock())
+    assert (made.changed_by, made.reason, made.status) == ("agent:helper", "a slip", "live")
+    was = ranked[0].memory
+    for name in (
+        *RESTORED,
+        "id",
+        "key",
+        "turn",
+        "created_at",
+        "updated_at",
+        "tier_since",
+        "accessed_at",
+        "access_count",
+    ):
+        assert getattr(made, name) == getattr(was, name), name
+    again = memory.recall("query", user_id="u", dry_run=True, now=clock() - timedelta(hours=1))
+    assert [(hit.memory.id, hit.score) for hit in again] == [(hit.memory.id, hit.score) for hit in ranked]
+    assert memory.get(before.id, user_id="u") == made
+    assert memory.remember(LYON, user_id="u", key="k").status == "unchanged"
+
+
+def test_a_version_comes_back_with_all_that_it_was(memory, clock):
+    id = memory.remember(
+        LYON, kind="decision", importance=0.9, weight=0.8, tier="working", tags=["a"], entities=["Lyon"], fact_key="f",
+        metadata={"page": 7}, ttl="30d",
+    ).memory.id  # fmt: skip
+    first = stood(memory, id)
+    clock.advance(hours=1)
+    memory.update(
+        id, content=NICE, kind="fact", importance=0.2, weight=0.5, tier="semantic", tags=["b"], entities=["Nice"],
+        fact_key="g", metadata={}, ttl="1d",
+    )  # fmt: skip
+    clock.advance(hours=1)
+    made = memory.restore(id, 1).memory
+    for name in (*RESTORED, "created_at", "expires_at"):
+        assert getattr(made, name) == getattr(first.memory, name), name
+    assert (made.version, made.updated_at, made.tier_since) == (3, clock(), clock())
+    now = stood(memory, id)
+    assert np.array_equal(now.vector, first.vector)
+    assert (now.terms, now.distinctions) == (first.terms, first.distinctions)
+    [hit] = memory.recall("query", dry_run=True, **EASY)
+    assert (hit.memory, hit.score_detail.similarity) == (made, pytest.approx(0.9))
+    assert statuses(memory, id) == ["create", "update", "restore"]
+
+
+def test_a_version_of_the_same_tier_does_not_start_anew_in_it(memory, clock):
+    first = memory.remember(LYON).memory
+    clock.advance(hours=1)
+    memory.update(first.id, tags=["a"])
+    clock.advance(hours=1)
+    assert memory.restore(first.id, 1).memory.tier_since == first.tier_since
+
+
+def test_counters_are_never_stepped_back(memory, clock):
+    id = memory.remember(LYON, importance=0.5).memory.id
+    clock.advance(hours=1)
+    memory.update(id, importance=0.9)
+    for _ in range(3):
+        clock.advance(hours=1)
+        memory.recall("query")
+    last = memory.get(id)
+    made = memory.restore(id, 1).memory
+    assert (made.access_count, made.accessed_at) == (3, last.accessed_at)
+    assert made.importance == 0.5
+
+
+def test_a_version_of_what_was_forgotten_comes_back_too(memory, clock):
+    id = memory.remember(LYON).memory.id
+    memory.update(id, content=OSLO)
+    memory.forget(id)
+    clock.advance(hours=1)
+    made = memory.restore(id, 1).memory
+    assert (made.content, made.status, made.updated_at) == (LYON, "live", clock())
+    assert [hit.memory.content for hit in memory.recall("query", **EASY)] == [LYON]
+
+
+def test_what_was_superseded_gets_its_weight_back_and_the_successor_stays(memory, clock):
+    old = memory.remember(LYON, weight=0.9).memory
+    clock.advance(hours=1)
+    new = memory.remember(OSLO, supersedes=old.id).memory
+    assert memory.get(old.id).weight == 0.1
+    assert memory.restore(old.id, 1).memory.weight == 0.9
+    assert memory.get(new.id).supersedes == old.id
+
+
+def test_what_upkeep_put_away_is_brought_back_without_its_time_limit(memory, clock):
+    held = memory.remember(LYON, ttl="1h").memory
+    clock.advance(hours=2)
+    away = held.changed("expire", clock(), by="upkeep", reason="its time ran out", forgotten_at=clock())
+    memory.world.store.apply([Revise(away)])
+    assert [(version.memory.status, version.changed) for version in memory.history(held.id)] == [
+        ("live", ()), ("expired", ("forgotten_at",)),
+    ]  # fmt: skip
+    made = memory.restore(held.id).memory
+    assert (made.expires_at, made.status) == (None, "live")
+    assert [hit.memory.id for hit in memory.recall("query", **EASY)] == [held.id]
+
+
+def test_a_time_limit_that_is_still_to_come_stays(memory, clock):
+    held = memory.remember(LYON, ttl="3h").memory
+    memory.forget(held.id)
+    clock.advance(hours=1)
+    assert memory.restore(held.id).memory.expires_at == held.expires_at
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (None, r"^version: None .*The memory is live\. Name one of these: 1, 2, 4\.$"),
+        (5, r"^version: 5 .*It is the one that is live\. Name one of these: 1, 2, 4\.$"),
+        (3, r"^version: 3 .*That one was out of sight itself\. Name one of these: 1, 2, 4\.$"),
+        (6, r"^version: 6 is not accepted\. Name one of these: 1, 2, 4\.$"),
+        (0, r"^version: 0 "),
+        (1.5, r"^version: 1\.5 "),
+        (True, r"^version: True "),
+    ],
+)
+def test_what_cannot_be_restored_is_told_with_what_can(memory, version, message):
+    id = memory.remember(LYON).memory.id
+    memory.update(id, content=OSLO)
+    memory.forget(id)
+    memory.restore(id)
+    memory.update(id, content=NICE)
+    before = memory.history(id)
+    with pytest.raises(InputError, match=message):
+        memory.restore(id, version)
+    assert memory.history(id) == before
+
+
+def test_a_memory_that_never_changed_has_nothing_to_go_back_to(memory):
+    id = memory.remember(LYON).memory.id
+    for version in (None, 1, 2):
+        with pytest.raises(InputError, match=r"There is no other version of it\.$"):
+            memory.restore(id, version)
+
+
+def test_a_long_history_is_told_in_few_words(memory):
+    id = memory.remember(LYON).memory.id
+    for number in range(40):
+        memory.update(id, tags=[str(number)])
+    with pytest.raises(InputError, match=r"Name one of these: 1 to 40\.$"):
+        memory.restore(id, 77)
+
+
+@pytest.mark.parametrize("reason", ["", "x" * 257, "two\nlines", 5])
+def test_a_reason_is_a_short_text(memory, reason):
+    id = memory.remember(LYON).memory.id
+    memory.forget(id)
+    with pytest.raises(InputError, match=r"^reason: "):
+        memory.restore(id, reason=reason)
+    assert memory.history(id)[-1].memory.status == "forgotten"
+
+
+def test_no_message_shows_a_content(memory):
+    id = memory.remember("a secret of mine").memory.id
+    for version in (None, 1, 9):
+        with pytest.raises(InputError) as caught:
+            memory.restore(id, version)
+        assert "secret" not in str(caught.value)
+
+
+@pytest.fixture
+def bare(memory) -> Stored:
+    """A memory that was stored without its vector, next to one of the same text that has it; returns the latter's."""
+    kept = stood(memory, memory.remember(LYON).memory.id)
+    made = replace(kept, memory=replace(kept.memory, id=f"{1:032x}"))
+    memory.world.store.apply([Add(replace(made, vector=None))])
+    return made
+
+
+def test_a_text_that_was_never_embedded_is_pending_when_it_comes_back(memory, bare):
+    memory.update(bare.memory.id, content=OSLO)
+    receipt = memory.restore(bare.memory.id, 1)
+    assert receipt.warning == "Its vector is still to come: words find it, likeness does not yet."
+    assert stood(memory, bare.memory.id).vector is None
+    assert bare.memory.id in [hit.memory.id for hit in memory.recall("query Lyon", **EASY)]
+
+
+def test_the_same_text_takes_a_vector_that_only_the_older_version_has(memory, bare):
+    memory.update(bare.memory.id, tags=["a"])
+    memory.world.store.apply([Derive("default", bare.memory.id, 1, bare.memory.content_hash, bare.vector)])
+    assert stood(memory, bare.memory.id).vector is None
+    assert memory.restore(bare.memory.id, 1).warning is None
+    assert np.array_equal(stood(memory, bare.memory.id).vector, bare.vector)
+
+
+def test_an_engine_of_another_model_restores_and_leaves_the_vector_for_later(memory):
+    id = memory.remember(LYON).memory.id
+    memory.update(id, content=OSLO)
+    other = Engine(replace(memory.world, store=memory.world.store.under(Model("other", 8))))
+    receipt = other.restore(id, 1)
+    assert (receipt.memory.content, receipt.status) == (LYON, "restored")
+    assert receipt.warning.startswith("Its vector is still to come")
+    assert stood(memory, id).vector is None
+    other.forget(id)
+    assert other.restore(id).warning is None  # nothing to embed that was not missing before
+
+
+class Restless:
+    """A store in which another writer changes the memory between the read and the write, once."""
+
+    def __init__(self, memory: Engine, id: str) -> None:
+        self.store, self.memory, self.id, self.met = memory.world.store, memory, id, False
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def apply(self, changes, **options):
+        if not self.met and any(isinstance(change, Revise) for change in changes):
+            self.met = True
+            self.memory.update(self.id, tags=["meanwhile"])
+        return self.store.apply(changes, **options)
+
+
+def test_a_change_that_came_meanwhile_is_kept_as_a_version(memory):
+    id = memory.remember(LYON).memory.id
+    memory.update(id, content=OSLO)
+    own = Engine(replace(memory.world, store=Restless(memory, id)))
+    made = own.restore(id, 1).memory
+    assert (made.version, made.content, made.tags) == (4, LYON, ())
+    assert memory.history(id)[2].memory.tags == ("meanwhile",)
+
+
+def summed_up(memory: Engine, clock: StoppedClock, *texts: str) -> tuple[list[Memory], Memory]:
+    """Store memories and a reflection that sums them up; return them as they stand."""
+    held = [memory.remember(text).memory for text in texts]
+    new = memory.remember(" / ".join(texts), kind="reflection").memory
+    sources = tuple(one.id for one in held)
+    changes = [Revise(new.changed("reflect", clock(), sources=sources))]
+    changes += [Revise(one.changed("reflect", clock(), reflection=new.id)) for one in held]
+    memory.world.store.apply(changes)
+    return [memory.get(one.id) for one in held], memory.get(new.id)
+
+
+def test_a_reflection_is_stale_once_a_source_has_another_text_again(memory, clock):
+    [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
+    memory.update(lyon.id, content=OSLO)
+    memory.restore(reflection.id)
+    memory.restore(lyon.id, lyon.version)
+    told = memory.history(reflection.id)[-1].memory
+    assert (told.status, told.reason) == ("stale", "a source was restored")
+    with pytest.raises(NotFoundError):
+        memory.get(reflection.id)
+
+
+def test_a_reflection_is_stale_once_a_source_is_back(memory, clock):
+    [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
+    memory.forget(lyon.id)
+    memory.restore(reflection.id)
+    memory.restore(lyon.id)
+    assert memory.history(reflection.id)[-1].memory.status == "stale"
+
+
+def test_a_reflection_stays_where_the_text_of_its_source_stays(memory, clock):
+    [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
+    memory.update(lyon.id, tags=["a"])
+    memory.restore(lyon.id, lyon.version)
+    assert memory.get(reflection.id) == reflection
+
+
+def test_a_reflection_that_lists_the_memory_no_more_stays(memory, clock):
+    [lyon, nice], reflection = summed_up(memory, clock, LYON, NICE)
+    memory.forget(lyon.id)
+    gone = memory.history(reflection.id)[-1].memory
+    renewed = gone.changed("reflect", clock(), sources=(nice.id,), forgotten_at=None)
+    memory.world.store.apply([Revise(renewed)])
+    memory.restore(lyon.id)
+    assert memory.get(reflection.id).sources == (nice.id,)
+
+
+def test_a_stale_reflection_can_be_restored_with_a_warning(memory, clock):
+    [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
+    memory.update(lyon.id, content=OSLO)
+    receipt = memory.restore(reflection.id)
+    assert (receipt.status, receipt.memory.sources) == ("restored", reflection.sources)
+    assert receipt.warning.startswith("Its text may be outdated")
+    assert memory.get(reflection.id).content == reflection.content
+
+
+def test_versions_are_the_same_in_another_process(tmp_path, clock):
+    engines = [
+        salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder(COSINES), clock=clock, profile="zeromemory")
+        for _ in range(2)
+    ]
+    one, other = engines
+    id = one.remember(LYON).memory.id
+    assert [hit.memory.id for hit in other.recall("query", dry_run=True)] == [id]
+    one.update(id, content=OSLO)
+    one.forget(id)
+    assert other.recall("query").hits == ()
+    other.restore(id, 1)
+    assert [hit.memory.content for hit in one.recall("query", dry_run=True)] == [LYON]
+    assert one.history(id) == other.history(id)
+    for engine in engines:
+        engine.close()
