@@ -141,9 +141,9 @@ def test_a_longer_text_that_holds_a_statement_has_no_key(clause):
 
 
 def test_the_value_stands_as_it_is_written():
-    assert fact("Our database is PostgreSQL 16") == ("team.uses.database", "PostgreSQL 16")
-    assert fact("i live in berlin") == ("user.residence", "berlin")
-    assert fact("I live in Porto, Portugal now") == ("user.residence", "Porto, Portugal")
+    assert fact("Our database is PostgreSQL 16")[:2] == ("team.uses.database", "PostgreSQL 16")
+    assert fact("i live in berlin")[:2] == ("user.residence", "berlin")
+    assert fact("I live in Porto, Portugal now")[:2] == ("user.residence", "Porto, Portugal")
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_who_bears_the_name_of_the_user_is_the_user(content):
 
 
 def test_a_word_with_a_hyphen_is_no_opening():
-    assert fact("Hi - my favourite hobby is chess") == ("user.favourite.hobby", "chess")
-    assert fact("Hi-fi is my favourite hobby") == ("user.favourite.hobby", "Hi-fi")
+    assert fact("Hi - my favourite hobby is chess")[:2] == ("user.favourite.hobby", "chess")
+    assert fact("Hi-fi is my favourite hobby")[:2] == ("user.favourite.hobby", "Hi-fi")
 
 
 def test_a_text_is_read_up_to_its_length():

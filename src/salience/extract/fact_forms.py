@@ -106,12 +106,14 @@ class Form:
         key: what follows the subject in the key.
         check: what the value must be, a name of `fact_values.CHECKS`; that of the attribute, where the key has one.
         kinds: what `{what}` must be, a name of `fact_values.KINDS`; None where it may be missing.
+        is_taste: whether it only tells what two texts are to each other: somebody may like both.
     """
 
     pattern: str
     key: str
     check: str = "plain"
     kinds: str | None = None
+    is_taste: bool = False
 
 
 _ATTRIBUTE = rf"(?P<attribute>(?i:{'|'.join(one.spellings for one in ATTRIBUTES)}))"
@@ -141,6 +143,12 @@ FORMS: Final[Sequence[Form]] = (
     Form(
         rf"{_VALUE}(?: is|'s)(?: now| still)? {_WHOSE} (?:current |new |all-time |all time )?favou?rite {_WHAT}",
         *_LIKED,
+    ),
+    Form(
+        rf"{_WHO}{_ADVERB} (?P<verb>prefers?|likes?|uses?)(?: the| a| to use)? (?P<value>dark|light) (?:mode|theme)s?"
+        r"(?: (?:to|over) (?:dark|light)(?: (?:mode|theme)s?)?)?",
+        "theme",
+        is_taste=True,
     ),
     Form(
         rf"{_WHO}{_HAVE}{_ADVERB} (?:switched|changed) (?:(?:back )?to|{_PRONOUN} theme to)(?: the| a)? "

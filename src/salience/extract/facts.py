@@ -48,19 +48,23 @@ _NOBODY: Final = re.compile(r"(?:Lives|Resides|Works|Moved|Relocated|Uses|Prefer
 
 
 class Fact(NamedTuple):
-    """A fact as a text states it: `key` is its identity, such as `user.residence`; `value` what holds, as written."""
+    """A fact as a text states it.
+
+    `key` is its identity, such as `user.residence`; `value` what holds, as written; `is_taste` as in `Form`.
+    """
 
     key: str
     value: str
+    is_taste: bool = False
 
 
 def fact_key(content: str, *, speaker: str | None = None, user_id: str | None = None) -> str | None:
     """Return the identity of the fact that `content` states, such as `user.favourite.colour`; None without one.
 
-    `fact` says what it is and when there is none.
+    `fact` says what it is and when there is none. A taste is none: somebody who likes the dark may like light as well.
     """
     found = fact(content, speaker=speaker, user_id=user_id)
-    return found and found.key
+    return None if found is None or found.is_taste else found.key
 
 
 def may_state(content: str) -> bool:
@@ -86,7 +90,7 @@ def fact(content: str, *, speaker: str | None = None, user_id: str | None = None
     for form in FORMS:
         match = _compiled(form.pattern).fullmatch(sentence)
         if match and (found := _read(form, match, speaker, user_id)):
-            return found
+            return found._replace(is_taste=form.is_taste)
     return _either(sentence, speaker, user_id)
 
 
