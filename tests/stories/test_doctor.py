@@ -214,14 +214,14 @@ def test_an_index_that_lost_rows_is_made_anew(opened, path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA writable_schema=ON")
         connection.execute(
-            "UPDATE sqlite_master SET sql = sql || ' WHERE 0' WHERE name = 'ix_memories_tenant_fact_key'"
+            "UPDATE sqlite_master SET sql = sql || ' WHERE 0' WHERE name = 'ix_memories_tenant_short_id'"
         )
         connection.commit()
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("REINDEX ix_memories_tenant_fact_key")
+        connection.execute("REINDEX ix_memories_tenant_short_id")
         connection.execute("PRAGMA writable_schema=ON")
         connection.execute(
-            "UPDATE sqlite_master SET sql = replace(sql, ' WHERE 0', '') WHERE name = 'ix_memories_tenant_fact_key'"
+            "UPDATE sqlite_master SET sql = replace(sql, ' WHERE 0', '') WHERE name = 'ix_memories_tenant_short_id'"
         )
         connection.commit()
     memory = opened()

@@ -12,7 +12,7 @@ from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, failing, now
 
 from salience.engine import Engine
 from salience.errors import SummariserError
-from salience.ports import Summary
+from salience.ports import Clustering, Summary
 from salience.records import ReflectReport
 from salience.testing.doubles import PlantedEmbedder
 
@@ -229,3 +229,25 @@ def test_a_memory_that_changes_meanwhile_is_read_again(memory):
     assert counts(report) == (1, 0, 0, 0)
     assert report.made[0].sources == tuple(source.id for source in sources[:3])
     assert memory.get(report.made[0].id, user_id="ana") == report.made[0]
+
+
+@pytest.mark.parametrize("what", ["forget", "update"])
+def test_a_memory_that_changes_while_a_stale_reflection_is_renewed_is_read_again(memory, what):
+    sources = told(memory, (*TEA, MORE))
+    made = run(memory).made[0]
+    memory.update(sources[0].id, content=BOAT[0], user_id="ana")
+
+    def answer(asked: Sequence[tuple[str, str]]) -> Summary:
+        if any(TEA[1] in text for _, text in asked):
+            if what == "forget":
+                memory.forget(sources[1].id, user_id="ana")
+            else:
+                memory.update(sources[1].id, content=TEA[0], user_id="ana")
+        return all_of(" / ".join(text for _, text in asked))(asked)
+
+    memory.world = replace(memory.world, clustering=Clustering(least=2), summariser=Writer(answer))
+    run(memory)
+    again = memory.get(made.id, user_id="ana")
+    assert TEA[1] not in again.content
+    assert (sources[1].id in again.sources) == (what == "update")
+    assert run(memory).renewed == ()
