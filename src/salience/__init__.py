@@ -7,7 +7,10 @@ from salience.errors import (
     EmbedderError,
     ImportLineError,
     InputError,
+    JudgeError,
+    LeaseError,
     MissingExtraError,
+    MovedError,
     NotAStoreError,
     NotFoundError,
     PinnedError,
@@ -17,6 +20,7 @@ from salience.errors import (
     SalienceError,
     StaleError,
     StoreError,
+    SummariserError,
     VersionError,
 )
 from salience.records import (
@@ -32,6 +36,7 @@ from salience.records import (
     Scope,
     ScoreDetail,
     Stats,
+    Version,
 )
 
 __version__ = "0.1.0"
@@ -48,8 +53,11 @@ __all__ = [
     "Hit",
     "ImportLineError",
     "InputError",
+    "JudgeError",
+    "LeaseError",
     "Memory",
     "MissingExtraError",
+    "MovedError",
     "NotAStoreError",
     "NotFoundError",
     "PinnedError",
@@ -64,6 +72,8 @@ __all__ = [
     "StaleError",
     "Stats",
     "StoreError",
+    "SummariserError",
+    "Version",
     "VersionError",
     "connect",
 ]

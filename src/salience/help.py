@@ -19,9 +19,12 @@ erase(ids) or a scope        delete for good, with every version; there is no wa
 list / stats                 page through memories; count them
 end_session(session_id)      move the session's memories to the tiers that they have earned
 consolidate / upkeep         move all to those; besides, embed what is pending, expire, and drop what is kept no longer
+reflect                      sum up memories that belong together in one more, which names them
 export / import_ (file)      everything as lines of JSON, and back
+backup(file) / doctor        copy the store while it is in use; check that it is whole, and mend it
+reembed(embedder)            give the store another model, while it is in use
 calibrate(pairs)             what the embedder's cosines mean, from pairs of texts that people judged
-help(topic)                  topics: verbs, scope, profiles, explain, contradictions, fields""",
+help(topic)                  topics: verbs, scope, profiles, explain, contradictions, versions, writes, fields""",
     "scope": """\
 Every verb takes environment, project, user_id, agent_id and session_id.
 environment matches exactly ("default" unless named). A memory is visible when each of its project, user_id and
@@ -53,19 +56,37 @@ rerank         the reranker put it past the limit
 score_detail is its score taken apart, path the steps, and counterfactual the one change that would return it.""",
     "contradictions": """\
 Before a memory is stored, memories visible from where it lives are compared with it. Those that are very similar
-stand in the receipt's contradictions and warning; the new one is stored all the same. Ask the user which holds, then
+stand in the receipt's contradictions and warning; the new one is stored all the same. Each has a label: duplicate
+(says the same), update (something else of the same thing, later), contradiction (both cannot hold), related (none of
+these), and because, the words that gave it away. Ask the user which holds, then
 keep both, update(id=old, content=...), remember(content=..., supersedes=old) or forget(id=old).""",
+    "versions": """\
+history(id)            every version: who made it, when, by which change, why, and which fields are new
+restore(id)            what was forgotten, expired or stale is live again; restore(id, version): as it was in that one
+recall(as_of=instant)  the answer as it would have been then, by when memories were stored and changed
+erase(ids)             the only true delete: all versions go, and the reflections that sum them up
+reason=                of update, forget and restore: why, kept in the history.
+A reflection is stale, and out of every recall, once a source of it is changed; the next reflect makes it anew.""",
+    "writes": """\
+created        a new memory; superseded: in the place of another one
+pending        stored without a vector, since the embedder failed: words find it, upkeep embeds it later
+unchanged      nothing was written: the key, id or version was there
+updated, forgotten, restored: the next version of a memory; the one before is kept.
+A receipt means that the write is on disk; its status is one of these. A retry with the same key returns the first
+memory. remember_many stores all drafts or none.""",
     "fields": """\
 kind         fact, rule, decision, feedback, context, bootstrap, or a name of your own
 importance   0 to 1; read from the text unless given
 weight       0.1 to 1: how sure it is; a superseded memory falls to 0.1
 tags         names to filter by
 entities     names that link memories; read from the text unless given
-fact_key     identity of the fact, such as user.theme; the newest of a key holds
+fact_key     identity of the fact, such as user.theme; read from plain sentences unless given; the newest of a key holds
+follows      id of the older memory of the same fact that this one came after
 supersedes   id of the memory that this one replaces
 ttl          seconds, or text such as 24h or 7d; after that no recall returns the memory
 tier         working, episodic or semantic
 key          idempotency key: a retry with the same key stores nothing new
-metadata     JSON values, returned as they are""",
+metadata     JSON values, returned as they are
+sources      of a reflection: ids of the memories that it sums up; reflection: of a source, the way back""",
 }
 """What `help` answers, by topic."""

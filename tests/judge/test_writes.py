@@ -100,7 +100,7 @@ def test_only_the_most_similar_conflicts_are_judged(memory):
     memory.remember_many([{"content": text} for text in MANY])
     judge = judged_by(memory, Told("update"))
     found = memory.remember(NEW).contradictions
-    assert [one.label for one in found] == ["update"] * JUDGED + ["contradiction"] * 3
+    assert [one.label for one in found] == ["update"] * JUDGED + [None] * 3
     assert [old for _, old in judge.pairs] == [one.memory.content for one in found[:JUDGED]]
 
 

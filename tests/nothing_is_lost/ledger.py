@@ -55,10 +55,10 @@ class Ledger:
             held.count += 1
             held.now["importance"] = min(1.0, held.now["importance"] + boost)
 
-    def stale(self, id: str) -> None:
-        """Take the live reflections of a memory out of sight."""
+    def stale(self, id: str, beside: frozenset[str] = frozenset()) -> None:
+        """Take the live reflection of a memory out of sight, unless it is itself among what changes."""
         reflection = self.held[id].now.get("reflection")
-        if reflection in self.held and self.held[reflection].live:
+        if reflection in self.held and reflection not in beside and self.held[reflection].live:
             self.change(reflection, "stale", gone=True)
 
     def erase(self, ids: set[str]) -> set[str]:

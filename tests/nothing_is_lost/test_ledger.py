@@ -373,7 +373,7 @@ class Everything(RuleBasedStateMachine):
         assert dry_run or report.pending == 0
         if not dry_run:
             for id in due:
-                self.model.stale(id)
+                self.model.stale(id, frozenset(due))
                 self.model.change(id, "expire", gone=True)
             self.promoted(report.promoted)
             self.done()

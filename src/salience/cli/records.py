@@ -27,6 +27,7 @@ def receipt(made: Receipt) -> Answer:
     def lines() -> Iterator[str]:
         yield f"{made.status}\t{made.memory.id}"
         yield from (visible(line) for line in (made.warning or "").splitlines())
+        yield from _labels(made)
 
     return Answer(made, lines, lambda _: Group(*_receipt(made)))
 
@@ -37,6 +38,14 @@ def _receipt(made: Receipt) -> Iterator[RenderableType]:
     yield line
     if made.warning:
         yield Text("\n" + visible(made.warning), style="yellow")
+        yield Text("\n".join(("Labels:", *_labels(made))) if made.contradictions else "", style="dim")
+
+
+def _labels(made: Receipt) -> Iterator[str]:
+    """Yield, for each conflict that has a label, the memory, the label, and what gave it away."""
+    for found in made.contradictions:
+        if found.label is not None:
+            yield visible(f"{found.memory.short_id}\t{found.label}\t{'; '.join(found.because)}")
 
 
 def _about(memory: Memory) -> str:

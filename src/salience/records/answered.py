@@ -225,12 +225,13 @@ class Contradiction:
         label: what the two are to each other, as far as rules or a judge tell: `duplicate` (they say the same),
             `update` (the new one says something else of the same thing, later), `contradiction` (both cannot hold),
             `related` (neither).
+            None of one that is not among the ten most similar: those are not read.
         because: what gave the label away, such as `number: 30 -> 40`, or who gave it, such as `judge: openai:model`.
     """
 
     memory: Memory
     similarity: float
-    label: Label = "related"
+    label: Label | None = None
     because: tuple[str, ...] = ()
 
 

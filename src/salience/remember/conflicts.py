@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from salience.batch import cosines
+from salience.extract.relations import relation
 from salience.ports import EDGE, Calibration, Near, Need, Stored, World
 from salience.rank.profile import Profile
 from salience.rank.stages import expired, superseded
@@ -18,6 +19,8 @@ from salience.text import one_line
 
 WARNED: Final = 10
 """Most memories that a warning names; the receipt's `contradictions` hold all."""
+LABELLED: Final = WARNED
+"""Most conflicts of a memory that get a label, the most similar ones: to read two texts takes longer than a search."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
 """The scale on which a cosine means itself."""
 
@@ -44,16 +47,18 @@ def contradictions(
         found[place] += pairs
     return [
         tuple(
-            _told(item.memory, memory, cosine, to_scale, world.calibration.paraphrase)
-            for cosine, memory in sorted(pairs, key=lambda pair: -pair[0])
+            _told(item.memory, memory, cosine, to_scale, world.calibration.paraphrase if place < LABELLED else None)
+            for place, (cosine, memory) in enumerate(sorted(pairs, key=lambda pair: -pair[0]))
         )
         for item, pairs in zip(stored, found, strict=True)
     ]
 
 
-def _told(new: Memory, old: Memory, cosine: float, scale: Calibration, paraphrase: float) -> Contradiction:
-    from salience.extract.relations import relation  # its patterns take long to compile: only a conflict waits for them
-
+def _told(new: Memory, old: Memory, cosine: float, scale: Calibration, paraphrase: float | None) -> Contradiction:
+    """Return what is told of two memories that may conflict; without a paraphrase threshold, no label."""
+    on_scale = float(np.interp(cosine, scale.cosine, scale.relatedness))
+    if paraphrase is None:
+        return Contradiction(old, on_scale)
     found = relation(
         new.content,
         old.content,
@@ -62,7 +67,6 @@ def _told(new: Memory, old: Memory, cosine: float, scale: Calibration, paraphras
         new_speaker=new.speaker,
         old_speaker=old.speaker,
     )
-    on_scale = float(np.interp(cosine, scale.cosine, scale.relatedness))
     return Contradiction(old, on_scale, found.label, found.because)
 
 
