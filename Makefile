@@ -1,13 +1,15 @@
 # make demo   the main job on the embedded default       make test   format, rules, types, layers, tests
 # make lint   the same without the tests                 make bench  what the engine costs beside the model
 # make thresholds  docs/thresholds.md: how often each threshold errs
-# make torture     kill -9, full disks and a crowd of processes: what was acknowledged is there (about six minutes)
+# make torture     kill -9, full disks, a crowd of processes, a change of model: what was acknowledged is there
+# make soak        every verb, in any order, beside a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
+STEPS  ?= 10000
 
-.PHONY: demo test lint bench thresholds torture clean
+.PHONY: demo test lint bench thresholds torture soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -31,6 +33,10 @@ torture: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.torture crash --runs 200 --seed 1
 	$(BIN)/python -m salience.lab.torture disk --seed 1
 	$(BIN)/python -m salience.lab.torture crowd --processes 8 --seconds 120 --seed 1
+	$(BIN)/python -m salience.lab.torture_reembed --memories 5000
+
+soak: $(VENV)/.dev
+	SALIENCE_TEST_STEPS=$(STEPS) $(BIN)/pytest tests/nothing_is_lost
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
