@@ -119,9 +119,17 @@ def scan(
     world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
 ) -> Iterator[Stored]:
     """Yield every visible memory that passes `filter`, in the order of ids, a page at a time."""
+    for page in pages(world, scope, filter, forgotten=forgotten, versions=versions):
+        yield from page
+
+
+def pages(
+    world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
+) -> Iterator[list[Stored]]:
+    """Yield what `scan` does, page by page; each is as it stands at one instant."""
     after = ""
     while page := world.store.scan(scope, after, PAGE, filter, forgotten=forgotten, versions=versions):
-        yield from page
+        yield page
         after = page[-1].memory.id
 
 

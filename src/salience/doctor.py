@@ -199,8 +199,9 @@ def _change(memory: Memory) -> Derive:
 
 
 def _embedded(world: World, held: Sequence[Stored]) -> list[Vectors32 | None]:
-    """Return the vector that the model makes of each text, where it is one of the store's length."""
-    if world.embedder.dimension != _dimension(world):
+    """Return the vector that the model makes of each text, where it is by its name the one of the store."""
+    pinned = world.store.pinned()
+    if pinned is None or (pinned.name, pinned.dimension) != (world.embedder.name, world.embedder.dimension):
         return [None] * len(held)
     texts = list(dict.fromkeys(stored.memory.content for stored in held))
     vectors = dict(zip(texts, embed(world, texts), strict=True))

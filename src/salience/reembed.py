@@ -65,7 +65,7 @@ def reembed(world: World, progress: Progress | None = None, held: timedelta = HE
         raise EmbedderError(f"{error} {run.done:,} of {of:,} vectors are made and kept: run reembed again.") from None
     finally:
         with suppress(ConflictError, StoreError):  # another one has the lease by now, or nobody needs it any more
-            store.apply([Lease(WORK, run.holder, world.clock(), world.clock())])
+            store.apply([Lease.given_back(WORK, run.holder, world.clock())])
     return ReembedReport(run.made, run.resumed, world.embedder.name if old is None else old.name, world.embedder.name)
 
 

@@ -8,10 +8,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
+
 from salience import checks
 from salience.derived import until_fresh
 from salience.errors import EmbedderError, InputError, MovedError, NotFoundError
-from salience.ports import Revise, Stored, World
+from salience.ids import short_id
+from salience.ports import Need, Revise, Stored, World
 from salience.records import Memory, Receipt, Scope, Version
 from salience.remember import bare, said_why
 from salience.staleness import stale
@@ -30,6 +33,10 @@ PENDING: Final = "Its vector is still to come: words find it, likeness does not 
 """Warning of a restored content that was never embedded."""
 OUTDATED: Final = "Its text may be outdated: it sums up its sources as they were. The next reflection makes it anew."
 """Warning of a reflection that was restored."""
+REPLACED: Final = (
+    "Memory {id} holds in its place, so that some profiles leave this one out. Forget that one, or update it."
+)
+"""Warning of a restored memory that another supersedes, or states the fact of later."""
 MOST: Final = 2**62
 """Largest number of a version."""
 
@@ -100,13 +107,24 @@ def restore(world: World, scope: Scope, id: str, version: int | None, reason: st
         change = _revision(world, replace(new, changed_by=scope.who, reason=why), current, then, embedded)
         outdated = _outdated(world, current.memory, new, now, scope.who)
         receipt = world.store.apply([change, *outdated])[0]
-        said = [*([PENDING] if change.unembeds else []), *([OUTDATED] if new.sources else [])]
+        said = [
+            *([PENDING] if change.unembeds else []),
+            *([OUTDATED] if new.sources else []),
+            *(REPLACED.format(id=short_id(other)) for other in _in_its_place(world, scope, new.id, now)),
+        ]
         return replace(receipt, warning=" ".join(said) or None)
 
     try:
         return until_fresh(attempt)
     except (MovedError, EmbedderError):  # the store, or its check of the model, takes no vectors now
         return until_fresh(lambda: attempt(embedded=False))
+
+
+def _in_its_place(world: World, scope: Scope, id: str, now: datetime) -> list[str]:
+    """Return the id of the memory that holds in the place of a live one, as recalls of the scope see it, or nothing."""
+    everyone = world.store.gather(Need(scope=scope, now=now, columns=frozenset({"code", "successor"})))
+    successors = everyone["successor"][everyone.ids == id]
+    return [str(other) for other in everyone.ids[np.isin(everyone["code"], successors[successors >= 0])]]
 
 
 def sought(versions: Sequence[Stored], number: int | None) -> Stored:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime

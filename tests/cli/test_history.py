@@ -116,7 +116,7 @@ def typed(monkeypatch, tmp_path, run):
     """Return a function from what a person types, and arguments, to the result."""
 
     def call(line, *args, code=0):
-        monkeypatch.setattr(history, "is_asked", lambda: True)
+        monkeypatch.setattr(history, "asks", lambda: True)
         result = CliRunner().invoke(
             app, ["--store", str(tmp_path / "agent.db"), "--embedder", "planted", *args], input=line
         )

@@ -234,11 +234,12 @@ def test_an_update_by_another_process_asks_about_both_texts_at_once(memory, doub
     assert [len(question) for question in double.questions] == [1, 2]
 
 
-def test_an_update_may_name_the_fact_or_ask_to_have_it_read(memory, double):
+def test_an_update_may_name_the_fact_or_take_it_away(memory, double):
     own = memory.remember(HOME, fact_key="my.own").memory
     assert memory.update(own.id, content=HOME + " now", fact_key="my.other").memory.fact_key == "my.other"
     assert double.questions == []
-    assert memory.update(own.id, content=HOME + " again", fact_key=None).memory.fact_key == "user.residence"
+    assert memory.update(own.id, content=HOME + " again", fact_key=None).memory.fact_key is None
+    assert double.questions == []
 
 
 def test_other_changes_ask_nothing(memory, double):

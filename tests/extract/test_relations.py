@@ -108,6 +108,13 @@ def test_texts_that_lie_far_apart_are_only_related():
     assert label("The bug is fixed now", "The bug is open", 0.3) == "related"
 
 
+def test_texts_that_are_too_long_to_be_read_whole_are_no_duplicates_of_each_other():
+    told = "The board met in the large hall on the first floor. " * 25
+    found = relation(f"{told}It rejected the plan.", f"{told}It passed the plan.", similarity=0.99, paraphrase=0.73)
+    assert found.label == "related"
+    assert relation(told, told, similarity=0.99, paraphrase=0.73).label == "duplicate"
+
+
 def test_texts_that_each_have_a_word_of_their_own_must_be_nearer_to_be_the_same():
     old, new = "Ann works at the bakery", "Ann is employed at the bakery"
     assert label(new, old, 0.93) == "duplicate"

@@ -178,7 +178,7 @@ class Everything(RuleBasedStateMachine):
             receipt = self.memory.remember(content, user_id=user, key=key, importance=0.5)
             self.added(receipt, content, user)
             self.keys[user, key] = receipt.memory.id
-        elif self.model.held[first].now["content"] == content:
+        elif content in [version["content"] for version in self.model.held[first].versions]:
             receipt = self.memory.remember(content, user_id=user, key=key, importance=0.5)
             assert (receipt.status, receipt.memory.id) == ("unchanged", first)
         else:

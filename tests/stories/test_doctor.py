@@ -155,6 +155,12 @@ def test_what_was_mended_is_found_by_others_at_once(opened, path):
     )
 
 
+def test_a_deep_check_by_an_engine_of_a_former_model_holds_no_vector_against_it(opened):
+    former = opened()
+    opened().reembed(Hashed("f", 16))
+    assert former.doctor(deep=True).findings == ()
+
+
 def test_only_a_deep_check_sees_a_vector_of_another_text(opened, path):
     plant(path, "UPDATE memories SET vector = (SELECT vector FROM versions) WHERE content = :secret")
     memory = opened()

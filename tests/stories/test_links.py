@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from salience.engine import Engine
-from salience.errors import NotFoundError
+from salience.errors import ConflictError, NotFoundError
 
 
 @pytest.fixture
@@ -23,7 +23,11 @@ def test_a_fact_follows_the_stored_memory_and_not_the_retry_of_it(memory):
 
 def test_of_two_with_one_key_the_first_is_followed(memory):
     one, same, other = memory.remember_many(
-        [{"content": "I live in Porto", "key": "k"}, {"content": "I live in Porto", "key": "k"}, "I live in Rome"]
+        [
+            {"content": "I live in Porto", "key": "k"},
+            {"content": "I live in Porto", "key": "k"},
+            {"content": "I live in Rome"},
+        ]
     )
     assert (same.status, same.memory.id) == ("unchanged", one.memory.id)
     assert other.memory.follows == one.memory.id
@@ -52,3 +56,12 @@ def test_a_retry_needs_no_longer_what_it_superseded(memory):
     assert memory.remember("new", key="k", supersedes=old.id).status == "unchanged"
     with pytest.raises(NotFoundError):
         memory.remember("newer", key="other", supersedes=old.id)
+
+
+def test_a_retry_may_come_after_a_change(memory):
+    first = memory.remember("old", key="k").memory
+    changed = memory.update(first.id, content="new").memory
+    again = memory.remember("old", key="k")
+    assert (again.status, again.memory) == ("unchanged", changed)
+    with pytest.raises(ConflictError, match="'k' already stands for"):
+        memory.remember("other", key="k")

@@ -11,9 +11,10 @@ import pytest
 from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, failing, now, run, told, versions
 
 from salience.engine import Engine
-from salience.errors import SummariserError
+from salience.errors import MovedError, SummariserError
 from salience.ports import Clustering, Summary
 from salience.records import ReflectReport
+from salience.reflect import reflect
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -251,3 +252,17 @@ def test_a_memory_that_changes_while_a_stale_reflection_is_renewed_is_read_again
     assert TEA[1] not in again.content
     assert (sources[1].id in again.sources) == (what == "update")
     assert run(memory).renewed == ()
+
+
+@pytest.mark.parametrize("dimension", [16, 32])
+def test_an_engine_of_a_former_model_reflects_on_nothing(planted, dimension):
+    memory = planted(COSINES, axes=AXES, profile="zeromemory")
+    told(memory)
+    with_writer(memory, Writer(all_of(SAID)))
+    former = memory.world
+    other = PlantedEmbedder(COSINES, dimension=dimension, axes=AXES)
+    other.name = "another"
+    memory.reembed(other)
+    with pytest.raises(MovedError, match="vectors of embedder 'another'"):
+        reflect(former, ANA)
+    assert len(run(memory).made) == 1

@@ -12,7 +12,9 @@ import pytest
 import salience
 from salience import ANY, ImportLineError, InputError
 from salience.ports import FINGERPRINTED
+from salience.records import Scope
 from salience.testing.doubles import PlantedEmbedder
+from salience.transfer.export import export
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 
@@ -297,3 +299,40 @@ def test_files_that_cannot_be_opened(planted, tmp_path):
             memory.import_(neither)
     with pytest.raises(InputError, match=r"^on_error: 'maybe'"):
         memory.import_(io.StringIO(""), on_error="maybe")
+
+
+def test_vectors_go_by_the_model_that_made_them(target, clock, tmp_path):
+    first, second = PlantedEmbedder(), PlantedEmbedder(axes={"text": 3})
+    second.name = "another"
+    with salience.connect(target, embedder=first, clock=clock) as memory:
+        memory.remember("text")
+        former = memory.world
+        memory.reembed(second)
+        with (tmp_path / "former.jsonl").open("w") as file:
+            export(former, Scope(), file)
+    for name, lacking in (("planted", {"text"}), ("another", set())):
+        embedder = PlantedEmbedder()
+        embedder.name = name
+        with salience.connect(":memory:", embedder=embedder, clock=clock) as copy:
+            copy.import_(tmp_path / "former.jsonl")
+        assert set(embedder.texts) - {FINGERPRINTED} == lacking
+
+
+def test_an_export_during_which_the_model_changes_holds_vectors_of_one(target, clock, tmp_path, monkeypatch):
+    monkeypatch.setattr("salience.derived.PAGE", 2)
+    other = PlantedEmbedder()
+    other.name = "another"
+    with salience.connect(target, embedder=PlantedEmbedder(), clock=clock) as memory:
+        memory.remember_many([{"content": f"text {number}"} for number in range(5)])
+        former = memory.world
+        moved = []
+
+        def change(written: int) -> None:
+            if written == 2 and not moved:
+                moved.append(memory.reembed(other))
+
+        with (tmp_path / "both.jsonl").open("w") as file:
+            export(former, Scope(), file, change)
+    header, *lines = map(json.loads, (tmp_path / "both.jsonl").read_text().splitlines())
+    assert header["embedder"] == "planted"
+    assert [line["vector"] is not None for line in lines] == [True, True, False, False, False]

@@ -268,16 +268,18 @@ def bare(memory) -> Stored:
     return made
 
 
-def test_a_text_that_was_never_embedded_is_pending_when_it_comes_back(memory, bare):
+def test_a_text_that_was_never_embedded_is_pending_when_it_comes_back(memory, clock, bare):
     memory.update(bare.memory.id, content=OSLO)
+    clock.advance(hours=1)
     receipt = memory.restore(bare.memory.id, 1)
     assert receipt.warning == "Its vector is still to come: words find it, likeness does not yet."
     assert stood(memory, bare.memory.id).vector is None
     assert bare.memory.id in [hit.memory.id for hit in memory.recall("query Lyon", **EASY)]
 
 
-def test_the_same_text_takes_a_vector_that_only_the_older_version_has(memory, bare):
+def test_the_same_text_takes_a_vector_that_only_the_older_version_has(memory, clock, bare):
     memory.update(bare.memory.id, tags=["a"])
+    clock.advance(hours=1)
     memory.world.store.apply([Derive("default", bare.memory.id, 1, bare.memory.content_hash, bare.vector)])
     assert stood(memory, bare.memory.id).vector is None
     assert memory.restore(bare.memory.id, 1).warning is None
@@ -393,3 +395,12 @@ def test_versions_are_the_same_in_another_process(tmp_path, clock):
     assert one.history(id) == other.history(id)
     for engine in engines:
         engine.close()
+
+
+def test_a_fact_key_that_was_taken_away_stays_away(planted):
+    memory = planted({"I live in Lisbon": 0.9})
+    made = memory.remember("I live in Lisbon").memory
+    assert made.fact_key == "user.residence"
+    assert memory.update(made.id, fact_key=None).memory.fact_key is None
+    assert memory.update(made.id, importance=0.9).memory.fact_key is None
+    assert memory.update(made.id, content="I live in Oslo").memory.fact_key == "user.residence"

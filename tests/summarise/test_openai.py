@@ -137,6 +137,12 @@ def test_words_and_fences_around_the_answer_are_passed_over(writer, endpoint, ar
     assert writer().summarise(SOURCES).sources == ("id-one", "id-three")
 
 
+def test_of_several_answers_the_last_one_counts(writer, endpoint):
+    draft = json.dumps({"text": "a draft", "sources": ["s2"]})
+    endpoint.script = [Reply(body=completion(f"First: {draft}. Better: {json.dumps(GOOD)}"))]
+    assert writer().summarise(SOURCES).sources == ("id-one", "id-three")
+
+
 def test_a_source_that_is_named_twice_is_one(writer, endpoint):
     endpoint.script = [Reply(body=completion({"text": " tea ", "sources": ["s2", "s2"]}))]
     assert writer().summarise(SOURCES) == Summary("tea", ("id-two",))

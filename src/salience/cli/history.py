@@ -16,6 +16,7 @@ from salience.cli import records, words
 from salience.cli.calls import Call, command
 from salience.cli.options import Id, Reason
 from salience.cli.recalls import LONGEST
+from salience.cli.repairing import asks
 from salience.cli.screen import Answer, one_line, shortened, visible
 from salience.cli.surface import FAILED, app
 from salience.errors import InputError, Words
@@ -98,18 +99,13 @@ def confirm(count: int, yes: bool) -> None:
     if yes:
         return
     memories = words.counted(count, "memory", "memories")
-    if not is_asked():
+    if not asks():
         raise InputError("--yes", Words("no answer"), f"Give --yes to erase {memories} without being asked.")
     typer.echo(f"{memories} to erase. {MEANING}", err=True)
     typer.echo(f"Type {count} or {ERASE} to go on: ", err=True, nl=False)
     if sys.stdin.readline().strip().replace(",", "") not in (str(count), ERASE):
         typer.echo("Nothing was erased.", err=True)
         raise typer.Exit(FAILED)
-
-
-def is_asked() -> bool:
-    """Return whether a person is there who can answer."""
-    return sys.stdin.isatty()
 
 
 def lines(found: Sequence[Version]) -> Iterator[str]:

@@ -32,6 +32,29 @@ REMARKS: Final = frozenset(
     """.split()
 )
 """What is said about a thing, or stands for another, and is no value of it: "my favourite shop is closed"."""
+DESCRIPTIONS: Final = frozenset(
+    """
+    red blue green yellow orange purple pink black white brown grey gray silver gold golden teal turquoise beige
+    loud quiet huge big small large little tiny long short tall old new young modern ancient classic popular famous
+    weekly daily monthly local free heavy light soft warm cold hot spicy sweet sour salty vintage wooden plastic
+    leather handmade
+    """.split()
+)
+"""What a thing is like, in small letters: "my favourite mug is blue" leaves open which one."""
+DESCRIBED: Final[Mapping[str, frozenset[str]]] = {
+    "colour": frozenset("colour color shade hue crayon wine beer tea flavour flavor chocolate meat".split()),
+    "people": frozenset("language food cuisine cooking accent subject culture kitchen dish beer wine".split()),
+}
+"""Of which favourites a colour, or the name of a people, does say which one."""
+MEASURED: Final = frozenset("long old tall high wide deep heavy away only".split())
+"""What ends a measure or a limit: "400 pages long", "Linux only"."""
+SEVERAL: Final = frozenset(
+    """
+    frontend storage linting script scripting coding programming development cooking baking hair skin face photo
+    school travel travelling cleaning monitoring coffee tea breakfast lunch dinner snack trip
+    """.split()
+)
+"""Purposes for which several things are used side by side: "React" and "TypeScript" for the frontend."""
 PREPOSITIONS: Final = frozenset("about of from in on at by for like set made based near under behind".split())
 """What opens a remark in small letters: "my favourite film is about hackers"."""
 NO_PERSONS: Final = frozenset(
@@ -93,6 +116,21 @@ NO_PURPOSES: Final = frozenset(
 )
 """What follows "for" and is no use of a thing: "we use it for now"."""
 
+COUNTRIES: Final = frozenset(
+    """
+    africa america asia australia europe argentina austria belgium brazil bulgaria canada chile china colombia croatia
+    cuba cyprus czechia denmark egypt england estonia ethiopia finland france germany ghana greece hungary iceland
+    india indonesia iran iraq ireland israel italy jamaica japan kenya korea latvia lebanon lithuania malaysia malta
+    mexico morocco nepal netherlands nigeria norway pakistan peru philippines poland portugal romania russia scotland
+    serbia slovakia slovenia spain sweden switzerland taiwan thailand tunisia turkey uganda uk ukraine us usa vietnam
+    wales
+    """.split()
+) | frozenset(
+    ("costa rica", "great britain", "new zealand", "northern ireland", "saudi arabia", "south africa", "south korea",
+     "sri lanka", "united kingdom", "united states")
+)  # fmt: skip
+"""Who lives in one of these lives in a town of it as well: "I live in Germany" leaves "I live in Berlin" true."""
+
 _JOINED = frozenset("of the de del da do la le las los el upon am an der den und y sur".split())
 _NUMBER = re.compile(r"\d")
 _MAIL = re.compile(r"\S+@\S+\.\w+")
@@ -108,6 +146,8 @@ def plain(value: str) -> bool:
     if not bare or value.split()[0] in PREPOSITIONS:
         return False
     if "," in value or len(words) > MOST_WORDS or not NO_PLAIN_VALUE.isdisjoint(words):
+        return False
+    if words[-1] in MEASURED and value.split()[-1].islower() and (len(words) > 1):
         return False
     return bare[0] not in REMARKS and not (bare[0].endswith("ed") and bare[0] != "red" and bare[0] in value)
 
@@ -142,8 +182,21 @@ def employer(value: str) -> bool:
     return named(value) and not CALENDAR.intersection(value.casefold().split())
 
 
+def favoured(value: str, what: str) -> bool:
+    """Whether `value` tells which `what` is the favourite one, and does not only describe it."""
+    words, about = value.casefold().split(), set(what.casefold().split())
+    if words[0] in ("a", "an"):
+        return False
+    if len(words) == 1 and value.islower() and words[0] in DESCRIPTIONS:
+        return not about.isdisjoint(DESCRIBED["colour"])
+    return len(words) > 1 or words[0] not in NO_PERSONS or not about.isdisjoint(DESCRIBED["people"])
+
+
 def job(value: str) -> bool:
-    """Whether `value` may be what somebody works as."""
+    """Whether `value` may be what somebody works as: no form of address, and not at some time or place only."""
+    words = value.split()
+    if not {"on", "in", "at", "during"}.isdisjoint(words) or value.rstrip(".") in ("Dr", "Mr", "Mrs", "Ms", "Prof"):
+        return False
     return plain(value) and not _NUMBER.search(value) and not value.casefold().endswith("ing")
 
 
@@ -202,6 +255,8 @@ def named_thing(what: str) -> bool:
 def purpose(what: str) -> bool:
     """Whether `what` may be what a thing is used for."""
     words = [word for word in what.casefold().split() if word not in SKIPPED]
+    if words in (["work"], ["data"]) or not SEVERAL.isdisjoint(words[-1:] + [word.rstrip("s") for word in words[-1:]]):
+        return False
     return bool(words) and named_thing(what) and words[0] not in NO_PURPOSES and not _NUMBER.search(what)
 
 

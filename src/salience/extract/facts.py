@@ -20,11 +20,13 @@ from salience.extract.fact_values import (
     ACTIVITIES,
     CHECKS,
     COMMON,
+    COUNTRIES,
     GUARDS,
     KINDS,
     NOUNS_IN_ING,
     SKIPPED,
     SPELLINGS,
+    favoured,
     named_thing,
     plain,
 )
@@ -140,9 +142,13 @@ def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | 
         return None
     if form.kinds == "favourite" and _is_doing(value) and ACTIVITIES.isdisjoint(text.words(what)):
         return None
+    if form.kinds == "favourite" and not favoured(value, what):
+        return None
     if subject == TEAM and not form.key.startswith("uses."):
         return None
     key = form.key.format(attribute=attribute and attribute.key, what=about)
+    if key == "residence" and "old" not in held and value.casefold().removeprefix("the ") in COUNTRIES:
+        key = "residence.country"  # who moves to a country leaves the town behind, who lives in one does not
     return _named(f"{subject}.{key}".rstrip("."), value)
 
 

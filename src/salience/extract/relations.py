@@ -16,7 +16,7 @@ from salience import text
 from salience.extract import relation_words as lists
 from salience.extract.facts import fact
 from salience.extract.relation_conflicts import DENIED, Evidence, at_odds
-from salience.extract.relation_reading import Said, main_clause, phrases, quoted, read, stems, strangers
+from salience.extract.relation_reading import LONGEST, Said, main_clause, phrases, quoted, read, stems, strangers
 from salience.ports import EDGE
 from salience.records import Label
 
@@ -81,7 +81,8 @@ def relation(
     if reasons := _at_odds(mine, theirs, similarity >= paraphrase - EDGE):
         later = _later(mine, theirs)
         return Relation("update" if later else "contradiction", (*reasons, *later))
-    if is_one and _says_the_same(mine, theirs, similarity, paraphrase):
+    is_whole = max(len(new), len(old)) <= LONGEST  # what was not read may be otherwise
+    if is_one and is_whole and _says_the_same(mine, theirs, similarity, paraphrase):
         return Relation("duplicate", ("same meaning",))
     return Relation("related")
 

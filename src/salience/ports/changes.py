@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from salience.batch import Vectors32
 from salience.records import Memory, Scope
@@ -38,7 +38,8 @@ class Add:
 
     A memory whose idempotency key is taken in its home, or whose id is taken in its tenant, is left as it is
     (`unchanged`) when the content is the same, and refused with `ConflictError` when it is not, or when it is a later
-    version of what is there. A memory in a session without a `turn` gets the session's next one.
+    version of what is there. Under a key, the content may also be that of an older version that is kept: a retry may
+    come after a change. A memory in a session without a `turn` gets the session's next one.
 
     Attributes:
         stored: the memory.
@@ -160,6 +161,11 @@ class Lease:
     holder: str
     now: datetime
     until: datetime
+
+    @classmethod
+    def given_back(cls, name: str, holder: str, now: datetime) -> Lease:
+        """Return what gives a lease back, whatever the clock says later: one that steps back holds it no longer."""
+        return cls(name, holder, now, datetime.fromtimestamp(0, UTC))
 
 
 @dataclass(frozen=True, slots=True)

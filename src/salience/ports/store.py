@@ -109,9 +109,7 @@ class Store(Protocol):
         """Return what is wrong with the store's own books, mended where `repair` asks for it and it can be done."""
         ...
 
-    def backup(
-        self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False
-    ) -> None:
+    def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Write a copy of the store, as it stands at one instant, to a new file, while others read and write.
 
         `progress` is called with the pages that are left and the pages in all. `overwrite` lets the copy replace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,25 +38,37 @@ def match(groups: Sequence[Group], reflections: Sequence[Memory]) -> Matched:
     refused = tuple(group for group in groups if group.key in forgotten)
     open_groups = [group for group in groups if group.key not in forgotten]
     rest = [reflection for reflection in reflections if not is_refused(reflection)]
+    resting: dict[str, list[Memory]] = {}
+    for reflection in rest:
+        for source in reflection.sources:
+            resting.setdefault(source, []).append(reflection)
     overlaps = [
         (-overlap, reflection.id, place)
         for place, group in enumerate(open_groups)
-        for reflection in rest
+        for reflection in _sharing(group, resting)
         if (overlap := _overlap(group, reflection)) > 0
     ]
     of_group: dict[int, str] = {}
+    standing: set[str] = set()
     for _, name, place in sorted(overlaps):
-        if place not in of_group and name not in of_group.values():
+        if place not in of_group and name not in standing:
             of_group[place] = name
+            standing.add(name)
     by_id = {reflection.id: reflection for reflection in rest}
     pairs = [(group, by_id.get(of_group.get(place, ""))) for place, group in enumerate(open_groups)]
-    left = [reflection for reflection in rest if reflection.id not in of_group.values()]
+    left = [reflection for reflection in rest if reflection.id not in standing]
     return Matched(tuple(pairs), tuple(left), refused)
 
 
 def is_refused(reflection: Memory) -> bool:
     """Return whether a person forgot the reflection, and nothing has brought it back since."""
     return reflection.status == "forgotten"
+
+
+def _sharing(group: Group, resting: Mapping[str, Sequence[Memory]]) -> Iterable[Memory]:
+    """Return the reflections that rest on a member of the group, each once, of source -> those that rest on it."""
+    found = {one.id: one for member in group.members for one in resting.get(member.id, ())}
+    return found.values()
 
 
 def _overlap(group: Group, reflection: Memory) -> float:

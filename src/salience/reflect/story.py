@@ -16,6 +16,7 @@ from salience.errors import StaleError
 from salience.extract.distinctions import distinctions
 from salience.extract.subjects import Subjects
 from salience.extract.terms import index_terms
+from salience.pending import admitted
 from salience.ports import Add, Change, Need, Revise, Stored, World
 from salience.records import Memory, ReflectReport, Scope
 from salience.reflect.groups import Group, groups
@@ -40,6 +41,10 @@ def reflect(world: World, scope: Scope, *, dry_run: bool = False, progress: Prog
         scope: who asks; all homes that are visible there are looked at, one after the other.
         dry_run: write nothing, and ask no summariser.
         progress: called with how many memories have been looked at since the last call.
+
+    Raises:
+        MovedError: the store was given another model since it was opened; what was written before stands.
+        StoreError: the store failed; as above.
     """
     passing = Pass(world, scope, dry_run)
     for home, (ids, reflections) in _homes(world, scope).items():
@@ -163,9 +168,18 @@ class Pass:
         return not self._writer.word(group).is_summary
 
     def _write(self, home: Home, group: Group, old: Memory | None, loose: Loose, now: datetime) -> None:
+        """Write the reflection of a group, and have its sources name it.
+
+        A source that changes while the text is written must not live on in it. A change of a source takes a reflection
+        in sight out of it, so that one of the two writers comes too late. One out of sight it leaves as it is: there
+        every source gets a version, on which the two meet.
+        """
         worded = self._writer.word(group, ask=not self.dry_run)
         new = self._made(home, group, worded, now) if old is None else self._renewed(old, group, worded, now)
-        naming = [memory for memory in group.members if memory.id in new.sources and memory.reflection != new.id]
+        is_out = old is not None and old.status != "live"
+        naming = [
+            memory for memory in group.members if memory.id in new.sources and (is_out or memory.reflection != new.id)
+        ]
         freed = [memory for memory in group.members if memory.id not in new.sources and home.may_free(memory)]
         changes: list[Change] = [
             *self._naming(naming, new.id, now),
@@ -240,7 +254,14 @@ class Pass:
 
 
 def read(world: World, scope: Scope, ids: Iterable[str], reflections: Iterable[str], now: datetime) -> Home:
-    """Return a home as it stands: of some memories, those that are still live there, and their reflections."""
+    """Return a home as it stands: of some memories, those that are still live there, and their reflections.
+
+    Raises:
+        MovedError: the vectors there are another model's than the world's by now.
+    """
+    pin = world.store.pinned()
+    if pin is not None and (pin.name, pin.dimension) != (world.embedder.name, world.embedder.dimension):
+        admitted(world)
     memories = {memory.id: memory for memory in world.store.fetch(scope, list(ids))}
     named = {memory.reflection for memory in memories.values() if memory.reflection is not None}
     known = {memory.id: memory for one in sorted(named | set(reflections)) for memory in _current(world, scope, one)}

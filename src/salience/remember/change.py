@@ -71,8 +71,8 @@ def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime)
     entities = given.get("entities", None if "content" in given else old.entities)
     fields = {**kept, "metadata": old.metadata, **given, "entities": entities}
     fresh = clean(world, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
-    if "content" in given:
-        fresh = _with_fact(world, old, fresh) if "fact_key" not in given else with_facts(world, [fresh])[0]
+    if "content" in given and "fact_key" not in given:
+        fresh = _with_fact(world, old, fresh)
     return old.changed(
         "update",
         now,
@@ -83,7 +83,7 @@ def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime)
         weight=fresh.weight,
         tags=fresh.tags,
         entities=fresh.entities,
-        fact_key=fresh.fact_key,
+        fact_key=given.get("fact_key", fresh.fact_key if "content" in given else old.fact_key),
         metadata=fresh.metadata,
         tier=fresh.tier,
         tier_since=old.tier_since if fresh.tier == old.tier else now,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -85,7 +85,9 @@ def written(
         changes, new = decide(world, stored, now, by=scope.who)
         conflicts = contradictions(world, profile, new, now) if look else [()] * len(new)
         receipts = world.store.apply([*changes, *map(Add, new)])[len(changes) :]
-        return [with_conflicts(replaced(receipt), found) for receipt, found in zip(receipts, conflicts, strict=True)]
+        unstored = {item.memory.id for item in new} - {receipt.memory.id for receipt in receipts}
+        found = [tuple(one for one in held if one.memory.id not in unstored) for held in conflicts]
+        return [with_conflicts(replaced(receipt), held) for receipt, held in zip(receipts, found, strict=True)]
 
     return judged(world, until_fresh(attempt))
 
@@ -105,8 +107,9 @@ def decide(
     targets: dict[str, Memory] = {}
     changes: dict[str, Revise] = {}
     new: list[Stored] = []
+    taken = retries(world, stored)
     for item in stored:
-        if item.memory.supersedes is None or _is_known(world, item.memory):
+        if item.memory.supersedes is None or item.memory.id in taken:
             new.append(item)
             continue
         target = one(world, item.memory.scope, item.memory.supersedes)
@@ -116,17 +119,37 @@ def decide(
             targets[target.id] = target
             changes[target.id] = Revise(target.changed("supersede", now, by=by, reason=why, weight=SUPERSEDED_WEIGHT))
     gone = stale(world, list(targets.values()), now, by=by, reason="a source was superseded")
-    return [*changes.values(), *gone], following(world, new)
+    return [*changes.values(), *gone], following(world, new, taken)
 
 
-def following(world: World, new: Sequence[Stored]) -> list[Stored]:
-    """Return new memories with those that state a fact linked to the latest that is there, or before them, of it."""
+def retries(world: World, stored: Sequence[Stored]) -> frozenset[str]:
+    """Return the ids of the new memories whose key is taken, in the store or before them: they will not be stored."""
+    keys: dict[Scope, list[str]] = {}
+    for memory in (item.memory for item in stored):
+        if memory.key is not None:
+            keys.setdefault(replace(memory.scope, session_id=None), []).append(memory.key)
+    known = {(home, held.key) for home, of_home in keys.items() for held in world.store.keyed(home, of_home)}
+    taken: set[str] = set()
+    for memory in (item.memory for item in stored):
+        place = (replace(memory.scope, session_id=None), memory.key)
+        if place in known:
+            taken.add(memory.id)
+        elif memory.key is not None:
+            known.add(place)
+    return frozenset(taken)
+
+
+def following(world: World, new: Sequence[Stored], taken: Set[str] = frozenset()) -> list[Stored]:
+    """Return new memories with those that state a fact linked to the latest that is there, or before them, of it.
+
+    None is linked to one that is `taken`, by its id: it will not be stored.
+    """
     latest = _facts(world, [item.memory for item in new if item.memory.fact_key is not None])
     linked: list[Stored] = []
     for item in new:
         memory, fact = item.memory, _fact(item.memory)
         seen = [older for older in latest.get(fact, ()) if memory.scope.sees(older.scope)]
-        if memory.fact_key is not None:
+        if memory.fact_key is not None and memory.id not in taken:
             latest[fact] = [*latest.get(fact, ()), memory]
         follows = seen[-1].id if seen else None
         linked.append(replace(item, memory=replace(memory, follows=follows)) if follows else item)
@@ -147,10 +170,6 @@ def _facts(world: World, memories: Sequence[Memory]) -> dict[tuple[object, ...],
 
 def _fact(memory: Memory) -> tuple[object, ...]:
     return memory.scope.user_id, memory.fact_key
-
-
-def _is_known(world: World, memory: Memory) -> bool:
-    return memory.key is not None and bool(world.store.keyed(memory.scope, [memory.key]))
 
 
 def _is_private_beside(home: Scope, shared: Scope) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from salience.batch import Codes, Column, Rows, Vectors32
 from salience.records import TIERS
 from salience.store.postings import Distinctions, Index, Numbering, Spellings
+from salience.store.rows import readable
 from salience.store.slots import Slots
 from salience.store.sql import ARENA
 
@@ -122,11 +123,15 @@ class Arena:
             0,
         )
 
+    @readable()
     def refresh(self, rows: Sequence[Sequence[Any]]) -> Arena:
         """Return the arena after a change.
 
         Args:
             rows: the changed memories as they now stand, forgotten ones too, in any order: the columns `sql.ARENA`.
+
+        Raises:
+            StoreError: a value that no memory has; the file is damaged.
         """
         if not rows:
             return self

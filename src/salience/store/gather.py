@@ -202,7 +202,7 @@ def _speaker_named(known: Candidates) -> Column:
     for number in arena.numbers.entities.known(names):
         about[arena.entities.find(number)[0]] = True
     speakers = known.fixed("speaker")
-    return np.where(speakers > 0, np.isin(speakers, _meant(arena, names)), about[known.slots])
+    return np.where(speakers > 0, np.isin(speakers, list(_meant(arena, names).values())), about[known.slots])
 
 
 def _turns(known: Candidates) -> Column:
@@ -248,13 +248,13 @@ def speakers(arena: Arena, scope: Scope, names: Sequence[str]) -> list[str]:
     if not meant:
         return []
     shown = set(np.unique(arena.slots["speaker"][visible(arena, scope)]).tolist())
-    return sorted(speaker for speaker, number in arena.numbers.speakers.items() if number in shown & set(meant))
+    return sorted(speaker for speaker, number in meant.items() if number in shown)
 
 
-def _meant(arena: Arena, names: Sequence[str]) -> list[int]:
-    """Return the numbers of the speakers whom one of some names means, visible or not."""
+def _meant(arena: Arena, names: Sequence[str]) -> dict[str, int]:
+    """Return the speakers whom one of some names means, visible or not, with their numbers."""
     known = arena.numbers.speakers.copy()  # another thread may add one
-    return [number for speaker, number in known.items() if speaker is not None and means(names, speaker)]
+    return {speaker: number for speaker, number in known.items() if speaker is not None and means(names, speaker)}
 
 
 def lexicon(known: Candidates, found: list[tuple[Rows, Codes]]) -> Lexicon:

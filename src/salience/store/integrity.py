@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from salience.errors import InputError
 from salience.ids import short_id
-from salience.records import Finding, Scope
+from salience.records import TIERS, Finding, Scope
 from salience.store import sql_history
 from salience.store.meta import LAID_BY, PINNED, keep, new_epoch
 
@@ -252,6 +252,29 @@ def _lists(connection: Connection) -> list[Found]:
     ]
 
 
+_FIELDS: Final = {
+    "content": "typeof(content) <> 'text'",
+    "tier": f"tier NOT IN ({', '.join(map(repr, TIERS))})",
+    "importance": "typeof(importance) NOT IN ('real', 'integer') OR importance NOT BETWEEN 0 AND 1",
+    "weight": "typeof(weight) NOT IN ('real', 'integer') OR weight NOT BETWEEN 0 AND 1",
+    **{
+        name: f"typeof({name}) <> 'integer' OR {name} NOT BETWEEN -62135596800000000 AND 253402300799999999"
+        for name in ("created_at", "updated_at", "tier_since", "changed_at")
+    },
+}
+"""Columns of a memory -> what is true of a value that none has; instants are of the years 1 to 9999."""
+
+
+def _fields(connection: Connection) -> list[Found]:
+    """Return the rows with a value that no memory has."""
+    return [
+        (Finding("rows", row.id, f"version {row.version}: its {name} is damaged. {_BACKUP}"), None)
+        for table in _VERSIONED
+        for name, broken in _FIELDS.items()
+        for row in connection.exec_driver_sql(f"SELECT id, version FROM {table} WHERE {broken} LIMIT {MOST}")  # noqa: S608
+    ]
+
+
 def _values(connection: Connection) -> dict[str, str]:
     return {row.name: row.value for row in connection.exec_driver_sql("SELECT name, value FROM meta")}
 
@@ -261,6 +284,6 @@ def _is_number(value: str) -> bool:
 
 
 _LOOKS: Final[tuple[Callable[[Connection], list[Found]], ...]] = (
-    _orphans, _pins, _sequence, _names, _ends, _laid_by, _lengths, _lists,
+    _orphans, _pins, _sequence, _names, _ends, _laid_by, _lengths, _lists, _fields,
 )  # fmt: skip
 """What is looked at, in this order."""

@@ -51,7 +51,9 @@ def _add(making: Making, change: Add) -> Receipt:
     taken = state.keys.get((tenant, home, memory.key)) if memory.key is not None else None
     present = state.rows.get((tenant, memory.id if taken is None else taken))
     if present is not None:
-        return already(present.memory, memory)
+        older = state.versions.get((tenant, present.memory.id), ())
+        has_said = any(one.memory.content_hash == memory.content_hash for one in older)
+        return already(present.memory, memory, has_said)
     for session, turn in change.stored.activations.items():
         state.clocks[tenant, session] = max(turn, state.clocks.get((tenant, session), 0))
     memory = _in_turn(state, own_metadata(memory))

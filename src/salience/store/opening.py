@@ -168,13 +168,15 @@ def _revision(connection: Connection, path: str) -> str | None:
         return None
     if application != APPLICATION_ID:
         raise NotAStoreError(f"store: {path}: it is an SQLite file of something else. Name another file.")
-    revision = str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one())
+    revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    if revision is None:
+        raise StoreError(f"store: {path}: {_ERRORS[sqlite3.SQLITE_CORRUPT][1]}")
     if revision not in REVISIONS:
         raise VersionError(
             f"store: {path}: its tables are of revision {revision!r}, newer than {HEAD!r} of this version of Salience. "
             "Run: pip install --upgrade salience"
         )
-    return revision
+    return str(revision)
 
 
 def _ensure_wal(connection: Connection, busy_timeout: float) -> None:

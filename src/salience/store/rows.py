@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, Final
 
@@ -12,8 +13,9 @@ from sqlalchemy import RowMapping
 
 from salience.batch import Vectors32
 from salience.checks import Frozen, frozen
+from salience.errors import StoreError
 from salience.ports import Stored
-from salience.records import Memory, Scope
+from salience.records import TIERS, Memory, Scope
 from salience.store.values import instant, microseconds, own_vector
 
 Row = RowMapping | Mapping[str, Any]
@@ -29,6 +31,18 @@ RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """Columns that make up a `Memory`."""
 STORED: Final = (*RECORD, "terms", "distinctions", "vector")
 """Columns that make up a `Stored`, but for its activations."""
+DAMAGED: Final = "store: a memory in it cannot be read, the file is damaged. To see which one: salience doctor"
+_UNREADABLE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What is raised where a value is none that was ever written."""
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Raise as `StoreError` what goes wrong while rows are read that hold what was never written."""
+    try:
+        yield
+    except _UNREADABLE:
+        raise StoreError(DAMAGED) from None  # their own words may quote the row
 
 
 def of_memory(memory: Memory) -> dict[str, Any]:
@@ -74,17 +88,34 @@ def of_distinctions(distinctions: tuple[str, ...]) -> str:
 
 
 def to_memory(row: Row) -> Memory:
-    """Return the memory whose `RECORD` columns are in `row`."""
-    values: dict[str, Any] = {name: row[name] for name in _PLAIN}
-    values |= {name: None if row[name] is None else instant(row[name]) for name in _INSTANTS}
-    values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
-    scope = Scope(**{name: row[name] for name in _COORDINATES})
-    return Memory(scope=scope, metadata=frozen(json.loads(row["metadata"])), **values)
+    """Return the memory whose `RECORD` columns are in `row`.
+
+    Raises:
+        StoreError: a value that no memory has; the file is damaged.
+    """
+    try:
+        values: dict[str, Any] = {name: row[name] for name in _PLAIN}
+        values |= {name: None if row[name] is None else instant(row[name]) for name in _INSTANTS}
+        values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
+        scope = Scope(**{name: row[name] for name in _COORDINATES})
+        memory = Memory(scope=scope, metadata=frozen(json.loads(row["metadata"])), **values)
+    except _UNREADABLE:  # their own words may quote the row
+        raise StoreError(DAMAGED) from None
+    if memory.tier not in TIERS or not isinstance(memory.content, str):
+        raise StoreError(DAMAGED)
+    return memory
 
 
 def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
-    """Return the memory with what is derived from it in `row`, whose columns are those of `STORED`."""
-    vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
+    """Return the memory with what is derived from it in `row`, whose columns are those of `STORED`.
+
+    Raises:
+        StoreError: a value that no memory has; the file is damaged.
+    """
+    try:
+        vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
+    except _UNREADABLE:
+        raise StoreError(DAMAGED) from None
     terms, distinctions = _split(row["terms"], " "), _split(row["distinctions"], "\n")
     return Stored(to_memory(row), vector, terms, Frozen(activations), distinctions)
 

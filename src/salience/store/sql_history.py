@@ -92,6 +92,12 @@ Asked = tuple[Select[Any], dict[str, Any]]
 """A statement with its values."""
 
 
+def said(tenant: str, ids: Sequence[str]) -> Select[Any]:
+    """Return the distinct content hashes of the older versions of some memories, with their ids."""
+    of = (versions.c.tenant == tenant, versions.c.id.in_(ids))
+    return select(versions.c.id, versions.c.content_hash).where(*of).distinct()
+
+
 def unembedded(after: tuple[str, str, int], limit: int) -> list[Asked]:
     """Return what finds the keys of the memories, and of the versions, without a vector after a key, in order."""
     return [(statement, _from(after, limit)) for statement in _unembedded()]

@@ -63,7 +63,7 @@ class SQLiteStore:
         self._reading = threading.Lock()
         self._log_is_due = threading.Event()
         self._cache: dict[str, _Cached] = {}
-        self._past: dict[tuple[str, int, int], Arena] = {}
+        self._past: dict[tuple[str, int], Arena] = {}
 
     @classmethod
     def open(
@@ -341,9 +341,9 @@ class SQLiteStore:
         cached = self._cache.get(tenant)
         if cached is None or cached.data_version != data_version:
             meta = Meta.read(reader)
+            self._past.clear()  # no more than one, and none that was read before a change, is kept
             if cached is None or cached.meta.epoch != meta.epoch or cached.arena.dimension != self._dimension(meta):
                 arena = self._empty(meta)
-                self._past.clear()
             else:
                 arena = cached.arena
             for rows in reader.execute(sql.newer(tenant, arena.sequence)).partitions(PART):
@@ -353,7 +353,7 @@ class SQLiteStore:
 
     def _arena_then(self, reader: Connection, tenant: str, as_of: datetime) -> Arena:
         """Return the arena of the tenant's memories as they stood; the last one asked for is kept."""
-        key = (tenant, microseconds(as_of), self._cache[tenant].data_version)
+        key = (tenant, microseconds(as_of))
         if key not in self._past:
             arena = self._empty(self._cache[tenant].meta)
             arena = arena.refresh(

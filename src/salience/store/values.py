@@ -60,18 +60,24 @@ def own_metadata(memory: Memory) -> Memory:
     return replace(memory, metadata=frozen(memory.metadata))
 
 
-def already(stored: Memory, given: Memory) -> Receipt:
+def already(stored: Memory, given: Memory, has_said: bool = False) -> Receipt:
     """Return the receipt for adding `given` where `stored` has its idempotency key or its id.
 
+    Args:
+        stored: as it stands.
+        given: what is to be added.
+        has_said: whether an older version of `stored` has the content of `given`.
+
     Raises:
-        ConflictError: the two differ in content, or `given` is a later version of the same memory.
+        ConflictError: the two differ in content, and that of `given` is not an earlier one under the key; or `given` is
+            a later version of the same memory.
     """
     if stored.id == given.id and stored.version < given.version:
         raise ConflictError(
             f"id: {given.id!r} is here at version {stored.version}, before version {given.version} of the one given. "
             "Add it to another store, or update the memory that is here."
         )
-    if stored.content_hash == given.content_hash:
+    if stored.content_hash == given.content_hash or (has_said and stored.id != given.id):
         return Receipt(stored, "unchanged")
     if stored.id == given.id:
         raise ConflictError(

@@ -106,21 +106,30 @@ def _activations(tenant: str, stored: Stored) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a run of additions meets and makes: memories by id and by (home, key), and session clocks."""
+    """What a run of additions meets and makes.
+
+    Attributes:
+        by_id, by_key: memories by id, and by home and key.
+        clocks: of sessions.
+        said: ids of memories that have a key and were changed, with the content hashes of their older versions.
+    """
 
     by_id: dict[str, Memory]
     by_key: dict[tuple[str, str], Memory]
     clocks: dict[str, int]
+    said: set[tuple[str, str]]
 
     @classmethod
     def read(cls, connection: Connection, tenant: str, changes: Sequence[Add]) -> _Plan:
-        plan = cls({}, {}, {})
+        plan = cls({}, {}, {}, set())
         memories = [change.stored.memory for change in changes]
         for chunk in sql.chunks(memory.id for memory in memories):
             plan._meet(connection.execute(sql.of_ids(tenant, chunk)))
         for home, keys in _keys_by_home(memories).items():
             for chunk in sql.chunks(keys):
                 plan._meet(connection.execute(sql.of_keys(tenant, home, chunk)))
+        for chunk in sql.chunks(known.id for known in plan.by_key.values() if known.version > 1):
+            plan.said.update((row.id, row.content_hash) for row in connection.execute(sql_history.said(tenant, chunk)))
         sessions = [memory.scope.session_key for memory in memories]
         carried = [session for change in changes for session in change.stored.activations]
         for chunk in sql.chunks(session for session in (*sessions, *carried) if session is not None):
@@ -133,7 +142,7 @@ class _Plan:
         taken = self.by_key.get((memory.scope.home_key, memory.key)) if memory.key is not None else None
         present = self.by_id.get(memory.id) if taken is None else taken
         if present is not None:
-            return already(present, memory)
+            return already(present, memory, (present.id, memory.content_hash) in self.said)
         for session_key, turn in change.stored.activations.items():
             self.clocks[session_key] = max(turn, self.clocks.get(session_key, 0))
         memory = self._in_turn(own_metadata(memory))

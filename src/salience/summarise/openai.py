@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from salience.errors import SummariserError
-from salience.llm.answers import objects, quoted
+from salience.llm.answers import last, objects, quoted
 from salience.llm.chat import Chat, ChatError, Endpoint
 from salience.ports import Summary
 
@@ -63,7 +63,7 @@ class OpenAI:
             raise SummariserError(f"summariser {self.name!r}: {error}") from None
 
     def _read(self, answer: str, labels: Mapping[str, str]) -> Summary:
-        found = next(objects(answer, ("text", "sources")), None)
+        found = last(objects(answer, ("text", "sources")))
         if found is None:
             raise self._chat.fault("answered no JSON object with a text and its sources")
         text, named = found["text"], found["sources"]

@@ -30,6 +30,7 @@ from salience.testing.memories import (
     stored,
     unit,
 )
+from salience.text import content_hash
 
 TEXTS: Final = (
     "emoji 👩🏽‍🚀🇪🇺 and 𝔐athematical letters",
@@ -136,6 +137,18 @@ class WriteLaws:
         assert [first.status, second.status, third.status] == ["created", "unchanged", "unchanged"]
         assert first.memory == second.memory == third.memory == memory(1, key="k", content="same")
         assert listed(store) == [1]
+
+    def test_a_retry_may_come_after_a_change(self, store: Store) -> None:
+        """Its content is that of an older version; the memory stays as it stands, and no other content is taken."""
+        add(store, stored(1, key="k", content="same"))
+        changed = replace(memory(1, key="k", content="same"), content="other", content_hash=content_hash("other"))
+        (now,) = store.apply([Revise(changed.changed("update", NOW))])
+        (again,) = add(store, stored(2, key="k", content="same"))
+        assert (again.status, again.memory) == ("unchanged", now.memory)
+        with pytest.raises(ConflictError, match=r"^key: 'k'"):
+            add(store, stored(3, key="k", content="new"))
+        with pytest.raises(ConflictError, match=r"^id: "):
+            add(store, stored(1, content="same"))
 
     def test_an_idempotency_key_refuses_other_content(self, store: Store) -> None:
         """The error names the key."""

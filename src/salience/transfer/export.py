@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from typing import IO, Any, Final
 
-from salience.derived import scan
-from salience.ports import Stored, World
+from salience.derived import pages
+from salience.ports import Model, Stored, World
 from salience.records import Scope, TransferReport
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
@@ -19,19 +20,28 @@ LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u
 def export(world: World, scope: Scope, file: IO[str], progress: Progress | None = None) -> TransferReport:
     """Write every memory visible in `scope`, with older versions, vectors and session state, and return the count.
 
-    Forgotten memories are part of it, since they can be restored.
+    Forgotten memories are part of it, since they can be restored. The vectors are those of the model that the store is
+    pinned to, which may be another one than the world's; where it is given a further one meanwhile, the rest has none.
     """
-    embedder = world.embedder
-    header = {"format": FORMAT, "version": VERSION, "embedder": embedder.name, "dimension": embedder.dimension}
+    pin = world.store.pinned() or Model(world.embedder.name, world.embedder.dimension)
+    header = {"format": FORMAT, "version": VERSION, "embedder": pin.name, "dimension": pin.dimension}
     file.write(json.dumps(header) + "\n")
     written, last = 0, ""
-    for stored in scan(world, scope, forgotten=True, versions=True):
+    for stored in _held(world, scope, pin):
         file.write(json.dumps(as_record(stored), ensure_ascii=False).translate(LINE_ENDS) + "\n")
         written += stored.memory.id != last
         last = stored.memory.id
         if progress is not None:
             progress(written)
     return TransferReport(written)
+
+
+def _held(world: World, scope: Scope, pin: Model) -> Iterator[Stored]:
+    """Yield the visible memories with their versions, and with their vectors as long as these are of one model."""
+    for page in pages(world, scope, forgotten=True, versions=True):
+        now = world.store.pinned()  # after the page: what was read before a change of the model is of the former one
+        is_of_pin = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
+        yield from page if is_of_pin else (replace(stored, vector=None) for stored in page)
 
 
 def as_record(stored: Stored) -> dict[str, Any]:

@@ -74,16 +74,16 @@ def leased(world: World) -> Iterator[Renew]:
     name = f"upkeep:{world.tenant}"
     holder = f"{platform.node()}:{os.getpid()}:{secrets.token_hex(4)}"
 
-    def hold(time: timedelta) -> None:
+    def hold() -> None:
         now = world.clock()
-        world.store.apply([Lease(name, holder, now, now + time)])
+        world.store.apply([Lease(name, holder, now, now + HELD)])
 
-    hold(HELD)
+    hold()
     try:
-        yield lambda: hold(HELD)
+        yield hold
     finally:
         with suppress(LeaseError, StoreError):  # another process has it by now, or it ends by itself
-            hold(timedelta(0))
+            world.store.apply([Lease.given_back(name, holder, world.clock())])
 
 
 @dataclass(eq=False)
