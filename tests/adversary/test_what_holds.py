@@ -19,17 +19,6 @@ def found(memory: Engine, **how: object) -> list[str]:
     return [hit.memory.content for hit in memory.recall("query", min_score=0.0, limit=50, **ANN, **how).hits]
 
 
-@pytest.mark.parametrize("profile", ["salience", "memorysync"])
-@pytest.mark.parametrize("fields", [{"tags": ["old"]}, {"importance": 0.1}, {"weight": 0.5}, {"metadata": {"seen": 1}}])
-def test_tidying_up_an_older_statement_does_not_make_it_the_one_that_holds(memory, clock, profile, fields):
-    old = memory.remember(BERLIN, **ANN).memory
-    clock.advance(days=1)
-    memory.remember(ROME, **ANN)
-    clock.advance(days=1)
-    assert memory.update(old.id, **fields, **ANN).memory.updated_at == old.updated_at
-    assert found(memory, profile=profile) == [ROME]
-
-
 def test_an_older_statement_that_is_told_anew_is_the_one_that_holds(memory, clock):
     old = memory.remember(BERLIN, **ANN).memory
     clock.advance(days=1)
@@ -59,7 +48,9 @@ def test_the_warning_of_a_restored_memory_tells_of_a_later_statement_of_its_fact
     new = memory.remember(ROME, **ANN).memory
     assert new.short_id in str(memory.restore(old.id, **ANN).warning)
     clock.advance(days=1)
-    memory.update(old.id, tags=["moved back"], **ANN)
+    memory.update(new.id, tags=["a"], **ANN)
+    clock.advance(days=1)
+    memory.forget(old.id, **ANN)
     assert memory.restore(old.id, 1, **ANN).warning is None  # held anew: now it is the latest
     assert found(memory) == [BERLIN]
 

@@ -486,3 +486,14 @@ def test_without_a_vector_what_shares_a_word_is_found(planted):
     hits = memory.recall("where on earth might that old vault be hidden?", deadline_ms=0)
     assert hits.degraded == ("embedding",)
     assert contents(hits) == ["The vault key is under the lamp"]
+
+
+def test_projects_do_not_answer_for_each_other(planted, clock):
+    texts = ("We use Postgres for billing", "We use MySQL for billing", "We use SQLite for billing")
+    memory = planted(dict.fromkeys(texts, 0.9))
+    for text, project in zip(texts, ("a", "b", None), strict=True):
+        memory.remember(text, project=project)
+        clock.advance(days=1)
+    assert contents(memory.recall("query", project="a")) == [texts[0], texts[2]]
+    assert len(memory.recall("query", project=salience.ANY)) == 3
+    assert contents(memory.recall("query")) == [texts[2]]

@@ -93,8 +93,6 @@ class Writing(Base):
     ) -> Receipt:
         """Change a memory and return its receipt; the version before is kept, and `updated_at` becomes now.
 
-        The `updated_at` of a memory with a `fact_key` is when its fact was last told: other fields than `content` and
-        `fact_key` leave it as it was, so that a tag does not make an older statement the one that holds.
         `reason` is kept with the new version, for `history`.
         """
         changes = {

@@ -12,7 +12,7 @@ from salience.derived import embedded_or_not, one, until_fresh
 from salience.errors import EmbedderError, InputError, MovedError, Words
 from salience.ports import Revise, World
 from salience.records import UNSET, Draft, Memory, Receipt, Scope
-from salience.remember.clean import bare, clean
+from salience.remember.clean import bare, clean, of_home
 from salience.remember.facts import facts, with_facts
 from salience.staleness import stale
 
@@ -107,7 +107,8 @@ def _with_fact(world: World, old: Memory, fresh: Memory) -> Memory:
 
 def _by_rules(world: World, memory: Memory) -> str | None:
     user = memory.scope.user_id if isinstance(memory.scope.user_id, str) else None
-    return world.extractor.extract(memory.content, speaker=memory.speaker, user_id=user).fact_key
+    found = world.extractor.extract(memory.content, speaker=memory.speaker, user_id=user)
+    return of_home(found.fact_key, memory.scope)
 
 
 def said_why(reason: str | None) -> str | None:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from salience import checks
 from salience.errors import InputError
 from salience.extract.distinctions import distinctions
+from salience.extract.facts import TEAM, slug
 from salience.extract.terms import index_terms
 from salience.ports import Extract, Stored, World
 from salience.records import Draft, Memory, Scope
@@ -57,7 +58,14 @@ def extracted(world: World, draft: Draft, home: Scope) -> Extract:
         return Extract(draft.importance, ())
     user = home.user_id if isinstance(home.user_id, str) else None
     found = world.extractor.extract(draft.content, speaker=draft.speaker, user_id=user)
-    return found if states_fact else replace(found, fact_key=None)
+    return replace(found, fact_key=of_home(found.fact_key, home) if states_fact else None)
+
+
+def of_home(key: str | None, home: Scope) -> str | None:
+    """Return the key of a fact that was read, with the project in the team's place: each has a database of its own."""
+    if key is None or home.project is None or not key.startswith(f"{TEAM}."):
+        return key
+    return f"{slug(str(home.project)) or 'project'}{key.removeprefix(TEAM)}"
 
 
 def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:

@@ -11,6 +11,7 @@ from salience.extract.facts import may_state
 from salience.ports import Statement, World
 from salience.records import Memory
 from salience.remember.asking import asked
+from salience.remember.clean import of_home
 from salience.waiting import places
 
 FEWEST: Final = 3
@@ -43,7 +44,8 @@ def _read(world: World, memories: Sequence[Memory]) -> list[str | None]:
         return [None] * len(memories)
     statements = [Statement(memory.content, memory.speaker, _user(memory)) for memory in memories]
     keys = asked(statements, world.fact_reader.facts, world.llm_extract_timeout, _waiting)
-    return [key if isinstance(key, str) else None for key in keys]
+    read = zip(memories, keys, strict=True)
+    return [of_home(key, memory.scope) if isinstance(key, str) else None for memory, key in read]
 
 
 def _may_state(memory: Memory) -> bool:
