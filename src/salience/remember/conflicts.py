@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from salience.batch import cosines
-from salience.extract.relations import relation
 from salience.ports import EDGE, Calibration, Near, Need, Stored, World
 from salience.rank.profile import Profile
 from salience.rank.stages import expired, superseded
@@ -56,6 +55,8 @@ def contradictions(
 
 def _told(new: Memory, old: Memory, cosine: float, scale: Calibration, paraphrase: float | None) -> Contradiction:
     """Return what is told of two memories that may conflict; without a paraphrase threshold, no label."""
+    from salience.extract.relations import relation  # brings dates and their library, which only a conflict waits for
+
     on_scale = float(np.interp(cosine, scale.cosine, scale.relatedness))
     if paraphrase is None:
         return Contradiction(old, on_scale)
