@@ -263,11 +263,18 @@ class Everything(RuleBasedStateMachine):
         before = next(version for version in reversed(held.versions) if not version["gone"])
         receipt = self.memory.restore(id, user_id=held.user)
         assert (receipt.status, receipt.memory.content) == ("restored", before["content"])
+        self.came_back(id)
         expires = before["expires_at"]
         kept = None if expires is not None and expires <= self.clock() else expires
         self.model.change(id, "restore", **taken(before), expires_at=kept, gone=False)
         self.updated[id] = receipt.memory.updated_at
         self.done()
+
+    def came_back(self, id: str) -> None:
+        """Take a live reflection that lists a restored memory out of sight: one that was itself restored before it."""
+        reflection = self.model.held.get(self.model.held[id].now.get("reflection"))
+        if reflection is not None and id in reflection.now.get("sources", ()):
+            self.model.stale(id)
 
     @rule(data=st.data())
     def restore_a_version(self, data: Any) -> None:
@@ -284,7 +291,7 @@ class Everything(RuleBasedStateMachine):
             return
         receipt = self.memory.restore(id, number, user_id=held.user)
         if version["content"] != held.now["content"]:
-            self.model.stale(id)
+            self.came_back(id)
         expires = version["expires_at"]
         kept = None if expires is not None and expires <= self.clock() else expires
         self.model.change(id, "restore", **taken(version), expires_at=kept, gone=False)
