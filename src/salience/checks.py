@@ -127,7 +127,7 @@ def ttl(field: str, value: object) -> timedelta:
     else:
         raise InputError(field, value, "Give seconds, a timedelta, or text such as '24h' or '7d'.")
     if not 0 < seconds <= TTL_LIMIT:  # also refuses NaN
-        raise InputError(field, value, "Give a time to live of more than 0 seconds and at most 100 years.")
+        raise InputError(field, value, "Give a length of time of more than 0 seconds and at most 100 years.")
     return timedelta(seconds=seconds)
 
 

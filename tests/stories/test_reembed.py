@@ -265,7 +265,8 @@ def test_others_recall_by_words_and_store_as_pending(filed, dimension):
     assert found[0].memory.content == "memory 3"
     receipt = other.remember("memory of the old model")
     assert receipt.status == "pending"
-    assert "Connect again with embedder='new'" in receipt.warning
+    assert "has vectors of embedder 'new'" in receipt.warning
+    assert "Connect again with that embedder." in receipt.warning
     assert other.update(receipt.memory.id, content="memory of the old model, changed").memory.version == 2
     assert [stored.vector for stored in moving.world.store.unembedded()] == [None, None]
     assert moving.reembed().made == 2

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from salience import checks
-from salience.errors import InputError, Words
+from salience.loading import chosen_name, given_part
 from salience.ports import Reranker
 from salience.rerank import fastembed, sentence_transformers
 from salience.settings import Settings
@@ -37,22 +36,9 @@ def reranker(chosen: object, settings: Settings) -> Reranker | None:
         RerankerError: the library does not know the model.
     """
     named = settings.reranker if chosen is None else chosen
-    made = RERANKERS[_known(named)](settings) if isinstance(named, str) else named
-    return None if made is None else _checked(made)
+    made = _made(named, settings) if isinstance(named, str) else named
+    return None if made is None else given_part("reranker", made, Reranker, RERANKERS, _PROTOCOL)  # type: ignore[type-abstract]
 
 
-def _known(name: str) -> str:
-    if name not in RERANKERS:
-        remedy = f"Choose one of: {', '.join(sorted(RERANKERS))}; or give an object with {', '.join(_PROTOCOL)}."
-        raise InputError("reranker", name, remedy)
-    return name
-
-
-def _checked(given: object) -> Reranker:
-    """Return a reranker whose name can be told; a model that its library does not know is refused by that already."""
-    if isinstance(given, type) or not isinstance(given, Reranker) or not callable(given.scores):
-        lacks = f"an object of {type(given).__name__}"
-        remedy = f"Give one of {', '.join(sorted(RERANKERS))}, or an instance with {', '.join(_PROTOCOL)}."
-        raise InputError("reranker", Words(lacks), remedy)
-    checks.name("reranker.name", given.name)
-    return given
+def _made(name: str, settings: Settings) -> Reranker | None:
+    return RERANKERS[chosen_name("reranker", name, RERANKERS, _PROTOCOL)](settings)

@@ -47,7 +47,7 @@ class Handle:
         if pin is not None and not self.owns(pin):
             raise PinnedError(
                 f"store: {self._where} was written with {pin}, not with {self.bare()}. Open it with "
-                f"embedder={pin.name!r}, or embed all anew: {COMMAND.format(where=self._where, name='NAME')}"
+                f"that embedder, or embed all anew: {COMMAND.format(where=self._where, name='NAME')}"
             )
 
     def admit(self, pin: Pin | None) -> None:
@@ -63,7 +63,7 @@ class Handle:
         if not self.owns(pin):
             raise MovedError(
                 f"store: {self._where} has vectors of {pin} by now, not of {self.model.name!r}. "
-                f"Connect again with embedder={pin.name!r}."
+                "Connect again with that embedder."
             )
         if pin.fingerprint is None or pin.fingerprint.tobytes() == self._known or self.model.fingerprint is None:
             return

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from salience import checks
-from salience.errors import InputError, Words
+from salience.loading import chosen_name, given_part
 from salience.ports import Summariser
 from salience.settings import Settings
 from salience.summarise import openai
@@ -37,21 +36,9 @@ def summariser(chosen: object, settings: Settings) -> Summariser | None:
         MissingExtraError: the summariser's library is not installed.
     """
     named = settings.summariser if chosen is None else chosen
-    made = SUMMARISERS[_known(named)](settings) if isinstance(named, str) else named
-    return None if made is None else _checked(made)
+    made = _made(named, settings) if isinstance(named, str) else named
+    return None if made is None else given_part("summariser", made, Summariser, SUMMARISERS, _PROTOCOL)  # type: ignore[type-abstract]
 
 
-def _known(name: str) -> str:
-    if name not in SUMMARISERS:
-        remedy = f"Choose one of: {', '.join(sorted(SUMMARISERS))}; or give an object with {', '.join(_PROTOCOL)}."
-        raise InputError("summariser", name, remedy)
-    return name
-
-
-def _checked(given: object) -> Summariser:
-    if isinstance(given, type) or not isinstance(given, Summariser) or not callable(given.summarise):
-        lacks = f"an object of {type(given).__name__}"
-        remedy = f"Give one of {', '.join(sorted(SUMMARISERS))}, or an instance with {', '.join(_PROTOCOL)}."
-        raise InputError("summariser", Words(lacks), remedy)
-    checks.name("summariser.name", given.name)
-    return given
+def _made(name: str, settings: Settings) -> Summariser | None:
+    return SUMMARISERS[chosen_name("summariser", name, SUMMARISERS, _PROTOCOL)](settings)
