@@ -98,7 +98,7 @@ class PinLaws:
             Revise(memory(1).changed("update", NOW), unit(1)),
         ]  # fmt: skip
         for change in given:
-            with pytest.raises(MovedError, match=r"'mine' \(4 dimensions\).*embedder='mine'"):
+            with pytest.raises(MovedError, match=r"'mine' \(4 dimensions\).*Connect again"):
                 other.apply([Add(stored(3, None)), change])
         for asked in (need(vector=unit(1)), need(near=Near(unit(1)[None], 0.5)), need(vector=unit(1), as_of=NOW)):
             with pytest.raises(MovedError, match="'other'"):
