@@ -141,7 +141,7 @@ def test_what_one_adopts_is_no_vector_of_the_other(two, opened):
     third.apply([Derive("default", id_of(n), 1, texts[n], short) for n in texts])
     third.apply([Derive("default", id_of(1), 2, texts[1], short), Adopt()])
     for store in (first, second):
-        with pytest.raises(MovedError, match="embedder 'new' .*Connect again"):
+        with pytest.raises(MovedError, match=r"embedder 'new' .*Connect again"):
             store.gather(need(vector=unit(1)))
         assert frequencies(store) == [2.0, 1.0]
         assert store.gather(need())["embedded"].tolist() == [True] * 3

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from salience.errors import PinnedError
-from salience.ports import Add, Adopt, Derive, Erase, Lease, Prune, Revise, Touch
+from salience.ports import Add, Adopt, Change, Derive, Erase, Lease, Prune, Revise, Touch
 from salience.records import Receipt, Scope
 from salience.store import rows, sql, sql_history
-from salience.store.meta import LAID_BY, TRACES, Meta, keep, new_epoch, of_pin
+from salience.store.meta import LAID_BY, Meta, keep, new_epoch, of_pin
 from salience.store.pins import Pin
 from salience.store.schema import memories, versions
 from salience.store.values import held_by, instant, is_session_of, microseconds, missing, own_vector
-from salience.store.write import Transaction, add_all, revise_all, touch_all
+from salience.store.write import Transaction, add_all, keyed, revise_all, tenant_of, touch_all
 
 _TABLES: Final = (memories, versions)
 
@@ -48,8 +49,10 @@ def _derive(transaction: Transaction, change: Derive, is_home: bool) -> None:
     table = versions if current is None else memories
     if current is not None:
         if current["vector"] is not None or values.keys() != {"vector"}:  # an arena sees a first vector, and no more
-            keep(transaction.connection, {"epoch": new_epoch()})
-        values["seq"] = transaction.sequence
+            transaction.void(change.tenant)
+        values["seq"] = transaction.sequence(change.tenant)
+        if change.terms is not None:
+            values |= keyed(transaction, rows.to_memory(current), change.terms)
     transaction.connection.execute(sql_history.rederive(table, *named, change.content_hash).values(values))
 
 
@@ -79,7 +82,7 @@ def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -
             _erase(transaction.connection, tenant, chunk)
         if change.sessions is not None:
             _end_sessions(transaction.connection, tenant, change.sessions)
-    keep(transaction.connection, {"epoch": new_epoch(), TRACES: "due"})
+    transaction.void(tenant)
     return []
 
 
@@ -127,11 +130,12 @@ def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -
 def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> list[Receipt]:
     """Give leases to those who ask; return no receipts."""
     for change in changes:
-        held = transaction.connection.execute(sql_history.lease(change.name)).one_or_none()
-        if held is not None and held.holder != change.holder and held.until > microseconds(change.now):
+        values = {"name": change.name, "holder": change.holder}
+        instants = {"until": microseconds(change.until), "now": microseconds(change.now)}
+        taken = transaction.connection.execute(sql_history.take_lease(), {**values, **instants}).one_or_none()
+        if taken is None:
+            held = transaction.connection.execute(sql_history.lease(change.name)).one()
             raise held_by(change.name, held.holder, instant(held.until))
-        values = {"name": change.name, "holder": change.holder, "until": microseconds(change.until)}
-        transaction.connection.execute(sql_history.take_lease(), values)
     return []
 
 
@@ -162,3 +166,14 @@ WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] 
     Adopt: adopt_all,
 }
 """What makes a run of changes of a kind."""
+
+
+def runs(changes: Sequence[Change]) -> Iterator[tuple[type, str, list[Change]]]:
+    """Return changes in their order, those of one kind and one tenant that follow each other together."""
+    for (kind, tenant), run in groupby(changes, lambda change: (type(change), tenant_of(change))):
+        yield kind, tenant, list(run)
+
+
+def make(transaction: Transaction, kind: type, tenant: str, changes: Sequence[Change]) -> list[Receipt]:
+    """Make a run of changes; return a receipt for each `Add` and `Revise`."""
+    return WRITERS[kind](transaction, tenant, changes)

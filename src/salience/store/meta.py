@@ -87,6 +87,11 @@ def new_epoch() -> str:
     return secrets.token_hex(8)
 
 
+def void(connection: Connection) -> None:
+    """Make void what was computed from the rows before."""
+    keep(connection, {"epoch": new_epoch()})
+
+
 def keep(connection: Connection, values: Mapping[str, str]) -> None:
     """Write values of `meta`, if there are any."""
     if not values:

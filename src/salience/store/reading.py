@@ -10,12 +10,23 @@ from sqlalchemy import Connection
 
 from salience.ids import SHORT
 from salience.ports import Stored
-from salience.records import Memory, Scope
+from salience.records import Filter, Memory, Scope
 from salience.store import sql, sql_history
 from salience.store.gather import Activations
+from salience.store.meta import LAID_BY, Meta
 from salience.store.past import stood
+from salience.store.pins import Handle
 from salience.store.rows import RECORD, to_memory, to_stored
 from salience.store.schema import memories, versions
+
+
+def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
+    """Return the live memories of these ids (whole or short) visible in `scope`, as asked; see `ports.Store`."""
+    fits: dict[str, dict[str, Memory]] = {}
+    for memory in fetched(reader, scope, ids, as_of):
+        for name in (memory.id, memory.short_id):
+            fits.setdefault(name, {})[memory.id] = memory
+    return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
 
 
 def fetched(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
@@ -37,6 +48,56 @@ def fetched_then(reader: Connection, scope: Scope, ids: Sequence[str], as_of: da
     rows = [row for chunk in sql.chunks(whole) for row in stood(reader, scope.tenant, RECORD, as_of, chunk)]
     then = map(to_memory, rows)
     return [memory for memory in then if scope.sees(memory.scope) and memory.forgotten_at is None]
+
+
+def keyed(reader: Connection, home: Scope, keys: Sequence[str]) -> list[Memory]:
+    """Return the memories, forgotten ones too, that live at `home` under these idempotency keys."""
+    return [
+        to_memory(row)
+        for chunk in sql.chunks(keys)
+        for row in reader.execute(sql.of_keys(home.tenant, home.home_key, chunk)).mappings()
+    ]
+
+
+def scan(
+    reader: Connection, scope: Scope, after: str, limit: int, filter: Filter, *, forgotten: bool, versions: bool
+) -> list[Stored]:
+    """Return a page of visible memories, with their older versions if they are wanted; see `ports.Store`."""
+    rows = reader.execute(sql.page(scope, after, limit, filter, forgotten)).mappings().all()
+    ids = [row["id"] for row in rows]
+    held = by_memory(reader, scope.tenant, ids)
+    before = older(reader, scope.tenant, ids) if versions else {}
+    return [stored for row in rows for stored in (*before.get(row["id"], ()), to_stored(row, held.get(row["id"], {})))]
+
+
+def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
+    """Return the versions of the memory, visible in `scope`, that an id means; see `ports.Store`."""
+    found = set(reader.execute(sql_history.meant(scope, id, short=False)).scalars())
+    found |= set(reader.execute(sql_history.meant(scope, id, short=True)).scalars())
+    if len(found) != 1:
+        return []
+    (whole,) = found
+    (row,) = reader.execute(sql.of_ids(scope.tenant, [whole])).mappings().all()
+    held = by_memory(reader, scope.tenant, [whole])
+    return [*older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, held.get(whole, {}))]
+
+
+def without_vector(meta: Meta, handle: Handle, after: tuple[str, str, int], limit: int) -> list[sql_history.Asked]:
+    """Return what finds the keys of the versions without a vector of the handle's model, after a key, in order.
+
+    Raises:
+        EmbedderError: whether the store's model is the handle's is not to be had.
+    """
+    pin, laid_by = meta.pin(), meta.pin(LAID_BY)
+    if pin is None or handle.matches(pin):
+        return sql_history.unembedded(after, limit)
+    return sql_history.not_laid_by(after, limit, laid_by is not None and handle.matches(laid_by))
+
+
+def unembedded(reader: Connection, asked: Sequence[sql_history.Asked], limit: int) -> list[Stored]:
+    """Return the first versions that these statements find the keys of."""
+    keys = sorted(tuple(row) for one in asked for row in reader.execute(*one))[:limit]
+    return [version(reader, *key) for key in keys]
 
 
 def version(reader: Connection, tenant: str, id: str, version: int) -> Stored:
@@ -75,7 +136,7 @@ def older(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list
     return held
 
 
-def counts(connection: Connection) -> tuple[int, int]:
-    """Return how many memories and how many older versions there are."""
-    held, older = connection.execute(sql_history.counts()).one()
+def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tuple[int, int]:
+    """Return how many memories and how many older versions there are, in all or of some tenants."""
+    held, older = connection.execute(sql_history.counts(tenants)).one()
     return held, older

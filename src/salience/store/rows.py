@@ -82,6 +82,11 @@ def of_terms(terms: tuple[str, ...]) -> str:
     return " ".join(terms)
 
 
+def to_terms(joined: str) -> tuple[str, ...]:
+    """Return the terms of a row."""
+    return _split(joined, " ")
+
+
 def of_distinctions(distinctions: tuple[str, ...]) -> str:
     """Return the distinctions, a line each; none holds a line end, since they are in normal form."""
     return "\n".join(distinctions)
@@ -116,7 +121,7 @@ def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
         vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
     except _UNREADABLE:
         raise StoreError(DAMAGED) from None
-    terms, distinctions = _split(row["terms"], " "), _split(row["distinctions"], "\n")
+    terms, distinctions = to_terms(row["terms"]), _split(row["distinctions"], "\n")
     return Stored(to_memory(row), vector, terms, Frozen(activations), distinctions)
 
 

@@ -14,20 +14,24 @@ from sqlalchemy import (
     Double,
     ForeignKeyConstraint,
     Index,
-    LargeBinary,
     MetaData,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 
-REVISIONS: Final = ("0001", "0002", "0003")
+from salience.store.columns import TEXT, VECTOR
+
+REVISIONS: Final = ("0001", "0002", "0003", "0004")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
 APPLICATION_ID: Final = 0x53414C49
 """The mark in the header of an SQLite file ("SALI"), by which a file of something else is told apart."""
+
+SERVER: Final = {"database": "postgresql"}
+"""Marks what PostgreSQL alone has."""
 
 metadata: Final = MetaData(
     naming_convention={
@@ -42,26 +46,26 @@ metadata: Final = MetaData(
 def _of_a_version() -> list[Column[object]]:
     """Return the columns that a memory and each of its versions have beside their key."""
     return [
-        Column("environment", Text, nullable=False),
-        Column("project", Text),
-        Column("user_id", Text),
-        Column("agent_id", Text),
-        Column("session_id", Text),
-        Column("home", Text, nullable=False),  # Scope.home_key
-        Column("content", Text, nullable=False),
-        Column("content_hash", Text, nullable=False),
-        Column("kind", Text, nullable=False),
+        Column("environment", TEXT(), nullable=False),
+        Column("project", TEXT()),
+        Column("user_id", TEXT()),
+        Column("agent_id", TEXT()),
+        Column("session_id", TEXT()),
+        Column("home", TEXT(), nullable=False),  # Scope.home_key
+        Column("content", TEXT(), nullable=False),
+        Column("content_hash", TEXT(), nullable=False),
+        Column("kind", TEXT(), nullable=False),
         Column("importance", Double, nullable=False),
         Column("weight", Double, nullable=False),
-        Column("tier", Text, nullable=False),
-        Column("tags", Text, nullable=False),  # JSON, as are entities and metadata
-        Column("entities", Text, nullable=False),
-        Column("fact_key", Text),
-        Column("supersedes", Text),
-        Column("metadata", Text, nullable=False),
-        Column("key", Text),
-        Column("speaker", Text),
-        Column("change", Text, nullable=False),
+        Column("tier", TEXT(), nullable=False),
+        Column("tags", TEXT(), nullable=False),  # JSON, as are entities and metadata
+        Column("entities", TEXT(), nullable=False),
+        Column("fact_key", TEXT()),
+        Column("supersedes", TEXT()),
+        Column("metadata", TEXT(), nullable=False),
+        Column("key", TEXT()),
+        Column("speaker", TEXT()),
+        Column("change", TEXT(), nullable=False),
         Column("changed_at", BigInteger, nullable=False),
         Column("created_at", BigInteger, nullable=False),
         Column("updated_at", BigInteger, nullable=False),
@@ -71,14 +75,14 @@ def _of_a_version() -> list[Column[object]]:
         Column("forgotten_at", BigInteger),
         Column("access_count", BigInteger, nullable=False),
         Column("turn", BigInteger),
-        Column("terms", Text, nullable=False),  # joined by a space
-        Column("vector", LargeBinary),  # float32, little endian
-        Column("distinctions", Text, nullable=False, server_default=""),  # a line each
-        Column("changed_by", Text),
-        Column("reason", Text),
-        Column("follows", Text),
-        Column("sources", Text, nullable=False, server_default="[]"),  # JSON
-        Column("reflection", Text),
+        Column("terms", TEXT(), nullable=False),  # joined by a space
+        Column("vector", VECTOR()),  # float32, little endian
+        Column("distinctions", TEXT(), nullable=False, server_default=""),  # a line each
+        Column("changed_by", TEXT()),
+        Column("reason", TEXT()),
+        Column("follows", TEXT()),
+        Column("sources", TEXT(), nullable=False, server_default="[]"),  # JSON
+        Column("reflection", TEXT()),
     ]
 
 
@@ -94,23 +98,40 @@ def _unembedded(table: str) -> Index:
 memories: Final = Table(
     "memories",
     metadata,
-    Column("tenant", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
+    Column("tenant", TEXT(), primary_key=True),
+    Column("id", TEXT(), primary_key=True),
     Column("version", BigInteger, nullable=False),
-    Column("short_id", Text, nullable=False),
+    Column("short_id", TEXT(), nullable=False),
     Column("seq", BigInteger, nullable=False),  # the change sequence: when the row was last written
     *_of_a_version(),
+    Column("search_keys", ARRAY(BigInteger), info=SERVER),  # see `postgres/keys.py`
     UniqueConstraint("tenant", "home", "key"),
     Index(None, "tenant", "seq"),
     Index(None, "tenant", "short_id"),
     Index(None, "tenant", "fact_key", sqlite_where=_HAS_FACT, postgresql_where=_HAS_FACT),
     _unembedded("memories"),
 )
+Index(
+    "ix_memories_scope",
+    *(memories.c[name] for name in ("tenant", "user_id", "project", "agent_id", "session_id")),
+    info=SERVER,
+)
+Index(
+    "ix_memories_line",
+    *(memories.c[name] for name in ("tenant", "session_id", "created_at", "turn", "id")),
+    postgresql_where=text("session_id IS NOT NULL"),
+    info=SERVER,
+)
+Index("ix_memories_tenant_created_at", memories.c.tenant, memories.c.created_at, info=SERVER)
+for _name in ("speaker", "supersedes"):
+    _given = text(f"{_name} IS NOT NULL")
+    Index(f"ix_memories_tenant_{_name}", memories.c.tenant, memories.c[_name], postgresql_where=_given, info=SERVER)
+Index("ix_memories_search_keys", memories.c.search_keys, postgresql_using="gin", info=SERVER)  # each key has its tenant
 versions: Final = Table(
     "versions",
     metadata,
-    Column("tenant", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
+    Column("tenant", TEXT(), primary_key=True),
+    Column("id", TEXT(), primary_key=True),
     Column("version", BigInteger, primary_key=True),
     *_of_a_version(),
     Column("valid_to", BigInteger, nullable=False),  # changed_at of the next version
@@ -120,8 +141,8 @@ versions: Final = Table(
 touches: Final = Table(
     "touches",
     metadata,
-    Column("tenant", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
+    Column("tenant", TEXT(), primary_key=True),
+    Column("id", TEXT(), primary_key=True),
     Column("version", BigInteger, primary_key=True),
     Column("seq", BigInteger, primary_key=True),  # the change sequence of the touch
     Column("at", BigInteger, primary_key=True),
@@ -131,48 +152,58 @@ touches: Final = Table(
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
     Index(None, "tenant", "at"),
 )
+Index("ix_touches_tenant_seq", touches.c.tenant, touches.c.seq, info=SERVER)
 
 laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, until it is adopted
     "laid_by",
     metadata,
-    Column("tenant", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
+    Column("tenant", TEXT(), primary_key=True),
+    Column("id", TEXT(), primary_key=True),
     Column("version", BigInteger, primary_key=True),
-    Column("content_hash", Text, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
+    Column("content_hash", TEXT(), nullable=False),
+    Column("vector", VECTOR(), nullable=False),
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
 )
 
 leases: Final = Table(
     "leases",
     metadata,
-    Column("name", Text, primary_key=True),
-    Column("holder", Text, nullable=False),
+    Column("name", TEXT(), primary_key=True),
+    Column("holder", TEXT(), nullable=False),
     Column("until", BigInteger, nullable=False),
 )
 
 sessions: Final = Table(
     "sessions",
     metadata,
-    Column("tenant", Text, primary_key=True),
-    Column("session_key", Text, primary_key=True),
+    Column("tenant", TEXT(), primary_key=True),
+    Column("session_key", TEXT(), primary_key=True),
     Column("turns", BigInteger, nullable=False),
 )
 
 activations: Final = Table(
     "activations",
     metadata,
-    Column("tenant", Text, primary_key=True),
-    Column("session_key", Text, primary_key=True),
-    Column("memory_id", Text, primary_key=True),
+    Column("tenant", TEXT(), primary_key=True),
+    Column("session_key", TEXT(), primary_key=True),
+    Column("memory_id", TEXT(), primary_key=True),
     Column("turn", BigInteger, nullable=False),
     ForeignKeyConstraint(["tenant", "memory_id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
     Index(None, "tenant", "memory_id"),
 )
 
+tenants: Final = Table(  # a change sequence and an epoch for each, which an SQLite file has in `meta` for all
+    "tenants",
+    metadata,
+    Column("tenant", TEXT(), primary_key=True),
+    Column("sequence", BigInteger, nullable=False),
+    Column("epoch", TEXT(), nullable=False),
+    info=SERVER,
+)
+
 meta: Final = Table(
     "meta",
     metadata,
-    Column("name", Text, primary_key=True),  # see `store/meta.py`
-    Column("value", Text, nullable=False),
+    Column("name", TEXT(), primary_key=True),  # see `store/meta.py`
+    Column("value", TEXT(), nullable=False),
 )

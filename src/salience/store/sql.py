@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     ColumnElement,
     Double,
     Executable,
+    FromClause,
     Insert,
     Select,
     TextClause,
@@ -19,14 +21,16 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    exists,
-    func,
     insert,
+    literal,
     or_,
     select,
     text,
     update,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
 from salience.ports import Touch
 from salience.records import ANY, NARROWING, Filter, Scope
@@ -152,7 +156,8 @@ def activate() -> Insert:
 
 def current(tenant: str, id: str) -> Select[Any]:
     """Return what a revision has to know of the row that it replaces."""
-    columns = (memories.c.version, memories.c.importance, memories.c.accessed_at, memories.c.access_count)
+    names = ("version", "importance", "accessed_at", "access_count", "terms")
+    columns = [memories.c[name] for name in names]
     return select(*columns).where(memories.c.tenant == tenant, memories.c.id == id)
 
 
@@ -170,23 +175,28 @@ def revise(names: frozenset[str]) -> Update:
     return update(memories).where(*_OF).values({name: bindparam(name) for name in sorted(names)})
 
 
-def touch(change: Touch, ids: Sequence[str], sequence: int) -> tuple[Update, dict[str, Any]]:
-    """Return the statement, with its values, that moves the recall counters of the live ones among `ids`."""
-    values = {"of_tenant": change.scope.tenant, "ids": list(ids), "sequence": sequence}
+def touch(change: Touch, ids: Sequence[str], sequence: int | None) -> tuple[Update, dict[str, Any]]:
+    """Return the statement, with its values, that moves the recall counters of the live ones among `ids`.
+
+    Their rows are of a change sequence then, if one is given.
+    """
+    values = {"of_tenant": change.scope.tenant, "ids": list(ids)}
     raised = {"count": change.access_count, "raised": change.importance}
     moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
-    return _touch(bool(moment)), {**values, **raised, **moment}
+    number = {} if sequence is None else {"sequence": sequence}
+    return _touch(bool(moment), bool(number)), {**values, **raised, **moment, **number}
 
 
 @cache
-def _touch(has_moment: bool) -> Update:
-    """Return the statement that moves the recall counters, and the instant where one is given."""
+def _touch(has_moment: bool, has_sequence: bool) -> Update:
+    """Return the statement that moves the recall counters, and the instant and the sequence where they are given."""
     raised = memories.c.importance + bindparam("raised", type_=Double)
     values: dict[str, Any] = {
-        "seq": bindparam("sequence"),
         "access_count": memories.c.access_count + bindparam("count", type_=BigInteger),
         "importance": case((raised > 1.0, 1.0), else_=raised),
     }
+    if has_sequence:
+        values["seq"] = bindparam("sequence")
     if has_moment:
         moment = bindparam("moment", type_=BigInteger)
         values["accessed_at"] = case((memories.c.accessed_at > moment, memories.c.accessed_at), else_=moment)
@@ -212,15 +222,15 @@ def _note_activations() -> Executable:
     ).bindparams(bindparam("ids", expanding=True))
 
 
-def visible(scope: Scope) -> Conditions:
-    """Return the conditions that `Scope.sees` states."""
-    conditions = [memories.c.tenant == scope.tenant]
+def visible(scope: Scope, table: FromClause = memories) -> Conditions:
+    """Return the conditions that `Scope.sees` states, on the memories or on another table with their scopes."""
+    conditions = [table.c.tenant == scope.tenant]
     if scope.environment is not ANY:
-        conditions.append(memories.c.environment == scope.environment)
+        conditions.append(table.c.environment == scope.environment)
     for coordinate in NARROWING:
         asked = getattr(scope, coordinate)
         if asked is not ANY:
-            column = memories.c[coordinate]
+            column = table.c[coordinate]
             conditions.append(column.is_(None) if asked is None else or_(column.is_(None), column == asked))
     return conditions
 
@@ -233,7 +243,7 @@ def accepted(filter: Filter) -> Conditions:
         "sessions": memories.c.session_id,
         "fact_keys": memories.c.fact_key,
     }
-    conditions = [_has_tag(tag) for tag in filter.tags]
+    conditions: Conditions = [_Holds(memories.c.tags, literal(tag)) for tag in filter.tags]
     conditions += [column.in_(getattr(filter, name)) for name, column in columns.items() if getattr(filter, name)]
     if filter.since is not None:
         conditions.append(memories.c.created_at >= microseconds(filter.since))
@@ -245,6 +255,20 @@ def accepted(filter: Filter) -> Conditions:
     return conditions
 
 
-def _has_tag(tag: str) -> ColumnElement[bool]:
-    held = func.json_each(memories.c.tags).table_valued("value")
-    return exists(select(1).select_from(held).where(held.c.value == tag))
+class _Holds(FunctionElement[bool]):
+    """Whether a JSON list of texts holds a text; arguments: the column and the text."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(_Holds, "sqlite")
+def _holds_in_sqlite(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
+    column, held = (compiler.process(argument, **options) for argument in element.clauses)
+    return f"EXISTS (SELECT 1 FROM json_each({column}) AS held WHERE held.value = {held})"
+
+
+@compiles(_Holds, "postgresql")
+def _holds_in_postgresql(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
+    column, held = (compiler.process(argument, **options) for argument in element.clauses)
+    return f"jsonb_exists(CAST({column} AS jsonb), {held})"

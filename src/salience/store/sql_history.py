@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.sql.expression import TextClause, text
 
 from salience.records import Scope
+from salience.store.columns import VECTOR
 from salience.store.rows import STORED
 from salience.store.schema import activations, laid_by, leases, memories, sessions, touches, versions
 from salience.store.sql import Conditions, visible
@@ -34,10 +35,13 @@ COUNTERS: Final = ("accessed_at", "access_count", "importance")
 _KEPT: Final = frozenset(column.name for column in versions.c)
 
 
-def stood(tenant: str, names: Sequence[str], instant: int, ids: Sequence[str] | None = None) -> CompoundSelect[Any]:
+def stood(
+    tenant: str, names: Sequence[str], instant: int, ids: Sequence[str] | None = None, seen: Scope | None = None
+) -> CompoundSelect[Any]:
     """Return columns of a tenant's memories, forgotten ones too, in the version that held at an instant.
 
     A version is the one that held if it is the last that was made by then. Columns that versions have not are 0.
+    `ids` and `seen` leave out all others: those of other ids, and those that are not visible in a scope.
     """
     own: Conditions = [memories.c.tenant == tenant, memories.c.changed_at <= instant]
     newer = versions.alias()
@@ -53,6 +57,9 @@ def stood(tenant: str, names: Sequence[str], instant: int, ids: Sequence[str] | 
     if ids is not None:
         own.append(memories.c.id.in_(ids))
         older.append(versions.c.id.in_(ids))
+    if seen is not None:
+        own += visible(seen)
+        older += visible(seen, versions)
     then = [versions.c[name] if name in _KEPT else literal(0).label(name) for name in names]
     return select(*(memories.c[name] for name in names)).where(*own).union_all(select(*then).where(*older))
 
@@ -153,7 +160,7 @@ def rederive(table: Any, tenant: str, id: str, version: int, content_hash: str) 
 
 def lay_by() -> TextClause:
     """Return the statement that lays a vector by for a version that still has a text."""
-    return text(
+    statement = text(
         "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "
         "SELECT :tenant, :id, :version, :content_hash, :vector WHERE EXISTS "
         "(SELECT 1 FROM memories "
@@ -162,6 +169,7 @@ def lay_by() -> TextClause:
         "WHERE tenant = :tenant AND id = :id AND version = :version AND content_hash = :content_hash) "
         "ON CONFLICT (tenant, id, version) DO UPDATE SET content_hash = excluded.content_hash, vector = excluded.vector"
     )
+    return statement.bindparams(bindparam("vector", type_=VECTOR()))
 
 
 def drop_laid_by() -> Delete:
@@ -231,14 +239,19 @@ def lease(name: str) -> Select[Any]:
 
 
 def take_lease() -> TextClause:
-    """Return the statement that gives a lease to a holder."""
+    """Return the statement that gives a lease to a holder, and returns it, unless another has it until after `now`."""
     return text(
         "INSERT INTO leases (name, holder, until) VALUES (:name, :holder, :until) "
-        "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until"
+        "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until "
+        "WHERE leases.holder = excluded.holder OR leases.until <= :now RETURNING name"
     )
 
 
-def counts() -> Select[Any]:
-    """Return how many memories and how many older versions there are."""
-    held, older = (select(func.count()).select_from(table).scalar_subquery() for table in (memories, versions))
+def counts(tenants: Sequence[str] | None = None) -> Select[Any]:
+    """Return how many memories and how many older versions there are, in all or of some tenants."""
+    of = [] if tenants is None else [tenants]
+    held, older = (
+        select(func.count()).select_from(table).where(*(table.c.tenant.in_(some) for some in of)).scalar_subquery()
+        for table in (memories, versions)
+    )
     return select(held, older)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Final, Self
 
@@ -18,17 +17,16 @@ from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, PinnedError, StoreError
 from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
-from salience.store import copying, integrity, opening, reading, sql, sql_history
+from salience.store import copying, integrity, opening, reading, sql
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
-from salience.store.maintain import WRITERS
-from salience.store.meta import LAID_BY, TRACES, Meta, keep, pinning
+from salience.store.maintain import make, runs
+from salience.store.meta import TRACES, Meta, keep, pinning, void
 from salience.store.past import stood
 from salience.store.pins import Handle
-from salience.store.rows import to_memory, to_stored
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
-from salience.store.write import Transaction, patience, tenant_of
+from salience.store.write import Transaction, patience
 
 PART: Final = 20_000
 """Rows taken into an arena at a time, which bounds what a load holds twice."""
@@ -132,7 +130,7 @@ class SQLiteStore:
         if not changes:
             self._check_open()
             return []
-        brings = carries_vectors(changes)
+        brings, erases = carries_vectors(changes), any(isinstance(change, Erase) for change in changes)
         own = self._handle.own() if brings or derives_vectors(changes) else None  # before the lock: may ask a provider
         if any(isinstance(change, Adopt) for change in changes):
             self._handle.own()
@@ -143,14 +141,13 @@ class SQLiteStore:
             first = {"language": self._language, **pinning(meta.pin(), own or self._handle.bare(), changes)}
             keep(writer, {name: value for name, value in first.items() if meta.values.get(name) != value})
             before = reading.counts(writer) if counted else (0, 0)
-            transaction = Transaction(writer, meta, self._handle)
-            receipts: list[Receipt] = []
-            for (kind, tenant), run in groupby(changes, lambda change: (type(change), tenant_of(change))):
-                receipts += WRITERS[kind](transaction, tenant, list(run))
-            keep(writer, {"sequence": str(transaction.sequence)})
+            sequence = meta.sequence + 1
+            transaction = Transaction(writer, self._handle, lambda _: sequence, lambda _: void(writer))
+            receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
+            keep(writer, {"sequence": str(sequence), **({TRACES: "due"} if erases else {})})
             if counted:
                 check_counts(before, reading.counts(writer), count_changed(changes, receipts))
-        if any(isinstance(change, Erase) for change in changes):
+        if erases:
             self._wipe()
         elif self._log_is_due.is_set():
             self._empty_log(0.0)
@@ -178,12 +175,7 @@ class SQLiteStore:
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
         with self._transaction(self._reader, self._reading) as reader:
-            found = reading.fetched(reader, scope, ids, as_of)
-        fits: dict[str, dict[str, Memory]] = {}
-        for memory in found:
-            for name in (memory.id, memory.short_id):
-                fits.setdefault(name, {})[memory.id] = memory
-        return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
+            return reading.fetch(reader, scope, ids, as_of)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
@@ -196,11 +188,7 @@ class SQLiteStore:
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         with self._transaction(self._reader, self._reading) as reader:
-            return [
-                to_memory(row)
-                for chunk in sql.chunks(keys)
-                for row in reader.execute(sql.of_keys(home.tenant, home.home_key, chunk)).mappings()
-            ]
+            return reading.keyed(reader, home, keys)
 
     def scan(
         self,
@@ -214,42 +202,20 @@ class SQLiteStore:
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
         with self._transaction(self._reader, self._reading) as reader:
-            rows = reader.execute(sql.page(scope, after, limit, filter, forgotten)).mappings().all()
-            ids = [row["id"] for row in rows]
-            activations = reading.by_memory(reader, scope.tenant, ids)
-            older = reading.older(reader, scope.tenant, ids) if versions else {}
-        return [
-            stored
-            for row in rows
-            for stored in (*older.get(row["id"], ()), to_stored(row, activations.get(row["id"], {})))
-        ]
+            return reading.scan(reader, scope, after, limit, filter, forgotten=forgotten, versions=versions)
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
         with self._transaction(self._reader, self._reading) as reader:
-            found = set(reader.execute(sql_history.meant(scope, id, short=False)).scalars())
-            found |= set(reader.execute(sql_history.meant(scope, id, short=True)).scalars())
-            if len(found) != 1:
-                return []
-            (whole,) = found
-            (row,) = reader.execute(sql.of_ids(scope.tenant, [whole])).mappings().all()
-            activations = reading.by_memory(reader, scope.tenant, [whole])
-            older = reading.older(reader, scope.tenant, [whole])
-        return [*older.get(whole, ()), to_stored(row, activations.get(whole, {}))]
+            return reading.history(reader, scope, id)
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
         with self._transaction(self._reader, self._reading) as reader:
             meta = Meta.read(reader)
-        pin, laid_by = meta.pin(), meta.pin(LAID_BY)
-        if pin is None or self._handle.matches(pin):  # outside the lock: it may ask a provider
-            asked = sql_history.unembedded(after, limit)
-        else:
-            known = laid_by is not None and self._handle.matches(laid_by)
-            asked = sql_history.not_laid_by(after, limit, known)
+        asked = reading.without_vector(meta, self._handle, after, limit)  # outside the lock: it may ask a provider
         with self._transaction(self._reader, self._reading) as reader:
-            keys = sorted(tuple(row) for one in asked for row in reader.execute(*one))[:limit]
-            return [reading.version(reader, *key) for key in keys]
+            return reading.unembedded(reader, asked, limit)
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -11,10 +11,12 @@ from sqlalchemy import Connection, CursorResult, Executable
 from salience.ports import Add, Adopt, Change, Lease, Revise, Stored, Touch
 from salience.records import Memory, Receipt
 from salience.store import rows, sql, sql_history
-from salience.store.meta import Meta
 from salience.store.pins import Handle
 from salience.store.values import already, instant, merged, microseconds, own_metadata, own_vector, revised, stale
 
+UNASKED: Final = 0
+"""As the instant of a touch of which nobody asks back: it is before every state that is asked for."""
+SearchKeys = Callable[[Memory, Sequence[str]], list[int]]
 TOUCH_PATIENCE: Final = 0.5
 """Most seconds that the touch of a recall waits for another write."""
 
@@ -25,18 +27,19 @@ class Transaction:
 
     Attributes:
         connection: with a write transaction begun.
-        meta: as it stood before the transaction.
         handle: whose changes they are.
+        sequence: from a tenant to the change sequence of every row of it that is written.
+        void: makes void what was computed from a tenant's rows before.
+        search_keys: from a memory and its terms to the keys that the database finds it by; None where it needs none.
+        logs_touches: whether what a touch changed is found by what is noted of the touch, and not by the memory's row.
     """
 
     connection: Connection
-    meta: Meta
     handle: Handle
-
-    @property
-    def sequence(self) -> int:
-        """The change sequence of every row that it writes."""
-        return self.meta.sequence + 1
+    sequence: Callable[[str], int]
+    void: Callable[[str], None]
+    search_keys: SearchKeys | None = None
+    logs_touches: bool = False
 
     @property
     def dimension(self) -> int:
@@ -84,8 +87,16 @@ def _insert(transaction: Transaction, statement: Executable, values: Sequence[Ma
 
 
 def _row(transaction: Transaction, stored: Stored) -> dict[str, Any]:
-    derived = {"seq": transaction.sequence, "short_id": stored.memory.short_id}
-    return {**rows.of_stored(stored, transaction.dimension), **derived}
+    memory = stored.memory
+    derived = {"seq": transaction.sequence(memory.scope.tenant), "short_id": memory.short_id}
+    return {**rows.of_stored(stored, transaction.dimension), **derived, **keyed(transaction, memory, stored.terms)}
+
+
+def keyed(transaction: Transaction, memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
+    """Return the column by which the database finds a memory by its words, where it has one."""
+    if transaction.search_keys is None:
+        return {}
+    return {"search_keys": transaction.search_keys(memory, terms)}
 
 
 def _history(transaction: Transaction, stored: Stored, history: Sequence[Stored]) -> list[dict[str, Any]]:
@@ -190,7 +201,8 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
     accessed_at = None if current.accessed_at is None else instant(current.accessed_at)
     memory = merged(change, current.importance, accessed_at, current.access_count)
     values = rows.of_memory(memory)
-    values["seq"] = transaction.sequence
+    values["seq"] = transaction.sequence(tenant)
+    values |= keyed(transaction, memory, rows.to_terms(current.terms) if change.terms is None else change.terms)
     if change.unembeds:
         values["vector"] = None
     if change.vector is not None:
@@ -215,13 +227,14 @@ def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -
 
 def _touch(transaction: Transaction, tenant: str, change: Touch) -> None:
     connection, session_key = transaction.connection, change.scope.session_key
-    chunks = list(sql.chunks(change.ids))
+    chunks, sequence = list(sql.chunks(change.ids)), transaction.sequence(tenant)
+    at = UNASKED if change.at is None and transaction.logs_touches else change.at and microseconds(change.at)
     if change.counts:
         for chunk in chunks:
-            if change.at is not None:
-                values = {"tenant": tenant, "seq": transaction.sequence, "at": microseconds(change.at), "ids": chunk}
+            if at is not None:
+                values = {"tenant": tenant, "seq": sequence, "at": at, "ids": chunk}
                 connection.execute(sql_history.note_touches(), values)
-            connection.execute(*sql.touch(change, chunk, transaction.sequence))
+            connection.execute(*sql.touch(change, chunk, None if transaction.logs_touches else sequence))
     if session_key is None:
         return
     turn = sum(row.turns for row in connection.execute(sql.clocks(tenant, [session_key]))) + 1

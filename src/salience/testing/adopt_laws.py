@@ -97,7 +97,7 @@ class AdoptLaws:
         assert pinned is not None
         assert (pinned.name, pinned.dimension) == ("new", SHORT)
         for verb in (lambda: home.gather(need(vector=unit(1))), lambda: home.apply([Add(stored(7))])):
-            with pytest.raises(MovedError, match="embedder 'new' .*Connect again"):
+            with pytest.raises(MovedError, match=r"embedder 'new' .*Connect again"):
                 verb()
         home.apply([Add(stored(7, None, ("z",)))])
         assert numbers(home.gather(need(terms=("z",)))) == [1, 2, 3, 7]

@@ -5,6 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from salience.store.columns import TEXT, VECTOR
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -13,26 +15,26 @@ depends_on = None
 
 def of_a_version() -> list[sa.Column[Any]]:
     return [
-        sa.Column("environment", sa.Text, nullable=False),
-        sa.Column("project", sa.Text),
-        sa.Column("user_id", sa.Text),
-        sa.Column("agent_id", sa.Text),
-        sa.Column("session_id", sa.Text),
-        sa.Column("home", sa.Text, nullable=False),
-        sa.Column("content", sa.Text, nullable=False),
-        sa.Column("content_hash", sa.Text, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("environment", TEXT(), nullable=False),
+        sa.Column("project", TEXT()),
+        sa.Column("user_id", TEXT()),
+        sa.Column("agent_id", TEXT()),
+        sa.Column("session_id", TEXT()),
+        sa.Column("home", TEXT(), nullable=False),
+        sa.Column("content", TEXT(), nullable=False),
+        sa.Column("content_hash", TEXT(), nullable=False),
+        sa.Column("kind", TEXT(), nullable=False),
         sa.Column("importance", sa.Double, nullable=False),
         sa.Column("weight", sa.Double, nullable=False),
-        sa.Column("tier", sa.Text, nullable=False),
-        sa.Column("tags", sa.Text, nullable=False),
-        sa.Column("entities", sa.Text, nullable=False),
-        sa.Column("fact_key", sa.Text),
-        sa.Column("supersedes", sa.Text),
-        sa.Column("metadata", sa.Text, nullable=False),
-        sa.Column("key", sa.Text),
-        sa.Column("speaker", sa.Text),
-        sa.Column("change", sa.Text, nullable=False),
+        sa.Column("tier", TEXT(), nullable=False),
+        sa.Column("tags", TEXT(), nullable=False),
+        sa.Column("entities", TEXT(), nullable=False),
+        sa.Column("fact_key", TEXT()),
+        sa.Column("supersedes", TEXT()),
+        sa.Column("metadata", TEXT(), nullable=False),
+        sa.Column("key", TEXT()),
+        sa.Column("speaker", TEXT()),
+        sa.Column("change", TEXT(), nullable=False),
         sa.Column("changed_at", sa.BigInteger, nullable=False),
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.Column("updated_at", sa.BigInteger, nullable=False),
@@ -42,18 +44,18 @@ def of_a_version() -> list[sa.Column[Any]]:
         sa.Column("forgotten_at", sa.BigInteger),
         sa.Column("access_count", sa.BigInteger, nullable=False),
         sa.Column("turn", sa.BigInteger),
-        sa.Column("terms", sa.Text, nullable=False),
-        sa.Column("vector", sa.LargeBinary),
+        sa.Column("terms", TEXT(), nullable=False),
+        sa.Column("vector", VECTOR()),
     ]
 
 
 def upgrade() -> None:
     op.create_table(
         "memories",
-        sa.Column("tenant", sa.Text, primary_key=True),
-        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("tenant", TEXT(), primary_key=True),
+        sa.Column("id", TEXT(), primary_key=True),
         sa.Column("version", sa.BigInteger, nullable=False),
-        sa.Column("short_id", sa.Text, nullable=False),
+        sa.Column("short_id", TEXT(), nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         *of_a_version(),
         sa.UniqueConstraint("tenant", "home", "key"),
@@ -62,8 +64,8 @@ def upgrade() -> None:
     op.create_index("ix_memories_tenant_short_id", "memories", ["tenant", "short_id"])
     op.create_table(
         "versions",
-        sa.Column("tenant", sa.Text, primary_key=True),
-        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("tenant", TEXT(), primary_key=True),
+        sa.Column("id", TEXT(), primary_key=True),
         sa.Column("version", sa.BigInteger, primary_key=True),
         *of_a_version(),
         sa.Column("valid_to", sa.BigInteger, nullable=False),
@@ -71,23 +73,23 @@ def upgrade() -> None:
     )
     op.create_table(
         "sessions",
-        sa.Column("tenant", sa.Text, primary_key=True),
-        sa.Column("session_key", sa.Text, primary_key=True),
+        sa.Column("tenant", TEXT(), primary_key=True),
+        sa.Column("session_key", TEXT(), primary_key=True),
         sa.Column("turns", sa.BigInteger, nullable=False),
     )
     op.create_table(
         "activations",
-        sa.Column("tenant", sa.Text, primary_key=True),
-        sa.Column("session_key", sa.Text, primary_key=True),
-        sa.Column("memory_id", sa.Text, primary_key=True),
+        sa.Column("tenant", TEXT(), primary_key=True),
+        sa.Column("session_key", TEXT(), primary_key=True),
+        sa.Column("memory_id", TEXT(), primary_key=True),
         sa.Column("turn", sa.BigInteger, nullable=False),
         sa.ForeignKeyConstraint(["tenant", "memory_id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
     )
     op.create_index("ix_activations_tenant_memory_id", "activations", ["tenant", "memory_id"])
     op.create_table(
         "meta",
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("value", sa.Text, nullable=False),
+        sa.Column("name", TEXT(), primary_key=True),
+        sa.Column("value", TEXT(), nullable=False),
     )
 
 

@@ -6,6 +6,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
+from salience.store.columns import TEXT
+
 revision = "0002"
 down_revision = "0001"
 branch_labels = None
@@ -19,7 +21,7 @@ Derive = Callable[[str, str | None], tuple[str, ...]]
 def upgrade() -> None:
     derive: Derive | None = context.config.attributes.get("distinguish")
     for name, keys in KEYS.items():
-        op.add_column(name, sa.Column("distinctions", sa.Text, nullable=False, server_default=""))
+        op.add_column(name, sa.Column("distinctions", TEXT(), nullable=False, server_default=""))
         if derive is not None:
             columns = (*keys, "content", "speaker", "distinctions")
             fill(op.get_bind(), sa.table(name, *map(sa.column, columns)), keys, derive)

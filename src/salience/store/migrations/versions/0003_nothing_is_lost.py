@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from salience.store.columns import TEXT, VECTOR
+
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
@@ -14,11 +16,11 @@ TABLES = ("leases", "laid_by", "touches")
 
 def columns() -> list[sa.Column[str]]:
     return [
-        sa.Column("changed_by", sa.Text),
-        sa.Column("reason", sa.Text),
-        sa.Column("follows", sa.Text),
-        sa.Column("sources", sa.Text, nullable=False, server_default="[]"),
-        sa.Column("reflection", sa.Text),
+        sa.Column("changed_by", TEXT()),
+        sa.Column("reason", TEXT()),
+        sa.Column("follows", TEXT()),
+        sa.Column("sources", TEXT(), nullable=False, server_default="[]"),
+        sa.Column("reflection", TEXT()),
     ]
 
 
@@ -37,8 +39,8 @@ def upgrade() -> None:
     op.create_index("ix_memories_tenant_fact_key", "memories", of_fact, sqlite_where=known, postgresql_where=known)
     op.create_table(
         "touches",
-        sa.Column("tenant", sa.Text, primary_key=True),
-        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("tenant", TEXT(), primary_key=True),
+        sa.Column("id", TEXT(), primary_key=True),
         sa.Column("version", sa.BigInteger, primary_key=True),
         sa.Column("seq", sa.BigInteger, primary_key=True),
         sa.Column("at", sa.BigInteger, primary_key=True),
@@ -50,17 +52,17 @@ def upgrade() -> None:
     op.create_index("ix_touches_tenant_at", "touches", ["tenant", "at"])
     op.create_table(
         "laid_by",
-        sa.Column("tenant", sa.Text, primary_key=True),
-        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("tenant", TEXT(), primary_key=True),
+        sa.Column("id", TEXT(), primary_key=True),
         sa.Column("version", sa.BigInteger, primary_key=True),
-        sa.Column("content_hash", sa.Text, nullable=False),
-        sa.Column("vector", sa.LargeBinary, nullable=False),
+        sa.Column("content_hash", TEXT(), nullable=False),
+        sa.Column("vector", VECTOR(), nullable=False),
         of_memories(),
     )
     op.create_table(
         "leases",
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("name", TEXT(), primary_key=True),
+        sa.Column("holder", TEXT(), nullable=False),
         sa.Column("until", sa.BigInteger, nullable=False),
     )
 

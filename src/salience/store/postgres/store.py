@@ -1,0 +1,327 @@
+"""The store on PostgreSQL: many processes, many tenants, each behind row-level security."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Self
+
+from sqlalchemy import Connection
+
+from salience.batch import Batch, Vectors32
+from salience.errors import InputError, PinnedError, Words
+from salience.ports import Adopt, Change, Distinguish, Model, Need, Stored
+from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.store import reading
+from salience.store.arena import Arena
+from salience.store.gather import Activations, gather, speakers
+from salience.store.maintain import make, runs
+from salience.store.meta import Meta, keep, pinning
+from salience.store.pins import Handle
+from salience.store.postgres import arenas, books, checking, opening, search
+from salience.store.postgres.arenas import Arenas
+from salience.store.postgres.books import Books
+from salience.store.postgres.keys import search_keys
+from salience.store.postgres.locks import alone, shared
+from salience.store.postgres.running import Runner
+from salience.store.values import carries_vectors, count_changed, derives_vectors
+from salience.store.values import counted as check_counts
+from salience.store.write import Transaction, patience, tenant_of
+
+
+class PostgresStore:
+    """Memories in a PostgreSQL database; made by `open`.
+
+    Every statement runs in a transaction that says whose rows it is about, so that row-level security keeps all others
+    out. A tenant's writers take turns; tenants do not wait for each other, and readers for nobody.
+    """
+
+    def __init__(
+        self, runner: Runner, where: str, model: Model, language: str, busy_timeout: float, cache: Arenas
+    ) -> None:
+        self._runner = runner
+        self._where = where
+        self._handle = Handle(model, where)
+        self._language = language
+        self._busy_timeout = busy_timeout
+        self._arenas = cache
+
+    @classmethod
+    def open(
+        cls,
+        dsn: str,
+        *,
+        embedder: str,
+        dimension: int,
+        language: str,
+        busy_timeout: float = 30.0,
+        statement_timeout: float = 60.0,
+        pool_size: int = 10,
+        exact_rows: int = 5_000,
+        cached_rows: int = 100_000,
+        distinguish: Distinguish | None = None,
+        fingerprint: Callable[[], Vectors32] | None = None,
+        moving: bool = False,
+    ) -> Self:
+        """Return the store in a database; one without tables gets them.
+
+        Args:
+            dsn: `postgresql://user:password@host:port/database`.
+            embedder: name of the embedder that the vectors come from; pinned by the first write.
+            dimension: length of a vector; pinned.
+            language: language of the terms; pinned.
+            busy_timeout: seconds to wait for a lock, a connection of the pool, or a server that is away.
+            statement_timeout: seconds that one statement may take.
+            pool_size: most connections of this store at a time.
+            exact_rows: visible memories up to which each is scored; of more, an index brings the candidates.
+            cached_rows: rows that this process keeps in memory, of all scopes together.
+            distinguish: gives memories of older revisions their distinctions.
+            fingerprint: as in `Model`; pinned with the first vector.
+            moving: whether the database may be pinned to another model, which this one is to replace.
+
+        Raises:
+            InputError: a DSN that is none.
+            NotAStoreError: the database has no pgvector.
+            VersionError: its tables are of another revision than this code's.
+            PinnedError: it was written with another embedder, dimension or language.
+            StoreError: it cannot be reached.
+        """
+        url = opening.place(dsn)
+        where = opening.named(url)
+        engine = opening.engine(url, pool_size, busy_timeout)
+        try:
+            with opening.mapped(where):
+                found = opening.ready(engine, where, distinguish)
+            runner = Runner(engine, where, found.rules(statement_timeout), busy_timeout)
+            cache = Arenas(exact_rows, cached_rows)
+            model = Model(embedder, dimension, fingerprint)
+            store = cls(runner, where, model, language, busy_timeout, cache)
+            store._refuse_other(moving)
+        except BaseException:
+            engine.dispose()
+            raise
+        return store
+
+    def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
+        """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
+
+        When it returns, the changes are on the server's disk, as far as its `synchronous_commit` says so.
+
+        Raises:
+            ConflictError: an idempotency key or id that stands for other content; `StaleError` for a stale revision.
+            PinnedError: vectors of another model than the store is pinned to; `MovedError` if that came meanwhile.
+            BusyError: another transaction kept the tenant locked for longer than the timeout.
+            StoreError: the store is closed or cannot be written, or a count is not what the changes make it.
+        """
+        if not changes:
+            self._runner.check_open()
+            return []
+        adopts = any(isinstance(change, Adopt) for change in changes)
+        if adopts or carries_vectors(changes) or derives_vectors(changes):
+            self._handle.own()  # before any lock: it may ask a provider
+        tenants = sorted({tenant_of(change) for change in changes} - {""})
+        first = None if adopts else next(iter(tenants), "")
+        waits = patience(changes, self._busy_timeout)
+        work = partial(self._make, changes, tenants, counted, adopts)
+        receipts = self._runner.write(first, work, waits)
+        if receipts is None:  # the first write of a store pins it, with nobody else at work
+            receipts = self._runner.write(first, partial(work, is_alone=True), waits)
+        assert receipts is not None  # noqa: S101 - alone, it pins
+        return receipts
+
+    def _make(
+        self,
+        changes: Sequence[Change],
+        tenants: Sequence[str],
+        counted: bool,
+        adopts: bool,
+        connection: Connection,
+        is_alone: bool = False,
+    ) -> list[Receipt] | None:
+        """Make changes in a transaction; None, and nothing is written, where that needs a store to itself."""
+        (alone if adopts or is_alone else shared)(connection)
+        meta = Meta.read(connection)
+        brings = carries_vectors(changes)
+        if brings:
+            self._handle.admit(meta.pin())
+        own = self._handle.own() if brings or derives_vectors(changes) else self._handle.bare()
+        first = {"language": self._language, **pinning(meta.pin(), own, changes)}
+        new = {name: value for name, value in first.items() if meta.values.get(name) != value}
+        if new and not (adopts or is_alone):
+            return None
+        keep(connection, new)
+        enter = partial(self._runner.enter, connection) if len(tenants) > 1 and not adopts else stay
+        sequences = {tenant: taken(connection, tenant, enter) for tenant in tenants}
+        before = counts(connection, tenants, enter) if counted else (0, 0)
+        transaction = Transaction(
+            connection,
+            self._handle,
+            sequence=sequences.__getitem__,
+            void=partial(books.void, connection),
+            search_keys=search_keys,
+            logs_touches=True,
+        )
+        receipts: list[Receipt] = []
+        for kind, tenant, run in runs(changes):
+            if tenant:
+                enter(tenant)
+            receipts += make(transaction, kind, tenant, run)
+        if counted:
+            check_counts(before, counts(connection, tenants, enter), count_changed(changes, receipts))
+        return receipts
+
+    def gather(self, need: Need) -> Batch:
+        """Return the candidates as columns, rows ordered by id.
+
+        Where few memories are visible, each is a candidate that the need may mean; of many, an index brings those that
+        are near, and another those that hold the rarer terms, and the batch is not `complete`.
+
+        Raises:
+            PinnedError: vectors of another model than the store is pinned to; `MovedError` if that came meanwhile.
+            StoreError: the store is closed, or cannot be read.
+        """
+
+        def read(reader: Connection) -> tuple[Meta, Arena | None, Activations, Batch | None]:
+            meta = Meta.read(reader)
+            activations = self._activations(reader, need)
+            arena = self._arena(reader, need.scope, meta, need.as_of)
+            found = None if arena is not None else search.found(reader, need, self._dimension(meta), activations)
+            return meta, arena, activations, found
+
+        meta, arena, activations, found = self._runner.read(need.scope.tenant, read)
+        if need.vector is not None or need.near is not None:
+            self._handle.admit(meta.pin())  # after the transaction: it may ask a provider
+        if arena is not None:
+            return gather(arena, need, activations)
+        assert found is not None  # noqa: S101 - one of the two there is
+        return found
+
+    def _activations(self, reader: Connection, need: Need) -> Activations:
+        if "turns_since_activation" not in need.columns or need.scope.session_key is None or need.as_of is not None:
+            return Activations()
+        return reading.activations(reader, need.scope.tenant, need.scope.session_key)
+
+    def _arena(self, reader: Connection, scope: Scope, meta: Meta, as_of: datetime | None) -> Arena | None:
+        """Return the arena of what is visible in `scope`; None where it is too much at present."""
+        dimension = self._dimension(meta)
+        if as_of is not None:
+            return arenas.then(reader, scope, dimension, as_of)
+        return self._arenas.of(reader, scope, Books.read(reader, meta, scope.tenant), dimension)
+
+    def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
+        """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
+        return self._runner.read(scope.tenant, lambda reader: reading.fetch(reader, scope, ids, as_of))
+
+    def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
+        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
+
+        def read(reader: Connection) -> list[str] | Arena:
+            arena = self._arena(reader, scope, Meta.read(reader), as_of)
+            return search.speakers(reader, scope, names) if arena is None else arena
+
+        found = self._runner.read(scope.tenant, read)
+        return found if isinstance(found, list) else speakers(found, scope, names)
+
+    def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
+        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        return self._runner.read(home.tenant, lambda reader: reading.keyed(reader, home, keys))
+
+    def scan(
+        self,
+        scope: Scope,
+        after: str = "",
+        limit: int = 100,
+        filter: Filter = Filter(),
+        *,
+        forgotten: bool = False,
+        versions: bool = False,
+    ) -> list[Stored]:
+        """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
+        work = partial(reading.scan, forgotten=forgotten, versions=versions)
+        return self._runner.read(scope.tenant, lambda reader: work(reader, scope, after, limit, filter))
+
+    def history(self, scope: Scope, id: str) -> list[Stored]:
+        """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
+        return self._runner.read(scope.tenant, lambda reader: reading.history(reader, scope, id))
+
+    def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
+        """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
+        meta = self._runner.read(None, Meta.read)
+        asked = reading.without_vector(meta, self._handle, after, limit)  # between: it may ask a provider
+        return self._runner.read(None, lambda reader: reading.unembedded(reader, asked, limit))
+
+    def under(self, model: Model) -> Self:
+        """Return a handle on this store for an engine that embeds with `model`."""
+        made = copy.copy(self)
+        made._handle = Handle(model, self._where)
+        return made
+
+    def pinned(self) -> Model | None:
+        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        pin = self._runner.read(None, Meta.read).pin()
+        return None if pin is None else Model(pin.name, pin.dimension)
+
+    def check(self, *, repair: bool = False) -> list[Finding]:
+        """Return what is wrong with the tables, their numbers and indexes, mended where `repair` asks for it.
+
+        Raises:
+            StoreError: they cannot be read, or not be written where something is to be mended.
+        """
+        if repair:
+            return self._runner.write(None, partial(checking.check, repair=True), self._busy_timeout)
+        return self._runner.read(None, checking.check)
+
+    def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
+        """Refuse: a server's own tools back it up.
+
+        Raises:
+            InputError: always; it names them.
+        """
+        remedy = f"Run: pg_dump --format=custom --file={path} DSN, or salience copy {self._where} {path}.db"
+        raise InputError("backup", Words(self._where), remedy)
+
+    def close(self) -> None:
+        """Close the connections; further calls raise `StoreError`."""
+        self._arenas.clear()
+        self._runner.close()
+
+    def _refuse_other(self, moving: bool) -> None:
+        """Raise `PinnedError` unless the store is pinned to this language and model, or not yet pinned."""
+        meta = self._runner.read(None, Meta.read)
+        language = meta.values.get("language", self._language)
+        if language != self._language:
+            raise PinnedError(
+                f"store: {self._where} was written for the language {language!r}, not for {self._language!r}. "
+                f"Set SALIENCE_LANGUAGE={language}, or name a new database."
+            )
+        if not moving:
+            self._handle.claim(meta.pin())
+
+    def _dimension(self, meta: Meta) -> int:
+        return (meta.pin() or self._handle.bare()).dimension
+
+
+Enter = Callable[[str], None]
+"""Lets a transaction go on with the rows of another tenant."""
+
+
+def stay(_: str) -> None:
+    """Enter nowhere: the rows at hand are those that are meant."""
+
+
+def taken(connection: Connection, tenant: str, enter: Enter) -> int:
+    """Return the next change sequence of a tenant; those of a transaction are to be taken in the order of the names."""
+    enter(tenant)
+    return books.take(connection, tenant)
+
+
+def counts(connection: Connection, tenants: Sequence[str], enter: Enter) -> tuple[int, int]:
+    """Return how many memories and how many older versions some tenants have."""
+    memories, versions = 0, 0
+    for tenant in tenants:
+        enter(tenant)
+        held, older = reading.counts(connection, [tenant])
+        memories, versions = memories + held, versions + older
+    return memories, versions
