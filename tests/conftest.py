@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,13 @@ import pytest
 import salience
 from salience.engine import Engine
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from salience.testing.postgres import Elsewhere, Server
+from salience.testing.postgres_fixtures import database, postgres
+
+sys.path.insert(0, str(Path(__file__).parent))  # where the helpers of the tests are
+import databases
+
+__all__ = ["database", "postgres"]  # fixtures for every test
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +26,7 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     for folder in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(folder, str(tmp_path / folder.lower()))
     for name in set(os.environ):
-        if name.upper().startswith("SALIENCE_") and name != "SALIENCE_TEST_DATA":
+        if name.upper().startswith("SALIENCE_") and name not in ("SALIENCE_TEST_DATA", "SALIENCE_TEST_POSTGRES"):
             monkeypatch.delenv(name)
 
 
@@ -48,3 +56,22 @@ def planted(target: str, clock: StoppedClock) -> Iterator[Planted]:
     yield make
     for engine in engines:
         engine.close()
+
+
+@pytest.fixture(scope="session")
+def _in_turn(postgres: Server | Elsewhere) -> Iterator[str]:
+    with databases.laid_out(postgres) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def tables(_in_turn: str) -> str:
+    """DSN of a database with a store's tables and nothing in them, as a superuser."""
+    databases.empty(_in_turn)
+    return _in_turn
+
+
+@pytest.fixture
+def as_application(postgres: Server | Elsewhere, tables: str) -> str:
+    """DSN of the same as a user that owns no table, makes no role and is under row-level security."""
+    return databases.as_application(postgres, tables)

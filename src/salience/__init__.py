@@ -21,6 +21,7 @@ from salience.errors import (
     StaleError,
     StoreError,
     SummariserError,
+    UnsettledError,
     VersionError,
 )
 from salience.records import (
@@ -73,6 +74,7 @@ __all__ = [
     "Stats",
     "StoreError",
     "SummariserError",
+    "UnsettledError",
     "Version",
     "VersionError",
     "connect",

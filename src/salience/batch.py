@@ -194,6 +194,7 @@ class Batch:
             memory's own text `OWN` times and that of the `REACH` memories on either side of it.
         distinctions: what tells each memory's text from others, in order; None unless needed. Codes as of `coded`.
         complete: whether every visible memory that passes the filter is here.
+        beyond: a cosine to the query that none of those which are not here exceeds, as far as an index can tell.
     """
 
     ids: NDArray[np.object_]
@@ -204,6 +205,7 @@ class Batch:
     entities: Entities | None = None
     distinctions: Ragged | None = None
     complete: bool = True
+    beyond: float = 1.0
 
     def __len__(self) -> int:
         return len(self.ids)

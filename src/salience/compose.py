@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -17,25 +18,34 @@ from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
 from salience.engine import Engine
-from salience.errors import InputError, Words
+from salience.errors import InputError, StoreError, Words
 from salience.extract.distinctions import distinctions
 from salience.extract.registry import extractor, fact_reader
 from salience.ids import TimeOrderedIds
 from salience.judge.registry import judge as chosen_judge
-from salience.ports import FINGERPRINTED, Clustering, Embedder, Model, Reranker, Store, Summariser, World
+from salience.loading import require
+from salience.ports import FINGERPRINTED, Clustering, Database, Embedder, Model, Reranker, Store, Summariser, World
 from salience.profiles import ProfileLike
+from salience.records import CopyReport
 from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
 from salience.store import copying
 from salience.store.copying import Progress
 from salience.store.memory import MemoryStore
+from salience.store.moving.copy import Progress as CopyProgress
+from salience.store.moving.copy import copy as moving_copy
+from salience.store.moving.on_sqlite import SQLiteSide
+from salience.store.moving.side import Side
 from salience.store.sqlite import SQLiteStore
+from salience.store.sqlite_database import SQLiteDatabase
 from salience.summarise.registry import summariser as chosen_summariser
 from salience.text import Tokeniser
 
 MEMORY: Final = ":memory:"
 """The target that keeps memories in this process only."""
 SQLITE: Final = "sqlite:///"
+SERVERS: Final = ("postgresql", "postgres")
+"""Schemes of a PostgreSQL database."""
 
 
 def connect(
@@ -51,8 +61,8 @@ def connect(
     """Return an engine on the store that `target` names.
 
     Args:
-        target: path of a file (or `sqlite:///path`), or `:memory:`. None takes `SALIENCE_URL`, then `memory.db` in the
-            platform's data directory.
+        target: path of a file (or `sqlite:///path`), `postgresql://user:password@host:port/database`, or `:memory:`.
+            None takes `SALIENCE_URL`, then `memory.db` in the platform's data directory.
         embedder: `minilm`, `static`, `fastembed`, `openai`, or an object with `name`, `dimension` and `embed`.
         profile: the ranking profile of recalls that name none: a name, the path of a TOML file, or a `Profile`.
         api_key: for a remote target.
@@ -65,7 +75,8 @@ def connect(
     Raises:
         InputError: a target, embedder, reranker, summariser or setting that cannot be used.
         ProfileError: an unknown profile, or a TOML that is not one.
-        StoreError: the file cannot be opened; see its subclasses.
+        MissingExtraError: a target or choice that needs a library which is not installed.
+        StoreError: the file or database cannot be opened; see its subclasses.
     """
     return engine(
         configuration.load(),
@@ -94,8 +105,51 @@ def file_of(target: str | Path | None = None) -> Path:
     Raises:
         InputError: it names no file.
     """
-    where = str(target if target is not None else configuration.load().url)
-    return _path(where)
+    return _path(_named(target))
+
+
+def require_store(target: str | Path | None = None) -> None:
+    """Return if the store that a target names is there; to open one that is not would make it, with nothing in it.
+
+    Raises:
+        InputError: no such file.
+        StoreError: the database holds no store, or it cannot be reached.
+    """
+    with database(target) as found:
+        if on_server(_named(target)) and found.state().revision is None:
+            raise StoreError(found.state().faults[0])
+
+
+def database(target: str | Path | None = None) -> Database:
+    """Return the database or file that a target names, for its operator; without one, that of the settings.
+
+    Nothing is made. It is to be closed, or used in a `with` statement.
+
+    Raises:
+        InputError: it names none, or a file that is not there.
+        MissingExtraError: it needs a library which is not installed.
+    """
+    settings, where = configuration.load(), _named(target)
+    if on_server(where):
+        require("psycopg", "a store on PostgreSQL", "postgres")
+        from salience.store.postgres.database import PostgresDatabase
+
+        return PostgresDatabase(
+            where,
+            busy_timeout=settings.busy_timeout,
+            statement_timeout=settings.statement_timeout,
+            exact_rows=settings.exact_rows,
+            distinguish=distinctions,
+        )
+    path = _path(where)
+    if not path.exists():
+        raise InputError("target", str(path), "Name the file of a store that is there.")
+    return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinctions)
+
+
+def _named(target: str | Path | None) -> str:
+    """Return a target as text; without one, that of the settings."""
+    return str(target if target is not None else configuration.load().url)
 
 
 def reinstate(
@@ -118,6 +172,43 @@ def reinstate(
         str(file), str(place), settings.busy_timeout, distinguish=distinctions, keeping=keeping, progress=progress
     )
     return None if kept is None else Path(kept)
+
+
+def copy(
+    source: str | Path,
+    target: str | Path,
+    *,
+    tenants: Sequence[str] | None = None,
+    progress: CopyProgress | None = None,
+) -> CopyReport:
+    """Bring all that a store holds into another one, as it is, and return what was done.
+
+    Cut off, it goes on where it was when it is called again; until it is whole, the target is refused to `connect`.
+
+    Args:
+        source: as for `connect`; it has to be there, and may be in use.
+        target: likewise; made if it is not there.
+        tenants: copied alone; None: all.
+        progress: called with "copying" or "comparing", the rows done, and the rows in all.
+
+    Raises:
+        InputError, StoreError, ConflictError: as `store.moving.copy.copy` does.
+    """
+    settings = configuration.load()
+    with closing(_side(source, settings, is_source=True)) as here, closing(_side(target, settings)) as there:
+        return moving_copy(here, there, tenants, progress or (lambda *_: None))
+
+
+def _side(target: str | Path, settings: Settings, *, is_source: bool = False) -> Side:
+    """Return the store that `target` names, as a copy works on it."""
+    if on_server(target):
+        require("psycopg", "a store on PostgreSQL", "postgres")
+        from salience.store.moving.on_postgres import PostgresSide  # the driver is an optional library
+
+        own = {"is_source": is_source, "prepares": settings.prepared_statements}
+        return PostgresSide.open(str(target), settings.busy_timeout, distinctions, **own)
+    path = _path(str(target)).resolve()
+    return SQLiteSide.open(path, settings.busy_timeout, distinctions, is_source=is_source)
 
 
 def engine(
@@ -201,6 +292,8 @@ def store(target: str, embedder: Embedder, settings: Settings, moving: bool = Fa
     pinning = model(embedder)
     if target == MEMORY:
         return MemoryStore(pinning.name, pinning.dimension, pinning.fingerprint)
+    if on_server(target):
+        return _postgres(target, pinning, settings, moving)
     return SQLiteStore.open(
         _path(target),
         embedder=pinning.name,
@@ -210,6 +303,36 @@ def store(target: str, embedder: Embedder, settings: Settings, moving: bool = Fa
         busy_timeout=settings.busy_timeout,
         distinguish=distinctions,
         moving=moving,
+        tenant=settings.tenant,
+    )
+
+
+def on_server(target: str | Path) -> bool:
+    """Return whether a target names a PostgreSQL database."""
+    scheme, separator, _ = str(target).partition("://")
+    return bool(separator) and scheme in SERVERS
+
+
+def _postgres(target: str, pinning: Model, settings: Settings, moving: bool) -> Store:
+    """Return the store in a PostgreSQL database."""
+    require("psycopg", "a store on PostgreSQL", "postgres")
+    from salience.store.postgres import PostgresStore  # the driver is an optional library
+
+    return PostgresStore.open(
+        target,
+        embedder=pinning.name,
+        dimension=pinning.dimension,
+        fingerprint=pinning.fingerprint,
+        language=settings.language,
+        busy_timeout=settings.busy_timeout,
+        statement_timeout=settings.statement_timeout,
+        pool_size=settings.pool_size,
+        exact_rows=settings.exact_rows,
+        cached_rows=settings.cached_rows,
+        prepares=settings.prepared_statements,
+        distinguish=distinctions,
+        moving=moving,
+        tenant=settings.tenant,
     )
 
 
@@ -221,7 +344,13 @@ def _path(target: str) -> Path:
     """
     scheme, separator, _ = target.partition("://")
     path = target.removeprefix(SQLITE)
+    if on_server(target):
+        raise InputError(
+            "target",
+            f"{scheme}://...",
+            "Name a file. A database is put back by the tools of its server: pg_restore --clean --dbname=DSN FILE",
+        )
     if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
         shown = f"{scheme}://..." if separator else target  # what follows may hold a password
-        raise InputError("target", shown, f"This release opens a file, {SQLITE}PATH or {MEMORY}.")
+        raise InputError("target", shown, f"Give a file, {SQLITE}PATH, {SERVERS[0]}://HOST/DATABASE or {MEMORY}.")
     return Path(path).expanduser()

@@ -18,6 +18,7 @@ SalienceError
     ├── NotAStoreError              the file is something else
     ├── ReadOnlyError               the file or its folder cannot be written
     ├── BusyError                   another process held the write lock for longer than the busy timeout
+    ├── UnsettledError              the connection broke during a commit, and nobody can say whether that was done
     ├── VersionError                the file is newer than this code
     └── PinnedError                 the store was written with another embedder or language
         └── MovedError              the store was given another embedder while this engine had it open
@@ -118,6 +119,10 @@ class ReadOnlyError(StoreError):
 
 class BusyError(StoreError):
     """Another process kept the write lock for longer than the busy timeout."""
+
+
+class UnsettledError(StoreError):
+    """The connection to the server broke while a write was committed, and it could not be asked what became of that."""
 
 
 class VersionError(StoreError):

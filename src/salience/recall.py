@@ -16,7 +16,7 @@ from salience.derived import embed, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
-from salience.rank.bound import exact
+from salience.rank.bound import exact, provable
 from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
 from salience.rank.run import Ranked, detail, rank, via
@@ -24,12 +24,18 @@ from salience.records import Hit, Memory, Query, Recall, TimeCue
 from salience.text import phrases
 from salience.waiting import OutOfTime, places, within
 
+NARROWEST: Final = 100
+"""How many of the nearest, and of those that hold rare terms, a store is asked for at first."""
+WIDEST: Final = 1600
+"""How many at most."""
+WIDER: Final = 4
+"""How many times as many it is asked for where those were too few."""
 _late: Final = places()
 _late_rerankings: Final = places()
 
 
 class Stopwatch:
-    """Milliseconds by step: each call of `lap` closes the step that it names."""
+    """Milliseconds by step: each call of `lap` closes the step that it names, which may come again."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter()
@@ -38,7 +44,7 @@ class Stopwatch:
     def lap(self, step: str) -> None:
         """Note the time since the last lap as that of `step`."""
         now = time.perf_counter()
-        self.laps[step] = (now - self._last) * 1e3
+        self.laps[step] = self.laps.get(step, 0.0) + (now - self._last) * 1e3
         self._last = now
 
     def seconds(self) -> float:
@@ -59,10 +65,7 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
     watch.lap("need")
     need = directed(need, embedded(world, query, texts))
     watch.lap("embed")
-    need, batch = met(world, need, query.text)
-    watch.lap("gather")
-    ranked = rank(profile, batch, need)
-    watch.lap("rank")
+    need, batch, ranked = searched(world, profile, need, query.text, watch)
     hits = shaped(world, profile, need, batch, ranked)
     watch.lap("fetch")
     degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
@@ -111,6 +114,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         vectors=profile.brings("vectors"),
         distinctions=profile.brings("distinctions"),
         candidates=profile.candidate_count(limit),
+        reach=max(NARROWEST, 4 * limit),
         limit=limit,
         min_score=profile.min_score if query.min_score is None else query.min_score,
         intent=replace(intent.detect(query.text, {n: rule.words for n, rule in profile.intents.items()}), time=cue),
@@ -166,6 +170,22 @@ def directed(need: Need, vectors: Vectors32 | None) -> Need:
     if vectors is None:
         return need
     return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
+
+
+def searched(world: World, profile: Profile, need: Need, text: str, watch: Stopwatch) -> tuple[Need, Batch, Ranked]:
+    """Return the candidates, the need that they meet, and their ranking.
+
+    A store that brings no more of them than `need.reach` is asked for more until none that is left out can be in the
+    answer, as long as that can be shown at all, and up to `WIDEST`.
+    """
+    need, batch = met(world, need, text)
+    watch.lap("gather")
+    ranked = rank(profile, batch, need)
+    watch.lap("rank")
+    reach = WIDER * (need.reach or WIDEST)
+    if exact(profile, batch, need, ranked) or reach > WIDEST or not provable(profile, need, ranked):
+        return need, batch, ranked
+    return searched(world, profile, replace(need, reach=reach), text, watch)
 
 
 def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:

@@ -61,7 +61,14 @@ class Settings(BaseSettings):
     tenant: str = Field("default", min_length=1, max_length=256, description="the tenant of local stores")
     language: str = Field("english", description="language of stop words and stemming; `none` for many languages")
     content_limit: int = Field(65_536, ge=1, description="longest content of a memory, bytes in UTF-8")
-    busy_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for another process's write")
+    busy_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for another's write, or for a server")
+    pool_size: int = Field(10, ge=1, le=1000, description="most connections of one engine to PostgreSQL at a time")
+    statement_timeout: float = Field(60.0, gt=0, le=86_400, description="seconds that one statement there may take")
+    prepared_statements: bool = Field(True, description="whether PostgreSQL keeps statements; not behind some poolers")
+    exact_rows: int = Field(5_000, ge=0, le=1_000_000, description="memories in sight up to which each is scored there")
+    cached_rows: int = Field(
+        100_000, ge=0, le=100_000_000, description="rows of PostgreSQL that a process keeps at hand"
+    )
     keep_versions: Kept = Field(None, description="how long old versions are kept after their end: `30d`, `forever`")
     keep_touches: Kept = Field(
         timedelta(days=90), description="how long the recall counters of an earlier time stay known, likewise"

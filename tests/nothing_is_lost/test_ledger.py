@@ -11,13 +11,14 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -30,12 +31,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+import databases
 import salience
 from salience.errors import InputError, NotFoundError
 from salience.rank.profile import parse
 from salience.testing.doubles import StoppedClock
+from salience.testing.postgres import server
 
 sys.path.insert(0, str(Path(__file__).parent))
+import breaking
 import ledger
 
 sys.path.pop(0)
@@ -59,6 +63,8 @@ accessed_at = true
 """
 USERS = (None, "ann", "bob")
 STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 2000)
+SERVER_STEPS = 900
+"""On a server, unless they are given: a step takes several turns with it, and the disk is waited for."""
 PER_RUN = 60
 PAINTINGS = [
     f"Painting harbours {how} with {what} brushes" for how in ("slowly", "early", "alone") for what in ("oil", "wet")
@@ -96,7 +102,7 @@ class Hashed:
 class Everything(RuleBasedStateMachine):
     """The verbs on an engine and on the model; subclasses say where the engine stands."""
 
-    on_file = False
+    lasts = False  # beyond the engine
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,7 +119,7 @@ class Everything(RuleBasedStateMachine):
 
     def new_file(self) -> str:
         self.files += 1
-        return str(self.folder / f"{self.files}.db") if self.on_file else ":memory:"
+        return ":memory:"
 
     def connect(self) -> Any:
         return salience.connect(self.path, embedder=self.embedder, clock=self.clock, profile=self.profile)
@@ -454,28 +460,18 @@ class Everything(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        if self.on_file:
+        if self.lasts:
             self.memory.close()
             self.memory = self.connect()
 
     @rule(unfinished=st.booleans())
     def crash(self, unfinished: bool) -> None:
-        """Go on with the bytes that are on disk while the engine is open, perhaps in the middle of a write."""
-        if not self.on_file:
-            return
-        old, self.path = self.path, self.new_file()
-        with closing(sqlite3.connect(old, isolation_level=None)) as raw:
-            if unfinished:
-                raw.execute("PRAGMA cache_spill=ON")
-                raw.execute("BEGIN IMMEDIATE")
-                raw.execute("UPDATE memories SET content = 'half-written'")
-            for suffix in ("", "-wal"):
-                if Path(old + suffix).exists():
-                    shutil.copy(old + suffix, self.path + suffix)
-            if unfinished:
-                raw.execute("ROLLBACK")
-        self.memory.close()
-        self.memory = self.connect()
+        """Break off, perhaps in the middle of a write, and go on with what lasts."""
+        if self.lasts:
+            self.break_off(unfinished)
+
+    def break_off(self, unfinished: bool) -> None:
+        """Break off what lasts, in the way of the kind of store."""
 
     @rule()
     def move_house(self) -> None:
@@ -540,17 +536,81 @@ def everywhere() -> dict[str, Any]:
 
 
 class OnAFile(Everything):
-    on_file = True
+    """On a file that is copied while it is open."""
+
+    lasts = True
+
+    def new_file(self) -> str:
+        self.files += 1
+        return str(self.folder / f"{self.files}.db")
+
+    def break_off(self, unfinished: bool) -> None:
+        """Go on with the bytes that are on disk while the engine is open."""
+        old, self.path = self.path, self.new_file()
+        with closing(sqlite3.connect(old, isolation_level=None)) as raw:
+            if unfinished:
+                raw.execute("PRAGMA cache_spill=ON")
+                raw.execute("BEGIN IMMEDIATE")
+                raw.execute("UPDATE memories SET content = 'half-written'")
+            for suffix in ("", "-wal"):
+                if Path(old + suffix).exists():
+                    shutil.copy(old + suffix, self.path + suffix)
+            if unfinished:
+                raw.execute("ROLLBACK")
+        self.memory.close()
+        self.memory = self.connect()
+
+
+class OnAServer(Everything):
+    """On PostgreSQL, where connections break and the server is killed in the middle of verbs, which then go on."""
+
+    lasts = True
+
+    def __init__(self, breaking: breaking.Breaking) -> None:
+        self.breaking = breaking
+        super().__init__()
+
+    def new_file(self) -> str:
+        self.files += 1
+        place = self.breaking.places[self.files % 2]
+        databases.empty(place)
+        return place
+
+    @rule(how=st.sampled_from(breaking.HOW), turns=st.integers(0, 40))
+    def let_it_break(self, how: str, turns: int) -> None:
+        """Whatever is done next loses its connection on the way."""
+        self.breaking.arm(how, turns)
+
+    def break_off(self, unfinished: bool) -> None:
+        """Lose all connections, that of somebody else in the middle of a write too; the engine stays open."""
+        with closing(psycopg.connect(self.path)) as other:
+            if unfinished:
+                other.execute("UPDATE salience.memories SET content = 'half-written'")
+                other.execute("UPDATE salience.tenants SET sequence = sequence + 1000")
+            self.breaking.crash(kill=unfinished)
+
+
+def test_nothing_that_was_acknowledged_is_lost_on_a_server() -> None:
+    steps = STEPS if "SALIENCE_TEST_STEPS" in os.environ else SERVER_STEPS
+    with server() as running, databases.laid_out(running) as one, databases.laid_out(running) as two:
+        breaks = breaking.Breaking(running, (one, two), kills=max(3, steps // 500))
+        with breaks.listening():
+            run(lambda: OnAServer(breaks), steps)
+    assert set(breaks.broken) == set(breaking.HOW)
 
 
 @pytest.mark.parametrize("machine", [Everything, OnAFile], ids=["memory", "file"])
 def test_nothing_that_was_acknowledged_is_lost(machine: type[Everything]) -> None:
-    runs = max(1, STEPS // PER_RUN)
+    run(machine, STEPS)
+
+
+def run(machine: Callable[[], Everything], steps: int) -> None:
+    runs = max(1, steps // PER_RUN)
     chosen = settings(
         max_examples=runs,
         stateful_step_count=PER_RUN,
         deadline=None,
-        derandomize=STEPS <= 2000,
+        derandomize=steps <= 2000,
         phases=(Phase.generate,),  # to shorten a failing run takes many times as long as to find it
         suppress_health_check=list(HealthCheck),
     )

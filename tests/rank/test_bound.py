@@ -32,6 +32,7 @@ def batch_of(cosine, weight=None, complete=False):
             "supersedes": np.full(count, -1),
         },
         complete=complete,
+        beyond=min(cosine, default=1.0),
     )
 
 

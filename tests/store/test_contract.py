@@ -1,12 +1,14 @@
-"""Both stores keep the contract."""
+"""All stores keep the contract: one in dictionaries, one in a file, and one on a server, in each way that it works."""
 
 import tracemalloc
+from typing import ClassVar
 
 import pytest
 
 from salience.ports import Revise, Touch
 from salience.records import Scope
 from salience.store.memory import MemoryStore
+from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, stored
 from salience.testing.store_contract import StoreContract
@@ -45,3 +47,39 @@ class TestSQLiteStore(StoreContract):
         )
         yield store
         store.close()
+
+
+class _OnAServer(StoreContract):
+    """The laws on PostgreSQL; subclasses say who connects, and how much is read into memory."""
+
+    options: ClassVar[dict[str, int]] = {}
+
+    @pytest.fixture
+    def dsn(self, tables):
+        return tables
+
+    @pytest.fixture
+    def store(self, dsn):
+        store = PostgresStore.open(
+            dsn, embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5, **self.options
+        )
+        yield store
+        store.close()
+
+
+class TestPostgresStore(_OnAServer):
+    """As a superuser, who works in the role of the application."""
+
+
+class TestPostgresStoreAsAnApplication(_OnAServer):
+    """As a user who owns nothing and is under row-level security by himself."""
+
+    @pytest.fixture
+    def dsn(self, as_application):
+        return as_application
+
+
+class TestPostgresStoreByIndexes(_OnAServer):
+    """With nothing read into memory: every answer comes from the indexes."""
+
+    options: ClassVar[dict[str, int]] = {"exact_rows": 0}

@@ -1,4 +1,4 @@
-"""The same changes on both stores give the same answers: the SQLite store does what the specification does."""
+"""The same changes on all stores give the same answers: a file and a server do what the specification does."""
 
 import shutil
 import tempfile
@@ -8,15 +8,18 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+import databases
 from salience.errors import PinnedError, SalienceError
 from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune, Revise, Touch
 from salience.records import ANY, TIERS, Filter, Scope
 from salience.store.memory import MemoryStore
 from salience.store.pins import Handle
+from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.comparing import kept, shown
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, fitted, id_of, need, random_unit, stored
@@ -181,18 +184,26 @@ OTHER_TENANT = replace(EVERYTHING, tenant="other")
 class BothStores(RuleBasedStateMachine):
     """Changes go to both stores; every answer is compared, from either of two handles on the file."""
 
+    parts = "salience.store.sqlite.PART"
+
     @initialize(least_dead=st.sampled_from([-1000, 0, 64]))  # compacts at each change, often, never
     def open(self, least_dead):
-        self.folder = tempfile.mkdtemp()
+        self.begin()
         self.patches = [
             patch("salience.store.arena._LEAST_DEAD", least_dead),
             patch("salience.store.sql.CHUNK", 3),
-            patch("salience.store.sqlite.PART", 3),
+            patch(self.parts, 3),
         ]
         for each in self.patches:
             each.start()
         self.plain = MemoryStore("e", DIMENSION, MODELS[0].fingerprint)
         self.files = [self.opened(), self.opened()]
+
+    def begin(self):
+        self.folder = tempfile.mkdtemp()
+
+    def end(self):
+        shutil.rmtree(self.folder)
 
     def opened(self):
         model = MODELS[self.home()]
@@ -215,14 +226,14 @@ class BothStores(RuleBasedStateMachine):
         if hasattr(self, "files"):
             for store in self.files:
                 store.close()
-            shutil.rmtree(self.folder)
+            self.end()
             for each in self.patches:
                 each.stop()
 
     def both(self, ask, handle=None, file=0):
         """What `ask` makes of the store in dictionaries, once the file has said the same."""
-        plain, sqlite, model = self.handles(handle, file)
-        told = [outcome(ask, store, model) for store in (plain, sqlite)]
+        plain, tables, model = self.handles(handle, file)
+        told = [outcome(ask, store, model) for store in (plain, tables)]
         assert told[0] == told[1]
         return told[0]
 
@@ -376,7 +387,37 @@ def in_length(change, dimension):
     return replace(change, vector=fitted(change.vector, dimension)) if isinstance(change, Revise | Derive) else change
 
 
-TestBothStores = BothStores.TestCase
-TestBothStores.settings = settings(
+class OnAServer(BothStores):
+    """The same with handles on a PostgreSQL database, each with a pool and with what it keeps in memory."""
+
+    parts = "salience.store.postgres.arenas.PART"
+
+    def __init__(self, dsn, exact_rows):
+        super().__init__()
+        self.dsn, self.exact_rows = dsn, exact_rows
+
+    def begin(self):
+        databases.empty(self.dsn)
+
+    def end(self):
+        pass
+
+    def opened(self):
+        model = MODELS[self.home()]
+        return PostgresStore.open(
+            self.dsn, embedder=model.name, dimension=model.dimension, fingerprint=model.fingerprint,
+            language="none", busy_timeout=5, exact_rows=self.exact_rows,
+        )  # fmt: skip
+
+
+SETTINGS = settings(
     max_examples=50, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+TestBothStores = BothStores.TestCase
+TestBothStores.settings = SETTINGS
+
+
+@pytest.mark.parametrize("exact_rows", [5000, 4, 0])
+def test_a_server_answers_as_the_specification_does(tables, exact_rows):
+    """With all in memory, with more than may be there now and then, and by indexes alone."""
+    run_state_machine_as_test(lambda: OnAServer(tables, exact_rows), settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""Several handles on one file: what one does to the past, the vectors or for good, the others see at once."""
+"""Several handles on one store: what one does to the past, the vectors or for good, the others see at once."""
 
 from unittest.mock import patch
 
@@ -7,6 +7,7 @@ import pytest
 from salience.errors import BusyError, LeaseError, MovedError, PinnedError, StoreError
 from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune, Revise, Touch
 from salience.records import Scope
+from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import (
     DIMENSION,
@@ -29,19 +30,28 @@ NEW = Model("new", 4, lambda: fitted(unit(0, 1), 4))
 SECRET = "the crocus blooms at midnight"
 
 
+ON_A_FILE = pytest.mark.parametrize("kind", [SQLiteStore], indirect=True, ids=["file"])
+
+
+@pytest.fixture(params=[SQLiteStore, PostgresStore], ids=["file", "server"])
+def kind(request):
+    return request.param
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "memory.db"
 
 
 @pytest.fixture
-def opened(path):
+def opened(kind, path, request):
     stores = []
+    place = path if kind is SQLiteStore else request.getfixturevalue("tables")
 
     def opened(model=MODEL, **options):
         stores.append(
-            SQLiteStore.open(path, embedder=model.name, dimension=model.dimension, fingerprint=model.fingerprint,
-                             language="none", busy_timeout=5, **options)
+            kind.open(place, embedder=model.name, dimension=model.dimension, fingerprint=model.fingerprint,
+                      language="none", busy_timeout=5, **options)
         )  # fmt: skip
         return stores[-1]
 
@@ -85,6 +95,7 @@ def test_what_takes_an_erased_id_is_not_mistaken_for_it(two):
     assert frequencies(second) == [1.0, 2.0]
 
 
+@ON_A_FILE
 def test_what_is_erased_is_nowhere_in_the_file_nor_in_its_journal(opened, path):
     """Nor is it in the caches of the process; what belongs to others stays."""
     store = opened()
@@ -106,6 +117,7 @@ def everything(path):
     return b"".join(file.read_bytes() for file in path.parent.iterdir() if not file.name.endswith("-shm"))
 
 
+@ON_A_FILE
 def test_erasing_does_not_wait_for_one_who_reads_without_end(two):
     """It is done for all who read after it; the journal is emptied another time."""
     first, second = two
@@ -158,7 +170,7 @@ def test_the_past_that_one_prunes_is_gone_for_the_other(two):
     assert numbers(second.gather(need(as_of=NOW))) == [2, 3]
 
 
-def test_a_lease_is_the_files(two):
+def test_a_lease_is_the_stores(two):
     first, second = two
     until = NOW.replace(hour=13)
     first.apply([Lease("upkeep", "first", NOW, until)])
@@ -167,6 +179,7 @@ def test_a_lease_is_the_files(two):
     second.apply([Lease("upkeep", "second", until, until)])
 
 
+@ON_A_FILE
 @pytest.mark.parametrize(
     "verb",
     [
@@ -193,6 +206,7 @@ def test_nobody_waits_while_a_provider_is_asked_for_a_fingerprint(two, opened, v
     assert listed(first)[:3] == [1, 2, 3]
 
 
+@ON_A_FILE
 @pytest.mark.parametrize(
     ("trigger", "changes"),
     [
@@ -217,6 +231,7 @@ def test_a_count_that_is_not_right_undoes_all(two, trigger, changes):
     assert numbers(first.gather(need())) == [1, 2, 3]
 
 
+@ON_A_FILE
 def test_a_touch_that_notes_what_was_gives_up_as_early_as_any(two):
     first, second = two
     first._busy_timeout = 30

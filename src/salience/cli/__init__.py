@@ -4,8 +4,8 @@
 surface     the command itself: global options, errors as messages and exit codes
 calls       how a command is registered: scope options and --json for each
 options     options that several commands share
-reading, explaining, writing, history, reflecting, upkeeping, transfers,
-profiles, calibrating, evals, demo              the commands: parse, call, shape
+reading, explaining, writing, history, reflecting, upkeeping, transfers, copying,
+database, profiles, calibrating, evals, demo    the commands: parse, call, shape
 recalls, records, bars, figures, words          records and figures as lines and as tables
 screen, shapes                                  which form is shown; JSON
 files       files of any format into a store
@@ -19,6 +19,8 @@ from io import TextIOWrapper
 
 from salience.cli import (
     calibrating,
+    copying,
+    database,
     demo,
     evals,
     explaining,
@@ -36,8 +38,8 @@ from salience.cli.surface import app
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    writing, history, reading, explaining, reflecting, upkeeping, transfers, repairing, profiles, calibrating, evals,
-    demo,
+    writing, history, reading, explaining, reflecting, upkeeping, transfers, repairing, copying, database, profiles,
+    calibrating, evals, demo,
 )  # fmt: skip
 """The modules whose import registers commands."""
 

@@ -35,7 +35,7 @@ def backup(
 
     The copy is the store as it stands at one instant, and a store itself. It gets its name once it is whole.
     """
-    required(call)
+    compose.require_store(call.options.store)
     with compose.moving(call.options.store, embedder=call.options.embedder) as engine, bar("copying", "pages") as told:
         engine.backup(file, overwrite=force, progress=lambda left, pages: told(pages - left, pages))
     size = file.stat().st_size
@@ -78,7 +78,7 @@ def doctor(
     Looked at are the file, its tables and numbers, and, of every memory and version, the text by its hash, the terms
     by which it is found, and the vector. Exit code 1 says that something is wrong.
     """
-    required(call)
+    compose.require_store(call.options.store)
     with call.engine() as engine, progress("checking", None) as advance:
         found = engine.doctor(repair=repair, deep=deep, progress=files.steps(advance))
     answer = diagnosis(found)
@@ -95,7 +95,7 @@ def reembed(call: Call) -> Answer:
     The model is that of --embedder, before the command. Recalls and writes go on meanwhile; the store goes over once
     every vector is there. Cut short, it goes on where it stopped when it is run again.
     """
-    required(call)
+    compose.require_store(call.options.store)
     with compose.moving(call.options.store, embedder=call.options.embedder) as engine, bar("embedding") as told:
         report = engine.reembed(progress=told)
     return Answer(report, lambda: [one_line(summary(report))])
@@ -124,11 +124,15 @@ def diagnosis(found: DoctorReport) -> Answer:
     }
 
     def lines() -> Iterator[str]:
-        for finding in found.findings:
-            yield "\t".join((_state(finding), finding.check, finding.id or "-", one_line(finding.problem)))
+        yield from map(told, found.findings)
         yield counts(found)
 
     return Answer(record, lines, lambda _: Group(*_view(found)))
+
+
+def told(finding: Finding) -> str:
+    """Return what is wrong as one line."""
+    return "\t".join((_state(finding), finding.check, finding.id or "-", one_line(finding.problem)))
 
 
 def _view(found: DoctorReport) -> Iterator[RenderableType]:
@@ -151,17 +155,6 @@ def counts(found: DoctorReport) -> str:
     wrong = len(found.findings) - repaired
     mended = [f"{repaired:,} repaired"] if repaired else []
     return ", ".join((read, *pending, *mended, f"{wrong:,} wrong" if wrong else "healthy"))
-
-
-def required(call: Call) -> None:
-    """Return if the store is there: one that would be made here and now holds nothing to look after.
-
-    Raises:
-        InputError: it is not.
-    """
-    file = compose.file_of(call.options.store)
-    if not file.exists():
-        raise InputError("--store", str(file), "Name the file of a store that is there.")
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -27,7 +27,7 @@ ORDER: Final = (
     "remember", "recall", "graph-recall", "explain", "context", "get", "update", "forget", "restore", "history",
     "erase", "list", "stats", "ingest",
     "end-session", "consolidate", "reflect", "upkeep", "import", "export",
-    "backup", "reinstate", "doctor", "reembed", "profiles", "calibrate", "eval", "tune", "help", "demo",
+    "backup", "reinstate", "copy", "doctor", "reembed", "db", "profiles", "calibrate", "eval", "tune", "help", "demo",
 )  # fmt: skip
 """The commands as help lists them."""
 
@@ -104,7 +104,9 @@ def opening(
     ctx: typer.Context,
     store: Annotated[
         str | None,
-        typer.Option(metavar="TARGET", help="File of the memories. Default: SALIENCE_URL, else the platform's place."),
+        typer.Option(
+            metavar="TARGET", help="File or postgresql:// database. Default: SALIENCE_URL, else the platform's place."
+        ),
     ] = None,
     embedder: Annotated[
         str, typer.Option(metavar="NAME", help="Who makes vectors: minilm, static, fastembed or openai.")

@@ -152,7 +152,9 @@ def narrowed(batch: Batch, need: Need) -> Batch:
     """
     if need.candidates is None or need.candidates >= len(batch):
         return batch
-    return replace(batch.take(np.sort(nearest(batch["cosine"], need.candidates))), complete=False)
+    picked = np.sort(nearest(batch["cosine"], need.candidates))
+    beyond = float(np.delete(batch["cosine"], picked).max(initial=-1.0))
+    return replace(batch.take(picked), complete=False, beyond=beyond)
 
 
 def _answer(profile: Profile, found: Gathered) -> Answer:

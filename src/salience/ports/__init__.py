@@ -13,6 +13,7 @@ from salience.ports.changes import (
     Stored,
     Touch,
 )
+from salience.ports.database import BuildProgress, Database
 from salience.ports.models import (
     EDGE,
     FINGERPRINTED,
@@ -45,9 +46,11 @@ __all__ = [
     "SAME_MODEL",
     "Add",
     "Adopt",
+    "BuildProgress",
     "Calibration",
     "Change",
     "Clustering",
+    "Database",
     "Derive",
     "Distinguish",
     "Embedder",

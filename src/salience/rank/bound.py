@@ -19,18 +19,30 @@ LIFTING: Final = ("spread", "update")
 def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
     """Return whether no visible memory outside the candidates could have reached the answer.
 
-    The candidates are the nearest by cosine, so that one outside is no nearer than the farthest of them. It would have
-    had to pass the least score and, where the answer is full, the score of the last hit.
+    One outside is no nearer than `batch.beyond`. It would have had to pass the least score and, where the answer is
+    full, the score of the last hit.
     """
     if batch.complete or need.limit == 0:
         return True
-    if any(stage in LIFTING for stage in profile.stages):
+    return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(profile, need, ranked)
+
+
+def provable(profile: Profile, need: Need, ranked: Ranked) -> bool:
+    """Return whether more candidates could make an answer exact: it is, once those left out are of cosine 0 at most."""
+    if need.candidates is not None or need.vector is None:
         return False
-    highest = ceiling(profile, need, float(batch["cosine"].min(initial=1.0)))
-    full = len(ranked.rows) >= need.wanted
-    last = float(ranked.scores[ranked.rows[-1]]) if full else -np.inf
+    return not _lifts(profile) and ceiling(profile, need, 0.0) < _to_pass(profile, need, ranked)
+
+
+def _lifts(profile: Profile) -> bool:
+    return any(stage in LIFTING for stage in profile.stages)
+
+
+def _to_pass(profile: Profile, need: Need, ranked: Ranked) -> float:
+    """Return the score that a memory outside the candidates would have to pass."""
+    last = float(ranked.scores[ranked.rows[-1]]) if len(ranked.rows) >= need.wanted else -np.inf
     least = -np.inf if need.min_score is None or "threshold" not in profile.stages else need.min_score
-    return highest < max(last, least)
+    return max(last, least)
 
 
 def ceiling(profile: Profile, need: Need, cosine: float) -> float:

@@ -14,9 +14,12 @@ from salience.records.answered import (
     Waypoint,
 )
 from salience.records.asked import Filter, Intent, Query, TimeCue
+from salience.records.database import DatabaseState, Distributed, Indexed, IndexState, TableState, Upgraded
 from salience.records.judged import Judged
 from salience.records.reported import (
     ConsolidateReport,
+    Copied,
+    CopyReport,
     DoctorReport,
     Finding,
     Page,
@@ -56,12 +59,18 @@ __all__ = [
     "Context",
     "Contradiction",
     "Coordinate",
+    "Copied",
+    "CopyReport",
+    "DatabaseState",
+    "Distributed",
     "DoctorReport",
     "Draft",
     "Explanation",
     "Filter",
     "Finding",
     "Hit",
+    "IndexState",
+    "Indexed",
     "Intent",
     "Judged",
     "Label",
@@ -77,9 +86,11 @@ __all__ = [
     "ScoreDetail",
     "SessionReport",
     "Stats",
+    "TableState",
     "TimeCue",
     "TransferReport",
     "Unset",
+    "Upgraded",
     "UpkeepReport",
     "Version",
     "Via",

@@ -176,3 +176,31 @@ class TransferReport:
     written: int
     unchanged: int = 0
     skipped: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A tenant's rows of one table as they are in both stores: how many, and their SHA-256."""
+
+    rows: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What a copy of a store did; both stores were read and compared in the end.
+
+    Attributes:
+        source, target: the stores, without passwords.
+        tenants: each tenant -> each table -> its rows.
+        written: rows written by this run.
+        removed: rows that an earlier run had written and that the source has no more.
+        resumed: rows that an earlier run, which was cut off, had written and that are the same; None: there was none.
+    """
+
+    source: str
+    target: str
+    tenants: Mapping[str, Mapping[str, Copied]]
+    written: int
+    removed: int
+    resumed: int | None

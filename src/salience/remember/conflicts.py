@@ -18,6 +18,8 @@ from salience.text import one_line
 
 WARNED: Final = 10
 """Most memories that a warning names; the receipt's `contradictions` hold all."""
+RIVALS: Final = 100
+"""Most memories near a new one that a store is asked for where it has an index of vectors."""
 LABELLED: Final = WARNED
 """Most conflicts of a memory that get a label, the most similar ones: to read two texts takes longer than a search."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
@@ -78,7 +80,7 @@ def _stored_rivals(
     vectors = np.stack([item.vector for item in stored if item.vector is not None])
     columns = frozenset({"expires_at", "code", "supersedes"})
     scope = stored[0].memory.scope
-    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=Near(vectors, above))
+    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=Near(vectors, above), reach=RIVALS)
     batch = world.store.gather(need)
     rows = superseded(expired(State.start(profile, batch, need))).rows
     if batch.vectors is None or not len(rows):

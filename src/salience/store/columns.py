@@ -15,14 +15,23 @@ _HEADER: Final = 4
 
 
 class PostgresVector(UserDefinedType[bytes]):
-    """A pgvector `vector` of any length: float32, little endian, to whoever reads or writes it here."""
+    """A pgvector `vector`: float32, little endian, to whoever reads or writes it here.
+
+    Args:
+        dimension: its length; None for any.
+        is_half: whether it is a `halfvec`, of half the precision, as which an index may hold what the rows hold whole.
+    """
 
     cache_ok = True
     render_bind_cast = True
 
+    def __init__(self, dimension: int | None = None, is_half: bool = False) -> None:
+        self.dimension = dimension
+        self.is_half = is_half
+
     def get_col_spec(self, **_: Any) -> str:
         """Return the name of the type."""
-        return "vector"
+        return ("halfvec" if self.is_half else "vector") + (f"({self.dimension})" if self.dimension else "")
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Return what reads a column: pgvector's own form, which no text has to be parsed for."""

@@ -65,6 +65,7 @@ def gather(arena: Arena, need: Need, activations: Activations) -> Batch:
         entities(known, need.names) if need.entities else None,
         distinctions(known) if need.distinctions else None,
         complete=len(rows) == len(wanted),
+        beyond=1.0 if cosine is None else float(np.delete(cosine, picked).max(initial=-1.0)),
     )
 
 

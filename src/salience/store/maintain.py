@@ -16,7 +16,7 @@ from salience.store.meta import LAID_BY, Meta, keep, new_epoch, of_pin
 from salience.store.pins import Pin
 from salience.store.schema import memories, versions
 from salience.store.values import held_by, instant, is_session_of, microseconds, missing, own_vector
-from salience.store.write import Transaction, add_all, keyed, revise_all, tenant_of, touch_all
+from salience.store.write import Transaction, add_all, revise_all, tenant_of, touch_all
 
 _TABLES: Final = (memories, versions)
 
@@ -52,14 +52,15 @@ def _derive(transaction: Transaction, change: Derive, is_home: bool) -> None:
             transaction.void(change.tenant)
         values["seq"] = transaction.sequence(change.tenant)
         if change.terms is not None:
-            values |= keyed(transaction, rows.to_memory(current), change.terms)
+            values |= transaction.indexed(rows.to_memory(current), change.terms)
     transaction.connection.execute(sql_history.rederive(table, *named, change.content_hash).values(values))
 
 
 def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
     """Lay the vectors by; those that are there stay only if their model, that of `pin`, is the same."""
     if changes and (pin is None or not transaction.handle.matches(pin)):
-        transaction.connection.execute(sql_history.drop_laid_by())
+        with transaction.of_all():
+            transaction.connection.execute(sql_history.drop_laid_by())
         keep(transaction.connection, of_pin(transaction.handle.own(), LAID_BY))
     values = [
         {
@@ -71,8 +72,8 @@ def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]
         }
         for change in changes
     ]
-    if values:
-        transaction.connection.execute(sql_history.lay_by(), values)
+    for table in _TABLES if values else ():
+        transaction.connection.execute(sql_history.lay_by(table), values)
 
 
 def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -> list[Receipt]:
@@ -147,8 +148,9 @@ def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Rec
         return []
     if laid_by is not None and not transaction.handle.matches(laid_by):
         raise PinnedError("store: the vectors that were laid by are of another model. Run reembed again.")
-    for table in _TABLES:
-        connection.execute(sql_history.adopt(table))
+    for tenant in transaction.tenants():
+        for table in _TABLES:
+            connection.execute(sql_history.adopt(table, tenant))
     connection.execute(sql_history.drop_laid_by())
     pins = {**of_pin(transaction.handle.own()), **of_pin(None, LAID_BY)}
     keep(connection, {**pins, "epoch": new_epoch()})

@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
@@ -80,7 +80,8 @@ class MemoryStore:
         cosine = np.array([cosine_to(need, stored) for stored in wanted], np.float64)
         rows = _picked(wanted, matrix, cosine, need)
         known = Candidates([wanted[row] for row in rows], cosine[rows], matrix[rows], live, visible, need, clock)
-        return batch(known, complete=len(rows) == len(wanted))
+        beyond = float(np.delete(cosine, rows).max(initial=-1.0))
+        return replace(batch(known), complete=len(rows) == len(wanted), beyond=beyond)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked."""

@@ -55,8 +55,8 @@ class Candidates:
         return {stored.memory.id: number for number, stored in enumerate(self.live)}
 
 
-def batch(known: Candidates, complete: bool) -> Batch:
-    """Return the candidates with what `known.need` asks for, `complete` as in `Batch`."""
+def batch(known: Candidates) -> Batch:
+    """Return the candidates with what `known.need` asks for."""
     need, rows, visible = known.need, known.rows, known.visible
     return Batch(
         np.array([stored.memory.id for stored in rows], dtype=object),
@@ -66,7 +66,6 @@ def batch(known: Candidates, complete: bool) -> Batch:
         windows(rows, visible, need.now, need.terms) if need.terms and need.windows else None,
         _entities(rows, visible, need.names) if need.entities else None,
         _distinctions(rows) if need.distinctions else None,
-        complete=complete,
     )
 
 

@@ -154,13 +154,13 @@ def ready(
         VersionError: a file of a newer version.
     """
     with reader.begin():  # in one transaction, lest another process make the file meanwhile
-        revision = _revision(reader, path)
+        revision = revision_of(reader, path)
     _ensure_wal(writer, busy_timeout)
     if revision != HEAD:
         _migrate(writer, path, distinguish)
 
 
-def _revision(connection: Connection, path: str) -> str | None:
+def revision_of(connection: Connection, path: str) -> str | None:
     """Return the file's revision, None for a new file."""
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
@@ -228,7 +228,7 @@ def _is_busy(error: BaseException) -> bool:
 def _migrate(writer: Connection, path: str, distinguish: Distinguish | None) -> None:
     """Run the missing migrations under the write lock, unless another process did so while we waited for it."""
     with writer.begin():
-        if _revision(writer, path) == HEAD:
+        if revision_of(writer, path) == HEAD:
             return
         _upgrade(writer, distinguish)
         writer.exec_driver_sql(f"PRAGMA application_id={APPLICATION_ID}")

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Double,
     ForeignKeyConstraint,
     Index,
+    Integer,
     MetaData,
     Table,
     UniqueConstraint,
@@ -86,6 +87,7 @@ def _of_a_version() -> list[Column[object]]:
     ]
 
 
+_LIVE: Final = text("forgotten_at IS NULL")
 _HAS_FACT: Final = text("fact_key IS NOT NULL")
 
 
@@ -105,6 +107,8 @@ memories: Final = Table(
     Column("seq", BigInteger, nullable=False),  # the change sequence: when the row was last written
     *_of_a_version(),
     Column("search_keys", ARRAY(BigInteger), info=SERVER),  # see `postgres/keys.py`
+    Column("number", BigInteger, info=SERVER),  # by which `postings` names it
+    Column("length", BigInteger, info=SERVER),  # in terms
     UniqueConstraint("tenant", "home", "key"),
     Index(None, "tenant", "seq"),
     Index(None, "tenant", "short_id"),
@@ -113,7 +117,9 @@ memories: Final = Table(
 )
 Index(
     "ix_memories_scope",
-    *(memories.c[name] for name in ("tenant", "user_id", "project", "agent_id", "session_id")),
+    *(memories.c[name] for name in ("tenant", "environment", "user_id", "project", "agent_id", "session_id")),
+    postgresql_include=["length"],  # so that how many are visible, and how long they are, is read off the index
+    postgresql_where=_LIVE,
     info=SERVER,
 )
 Index(
@@ -126,7 +132,7 @@ Index("ix_memories_tenant_created_at", memories.c.tenant, memories.c.created_at,
 for _name in ("speaker", "supersedes"):
     _given = text(f"{_name} IS NOT NULL")
     Index(f"ix_memories_tenant_{_name}", memories.c.tenant, memories.c[_name], postgresql_where=_given, info=SERVER)
-Index("ix_memories_search_keys", memories.c.search_keys, postgresql_using="gin", info=SERVER)  # each key has its tenant
+Index("ix_memories_tenant_number", memories.c.tenant, memories.c.number, info=SERVER)
 versions: Final = Table(
     "versions",
     metadata,
@@ -165,6 +171,16 @@ laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, 
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
 )
 
+postings: Final = Table(  # under which keys each live memory is found; see `postgres/words.py`
+    "postings",
+    metadata,
+    Column("tenant", TEXT(), primary_key=True),
+    Column("key", BigInteger, primary_key=True),
+    Column("number", BigInteger, primary_key=True),  # the key's index includes the rest
+    *(Column(name, Integer) for name in ("environment", "project", "user_id", "agent_id", "session_id")),  # hashes
+    info=SERVER,
+)
+
 leases: Final = Table(
     "leases",
     metadata,
@@ -198,6 +214,14 @@ tenants: Final = Table(  # a change sequence and an epoch for each, which an SQL
     Column("tenant", TEXT(), primary_key=True),
     Column("sequence", BigInteger, nullable=False),
     Column("epoch", TEXT(), nullable=False),
+    info=SERVER,
+)
+
+commits: Final = Table(  # the writes of late, so that one whose commit was cut off is known to be done, or not
+    "commits",
+    metadata,
+    Column("tenant", TEXT(), primary_key=True),
+    Column("token", TEXT(), primary_key=True),  # see `postgres/tokens.py`
     info=SERVER,
 )
 

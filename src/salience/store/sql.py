@@ -265,7 +265,7 @@ class _Holds(FunctionElement[bool]):
 @compiles(_Holds, "sqlite")
 def _holds_in_sqlite(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
     column, held = (compiler.process(argument, **options) for argument in element.clauses)
-    return f"EXISTS (SELECT 1 FROM json_each({column}) AS held WHERE held.value = {held})"
+    return f"EXISTS (SELECT 1 FROM json_each({column}) AS held WHERE held.value = {held})"  # noqa: S608 - compiled
 
 
 @compiles(_Holds, "postgresql")

@@ -158,15 +158,12 @@ def rederive(table: Any, tenant: str, id: str, version: int, content_hash: str) 
     return update(table).where(*same, table.c.content_hash == content_hash)
 
 
-def lay_by() -> TextClause:
-    """Return the statement that lays a vector by for a version that still has a text."""
+def lay_by(table: Any) -> TextClause:
+    """Return the statement that lays a vector by for a memory (or an older version) that still has a text."""
     statement = text(
         "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "
-        "SELECT :tenant, :id, :version, :content_hash, :vector WHERE EXISTS "
-        "(SELECT 1 FROM memories "
-        "WHERE tenant = :tenant AND id = :id AND version = :version AND content_hash = :content_hash "
-        "UNION ALL SELECT 1 FROM versions "
-        "WHERE tenant = :tenant AND id = :id AND version = :version AND content_hash = :content_hash) "
+        f"SELECT v.tenant, v.id, v.version, v.content_hash, :vector FROM {table.name} AS v "  # noqa: S608 - of the schema
+        "WHERE v.tenant = :tenant AND v.id = :id AND v.version = :version AND v.content_hash = :content_hash "
         "ON CONFLICT (tenant, id, version) DO UPDATE SET content_hash = excluded.content_hash, vector = excluded.vector"
     )
     return statement.bindparams(bindparam("vector", type_=VECTOR()))
@@ -177,19 +174,23 @@ def drop_laid_by() -> Delete:
     return delete(laid_by)
 
 
-def adopt(table: Any) -> Update:
-    """Return the statement that puts the vectors laid by in the place of all others; null where there is none."""
+def adopt(table: Any, tenant: str | None = None) -> Update:
+    """Return the statement that puts the vectors laid by in the place of all others; null where there is none.
+
+    Those of one tenant, if one is given.
+    """
     fits = (
         select(laid_by.c.vector)
         .where(
-            laid_by.c.tenant == table.c.tenant,
+            laid_by.c.tenant == (table.c.tenant if tenant is None else tenant),
             laid_by.c.id == table.c.id,
             laid_by.c.version == table.c.version,
             laid_by.c.content_hash == table.c.content_hash,
         )
         .scalar_subquery()
     )
-    return update(table).values(vector=fits)
+    change = update(table).values(vector=fits)
+    return change if tenant is None else change.where(table.c.tenant == tenant)
 
 
 def in_sessions(tenant: str, ids: Sequence[str]) -> Select[Any]:

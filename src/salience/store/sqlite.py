@@ -22,6 +22,7 @@ from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, pinning, void
+from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.past import stood
 from salience.store.pins import Handle
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
@@ -75,6 +76,7 @@ class SQLiteStore:
         distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
+        tenant: str | None = None,
     ) -> Self:
         """Return the store in the file `path`, which is made if it is not there, its folder too.
 
@@ -88,6 +90,7 @@ class SQLiteStore:
                 and none of them counts as a near-duplicate.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the file may be pinned to another model, which this one is to replace.
+            tenant: whose memories are to be there in whole; None: all of them.
 
         Raises:
             NotAStoreError: the file is something else.
@@ -95,6 +98,7 @@ class SQLiteStore:
             VersionError: the file is newer than this code.
             PinnedError: the file was written with another embedder, dimension or language.
             BusyError: another process kept the file locked for longer than the timeout.
+            StoreError: it holds part of a copy.
         """
         path = str(path)
         opening.prepare(path)
@@ -107,6 +111,7 @@ class SQLiteStore:
                 opening.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
                     meta = Meta.read(reader)
+                refuse_half(meta, path, None if tenant is None else [tenant])
                 store._refuse_other(meta, moving)
                 if meta.values.get(TRACES):
                     store._wipe()
@@ -136,6 +141,7 @@ class SQLiteStore:
             self._handle.own()
         with self._write(patience(changes, self._busy_timeout)) as writer:
             meta = Meta.read(writer)
+            refuse_changes(meta, self._path, changes)
             if brings:
                 self._handle.admit(meta.pin())
             first = {"language": self._language, **pinning(meta.pin(), own or self._handle.bare(), changes)}

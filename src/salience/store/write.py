@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from salience.store.values import already, instant, merged, microseconds, own_me
 
 UNASKED: Final = 0
 """As the instant of a touch of which nobody asks back: it is before every state that is asked for."""
-SearchKeys = Callable[[Memory, Sequence[str]], list[int]]
+Indexed = Callable[[Memory, Sequence[str]], Mapping[str, Any]]
 TOUCH_PATIENCE: Final = 0.5
 """Most seconds that the touch of a recall waits for another write."""
 
@@ -30,16 +31,20 @@ class Transaction:
         handle: whose changes they are.
         sequence: from a tenant to the change sequence of every row of it that is written.
         void: makes void what was computed from a tenant's rows before.
-        search_keys: from a memory and its terms to the keys that the database finds it by; None where it needs none.
+        indexed: from a memory and its terms to the columns that the database finds it by; none where it needs none.
         logs_touches: whether what a touch changed is found by what is noted of the touch, and not by the memory's row.
+        of_all: lets what is done in it be about the rows of all tenants.
+        tenants: returns those whose rows have to be changed one tenant at a time; None stands for all of them at once.
     """
 
     connection: Connection
     handle: Handle
     sequence: Callable[[str], int]
     void: Callable[[str], None]
-    search_keys: SearchKeys | None = None
+    indexed: Indexed = lambda *_: {}
     logs_touches: bool = False
+    of_all: Callable[[], AbstractContextManager[object]] = nullcontext
+    tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
 
     @property
     def dimension(self) -> int:
@@ -89,14 +94,7 @@ def _insert(transaction: Transaction, statement: Executable, values: Sequence[Ma
 def _row(transaction: Transaction, stored: Stored) -> dict[str, Any]:
     memory = stored.memory
     derived = {"seq": transaction.sequence(memory.scope.tenant), "short_id": memory.short_id}
-    return {**rows.of_stored(stored, transaction.dimension), **derived, **keyed(transaction, memory, stored.terms)}
-
-
-def keyed(transaction: Transaction, memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
-    """Return the column by which the database finds a memory by its words, where it has one."""
-    if transaction.search_keys is None:
-        return {}
-    return {"search_keys": transaction.search_keys(memory, terms)}
+    return {**rows.of_stored(stored, transaction.dimension), **derived, **transaction.indexed(memory, stored.terms)}
 
 
 def _history(transaction: Transaction, stored: Stored, history: Sequence[Stored]) -> list[dict[str, Any]]:
@@ -202,7 +200,7 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
     memory = merged(change, current.importance, accessed_at, current.access_count)
     values = rows.of_memory(memory)
     values["seq"] = transaction.sequence(tenant)
-    values |= keyed(transaction, memory, rows.to_terms(current.terms) if change.terms is None else change.terms)
+    values |= transaction.indexed(memory, rows.to_terms(current.terms) if change.terms is None else change.terms)
     if change.unembeds:
         values["vector"] = None
     if change.vector is not None:

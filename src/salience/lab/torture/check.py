@@ -132,8 +132,8 @@ class Contents:
         return [other for other in self.by_text.get((mark.change, mark.content), ()) if mark.fits(other)]
 
 
-def check(engine: Engine, path: Path, journals: Sequence[Notes]) -> Checked:
-    """Return how the engine's file stands beside what its writers noted; the file is not changed."""
+def check(engine: Engine, path: Path | None, journals: Sequence[Notes]) -> Checked:
+    """Return how the engine's store stands beside what its writers noted; it is not changed. None: it is no file."""
     contents = Contents.read(engine)
     entries = [entry for notes in journals for entry in notes.entries]
     judged = [(entry, _outcome(contents, entry)) for entry in entries if entry.in_flight and entry.writes]
@@ -152,7 +152,7 @@ def check(engine: Engine, path: Path, journals: Sequence[Notes]) -> Checked:
         *_derived(engine, contents),
         *_counted(engine, contents, entries),
         *_diagnosed(engine),
-        *raw(path),
+        *(() if path is None else raw(path)),
     ]
     found = tuple((entry, _found(contents, entry) if outcome else None) for entry, outcome in judged)
     whole = sum(marks is not None for _, marks in found)

@@ -10,7 +10,7 @@ from typing import Final
 from salience import compose
 from salience.derived import scan
 from salience.engine import Engine
-from salience.errors import StoreError
+from salience.errors import StoreError, UnsettledError
 from salience.lab.torture.journal import Entry, Journal, Mark, key_of, read
 from salience.lab.torture.mix import SHARED_VERB, chosen
 from salience.lab.torture.thoughts import TopicalEmbedder
@@ -73,11 +73,14 @@ def noted(hand: Hand, journal: Journal, verb: str, ready: Step) -> Done:
     """Run a verb, noted before and after; return what it answered.
 
     Raises:
+        UnsettledError: nobody knows how it ended, and the journal does not say.
         StoreError: the store refused it; the journal says that nothing was written.
     """
     number = journal.begin(verb, ready.foreseen, ready.erased, keyed=ready.keyed)
     try:
         done = ready.run()
+    except UnsettledError:
+        raise
     except StoreError as error:
         journal.refuse(number, type(error).__name__)
         raise

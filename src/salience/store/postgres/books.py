@@ -11,7 +11,10 @@ from sqlalchemy.sql.expression import TextClause, text
 
 from salience.store.meta import Meta, new_epoch
 
-READING: Final = "SELECT sequence, epoch FROM tenants WHERE tenant = %s"
+READING: Final = (
+    "SELECT sequence, epoch || ' ' || extract(epoch FROM pg_postmaster_start_time()) FROM tenants WHERE tenant = %s"
+)
+"""With when the server started: one that took over, or came up from a backup, may give its numbers a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Books:
 
     Attributes:
         sequence: number of its last change; a transaction that reads it sees all changes up to it.
-        epoch: another text whenever something changed that no sequence tells, in the tenant or the whole store.
+        epoch: another text whenever something changed that no sequence tells, in the tenant, the store or the server.
     """
 
     sequence: int
@@ -50,6 +53,11 @@ def take(connection: Connection, tenant: str) -> int:
     """Return the next change sequence of a tenant, whose other writers wait from here on until the transaction ends."""
     sequence: int = connection.execute(_next(), {"tenant": tenant}).scalar_one()
     return sequence
+
+
+def tenants(connection: Connection) -> list[str]:
+    """Return all that ever wrote, in order."""
+    return list(connection.exec_driver_sql("SELECT tenant FROM tenants ORDER BY tenant").scalars())
 
 
 def void(connection: Connection, tenant: str) -> None:

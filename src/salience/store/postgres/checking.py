@@ -1,12 +1,227 @@
-"""Whether the tables of a PostgreSQL store are in order."""
+"""Whether the tables of a PostgreSQL store are in order, and how they are put in order.
+
+What the server itself sees to, such as foreign keys, is left to it. No text is read, and none is told.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from sqlalchemy import Connection, text
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex
 
 from salience.records import Finding
+from salience.store import sql_history
+from salience.store.meta import LAID_BY, PINNED, Meta, void
+from salience.store.postgres import checking_rows, indexing, rights
+from salience.store.postgres.locks import alone
+from salience.store.postgres.opening import SCHEMA
+from salience.store.schema import metadata
+
+MOST: Final = 100
+"""Problems of one kind that are told one by one."""
+_MENDED: Final = "To mend it: salience db doctor --repair"
+_UPGRADE: Final = "As the user who owns the tables, run: salience db upgrade"
+Mend = Callable[[Connection], None]
+Found = tuple[Finding, Mend | None]
+"""Something wrong, and what mends it; None where nothing here does, and the finding says what to do."""
 
 
 def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
-    """Return what is wrong with the tables."""
-    return []
+    """Return what is wrong with the tables and their numbers, for all tenants, mended where `repair` asks for it.
+
+    The transaction has to be the operator's. While something is mended, nobody else writes.
+    """
+    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # every row is read, however many there are
+    if repair:
+        alone(connection)
+    found, rows = _looked(connection), list(checking_rows.wrong(connection))
+    mends = dict.fromkeys(mend for _, mend in found if mend is not None and repair)
+    is_mended = bool(mends) or (repair and any(row.right for row in rows))
+    for mend in mends:
+        mend(connection)
+    left = {finding for finding, _ in found} | {finding for row in rows for finding in row.findings()}
+    if is_mended:
+        checking_rows.mend(connection, rows)
+        void(connection)  # what other processes have computed from the rows
+        left = {finding for finding, _ in _looked(connection)}
+        left |= {finding for row in checking_rows.wrong(connection, rows) for finding in row.findings()}
+    told = [_told(finding, mend is not None, finding not in left) for finding, mend in found]
+    told += [_told(finding, finding.check != "rows", finding not in left) for row in rows for finding in row.findings()]
+    return _few(told)
+
+
+def _told(finding: Finding, can_be_mended: bool, is_gone: bool) -> Finding:
+    """Return a finding with what to do about it, if anything is left to be done."""
+    if is_gone:
+        return replace(finding, repaired=True)
+    return replace(finding, problem=f"{finding.problem} {_MENDED}") if can_be_mended else finding
+
+
+def _few(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings, up to `MOST` of a kind and one for the others of it."""
+    told: list[Finding] = []
+    more: Counter[tuple[str, bool]] = Counter()
+    for finding in findings:
+        kind = (finding.check, finding.repaired)
+        more[kind] += 1
+        if more[kind] <= MOST:
+            told.append(finding)
+    over = {kind: count - MOST for kind, count in more.items() if count > MOST}
+    return [*told, *(Finding(check, None, f"{count:,} more.", done) for (check, done), count in over.items())]
+
+
+def _fences(connection: Connection) -> Iterator[Found]:
+    """Yield what does not keep tenants apart as it should."""
+    for problem in rights.faults(connection):
+        yield Finding("row-level security", None, problem if "Run:" in problem else f"{problem} {_UPGRADE}"), None
+
+
+def _indexes(connection: Connection) -> Iterator[Found]:
+    """Yield the indexes that are missing, that no search may use, or that are of another model."""
+    held = {state.name: state.valid for state in indexing.states(connection)}
+    for name in (name for name, valid in held.items() if not valid):
+        yield Finding("indexes", None, invalid(name)), None
+    for index in (index for table in metadata.tables.values() for index in table.indexes):
+        if index.name not in held:
+            made = str(CreateIndex(index).compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
+            told = f"the index {index.name} is not there. In the schema {SCHEMA}, run: {' '.join(made.split())}"
+            yield Finding("indexes", None, told), None
+    pinned = Meta.read(connection).values.get(PINNED[1], "")
+    for each in indexing.vector_indexes(connection):
+        if pinned and str(each.dimension) != pinned and not each.is_passing:
+            told = f"the index {each.name} is of vectors of {each.dimension} numbers, not {pinned}."
+            yield Finding("indexes", None, f"{told} Run: salience db index"), None
+
+
+def invalid(name: str) -> str:
+    """Return what is told of an index that no search may use."""
+    again = f"REINDEX INDEX CONCURRENTLY {SCHEMA}.{name}"
+    remedy = "salience db index" if indexing.is_of_vectors(name) else f"{again}, as the user who owns the tables"
+    return f"the index {name} is not valid: it is being made, or that was cut short. If so, run: {remedy}"
+
+
+def _pins(connection: Connection) -> Iterator[Found]:
+    """Yield what is missing or unreadable of the pins of a store that holds memories."""
+    held = Meta.read(connection).values
+    if connection.exec_driver_sql("SELECT 1 FROM memories LIMIT 1").first() is None:
+        return
+    if not held.get("embedder") or not _is_number(held.get("dimension", "")):
+        told = "the store is pinned to no model. Give every memory a vector of the one you use: salience reembed"
+        yield Finding("pins", None, told), None
+    if not held.get("language"):
+        told = "the store is pinned to no language; the next write pins it to the one of SALIENCE_LANGUAGE."
+        yield Finding("pins", None, told), None
+
+
+_BEHIND: Final = """
+    SELECT w.tenant, w.latest, coalesce(t.sequence, 0) AS sequence FROM (
+        SELECT each.tenant, max(each.seq) AS latest FROM (
+            SELECT tenant, seq FROM memories UNION ALL SELECT tenant, seq FROM touches) AS each
+        GROUP BY each.tenant) AS w
+    LEFT JOIN tenants AS t ON t.tenant = w.tenant WHERE coalesce(t.sequence, -1) < w.latest ORDER BY w.tenant"""
+
+
+def _sequences(connection: Connection) -> Iterator[Found]:
+    """Yield the tenants with rows ahead of their change sequence, which would hide writes from other processes."""
+    for row in connection.exec_driver_sql(_BEHIND):
+        told = f"the change sequence of {row.tenant!r} stands at {row.sequence}, and a row at {row.latest}."
+        yield Finding("sequence", None, told), _raise_sequences
+
+
+def _raise_sequences(connection: Connection) -> None:
+    raised = text(
+        "INSERT INTO tenants (tenant, sequence, epoch) VALUES (:tenant, :latest, '') "
+        "ON CONFLICT (tenant) DO UPDATE SET sequence = excluded.sequence"
+    )
+    for row in connection.exec_driver_sql(_BEHIND).all():
+        connection.execute(raised, {"tenant": row.tenant, "latest": row.latest})
+
+
+_ENDS: Final = """
+    WITH each AS (
+        SELECT tenant, id, version, changed_at FROM versions UNION ALL
+        SELECT tenant, id, version, changed_at FROM memories)
+    SELECT one.tenant, one.id, one.version, next.changed_at AS due FROM versions AS one JOIN each AS next
+    ON one.tenant = next.tenant AND one.id = next.id AND next.version = one.version + 1
+    WHERE one.valid_to <> next.changed_at"""
+
+
+def _ends(connection: Connection) -> Iterator[Found]:
+    """Yield the versions that do not end when the next one begins."""
+    for row in connection.exec_driver_sql(_ENDS):
+        yield Finding("versions", row.id, f"version {row.version} does not end when the next one begins."), _set_ends
+
+
+def _set_ends(connection: Connection) -> None:
+    connection.exec_driver_sql(
+        f"UPDATE versions AS v SET valid_to = e.due FROM ({_ENDS}) AS e "  # noqa: S608 - text of ours
+        "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version"
+    )
+
+
+_GAPS: Final = """
+    WITH each AS (
+        SELECT tenant, id, version FROM versions UNION ALL SELECT tenant, id, version FROM memories),
+    following AS (
+        SELECT id, version, lag(version) OVER (PARTITION BY tenant, id ORDER BY version) AS before FROM each)
+    SELECT id, version, before FROM following WHERE version <> before + 1 ORDER BY id, version"""
+
+
+def _gaps(connection: Connection) -> Iterator[Found]:
+    """Yield the versions that do not follow on the one before; the oldest may have been dropped by upkeep."""
+    for row in connection.exec_driver_sql(_GAPS):
+        told = f"version {row.version} follows on version {row.before}: what was between is gone."
+        yield Finding("versions", row.id, f"{told} Bring the database back from a backup of the server."), None
+
+
+def _laid_by(connection: Connection) -> Iterator[Found]:
+    """Yield whether vectors are laid by for no model that is known."""
+    held = Meta.read(connection).values
+    count = connection.exec_driver_sql("SELECT count(*) FROM laid_by").scalar_one()
+    if count and not (held.get(LAID_BY[0]) and _is_number(held.get(LAID_BY[1], ""))):
+        yield Finding("laid by", None, f"{count} vectors are laid by for a model that is not known."), _drop_laid_by
+
+
+def _drop_laid_by(connection: Connection) -> None:
+    connection.execute(sql_history.drop_laid_by())
+
+
+def _lengths(connection: Connection) -> Iterator[Found]:
+    """Yield the vectors that cannot be of the model that the store is pinned to, by their length."""
+    dimension = _dimension(connection)
+    for table in checking_rows.TABLES if dimension else ():
+        asked = f"SELECT id, version, vector_dims(vector) AS size FROM {table.name} WHERE vector_dims(vector) <> %s"  # noqa: S608
+        for row in connection.exec_driver_sql(asked, (dimension,)):
+            told = f"version {row.version} has a vector of {row.size} numbers, not {dimension}."
+            yield Finding("vectors", row.id, told), _drop_misfits
+
+
+def _drop_misfits(connection: Connection) -> None:
+    for table in checking_rows.TABLES:
+        asked = f"UPDATE {table.name} SET vector = NULL WHERE vector_dims(vector) <> %s"  # noqa: S608
+        connection.exec_driver_sql(asked, (_dimension(connection),))
+
+
+def _dimension(connection: Connection) -> int:
+    """Return the length of the vectors that the store is pinned to; 0 where that is not known."""
+    known = Meta.read(connection).values.get(PINNED[1], "")
+    return int(known) if _is_number(known) else 0
+
+
+def _is_number(value: str) -> bool:
+    return value.isascii() and value.isdigit()
+
+
+def _looked(connection: Connection) -> list[Found]:
+    return [each for look in _LOOKS for each in look(connection)]
+
+
+_LOOKS: Final[tuple[Callable[[Connection], Iterator[Found]], ...]] = (
+    _fences, _indexes, _pins, _sequences, _ends, _gaps, _laid_by, _lengths,
+)  # fmt: skip
+"""What is looked at, in this order."""

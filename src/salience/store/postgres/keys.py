@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
 from salience.records import Memory
 from salience.text import normalise
 
-Kind = Literal["term", "tag", "entity", "kind", "session"]
+Kind = Literal["term", "tag", "entity", "kind", "session", "id"]
 
 
 def key(tenant: str, kind: Kind, text: str) -> int:
@@ -26,6 +26,17 @@ def key(tenant: str, kind: Kind, text: str) -> int:
 def keys(tenant: str, kind: Kind, texts: Iterable[str]) -> list[int]:
     """Return the keys of texts, in order."""
     return [key(tenant, kind, text) for text in texts]
+
+
+def indexed(memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
+    """Return the columns by which PostgreSQL finds a memory: its keys, its number in their lists, and its length."""
+    tenant = memory.scope.tenant
+    return {"search_keys": search_keys(memory, terms), "number": number(tenant, memory.id), "length": len(terms)}
+
+
+def number(tenant: str, id: str) -> int:
+    """Return the number by which the posting table names a memory, in [-2^63, 2^63)."""
+    return key(tenant, "id", id)
 
 
 def search_keys(memory: Memory, terms: Sequence[str]) -> list[int]:

@@ -1,16 +1,17 @@
-"""Opening a PostgreSQL database: connections and their transactions, its revision, and driver errors as our own."""
+"""Connecting to a PostgreSQL database: its DSN, connections and their transactions, and driver errors as our own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any, Final, Literal
 
 import psycopg
 from psycopg import sql as literals
-from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, make_url
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy import exc as sqlalchemy_errors
 from sqlalchemy.exc import DBAPIError
 
@@ -18,23 +19,16 @@ from salience.errors import (
     BusyError,
     ConflictError,
     InputError,
-    NotAStoreError,
     ReadOnlyError,
     StoreError,
-    VersionError,
     Words,
 )
-from salience.ports import Distinguish
 from salience.store.postgres import wire
-from salience.store.schema import HEAD, REVISIONS
 
 SCHEMA: Final = "salience"
 """The schema that the tables are in, so that they never meet others of the same names."""
 APP: Final = "salience_app"
 """The role in which every statement runs where the user that connects is above row-level security."""
-LEAST_PGVECTOR: Final = (0, 7)
-_MIGRATING: Final = 0x53414C494D4947
-"""Number of the lock that one process at a time migrates under."""
 Access = Literal["read", "write"]
 _BEGIN: Final[dict[Access, str]] = {
     "read": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -46,7 +40,6 @@ _ERRORS: Final[dict[str, tuple[type[StoreError], str]]] = {
     "57014": (BusyError, "a statement took longer than SALIENCE_STATEMENT_TIMEOUT. Try again, or raise it."),
     "40001": (BusyError, f"another transaction came between, again and again. {_AGAIN}"),
     "40P01": (BusyError, f"another transaction came between, again and again. {_AGAIN}"),
-    "53300": (BusyError, "the server has no connection left. Lower SALIENCE_POOL_SIZE, or put a pooler before it."),
     "53100": (StoreError, "the server's disk is full; nothing was written. Free some space and try again."),
     "53200": (StoreError, f"the server is out of memory; nothing was written. {_AGAIN}"),
     "54000": (StoreError, "a value is too large for one of its indexes; nothing was written. Shorten the names in it."),
@@ -55,9 +48,6 @@ _ERRORS: Final[dict[str, tuple[type[StoreError], str]]] = {
         "the server takes no writes: it is a replica, or set to read only. Connect to the primary.",
     ),
     "42501": (ReadOnlyError, f"the user may not do that. Run: GRANT {APP} TO the user; see salience db upgrade."),
-    "28P01": (StoreError, "the password is wrong."),
-    "28000": (StoreError, "the server refuses that user. Check pg_hba.conf and the user's name."),
-    "3D000": (StoreError, "there is no such database. Make it: createdb NAME"),
 }
 _GONE: Final = ("08", "57P")
 """Beginnings of the states under which a connection is of no more use."""
@@ -71,15 +61,18 @@ class Rules:
         role: in which statements run; None: that of the connection.
         path: schemas in which names are looked up.
         statement_timeout: seconds that a statement may take.
+        citus: whether the server has Citus, which gives its workers, for a SET, the text of the whole query it is in.
     """
 
     role: str | None
     path: tuple[str, ...]
     statement_timeout: float
+    citus: bool = False
 
-    def begin(self, access: Access, tenant: str | None, patience: float) -> str:
+    def begin(self, access: Access, tenant: str | None, patience: float) -> wire.Turn:
         """Return the statements that begin a transaction of a tenant, or, for None, of the operator of them all."""
         local = {
+            **({"citus.propagate_set_commands": "'local'"} if self.citus else {}),  # first, for those behind it
             "search_path": ", ".join(literals.Identifier(name).as_string() for name in self.path),
             "statement_timeout": str(int(self.statement_timeout * 1000)),
             "lock_timeout": str(int(patience * 1000)),
@@ -87,14 +80,17 @@ class Rules:
             **self._whose(tenant),
         }
         role = [] if self.role is None else [f"SET LOCAL ROLE {literals.Identifier(self.role).as_string()}"]
-        return "; ".join([_BEGIN[access], *role, *(f"SET LOCAL {name} = {value}" for name, value in local.items())])
+        turn = (_BEGIN[access], *role, *(f"SET LOCAL {name} = {value}" for name, value in local.items()))
+        return turn if self.citus else "; ".join(turn)
 
-    def enter(self, tenant: str) -> str:
-        """Return the statement that lets a transaction go on with the rows of a tenant."""
+    def enter(self, tenant: str | None) -> str:
+        """Return the statement that lets a transaction go on with the rows of a tenant, or, for None, of them all."""
         return "; ".join(f"SET LOCAL {name} = {value}" for name, value in self._whose(tenant).items())
 
     def _whose(self, tenant: str | None) -> dict[str, str]:
-        return {"salience.operator": "'on'"} if tenant is None else {"salience.tenant": quoted(tenant)}
+        """Return both settings, so that none that the connection may have besides holds."""
+        operator = "on" if tenant is None else "off"
+        return {"salience.operator": quoted(operator), "salience.tenant": quoted(tenant or "")}
 
 
 def quoted(text: str) -> str:
@@ -102,35 +98,61 @@ def quoted(text: str) -> str:
     return literals.Literal(text).as_string()
 
 
-def place(dsn: str) -> URL:
-    """Return a `postgresql://` target in its parts.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database, as libpq reads its DSN.
+
+    Attributes:
+        parameters: keyword of libpq -> value; a password may be among them.
+    """
+
+    parameters: Mapping[str, str] = field(repr=False)
+
+    def conninfo(self, patience: float) -> str:
+        """Return what libpq connects with; a server that does not answer is waited for `patience` seconds."""
+        ours = {"connect_timeout": str(max(2, int(patience))), "application_name": "salience"}
+        return make_conninfo("", **{**ours, **self.parameters})
+
+
+def place(dsn: str) -> Place:
+    """Return the database that a `postgresql://` target names.
 
     Raises:
         InputError: it is none.
     """
     try:
-        url = make_url(dsn)
-    except sqlalchemy_errors.ArgumentError:
+        parts = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
         shown = Words(dsn.partition("://")[0] + "://...")  # what follows may hold a password
         raise InputError("target", shown, "Give postgresql://USER:PASSWORD@HOST:PORT/DATABASE.") from None
-    return url.set(drivername="postgresql")
+    return Place({name: str(value) for name, value in parts.items() if value is not None})
 
 
-def named(url: URL) -> str:
+def named(place: Place) -> str:
     """Return how messages name a database: without its user's password, nor what else may be secret."""
-    where = url.host or url.query.get("host") or "local socket"
-    port = f":{url.port}" if url.port else ""
-    return f"postgresql://{where}{port}/{url.database or ''}"
+    known = place.parameters
+    hosts = known.get("host", known.get("hostaddr", "")).split(",")
+    ports = known.get("port", "").split(",")
+    each = [f"{host}:{port}" if port else host for host, port in zip(hosts, cycle(ports), strict=False)]
+    return f"postgresql://{','.join(each) or 'local socket'}/{known.get('dbname', '')}"
 
 
-def engine(url: URL, size: int, patience: float) -> Engine:
-    """Return an engine with a pool of up to `size` connections, for one of which it waits `patience` seconds."""
-    conninfo = url.render_as_string(hide_password=False)
+def engine(place: Place, size: int, patience: float, *, prepares: bool = True) -> Engine:
+    """Return an engine with a pool of up to `size` connections, for one of which it waits `patience` seconds.
+
+    Args:
+        place: the database.
+        size: most connections.
+        patience: seconds.
+        prepares: whether the server keeps the statements that come again and again.
+    """
+    conninfo = place.conninfo(patience)
+    threshold = {} if prepares else {"prepare_threshold": None}
 
     def connect() -> psycopg.Connection[Any]:
-        return wire.connect(conninfo, connect_timeout=max(2, int(patience)), application_name="salience")
+        return wire.connect(conninfo, **threshold)
 
-    return create_engine(
+    made = create_engine(
         "postgresql+psycopg://",
         creator=connect,
         poolclass=QueuePool,
@@ -141,6 +163,14 @@ def engine(url: URL, size: int, patience: float) -> Engine:
         isolation_level="AUTOCOMMIT",  # transactions begin with settings of ours, in the same turn
         hide_parameters=True,
     )
+    event.listen(made, "checkout", _refuse_ended)
+    return made
+
+
+def _refuse_ended(below: psycopg.Connection[Any], *_: object) -> None:
+    """Have the pool let go of all that it holds, where the server ended a connection while nobody used it."""
+    if wire.has_ended(below):
+        raise sqlalchemy_errors.InvalidatePoolError
 
 
 def driver(connection: Connection) -> psycopg.Connection[Any]:
@@ -151,21 +181,30 @@ def driver(connection: Connection) -> psycopg.Connection[Any]:
 
 
 @contextmanager
-def transaction(engine: Engine, statements: str) -> Iterator[Connection]:
+def transaction(engine: Engine, statements: wire.Turn) -> Iterator[Connection]:
     """Begin a transaction with some statements; commit it, or roll it back if an error leaves it."""
     with engine.connect() as connection:
         below = driver(connection)
         try:
             wire.run(below, statements)
             yield connection
-            wire.run(below, "COMMIT")
+            if wire.run(below, "COMMIT") != "COMMIT":  # of a transaction that an error had ended, whoever caught it
+                raise psycopg.errors.InFailedSqlTransaction
         except BaseException as error:
-            if is_gone(error) or below.closed:
+            if not _rolled_back(below, error):
                 connection.invalidate()
-            else:
-                with suppress(psycopg.Error):
-                    wire.run(below, "ROLLBACK")
             raise
+
+
+def _rolled_back(below: psycopg.Connection[Any], error: BaseException) -> bool:
+    """Return whether a transaction that an error left is over, so that the connection may be used again."""
+    if not isinstance(error, Exception) or is_gone(error) or below.closed:
+        return False
+    try:
+        wire.run(below, "ROLLBACK")
+    except psycopg.Error:
+        return False
+    return True
 
 
 def state(error: BaseException) -> str | None:
@@ -207,126 +246,15 @@ def as_store_error(where: str, error: DBAPIError | psycopg.Error) -> StoreError 
         kind, remedy = _ERRORS[code]
         return kind(f"store: {where}: {remedy}")
     if is_gone(error):
-        return StoreError(f"store: {where}: the server cannot be reached, or broke off. Check that it runs; try again.")
+        told = (
+            f"the server cannot be reached, or broke off{_cause(error)}. Check that it runs, and what is asked of it."
+        )
+        return StoreError(f"store: {where}: {told}")
     return StoreError(f"store: {where}: PostgreSQL failed with SQLSTATE {code}. Look that up; check the database.")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a database is like.
-
-    Attributes:
-        revision: of its tables; None where there are none.
-        extension: the schema that pgvector is in; None where it is not installed.
-        pgvector: its version.
-        above: whether the user that connects is above row-level security.
-        has_app: whether the role `APP` is there and may be taken.
-    """
-
-    revision: str | None
-    extension: str | None
-    pgvector: tuple[int, ...]
-    above: bool
-    has_app: bool
-
-    def rules(self, statement_timeout: float) -> Rules:
-        """Return what holds for every transaction in it."""
-        path = tuple(dict.fromkeys((SCHEMA, self.extension or "public", "public")))
-        return Rules(APP if self.above and self.has_app else None, path, statement_timeout)
-
-
-def look(engine: Engine) -> Found:
-    """Return what the database is like."""
-    with engine.connect() as connection:
-        ask = connection.exec_driver_sql
-        table = ask("SELECT to_regclass(%s)::text", (f"{SCHEMA}.alembic_version",)).scalar()
-        revision = None if table is None else ask(f"SELECT version_num FROM {SCHEMA}.alembic_version").scalar()  # noqa: S608
-        vector = ask(
-            "SELECT n.nspname, e.extversion FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
-            "WHERE e.extname = 'vector'"
-        ).first()
-        above = ask("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user").scalar()
-        has_app = ask(
-            "SELECT pg_has_role(current_user, oid, 'member') FROM pg_roles WHERE rolname = %s", (APP,)
-        ).scalar()
-    extension, version = (None, ()) if vector is None else (vector[0], tuple(map(int, vector[1].split("."))))
-    return Found(revision, extension, version, bool(above), bool(has_app))
-
-
-def ready(engine: Engine, where: str, distinguish: Distinguish | None) -> Found:
-    """Return what the database is like, its tables made if it has none.
-
-    Raises:
-        NotAStoreError: pgvector is missing or too old.
-        VersionError: its tables are of another revision than this code's.
-    """
-    found = look(engine)
-    if found.revision is None:
-        upgrade(engine, where, distinguish)
-        found = look(engine)
-    check_pgvector(found, where)
-    if found.revision in REVISIONS[:-1]:
-        raise VersionError(f"store: {where}: its tables are of revision {found.revision!r}. Run: salience db upgrade")
-    if found.revision != HEAD:
-        raise VersionError(
-            f"store: {where}: its tables are of revision {found.revision!r}, newer than {HEAD!r} of this version of "
-            "Salience. Run: pip install --upgrade salience"
-        )
-    return found
-
-
-def check_pgvector(found: Found, where: str) -> None:
-    """Raise `NotAStoreError` unless pgvector is there, and new enough."""
-    if found.extension is None:
-        remedy = "Let a superuser run in it: CREATE EXTENSION vector"
-        raise NotAStoreError(f"store: {where}: the extension pgvector is not installed in it. {remedy}")
-    if found.pgvector < LEAST_PGVECTOR:
-        version, least = (".".join(map(str, numbers)) for numbers in (found.pgvector, LEAST_PGVECTOR))
-        raise NotAStoreError(f"store: {where}: pgvector is {version}, older than {least}. Install a newer one.")
-
-
-def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) -> str:
-    """Bring the tables to the revision of this code, as one transaction, and return the one that they had before.
-
-    Raises:
-        NotAStoreError: pgvector is not there, and this user may not install it.
-    """
-    from alembic import command  # here, since most openings need no migration and the import is slow
-    from alembic.config import Config
-
-    scripts = str(Path(__file__).parents[1] / "migrations").replace("%", "%%")
-    begin = f"BEGIN; SET LOCAL salience.operator = 'on'; SELECT pg_advisory_xact_lock({_MIGRATING})"
-    with transaction(engine, begin) as connection:
-        extension(connection, where)
-        found = look(engine)
-        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
-        path = ", ".join(dict.fromkeys((SCHEMA, *home_of_vector(connection), "public")))
-        connection.exec_driver_sql(f"SET LOCAL search_path = {path}")
-        config = Config(attributes={"connection": connection, "distinguish": distinguish})
-        config.set_main_option("script_location", scripts)
-        command.upgrade(config, "head")
-    return found.revision or ""
-
-
-def extension(connection: Connection, where: str) -> None:
-    """Install pgvector, where it is not.
-
-    Raises:
-        NotAStoreError: this user may not, or the server has none.
-    """
-    if home_of_vector(connection):
-        return
-    try:
-        connection.exec_driver_sql("CREATE EXTENSION vector SCHEMA public")
-    except DBAPIError:
-        remedy = "Let a superuser run in it: CREATE EXTENSION vector"
-        raise NotAStoreError(f"store: {where}: the extension pgvector is not installed in it. {remedy}") from None
-
-
-def home_of_vector(connection: Connection) -> tuple[str, ...]:
-    """Return the schema that pgvector is in, quoted; none where it is not installed."""
-    asked = (
-        "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
-        "WHERE e.extname = 'vector'"
-    )
-    return tuple(connection.exec_driver_sql(asked).scalars())
+def _cause(error: DBAPIError | psycopg.Error) -> str:
+    """Return why there is no connection, in the words of libpq, which has no codes for it; they hold no password."""
+    words = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+    said = words[0].rpartition("failed: ")[2] if words else ""
+    return f" ({said.rstrip('.')})" if said else ""

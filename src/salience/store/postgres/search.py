@@ -1,20 +1,303 @@
-"""Candidates out of many memories."""
+"""A need answered out of more memories than are at hand: indexes bring the candidates, and what stands beside them.
+
+What is brought becomes an arena of its own, from which the columns are computed as from any other. The statistics,
+which are of all that is visible, are asked for besides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
 
+import numpy as np
 from sqlalchemy import Connection
 
-from salience.batch import Batch
+from salience.batch import NEAREST, REACH, Batch, Entities, Lexicon, Vectors32
 from salience.ports import Need
-from salience.records import Scope
-from salience.store.gather import Activations
+from salience.records import Filter, Scope
+from salience.store.arena import Arena
+from salience.store.gather import Activations, gather
+from salience.store.postgres import statements, wire
+from salience.store.postgres.keys import keys
+from salience.store.postgres.opening import driver
+from salience.store.postgres.statements import Nearness, VectorIndex
+from salience.store.rows import of_vector
+from salience.store.values import means, microseconds
+from salience.text import normalise
+
+PART: Final = 5_000
+"""Rows taken into an arena at a time."""
+MARGIN: Final = 1e-4
+"""By how much PostgreSQL may compute a cosine of two vectors other than it is computed here."""
+_FEW: Final = 15_000
+"""Memories up to which it is no slower to look at each than to ask the index of vectors: see docs/decisions/0027."""
+_EF: Final = 100
+_EF_LIMIT: Final = 1_000
+"""Breadth of a search in the index: at least, and at most, which is pgvector's own limit."""
+_SCANNING: Final[Mapping[str, object]] = {"hnsw.iterative_scan": "relaxed_order", "enable_sort": "off"}
+"""How the index is made to go on until there are enough, and the planner to take it: row-level security spoils its own
+estimates."""
 
 
-def found(reader: Connection, need: Need, dimension: int, activations: Activations) -> Batch:
-    raise NotImplementedError
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The candidates.
+
+    Attributes:
+        ids: theirs.
+        frequency: search key -> how many visible memories hold it, of those that were looked up.
+        everything: whether all that pass the filter are here, from which those that are meant are still to be picked.
+        beyond: a cosine that no other one exceeds.
+    """
+
+    ids: frozenset[str]
+    frequency: Mapping[int, int]
+    everything: bool = False
+    beyond: float = 1.0
+
+
+@dataclass(frozen=True)
+class Searching:
+    """A need on its way.
+
+    Attributes:
+        reader: in a transaction.
+        need: what is asked for.
+        index: what the vector index is made of.
+        most: how many memories may be brought whole.
+    """
+
+    reader: Connection
+    need: Need
+    index: VectorIndex
+    most: int
+
+    def brought(self) -> Callable[[Activations], Batch]:
+        """Return what makes columns of the candidates; it reads nothing more."""
+        asked = tuple(keys(self.need.scope.tenant, "term", self.need.terms))
+        named = tuple(keys(self.need.scope.tenant, "entity", map(normalise, self.need.names)))
+        chosen = self.chosen((*asked, *named))
+        arena = self.arena(self.with_others(chosen.ids))
+        need = self.need if chosen.everything else replace(self.need, ids=tuple(chosen.ids), near=None, candidates=None)
+        size = self.reader.execute(statements.size(self.need.scope)).one() if asked or named else (0, 0)
+
+        def answer(activations: Activations) -> Batch:
+            batch = gather(arena, need, activations)
+            if not chosen.everything:
+                batch = replace(batch, complete=False, beyond=chosen.beyond)
+            return self.measured(batch, arena, chosen, asked, *size)
+
+        return answer
+
+    def chosen(self, asked: Sequence[int]) -> Chosen:
+        """Return the candidates of the need; `asked` are the search keys of its terms and names."""
+        need = self.need
+        if need.reach is None:
+            return self.everything(self.ids(statements.wanted(need.scope, need.filter)), asked)
+        if need.filter != Filter():
+            few = self.ids(statements.wanted(need.scope, need.filter, self.most + 1))
+            if len(few) <= self.most:
+                return self.everything(few, asked)
+        if need.ids is not None or need.near is not None:
+            return self.named(asked, need.reach)
+        return self.best(asked, need.reach)
+
+    def everything(self, ids: frozenset[str], asked: Sequence[int]) -> Chosen:
+        """Return all that pass the filter."""
+        return Chosen(ids, self.frequency(asked), everything=True)
+
+    def named(self, asked: Sequence[int], reach: int) -> Chosen:
+        """Return those of some ids, and those near some vectors."""
+        need = self.need
+        ids = frozenset(need.ids or ())
+        if need.near is not None:
+            above = need.near.above - MARGIN
+            for vector in need.near.vectors:
+                ids |= {found for found, cosine in self.nearest(vector, Nearness(reach)) if cosine > above}
+        return Chosen(ids, self.frequency(asked))
+
+    def best(self, asked: Sequence[int], reach: int) -> Chosen:
+        """Return the nearest, those without a vector, and holders of rare terms, unless the nearest alone are meant."""
+        need = self.need
+        near, beyond = self.near_query(reach if need.candidates is None else need.candidates)
+        ids = near | self.ids(statements.without_vector(need.scope, need.filter, self.most))
+        if need.candidates is not None:
+            return Chosen(ids, self.frequency(asked), beyond=beyond)
+        frequency, holding = self.holders(asked, reach)
+        ids |= holding
+        if need.windows:
+            ids |= {found for found, _ in self.beside(ids, REACH)}
+        return Chosen(ids, frequency, beyond=beyond)
+
+    def near_query(self, count: int) -> tuple[frozenset[str], float]:
+        """Return the nearest to the query, or to its voice for memories that somebody said, and the bound on others."""
+        need = self.need
+        if need.vector is None or not count:
+            return frozenset(), 1.0
+        asked = [(need.vector, Nearness(count))]
+        if need.voice is not None:
+            asked = [(need.vector, Nearness(count, spoken=False)), (need.voice, Nearness(count, spoken=True))]
+        found = [self.nearest(*each) for each in asked]
+        beyond = max((rows[-1][1] if len(rows) == count else -1.0) for rows in found)
+        return frozenset(id_ for rows in found for id_, _ in rows), min(beyond, 1.0)
+
+    def nearest(self, vector: Vectors32, near: Nearness) -> list[tuple[str, float]]:
+        """Return the nearest to a vector, with their cosines, by falling cosine.
+
+        Of few, each is looked at; so it is where the index, which leaves off after so many, did not find enough.
+        """
+        found = [] if self.are_few else self.by(self.index, vector, near)
+        return found if len(found) >= near.count else self.by(None, vector, near)
+
+    def by(self, index: VectorIndex | None, vector: Vectors32, near: Nearness) -> list[tuple[str, float]]:
+        """Return the nearest to a vector by an index, or, without one, by each."""
+        given = of_vector(vector)
+        assert given is not None  # noqa: S101 - there is one
+        statement = statements.nearest(self.need.scope, self.need.filter, index, given, near)
+        if index is not None:
+            self.let(**_SCANNING, **{"hnsw.ef_search": min(max(near.count, _EF), _EF_LIMIT)})
+        rows = [(row.id, row.cosine) for row in self.reader.execute(statement)]
+        if index is not None:
+            self.let(enable_sort="on")
+        return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+    def let(self, **settings: object) -> None:
+        """Let the planner go by other settings for the rest of the transaction."""
+        wire.run(driver(self.reader), "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
+
+    @cached_property
+    def are_few(self) -> bool:
+        """Whether so few memories pass the filter that to look at each is no slower than the index of vectors."""
+        asked = statements.at_least(self.need.scope, _FEW + 1, self.need.filter)
+        count: int = self.reader.execute(asked).scalar_one()
+        return count <= _FEW
+
+    def holders(self, asked: Sequence[int], budget: int) -> tuple[dict[int, int], frozenset[str]]:
+        """Return how many hold each of some search keys, and the ids of those that hold the rarest of them.
+
+        The holders of a key are brought as long as, with those of all rarer ones, they are no more than `budget`; of
+        the rarest, that many if it has more. What a memory outside all of these can hold of the query are the other
+        terms alone: the idea of MaxScore (Turtle and Flood, Query Evaluation: Strategies and Optimizations, 1995).
+        """
+        scope, distinct = self.need.scope, list(dict.fromkeys(asked))
+        if not distinct:
+            return {}, frozenset()
+        rows = sorted(self.reader.execute(statements.holders(scope, distinct, budget)).all(), key=lambda row: row.df)
+        frequency = {row.key: row.df for row in rows}
+        if not budget:
+            return frequency, frozenset()
+        numbers: list[int] = []
+        for row in rows:
+            if len(numbers) + row.df > budget:
+                break
+            numbers += row.numbers or ()
+        if not numbers and (held := [row for row in rows if row.df]):
+            numbers = list(self.reader.execute(statements.some_holders(scope, held[0].key, budget)).scalars())
+        return frequency, self.ids(statements.numbered(scope, self.need.filter, numbers))
+
+    def frequency(self, asked: Sequence[int]) -> dict[int, int]:
+        """Return how many visible memories hold each of some search keys."""
+        return self.holders(asked, 0)[0]
+
+    def beside(self, ids: Iterable[str], reach: int) -> list[tuple[str, int]]:
+        """Return those up to `reach` places from some in their sessions, with how far they are."""
+        now = microseconds(self.need.now)
+        found = self.reader.execute(statements.beside(self.need.scope, list(ids), now, reach))
+        return [(id_, step) for id_, step in found]
+
+    def with_others(self, ids: frozenset[str]) -> frozenset[str]:
+        """Return the ids with those of the memories that the columns of these depend on."""
+        need, others = self.need, ids
+        reach = max(REACH if need.windows and need.terms else 0, NEAREST if "context_cosine" in need.columns else 0)
+        if reach:
+            others |= {found for found, _ in self.beside(ids, reach)}
+        if "supersedes" in need.columns:
+            others |= self.ids(statements.replaced(need.scope, list(ids)))
+        if "successor" in need.columns:
+            others |= self.ids(statements.heirs(need.scope, list(ids)))
+        return others
+
+    def ids(self, statement: statements.Ids) -> frozenset[str]:
+        """Return the ids that a statement finds."""
+        return frozenset(self.reader.execute(statement).scalars())
+
+    def arena(self, ids: frozenset[str]) -> Arena:
+        """Return the arena of the live memories of these ids."""
+        arena = Arena.empty(self.index.dimension)
+        for rows in self.reader.execute(statements.rows_of(self.need.scope, sorted(ids))).partitions(PART):
+            arena = arena.refresh(rows)
+        return arena
+
+    def measured(
+        self, batch: Batch, arena: Arena, chosen: Chosen, asked: Sequence[int], documents: int, length: int
+    ) -> Batch:
+        """Return the batch with the statistics of all that is visible, where it has those of the arena."""
+        own = replace_frequency(batch.lexicon, documents, length, [chosen.frequency[key] for key in asked])
+        return replace(
+            batch,
+            lexicon=own,
+            windows=widened(batch.windows, batch.lexicon, own),
+            entities=self.known(batch.entities, arena, documents, chosen.frequency),
+        )
+
+    def known(
+        self, entities: Entities | None, arena: Arena, documents: int, frequency: Mapping[int, int]
+    ) -> Entities | None:
+        """Return the entities with how many visible memories name each of those in the query."""
+        if entities is None:
+            return None
+        tenant = self.need.scope.tenant
+        counts: dict[int, int] = {}
+        for name in map(normalise, self.need.names):
+            for number in arena.numbers.entities.known([name]):
+                counts[number] = frequency[keys(tenant, "entity", [name])[0]]
+        told = np.array([counts[number] for number in entities.of_query.tolist()], np.float64)
+        return replace(entities, frequency=told, documents=documents)
+
+
+def brought(reader: Connection, need: Need, index: VectorIndex, most: int) -> Callable[[Activations], Batch]:
+    """Return what answers a need, from the activations of its session, out of what the indexes brought for it.
+
+    It answers as things stand now, not as of an earlier instant.
+
+    Args:
+        reader: in a transaction.
+        need: what to bring.
+        index: what the vector index is made of.
+        most: how many memories that pass a filter are brought whole.
+    """
+    return Searching(reader, need, index, most).brought()
+
+
+def replace_frequency(lexicon: Lexicon | None, documents: int, length: int, frequency: Sequence[int]) -> Lexicon | None:
+    """Return the lexicon with the statistics of all that is visible."""
+    if lexicon is None:
+        return None
+    average = length / documents if documents else 0.0
+    held = np.array(frequency, np.float64)
+    return replace(lexicon, documents=documents, average_length=average, document_frequency=held)
+
+
+def widened(windows: Lexicon | None, brought: Lexicon | None, own: Lexicon | None) -> Lexicon | None:
+    """Return the lexicon of windows with statistics estimated for all that is visible.
+
+    A term has as many windows to a memory that holds it as among those brought, and a window as many terms to one of a
+    memory; to count them all would take every memory of every session.
+    """
+    if windows is None or brought is None or own is None:
+        return windows
+    ratio = windows.average_length / brought.average_length if brought.average_length else 1.0
+    spread = windows.document_frequency / np.maximum(brought.document_frequency, 1.0)
+    held = np.minimum(own.document_frequency * np.maximum(spread, 1.0), own.documents)
+    return replace(windows, documents=own.documents, average_length=own.average_length * ratio, document_frequency=held)
 
 
 def speakers(reader: Connection, scope: Scope, names: Sequence[str]) -> list[str]:
-    raise NotImplementedError
+    """Return the speakers of live memories visible in `scope` whom one of some names means, sorted."""
+    heard, last = [], ""
+    while names and (last := reader.execute(statements.speaker_after(scope, last)).scalar() or ""):
+        if means(names, last) and reader.execute(statements.is_heard(scope, last)).scalar():
+            heard.append(last)
+    return heard

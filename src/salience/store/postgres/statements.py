@@ -2,20 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
-from sqlalchemy import Select, func, literal, select, union
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    CompoundSelect,
+    Double,
+    FromClause,
+    Select,
+    and_,
+    any_,
+    case,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    tuple_,
+    union,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
 
-from salience.records import Scope
-from salience.store.schema import memories, touches
-from salience.store.sql import ARENA, visible
+from salience.records import ANY, NARROWING, Filter, Scope
+from salience.store.columns import TEXT, PostgresVector
+from salience.store.postgres.keys import keys as keys_of
+from salience.store.schema import memories, postings, touches
+from salience.store.sql import ARENA, Conditions, accepted, visible
 
+Ids = Select[Any] | CompoundSelect[Any]
+"""A statement that returns ids."""
 _ARENA = [memories.c[name] for name in ARENA]
 
 
-def at_least(scope: Scope, count: int) -> Select[Any]:
-    """Return how many live memories are visible in `scope`, counted no further than `count`."""
-    some = select(literal(1)).select_from(memories).where(*visible(scope), memories.c.forgotten_at.is_(None))
+@dataclass(frozen=True, slots=True)
+class VectorIndex:
+    """What the vector index is made of: as `vector` or as `halfvec`, and of how many dimensions.
+
+    A statement that orders by another expression is answered without the index.
+    """
+
+    dimension: int
+    is_half: bool = False
+
+    @property
+    def type(self) -> PostgresVector:
+        """The type that it casts vectors to."""
+        return PostgresVector(self.dimension, self.is_half)
+
+
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """Which of the nearest are asked for.
+
+    Attributes:
+        count: how many.
+        spoken: True for memories that somebody said alone, False for the others alone, None for all.
+    """
+
+    count: int
+    spoken: bool | None = None
+
+
+HALF_INDEX: Final = "ix_memories_hnsw_half"
+"""Name of the vector index, where it holds vectors as `halfvec`."""
+
+
+def has_half_index() -> Select[Any]:
+    """Return whether the vector index holds vectors as `halfvec`."""
+    return select(func.to_regclass(HALF_INDEX).is_not(None))
+
+
+def at_least(scope: Scope, count: int, filter: Filter = Filter()) -> Select[Any]:
+    """Return how many live memories visible in `scope` pass `filter`, counted no further than `count`."""
+    some = select(literal(1)).select_from(memories).where(*_seen(scope), *_passing(scope, filter))
     return select(func.count()).select_from(some.limit(count).subquery())
 
 
@@ -31,3 +96,170 @@ def newer(scope: Scope, sequence: int) -> Select[Any]:
         select(touches.c.id).where(touches.c.tenant == scope.tenant, touches.c.seq > sequence),
     )
     return select(*_ARENA).where(*visible(scope), memories.c.id.in_(changed))
+
+
+def size(scope: Scope) -> Select[Any]:
+    """Return how many live memories are visible in `scope`, and how many terms they have together."""
+    total = func.coalesce(func.sum(memories.c.length), 0)
+    columns: list[ColumnElement[Any]] = [func.count(), cast(total, BigInteger)]
+    return select(*columns).where(*_seen(scope))
+
+
+def wanted(scope: Scope, filter: Filter, count: int | None = None) -> Select[Any]:
+    """Return the ids of the live memories visible in `scope` that pass `filter`, up to `count` of them."""
+    return select(memories.c.id).where(*_seen(scope), *_passing(scope, filter)).limit(count)
+
+
+def without_vector(scope: Scope, filter: Filter, count: int) -> Select[Any]:
+    """Return the ids of the first of them that have no vector yet."""
+    pending = memories.c.vector.is_(None)
+    return select(memories.c.id).where(*_seen(scope), *_passing(scope, filter), pending).order_by("id").limit(count)
+
+
+def nearest(scope: Scope, filter: Filter, index: VectorIndex | None, vector: bytes, near: Nearness) -> Select[Any]:
+    """Return the ids of those with the greatest cosines to a vector, and these.
+
+    By an index, its own expression has to be what is ordered by; without one, another, which no index has, is.
+    """
+    type_ = PostgresVector() if index is None else index.type
+    stored = memories.c.vector if index is None else cast(memories.c.vector, type_)
+    distance = stored.op("<#>", return_type=Double)(literal(vector, type_))
+    conditions = [*_seen(scope), *_passing(scope, filter), memories.c.vector.is_not(None)]
+    if near.spoken is not None:
+        conditions.append(memories.c.speaker.is_not(None) if near.spoken else memories.c.speaker.is_(None))
+    return select(memories.c.id, (-distance).label("cosine")).where(*conditions).order_by(distance).limit(near.count)
+
+
+def holders(scope: Scope, keys: Sequence[int], most: int) -> Select[Any]:
+    """Return, for each of some search keys, how many live visible memories hold it, and up to `most` of their numbers.
+
+    The numbers are null for the keys that more hold.
+    """
+    asked = func.unnest(literal(list(keys), ARRAY(BigInteger))).table_valued("key", name="asked").render_derived()
+    held = (
+        select(func.count().label("df"), func.array_agg(postings.c.number).label("numbers"))
+        .where(*posted(scope), postings.c.key == asked.c.key)
+        .lateral("held")
+    )
+    numbers = case((held.c.df <= most, held.c.numbers))
+    return select(asked.c.key, held.c.df, numbers.label("numbers")).select_from(asked.join(held, true()))
+
+
+def some_holders(scope: Scope, key: int, count: int) -> Select[Any]:
+    """Return the numbers of up to `count` live visible memories that hold a search key."""
+    return select(postings.c.number).where(*posted(scope), postings.c.key == key).limit(count)
+
+
+def numbered(scope: Scope, filter: Filter, numbers: Sequence[int]) -> Select[Any]:
+    """Return the ids of the live memories visible in `scope` that pass `filter`, of those with these numbers."""
+    among = memories.c.number == any_(literal(list(numbers), ARRAY(BigInteger)))
+    return select(memories.c.id).where(*_seen(scope), *accepted(filter), among)
+
+
+def posted(scope: Scope) -> Conditions:
+    """Return the conditions that `Scope.sees` states on postings; two coordinates share a hash once in a long while."""
+    conditions: Conditions = [postings.c.tenant == scope.tenant]
+    if scope.environment is not ANY:
+        conditions.append(postings.c.environment == func.hashtext(scope.environment))
+    for coordinate in NARROWING:
+        asked = getattr(scope, coordinate)
+        if asked is not ANY:
+            column = postings.c[coordinate]
+            is_none = column.is_(None)
+            conditions.append(is_none if asked is None else or_(is_none, column == func.hashtext(asked)))
+    return conditions
+
+
+def beside(scope: Scope, ids: Sequence[str], now: int, reach: int) -> Select[Any]:
+    """Return the ids of the memories up to `reach` places before and after some of them in their sessions.
+
+    They are live, visible in `scope` and not expired at `now`, and each comes with how far it is at least.
+    """
+    here = memories.alias("here")
+    places = [
+        _stretch(scope, here, now, reach, forward).lateral("after" if forward else "before")
+        for forward in (True, False)
+    ]
+    near = [
+        select(place.c.id, place.c.step)
+        .select_from(here.join(place, true()))
+        .where(here.c.tenant == scope.tenant, _among(here.c.id, ids), here.c.session_id.is_not(None))
+        for place in places
+    ]
+    both = union_all(*near).subquery("near")
+    return select(both.c.id, func.min(both.c.step)).group_by(both.c.id)
+
+
+def _stretch(scope: Scope, here: FromClause, now: int, reach: int, forward: bool) -> Select[Any]:
+    """Return the memories after, or before, one in its session, with how many places they are away."""
+    order = [memories.c[name] for name in ("created_at", "turn", "id")]
+    start = tuple_(*(here.c[name] for name in ("created_at", "turn", "id")))
+    line = tuple_(*order)
+    sorting = order if forward else [column.desc() for column in order]
+    step = func.row_number().over(order_by=sorting)
+    same = (
+        memories.c.session_id == here.c.session_id,
+        memories.c.environment == here.c.environment,
+        memories.c.user_id.is_not_distinct_from(here.c.user_id),
+        or_(memories.c.expires_at.is_(None), memories.c.expires_at > now),
+    )
+    side = line > start if forward else line < start
+    return select(memories.c.id, step.label("step")).where(*_seen(scope), *same, side).order_by(*sorting).limit(reach)
+
+
+def heirs(scope: Scope, ids: Sequence[str]) -> Ids:
+    """Return the ids of the live visible memories that supersede some, or are of the same facts."""
+    old, new = memories.alias("old"), memories.alias("new")
+    mine = (old.c.tenant == scope.tenant, _among(old.c.id, ids))
+    seen = (*visible(scope, new), new.c.forgotten_at.is_(None))
+    same = (new.c.fact_key == old.c.fact_key, new.c.user_id.is_not_distinct_from(old.c.user_id))
+    return union(
+        select(new.c.id).where(*seen, _among(new.c.supersedes, ids)),
+        select(new.c.id).select_from(old.join(new, and_(*same))).where(*mine, *seen),
+    )
+
+
+def replaced(scope: Scope, ids: Sequence[str]) -> Select[Any]:
+    """Return the ids that some memories supersede."""
+    named = (memories.c.tenant == scope.tenant, _among(memories.c.id, ids))
+    return select(memories.c.supersedes).where(*named, memories.c.supersedes.is_not(None))
+
+
+def rows_of(scope: Scope, ids: Sequence[str]) -> Select[Any]:
+    """Return the arena's columns of live memories of these ids."""
+    named = (memories.c.tenant == scope.tenant, _among(memories.c.id, ids))
+    return select(*_ARENA).where(*named, memories.c.forgotten_at.is_(None))
+
+
+def speaker_after(scope: Scope, name: str) -> Select[Any]:
+    """Return the next speaker of the tenant in the order of their names: the index is read one name at a time."""
+    after = (memories.c.tenant == scope.tenant, memories.c.speaker > name)
+    return select(memories.c.speaker).where(*after).order_by(memories.c.speaker).limit(1)
+
+
+def is_heard(scope: Scope, name: str) -> Select[Any]:
+    """Return 1 if a live memory visible in `scope` is by that speaker."""
+    return select(literal(1)).where(*_seen(scope), memories.c.speaker == name).limit(1)
+
+
+def _seen(scope: Scope) -> Conditions:
+    return [*visible(scope), memories.c.forgotten_at.is_(None)]
+
+
+def _among(column: ColumnElement[Any], values: Sequence[str]) -> ColumnElement[bool]:
+    """Return whether a column is one of some values, however many, in one parameter."""
+    return column == any_(literal(list(values), ARRAY(TEXT())))
+
+
+def _passing(scope: Scope, filter: Filter) -> Conditions:
+    """Return the conditions of `filter`, with those on search keys that lead to the rows which may pass."""
+    of = partial(keys_of, scope.tenant)
+    held: list[Sequence[int]] = [[tag] for tag in of("tag", filter.tags)]
+    held += [of("kind", filter.kinds), of("session", filter.sessions)]
+    return [*accepted(filter), *(_holding(scope, keys) for keys in held if keys)]
+
+
+def _holding(scope: Scope, keys: Sequence[int]) -> ColumnElement[bool]:
+    """Return whether a memory holds one of some search keys."""
+    found = select(postings.c.number).where(postings.c.tenant == scope.tenant, postings.c.key.in_(keys))
+    return memories.c.number.in_(found)

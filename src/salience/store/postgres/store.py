@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Self
@@ -19,13 +20,15 @@ from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import Meta, keep, pinning
+from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.pins import Handle
-from salience.store.postgres import arenas, books, checking, opening, search
+from salience.store.postgres import arenas, books, checking, opening, search, standing, statements, tokens, words
 from salience.store.postgres.arenas import Arenas
 from salience.store.postgres.books import Books
-from salience.store.postgres.keys import search_keys
+from salience.store.postgres.keys import indexed
 from salience.store.postgres.locks import alone, shared
 from salience.store.postgres.running import Runner
+from salience.store.postgres.statements import VectorIndex
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 from salience.store.write import Transaction, patience, tenant_of
@@ -39,14 +42,22 @@ class PostgresStore:
     """
 
     def __init__(
-        self, runner: Runner, where: str, model: Model, language: str, busy_timeout: float, cache: Arenas
+        self,
+        runner: Runner,
+        where: str,
+        model: Model,
+        language: str,
+        busy_timeout: float,
+        exact_rows: int,
+        cached_rows: int,
     ) -> None:
         self._runner = runner
         self._where = where
         self._handle = Handle(model, where)
         self._language = language
         self._busy_timeout = busy_timeout
-        self._arenas = cache
+        self._exact_rows = exact_rows
+        self._arenas = Arenas(exact_rows, cached_rows)
 
     @classmethod
     def open(
@@ -61,9 +72,11 @@ class PostgresStore:
         pool_size: int = 10,
         exact_rows: int = 5_000,
         cached_rows: int = 100_000,
+        prepares: bool = True,
         distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
+        tenant: str | None = None,
     ) -> Self:
         """Return the store in a database; one without tables gets them.
 
@@ -77,28 +90,29 @@ class PostgresStore:
             pool_size: most connections of this store at a time.
             exact_rows: visible memories up to which each is scored; of more, an index brings the candidates.
             cached_rows: rows that this process keeps in memory, of all scopes together.
+            prepares: whether the server keeps statements that come again; False behind a pooler that cannot.
             distinguish: gives memories of older revisions their distinctions.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the database may be pinned to another model, which this one is to replace.
+            tenant: whose memories are to be there in whole; None: all of them.
 
         Raises:
             InputError: a DSN that is none.
             NotAStoreError: the database has no pgvector.
             VersionError: its tables are of another revision than this code's.
             PinnedError: it was written with another embedder, dimension or language.
-            StoreError: it cannot be reached.
+            StoreError: it cannot be reached, or holds part of a copy.
         """
-        url = opening.place(dsn)
-        where = opening.named(url)
-        engine = opening.engine(url, pool_size, busy_timeout)
+        place = opening.place(dsn)
+        where = opening.named(place)
+        engine = opening.engine(place, pool_size, busy_timeout, prepares=prepares)
         try:
             with opening.mapped(where):
-                found = opening.ready(engine, where, distinguish)
+                found = standing.ready(engine, where, distinguish)
             runner = Runner(engine, where, found.rules(statement_timeout), busy_timeout)
-            cache = Arenas(exact_rows, cached_rows)
             model = Model(embedder, dimension, fingerprint)
-            store = cls(runner, where, model, language, busy_timeout, cache)
-            store._refuse_other(moving)
+            store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows)
+            store._refuse_other(moving, tenant)
         except BaseException:
             engine.dispose()
             raise
@@ -143,6 +157,7 @@ class PostgresStore:
         """Make changes in a transaction; None, and nothing is written, where that needs a store to itself."""
         (alone if adopts or is_alone else shared)(connection)
         meta = Meta.read(connection)
+        refuse_changes(meta, self._where, changes)
         brings = carries_vectors(changes)
         if brings:
             self._handle.admit(meta.pin())
@@ -155,19 +170,28 @@ class PostgresStore:
         enter = partial(self._runner.enter, connection) if len(tenants) > 1 and not adopts else stay
         sequences = {tenant: taken(connection, tenant, enter) for tenant in tenants}
         before = counts(connection, tenants, enter) if counted else (0, 0)
+        posted: dict[str, words.Posted] = {}
+        for tenant, ids in words.existing(changes).items():
+            enter(tenant)
+            posted[tenant] = words.due(connection, tenant, ids)
         transaction = Transaction(
             connection,
             self._handle,
             sequence=sequences.__getitem__,
             void=partial(books.void, connection),
-            search_keys=search_keys,
+            indexed=indexed,
             logs_touches=True,
+            of_all=nullcontext if adopts else partial(self._runner.operating, connection),
+            tenants=partial(books.tenants, connection),
         )
         receipts: list[Receipt] = []
         for kind, tenant, run in runs(changes):
             if tenant:
                 enter(tenant)
             receipts += make(transaction, kind, tenant, run)
+        for tenant, ids in words.changed(changes).items():
+            enter(tenant)
+            words.repost(connection, tenant, ids, posted.get(tenant, frozenset()))
         if counted:
             check_counts(before, counts(connection, tenants, enter), count_changed(changes, receipts))
         return receipts
@@ -182,21 +206,28 @@ class PostgresStore:
             PinnedError: vectors of another model than the store is pinned to; `MovedError` if that came meanwhile.
             StoreError: the store is closed, or cannot be read.
         """
+        directed = need.vector is not None or need.near is not None
 
-        def read(reader: Connection) -> tuple[Meta, Arena | None, Activations, Batch | None]:
+        def read(reader: Connection) -> tuple[Meta, Callable[[], Batch] | None]:
             meta = Meta.read(reader)
+            if directed and not self._handle.owns(meta.pin()):
+                return meta, None
             activations = self._activations(reader, need)
             arena = self._arena(reader, need.scope, meta, need.as_of)
-            found = None if arena is not None else search.found(reader, need, self._dimension(meta), activations)
-            return meta, arena, activations, found
+            if arena is not None:
+                return meta, partial(gather, arena, need, activations)
+            return meta, partial(self._search(reader, need, meta), activations)
 
-        meta, arena, activations, found = self._runner.read(need.scope.tenant, read)
-        if need.vector is not None or need.near is not None:
+        meta, answer = self._runner.read(need.scope.tenant, read)
+        if directed:
             self._handle.admit(meta.pin())  # after the transaction: it may ask a provider
-        if arena is not None:
-            return gather(arena, need, activations)
-        assert found is not None  # noqa: S101 - one of the two there is
-        return found
+        assert answer is not None  # noqa: S101 - what is not the handle's own was not admitted
+        return answer()
+
+    def _search(self, reader: Connection, need: Need, meta: Meta) -> Callable[[Activations], Batch]:
+        """Return what answers a need out of what the indexes brought."""
+        index = VectorIndex(self._dimension(meta), bool(reader.execute(statements.has_half_index()).scalar()))
+        return search.brought(reader, need, index, self._exact_rows)
 
     def _activations(self, reader: Connection, need: Need) -> Activations:
         if "turns_since_activation" not in need.columns or need.scope.session_key is None or need.as_of is not None:
@@ -287,9 +318,10 @@ class PostgresStore:
         self._arenas.clear()
         self._runner.close()
 
-    def _refuse_other(self, moving: bool) -> None:
-        """Raise `PinnedError` unless the store is pinned to this language and model, or not yet pinned."""
+    def _refuse_other(self, moving: bool, tenant: str | None) -> None:
+        """Raise unless the tenant's memories are whole, and the store pinned to this language and model, or not yet."""
         meta = self._runner.read(None, Meta.read)
+        refuse_half(meta, self._where, None if tenant is None else [tenant])
         language = meta.values.get("language", self._language)
         if language != self._language:
             raise PinnedError(
@@ -314,7 +346,9 @@ def stay(_: str) -> None:
 def taken(connection: Connection, tenant: str, enter: Enter) -> int:
     """Return the next change sequence of a tenant; those of a transaction are to be taken in the order of the names."""
     enter(tenant)
-    return books.take(connection, tenant)
+    sequence = books.take(connection, tenant)
+    tokens.sweep(connection, tenant, sequence)
+    return sequence
 
 
 def counts(connection: Connection, tenants: Sequence[str], enter: Enter) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ import numpy as np
 import psycopg
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
+
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,28 @@ def connect(conninfo: str, **settings: Any) -> psycopg.Connection[Any]:
     return connection
 
 
-def run(connection: psycopg.Connection[Any], statements: str) -> None:
-    """Run statements without parameters, several in one turn, separated by semicolons."""
-    with psycopg.Cursor(connection) as cursor:  # in the simple protocol, which alone takes several
-        cursor.execute(statements)
+Turn = str | tuple[str, ...]
+"""Statements without parameters: one text of several, separated by semicolons, or each as a query of its own."""
+
+
+def run(connection: psycopg.Connection[Any], statements: Turn) -> str | None:
+    """Run statements without parameters, waiting for the server once; return what the last one did."""
+    with psycopg.Cursor(connection) as cursor:  # in the simple protocol, which alone takes several as one
+        if isinstance(statements, str):
+            cursor.execute(statements)
+        else:
+            with connection.pipeline():
+                for statement in statements:
+                    cursor.execute(statement, prepare=False)
+        while cursor.nextset():
+            pass
+        return cursor.statusmessage
+
+
+def has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether the server ended a connection that nobody uses: it says so, or is gone, and nothing else comes."""
+    if connection.closed:
+        return True
+    with _Selector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(0))

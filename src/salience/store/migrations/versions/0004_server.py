@@ -14,16 +14,35 @@ down_revision = "0003"
 branch_labels = None
 depends_on = None
 
-OF_A_TENANT = ("memories", "versions", "touches", "laid_by", "sessions", "activations", "tenants")
+OF_A_TENANT = (
+    "memories",
+    "versions",
+    "touches",
+    "laid_by",
+    "sessions",
+    "activations",
+    "tenants",
+    "commits",
+    "postings",
+)
 OF_ALL = ("meta", "leases")
 INDEXES = {
-    "ix_memories_scope": ("memories", ["tenant", "user_id", "project", "agent_id", "session_id"], None),
     "ix_memories_line": ("memories", ["tenant", "session_id", "created_at", "turn", "id"], "session_id IS NOT NULL"),
+    "ix_memories_tenant_number": ("memories", ["tenant", "number"], None),
     "ix_memories_tenant_created_at": ("memories", ["tenant", "created_at"], None),
     "ix_memories_tenant_speaker": ("memories", ["tenant", "speaker"], "speaker IS NOT NULL"),
     "ix_memories_tenant_supersedes": ("memories", ["tenant", "supersedes"], "supersedes IS NOT NULL"),
     "ix_touches_tenant_seq": ("touches", ["tenant", "seq"], None),
 }
+POSTINGS = """
+CREATE TABLE postings (
+    tenant TEXT COLLATE "C" NOT NULL, key BIGINT NOT NULL, number BIGINT NOT NULL,
+    environment INTEGER, project INTEGER, user_id INTEGER, agent_id INTEGER, session_id INTEGER,
+    CONSTRAINT pk_postings PRIMARY KEY (tenant, key, number)
+    INCLUDE (environment, project, user_id, agent_id, session_id)
+)
+"""
+SCOPE = ["tenant", "environment", "user_id", "project", "agent_id", "session_id"]
 APP = "salience_app"
 OWN = (
     "tenant = nullif(current_setting('salience.tenant', true), '') OR current_setting('salience.operator', true) = 'on'"
@@ -39,8 +58,15 @@ def upgrade() -> None:
         sa.Column("sequence", sa.BigInteger, nullable=False),
         sa.Column("epoch", TEXT(), nullable=False),
     )
+    op.create_table(
+        "commits", sa.Column("tenant", TEXT(), primary_key=True), sa.Column("token", TEXT(), primary_key=True)
+    )
     op.add_column("memories", sa.Column("search_keys", ARRAY(sa.BigInteger)))
-    op.create_index("ix_memories_search_keys", "memories", ["search_keys"], postgresql_using="gin")
+    op.add_column("memories", sa.Column("number", sa.BigInteger))
+    op.add_column("memories", sa.Column("length", sa.BigInteger))
+    op.execute(POSTINGS)
+    live = sa.text("forgotten_at IS NULL")
+    op.create_index("ix_memories_scope", "memories", SCOPE, postgresql_include=["length"], postgresql_where=live)
     for name, (table, columns, where) in INDEXES.items():
         op.create_index(name, table, columns, postgresql_where=None if where is None else sa.text(where))
     op.execute("ALTER TABLE memories SET (fillfactor = 85)")  # a touch writes no index where its page has room
@@ -74,6 +100,9 @@ def downgrade() -> None:
         op.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
     for name in INDEXES:
         op.drop_index(name)
-    op.drop_index("ix_memories_search_keys")
-    op.drop_column("memories", "search_keys")
+    op.drop_index("ix_memories_scope")
+    op.drop_table("postings")
+    for column in ("length", "number", "search_keys"):
+        op.drop_column("memories", column)
+    op.drop_table("commits")
     op.drop_table("tenants")

@@ -1,0 +1,227 @@
+"""Spreading the tables of a store by tenant over the servers of a Citus cluster.
+
+What is spread already stays as it is, so that the tables which a later revision brings can be spread after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import psycopg
+from psycopg import sql as literals
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from salience.errors import InputError, NotAStoreError, StoreError, VersionError
+from salience.records import Distributed
+from salience.store.postgres import citus_checking, opening, standing
+from salience.store.postgres.citus_checking import ROOT, SETTING, SPREAD, WHOLE, Spread, spreads
+from salience.store.postgres.locks import alone
+from salience.store.postgres.opening import SCHEMA, mapped, state, transaction
+from salience.store.postgres.standing import Found, check_database, check_revision
+
+LEAST: Final = (11, 2)
+"""The oldest Citus that hands the isolation of a transaction on to its workers."""
+MOST_SHARDS: Final = 1024
+_DISTRIBUTING: Final = 0x53414C4944495354
+"""Number of the lock that one process at a time spreads tables under."""
+_TELLING: Final = ("0A", "42", "55")
+"""Classes of SQLSTATE of which the words are about tables and rights, and never about what is in a row."""
+_CLUSTER: Final = """
+    SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS version,
+        (SELECT groupid FROM pg_dist_local_group LIMIT 1) AS node,
+        (SELECT count(*) FROM citus_get_active_worker_nodes()) AS workers,
+        current_database() AS database"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a database on a cluster is like.
+
+    Attributes:
+        version: of Citus.
+        workers: how many servers take shards.
+        database: its name.
+        spread: table -> how Citus has it; one that it has not is left out.
+        is_set: whether sessions of the database hand settings on to the workers.
+        filled: tables with rows that Citus does not have yet.
+        left: tables of which rows are left on the coordinator, where nobody sees them.
+        above: whether the user that connects is above row-level security.
+    """
+
+    version: str
+    workers: int
+    database: str
+    spread: Mapping[str, Spread]
+    is_set: bool
+    filled: tuple[str, ...]
+    left: tuple[str, ...]
+    above: bool
+
+    @property
+    def shards(self) -> int | None:
+        """Into how many shards the tables are spread; None where they are not."""
+        return self.spread[ROOT].shards if ROOT in self.spread else None
+
+
+def distribute(dsn: str, *, shards: int | None = None, dry_run: bool = False, patience: float = 30.0) -> Distributed:
+    """Spread the tables of a database by tenant; return what was done, and what is wrong afterwards.
+
+    Writers wait meanwhile. All tables are spread, or none is.
+
+    Args:
+        dsn: the database on the coordinator, as the user who owns its tables.
+        shards: into how many each table is spread; None for `citus.shard_count`.
+        dry_run: whether only to return what would be done.
+        patience: seconds to wait for others.
+
+    Raises:
+        InputError: a DSN that is none, or a number of shards that is not to be had.
+        NotAStoreError: the database has no Citus, or no tables of a store.
+        VersionError: Citus is too old, or the tables are of another revision than this code's.
+        StoreError: Citus refuses it, or the server cannot be reached.
+    """
+    if shards is not None and not 1 <= shards <= MOST_SHARDS:
+        raise InputError("shards", shards, f"Give a number from 1 to {MOST_SHARDS}.")
+    place = opening.place(dsn)
+    where = opening.named(place)
+    engine = opening.engine(place, 1, patience)
+    try:
+        with mapped(where), told(where):
+            cluster = examined(engine, where)
+            steps = planned(cluster, where, shards)
+            if dry_run:
+                return Distributed(where, cluster.version, cluster.workers, cluster.shards, steps, is_dry=True)
+            carried_out(engine, steps, patience)
+            cluster = examined(engine, where)
+            cleared = tuple(clearing(table) for table in cluster.left)
+            carried_out(engine, cleared, patience)
+            findings = tuple(citus_checking.check(engine))
+    finally:
+        engine.dispose()
+    done = (*steps, *cleared)
+    return Distributed(where, cluster.version, cluster.workers, cluster.shards, done, findings=findings)
+
+
+def examined(engine: Engine, where: str) -> Cluster:
+    """Return what the database is like.
+
+    Raises:
+        NotAStoreError: it has no Citus, or no tables of a store.
+        VersionError: Citus is too old, or the tables are of another revision than this code's.
+        StoreError: it is not the coordinator's.
+    """
+    with engine.connect() as connection:
+        found = standing.look(connection)
+        check_found(found, where)
+        row = connection.exec_driver_sql(_CLUSTER).one()
+        check_cluster(row.version, row.node, where)
+        spread = spreads(connection)
+        left = [name for name in (*SPREAD, *WHOLE) if name in spread and spread[name].bytes_left]
+        is_set = citus_checking.is_set(connection)
+    filled = has_rows(engine, [name for name in SPREAD if name not in spread])
+    return Cluster(row.version, row.workers, row.database, spread, is_set, filled, tuple(left), found.user.above)
+
+
+def check_found(found: Found, where: str) -> None:
+    """Raise unless the database has Citus, and tables of this code's revision."""
+    if not found.citus:
+        remedy = "Load citus by shared_preload_libraries, and let a superuser run in it: CREATE EXTENSION citus"
+        raise NotAStoreError(f"store: {where}: the extension Citus is not installed in it. {remedy}")
+    if not found.has_tables:
+        raise NotAStoreError(f"store: {where}: it has no tables of a store. Run: salience db upgrade")
+    check_database(found, where)
+    check_revision(found.revision or "", where)
+
+
+def check_cluster(version: str, node: int, where: str) -> None:
+    """Raise unless Citus is new enough, and this is its coordinator, whose number is 0."""
+    if tuple(int(number) for number in version.partition("-")[0].split(".")[:2]) < LEAST:
+        least = ".".join(map(str, LEAST))
+        raise VersionError(f"store: {where}: Citus is {version}, older than {least}. Install a newer one.")
+    if node != 0:
+        raise StoreError(f"store: {where}: it is a worker of the cluster. Connect to the coordinator.")
+
+
+def has_rows(engine: Engine, tables: Sequence[str]) -> tuple[str, ...]:
+    """Return those of some tables that have rows, whosever they are."""
+    with transaction(engine, ("BEGIN READ ONLY", "SET LOCAL salience.operator = 'on'")) as connection:
+        asked = "SELECT EXISTS (SELECT 1 FROM {}.{})"
+        return tuple(name for name in tables if connection.exec_driver_sql(asked.format(SCHEMA, name)).scalar())
+
+
+def planned(cluster: Cluster, where: str, shards: int | None) -> tuple[str, ...]:
+    """Return the statements that spread what is not spread yet, in the order that foreign keys need: parents first.
+
+    `alembic_version` stays with the coordinator alone: whoever migrates does so there, and an engine that is led to a
+    worker finds no tables of a store, where its locks would hold for nobody else.
+
+    Raises:
+        InputError: the tables are spread into another number of shards.
+        StoreError: a table is spread otherwise, or this user may not move the rows that are there.
+    """
+    if shards is not None and cluster.shards not in (None, shards):
+        change = (
+            f"SELECT alter_distributed_table('{SCHEMA}.{ROOT}', shard_count => {shards}, cascade_to_colocated => true)"
+        )
+        raise InputError("shards", shards, f"The tables have {cluster.shards} already. To change that, run: {change}")
+    check_spread(cluster, where)
+    steps = [spreading(name, shards) for name in SPREAD if name not in cluster.spread]
+    steps += [f"SELECT create_reference_table('{SCHEMA}.{name}')" for name in WHOLE if name not in cluster.spread]
+    if not cluster.is_set:
+        name = literals.Identifier(cluster.database).as_string()
+        steps.append(f"ALTER DATABASE {name} SET {SETTING} = 'local'")
+    return tuple(steps)
+
+
+def check_spread(cluster: Cluster, where: str) -> None:
+    """Raise `StoreError` where a table is spread otherwise, or this user may not move the rows that are there."""
+    wrong = [name for name, spread in cluster.spread.items() if spread.problem(cluster.spread)]
+    if wrong:
+        names = ", ".join(sorted(wrong))
+        remedy = f"Undo that first: SELECT undistribute_table('{SCHEMA}.{wrong[0]}')"
+        raise StoreError(f"store: {where}: Citus has {names} otherwise than by tenant and together. {remedy}")
+    if cluster.filled and not cluster.above:
+        told = (
+            f"there are rows in {', '.join(cluster.filled)}, which row-level security lets no user but a superuser copy"
+        )
+        raise StoreError(f"store: {where}: {told}. Run this as one, or before the first memory is stored.")
+
+
+def spreading(table: str, shards: int | None) -> str:
+    """Return the statement that spreads a table by tenant: the root in a group of its own, all others along with it."""
+    together = "none" if table == ROOT else f"{SCHEMA}.{ROOT}"
+    count = f", shard_count => {shards}" if table == ROOT and shards is not None else ""
+    return f"SELECT create_distributed_table('{SCHEMA}.{table}', 'tenant', colocate_with => '{together}'{count})"
+
+
+def clearing(table: str) -> str:
+    """Return the statement that removes the rows of a spread table that the coordinator has kept, unseen."""
+    return f"SELECT truncate_local_data_after_distributing_table('{SCHEMA}.{table}')"
+
+
+def carried_out(engine: Engine, steps: tuple[str, ...], patience: float) -> None:
+    """Run statements in one transaction, while nobody writes; each as a query of its own, as Citus wants it."""
+    if not steps:
+        return
+    timeout = f"SET LOCAL lock_timeout = {int(patience * 1000)}"
+    begin = ("BEGIN", timeout, "SET LOCAL statement_timeout = 0", f"SELECT pg_advisory_xact_lock({_DISTRIBUTING})")
+    with transaction(engine, begin) as connection:
+        alone(connection)
+        for step in steps:
+            connection.exec_driver_sql(step)
+
+
+@contextmanager
+def told(where: str) -> Iterator[None]:
+    """Raise what Citus refuses as a `StoreError` in its own words, where these are about tables alone."""
+    try:
+        yield
+    except (DBAPIError, psycopg.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if not isinstance(cause, psycopg.Error) or not (state(error) or "").startswith(_TELLING):
+            raise
+        raise StoreError(f"store: {where}: Citus refuses it: {cause.diag.message_primary}.") from None

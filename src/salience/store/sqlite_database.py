@@ -1,0 +1,129 @@
+"""Seeing to the file of a store from outside: its revision and its state, with no model at hand."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final, Self
+
+from sqlalchemy import Connection
+
+from salience.errors import InputError, StoreError, VersionError, Words
+from salience.ports import BuildProgress, Distinguish
+from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
+from salience.store import integrity, opening
+from salience.store.meta import Meta
+from salience.store.schema import HEAD
+
+_OBJECTS: Final = (
+    "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY tbl_name, name"
+)
+_REVISION: Final = "SELECT version_num FROM alembic_version"
+
+
+class SQLiteDatabase:
+    """The file that a target names, which has to be there.
+
+    Args:
+        path: of the file.
+        busy_timeout: seconds to wait for another process.
+        distinguish: gives memories of older revisions their distinctions.
+    """
+
+    def __init__(self, path: str, *, busy_timeout: float, distinguish: Distinguish | None = None) -> None:
+        self._path = path
+        self._busy_timeout = busy_timeout
+        self._distinguish = distinguish
+        self._engine = opening.engine(path, busy_timeout)
+
+    def upgrade(self) -> Upgraded:
+        """Bring it to the revision of this code, as each opening does.
+
+        Raises:
+            NotAStoreError: the file is something else.
+            VersionError: it is newer than this code.
+            ReadOnlyError: it cannot be written.
+        """
+        opening.prepare(self._path)
+        with opening.mapped(self._path), self._engine.connect() as writer, self._engine.connect() as reader:
+            with reader.begin():
+                before = opening.revision_of(reader, self._path)
+            opening.ready(opening.writing(writer), reader, self._path, self._busy_timeout, self._distinguish)
+        return Upgraded(self._path, before, HEAD)
+
+    def state(self) -> DatabaseState:
+        """Return how it stands, every row counted."""
+        with opening.mapped(self._path), self._engine.connect() as connection, connection.begin():
+            revision, faults = self._revision(connection)
+            meta = Meta.read(connection) if revision else Meta({})
+            objects = connection.exec_driver_sql(_OBJECTS).all()
+            tables = tuple(_counted(connection, row.name) for row in objects if row.type == "table")
+        pin = meta.pin()
+        return DatabaseState(
+            store=self._path,
+            server=f"SQLite {sqlite3.sqlite_version}",
+            revision=revision,
+            head=HEAD,
+            embedder=None if pin is None else pin.name,
+            dimension=None if pin is None else pin.dimension,
+            language=meta.values.get("language"),
+            is_exact=True,
+            tables=tables,
+            indexes=tuple(IndexState(row.name, row.tbl_name, "btree") for row in objects if row.type == "index"),
+            faults=faults,
+        )
+
+    def index(
+        self,
+        *,
+        is_half: bool = False,
+        m: int | None = None,
+        ef_construction: int | None = None,
+        memory: str | None = None,
+        progress: BuildProgress | None = None,
+    ) -> Indexed:
+        """Refuse: each process keeps what it searches of a file in memory.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError("index", Words("a file"), "Leave it: a file needs none. An index is for PostgreSQL.")
+
+    def drop_index(self, *, is_half: bool = False) -> Indexed:
+        """Refuse, likewise."""
+        return self.index()
+
+    def check(self, *, repair: bool = False) -> list[Finding]:
+        """Return what is wrong with the file and its tables, mended where asked for; see `integrity.check`."""
+        with opening.mapped(self._path), self._engine.connect() as connection:
+            with connection.begin():
+                _, faults = self._revision(connection)
+            for problem in faults:
+                raise StoreError(problem)
+            with (opening.writing(connection) if repair else connection).begin():
+                return integrity.check(connection, repair=repair)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _revision(self, connection: Connection) -> tuple[str | None, tuple[str, ...]]:
+        """Return the revision of the tables, and why no engine can work with them before they are brought up."""
+        try:
+            found = opening.revision_of(connection, self._path)
+        except VersionError as error:
+            return str(connection.exec_driver_sql(_REVISION).scalar_one()), (str(error),)
+        if found == HEAD:
+            return found, ()
+        has = "no tables yet" if found is None else f"tables of revision {found!r}, older than {HEAD!r}"
+        return found, (f"store: {self._path}: it has {has}. Run: salience db upgrade",)
+
+
+def _counted(connection: Connection, name: str) -> TableState:
+    rows = connection.exec_driver_sql(f'SELECT count(*) FROM "{name}"').scalar_one()  # noqa: S608 - names of ours
+    return TableState(name, rows)

@@ -1,0 +1,56 @@
+"""Databases with a store's tables for tests: copied from one that was laid out once, or used in turn and emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from sqlalchemy import make_url
+
+from salience.store.schema import metadata
+from salience.testing.postgres import Elsewhere, Server, fresh
+
+APPLICATION = "salience_test_application"
+"""A user, and its password, that owns no table, makes no role and is under row-level security."""
+_MAKE_APPLICATION = f"""
+DO $$ BEGIN
+    CREATE ROLE {APPLICATION} LOGIN PASSWORD '{APPLICATION}' IN ROLE salience_app;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- another test, or another process, made it
+END $$
+"""
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+_EMPTY = f"TRUNCATE {', '.join(f'salience.{table.name}' for table in metadata.sorted_tables)}"
+
+
+@contextmanager
+def laid_out(place: Server | Elsewhere, template: str = "template1") -> Iterator[str]:
+    """Yield the DSN of a new database with a store's tables, which `template` may have already, and nothing in them."""
+    from salience.store.postgres import PostgresStore
+
+    with fresh(place, template=template) as dsn:
+        PostgresStore.open(dsn, embedder="none", dimension=1, language="none").close()
+        yield dsn
+
+
+def end_others(dsn: str) -> None:
+    """End all connections to a database, whatever is under way on them."""
+    with psycopg.connect(dsn, autocommit=True) as superuser:
+        superuser.execute(_END_OTHERS)
+
+
+def empty(dsn: str) -> None:
+    """Let nothing stay in the tables, nor anyone connected; it takes a tenth of the time of a new copy."""
+    end_others(dsn)
+    with psycopg.connect(dsn, autocommit=True) as superuser:
+        superuser.execute(_EMPTY)
+
+
+def as_application(place: Server | Elsewhere, dsn: str) -> str:
+    """Return the DSN of the same database for the user `APPLICATION`."""
+    with psycopg.connect(place.dsn(), autocommit=True) as superuser:
+        superuser.execute(_MAKE_APPLICATION)
+    return place.dsn(str(make_url(dsn).database), APPLICATION, APPLICATION)

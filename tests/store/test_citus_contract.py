@@ -1,0 +1,67 @@
+"""The contract where Citus spreads the tables, and what is said to it.
+
+A server without Citus stands for a cluster, so that each statement is read, and each path but Citus itself is gone. On
+a real cluster the same runs where `SALIENCE_TEST_CITUS` names one.
+"""
+
+from typing import ClassVar
+
+import pytest
+
+from on_citus.cluster import emptied
+from on_citus.fixtures import on_a_cluster, real_cluster, stub_cluster
+from on_citus.recording import recording
+from salience.store.postgres import PostgresStore
+from salience.testing.context_laws import ContextLaws
+from salience.testing.distinction_laws import DistinctionLaws
+from salience.testing.memories import DIMENSION
+from salience.testing.read_laws import ReadLaws
+from salience.testing.store_contract import StoreContract
+
+__all__ = ["real_cluster", "stub_cluster"]  # fixtures
+
+
+class _OnCitus:
+    options: ClassVar[dict[str, int]] = {}
+
+    @pytest.fixture
+    def store(self, cluster):
+        emptied(cluster)
+        with recording() as record:
+            store = PostgresStore.open(
+                cluster.engine, embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5,
+                **self.options,
+            )  # fmt: skip
+            yield store
+            store.close()
+        assert record.faults() == []
+
+
+class TestAgainstAStub(_OnCitus, StoreContract):
+    @pytest.fixture
+    def cluster(self, stub_cluster):
+        return stub_cluster
+
+
+class TestAgainstAStubByIndexes(_OnCitus, ReadLaws, ContextLaws, DistinctionLaws):
+    options: ClassVar[dict[str, int]] = {"exact_rows": 0}
+
+    @pytest.fixture
+    def cluster(self, stub_cluster):
+        return stub_cluster
+
+
+@on_a_cluster
+class TestOnACluster(_OnCitus, StoreContract):
+    @pytest.fixture
+    def cluster(self, real_cluster):
+        return real_cluster
+
+
+@on_a_cluster
+class TestOnAClusterByIndexes(_OnCitus, ReadLaws, ContextLaws, DistinctionLaws):
+    options: ClassVar[dict[str, int]] = {"exact_rows": 0}
+
+    @pytest.fixture
+    def cluster(self, real_cluster):
+        return real_cluster
