@@ -17,7 +17,7 @@ from salience.batch import Vectors32
 from salience.extract.terms import index_terms
 from salience.lab.bench_postgres.corpus import FUNCTION, Corpus
 from salience.lab.bench_postgres.meaning import DIMENSION, MadeUp
-from salience.lab.bench_postgres.place import Store, connected, opened
+from salience.lab.bench_postgres.place import FIRST, Store, connected, opened
 from salience.ports import Stored
 from salience.records import Memory
 from salience.store import rows
@@ -28,7 +28,7 @@ from salience.text import Tokeniser
 
 PART: Final = 2_000
 """Memories made at a time."""
-_TYPES: Final = {"BIGINT": "int8", "DOUBLE": "float8", "ARRAY": "int8[]", "VECTOR": "bytea", "LargeBinary": "bytea"}
+_TYPES: Final = {"BigInteger": "int8", "Double": "float8", "ARRAY": "int8[]", "LargeBinary": "bytea"}
 """Type of a column -> the one whose binary form is sent; text else. A vector is put into its own form before."""
 _LATER: Final = """
     SELECT i.indexname AS name, i.indexdef AS definition FROM pg_indexes i
@@ -45,7 +45,7 @@ _POST: Final = (
     "INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id, session_id) "
     "SELECT m.tenant, k.key, m.number, hashtext(m.environment), hashtext(m.project), hashtext(m.user_id), "
     "hashtext(m.agent_id), hashtext(m.session_id) FROM memories AS m, unnest(m.search_keys) AS k (key) "
-    "WHERE m.forgotten_at IS NULL"
+    "WHERE m.forgotten_at IS NULL AND m.tenant <> %s"
 )
 _SIZES: Final = """
     SELECT c.relname AS name, coalesce(t.relname, '') AS of, coalesce(a.amname, 'heap') AS method,
@@ -137,7 +137,7 @@ def finished(connection: psycopg.Connection[Any], later: Sequence[tuple[str, str
     key = "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'postings'::regclass"
     name, definition = next(iter(row for row in connection.execute(key) if row[1].startswith("PRIMARY KEY")))
     connection.execute(sql.SQL("ALTER TABLE postings DROP CONSTRAINT {}").format(sql.Identifier(name)))
-    yield Step("postings, out of the rows", seconds(lambda: connection.execute(_POST)), _size(connection, "postings"))
+    yield Step("postings, out of the rows", seconds(lambda: connection.execute(_POST, (FIRST,))), _size(connection, "postings"))
     add = sql.SQL("ALTER TABLE postings ADD CONSTRAINT {} {}").format(sql.Identifier(name), sql.SQL(definition))
     yield Step(name, seconds(partial(connection.execute, add)), _size(connection, name))
     yield Step("VACUUM (ANALYZE)", seconds(lambda: connection.execute("VACUUM (ANALYZE)")))
@@ -182,8 +182,7 @@ def copying() -> sql.Composed:
 
 def types() -> list[str]:
     """Return in which types' binary form columns are sent."""
-    kinds = [type(column.type).__name__ for column in table.columns]
-    return [_TYPES.get(kind, _TYPES.get(kind.upper(), "text")) for kind in kinds]
+    return [_TYPES.get(type(column.type).__name__, "text") for column in table.columns]
 
 
 def lines(memories: Sequence[Memory], embedder: MadeUp) -> Iterator[tuple[Any, ...]]:

@@ -34,7 +34,8 @@ SETTINGS: Final[Mapping[str, Value]] = MappingProxyType(
 """Of a server of our own; all others are PostgreSQL's."""
 USER: Final = "salience_bench"
 """The application's, made here and gone afterwards."""
-Found = dict[str, Any]
+FIRST: Final = "first"
+"""The tenant of the memory by which the store is pinned to its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def asked_at() -> datetime:
     return END.astimezone(UTC) + timedelta(days=1)
 
 
-def opened(dsn: str, *, embedder: MadeUp | None = None, tenant: str = "first", **settings: object) -> Engine:
+def opened(dsn: str, *, embedder: MadeUp | None = None, tenant: str = FIRST, **settings: object) -> Engine:
     """Return an engine on a database, under other settings than the usual ones where they are given."""
     chosen = configuration.load().model_copy(update={"tenant": tenant, **settings})
     clock: Callable[[], datetime] = asked_at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 COMMIT: Final = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """The message by which an engine asks for a commit; nothing else is sent with it."""
+WRITES: Final = re.compile(rb"Q.{4}BEGIN [^;]*READ WRITE", re.DOTALL)
+READS: Final = re.compile(rb"Q.{4}BEGIN [^;]*READ ONLY", re.DOTALL)
+"""The messages with which transactions begin."""
 Cut = Literal["before", "sent", "after", "held"]
 """When: before the server gets the commit, once it was sent on, once the server has answered; or before the server
 gets it, with the server's side of the connection left open, as where a cable is pulled."""
@@ -23,7 +27,7 @@ class Cutter:
 
     Args:
         dsn: of the server.
-        choose: asked at each commit; None lets it pass.
+        choose: asked at each commit of a transaction that writes; None lets it pass.
     """
 
     def __init__(self, dsn: str, choose: Callable[[], Cut | None]) -> None:
@@ -91,8 +95,10 @@ class Cutter:
 
     def _up(self, line: _Line) -> None:
         with suppress(OSError):
+            writes = False
             while data := line.client.recv(_SIZE):
-                cut = self._choose() if data == COMMIT else None
+                writes = bool(WRITES.match(data)) or (writes and not READS.match(data))
+                cut = self._choose() if writes and data == COMMIT else None
                 if cut is not None:
                     self._cut(line, cut)
                     return

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from sqlalchemy import Connection, text
@@ -17,7 +18,7 @@ from sqlalchemy.schema import CreateIndex
 from salience.records import Finding
 from salience.store import sql_history
 from salience.store.meta import LAID_BY, PINNED, Meta, void
-from salience.store.postgres import checking_rows, indexing, rights
+from salience.store.postgres import checking_rows, indexing, rights, words
 from salience.store.postgres.locks import alone
 from salience.store.postgres.opening import SCHEMA
 from salience.store.schema import metadata
@@ -40,13 +41,13 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
     if repair:
         alone(connection)
     found, rows = _looked(connection), list(checking_rows.wrong(connection))
-    mends = dict.fromkeys(mend for _, mend in found if mend is not None and repair)
-    is_mended = bool(mends) or (repair and any(row.right for row in rows))
-    for mend in mends:
-        mend(connection)
+    mends = list(dict.fromkeys(mend for _, mend in found if mend is not None))
+    if any(row.right for row in rows):
+        mends = [partial(checking_rows.mend, rows=rows), *mends, _post]
     left = {finding for finding, _ in found} | {finding for row in rows for finding in row.findings()}
-    if is_mended:
-        checking_rows.mend(connection, rows)
+    if repair and mends:
+        for mend in mends:
+            mend(connection)
         void(connection)  # what other processes have computed from the rows
         left = {finding for finding, _ in _looked(connection)}
         left |= {finding for row in checking_rows.wrong(connection, rows) for finding in row.findings()}
@@ -207,6 +208,35 @@ def _drop_misfits(connection: Connection) -> None:
         connection.exec_driver_sql(asked, (_dimension(connection),))
 
 
+_STRAY: Final = """
+    FROM postings AS p WHERE NOT EXISTS (
+        SELECT 1 FROM memories AS m WHERE m.tenant = p.tenant AND m.number = p.number AND m.forgotten_at IS NULL
+        AND p.key = ANY (m.search_keys) AND p.environment IS NOT DISTINCT FROM hashtext(m.environment)
+        AND p.project IS NOT DISTINCT FROM hashtext(m.project) AND p.user_id IS NOT DISTINCT FROM hashtext(m.user_id)
+        AND p.agent_id IS NOT DISTINCT FROM hashtext(m.agent_id)
+        AND p.session_id IS NOT DISTINCT FROM hashtext(m.session_id))"""
+_UNPOSTED: Final = """
+    FROM memories AS p, unnest(p.search_keys) AS k (key) WHERE p.forgotten_at IS NULL AND NOT EXISTS (
+        SELECT 1 FROM postings AS o WHERE o.tenant = p.tenant AND o.key = k.key AND o.number = p.number)"""
+_POSTINGS: Final = {_STRAY: "of no memory that has them there", _UNPOSTED: "missing"}
+"""What is counted of the posting table -> what is told of it."""
+
+
+def _postings(connection: Connection) -> Iterator[Found]:
+    """Yield the tenants of which the posting table does not hold what their rows do."""
+    for wrong, told in _POSTINGS.items():
+        asked = f"SELECT p.tenant, count(*) AS count {wrong} GROUP BY p.tenant ORDER BY p.tenant"
+        for row in connection.exec_driver_sql(asked):
+            yield Finding("postings", None, f"{row.count:,} postings of {row.tenant!r} are {told}."), _post
+
+
+def _post(connection: Connection) -> None:
+    """Make the posting table hold what the rows do."""
+    connection.exec_driver_sql(f"DELETE {_STRAY}")
+    for tenant in connection.exec_driver_sql(f"SELECT DISTINCT p.tenant {_UNPOSTED} ORDER BY p.tenant").scalars().all():
+        words.post_all(connection, tenant)
+
+
 def _dimension(connection: Connection) -> int:
     """Return the length of the vectors that the store is pinned to; 0 where that is not known."""
     known = Meta.read(connection).values.get(PINNED[1], "")
@@ -222,6 +252,6 @@ def _looked(connection: Connection) -> list[Found]:
 
 
 _LOOKS: Final[tuple[Callable[[Connection], Iterator[Found]], ...]] = (
-    _fences, _indexes, _pins, _sequences, _ends, _gaps, _laid_by, _lengths,
+    _fences, _indexes, _pins, _sequences, _ends, _gaps, _laid_by, _lengths, _postings,
 )  # fmt: skip
 """What is looked at, in this order."""

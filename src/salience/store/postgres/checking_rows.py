@@ -82,7 +82,7 @@ def mend(connection: Connection, rows: Iterable[Wrong]) -> None:
 def _rows(connection: Connection, table: Table, keys: Sequence[tuple[Any, ...]] | None) -> Iterator[RowMapping]:
     """Yield the rows of a table in the order of its key, or those of some keys, without their texts."""
     names = [name for name in (*RECORD, "home", "terms") if name != "content"]
-    names += ["search_keys", "length"] if table is memories else []
+    names += ["short_id", "search_keys", "number", "length"] if table is memories else []
     asked = select(*(table.c[name] for name in dict.fromkeys(names)), literal("").label("content"))
     key = tuple_(*table.primary_key)
     if keys is not None:

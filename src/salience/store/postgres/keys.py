@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from salience.records import Memory
 from salience.text import normalise
@@ -17,9 +17,12 @@ from salience.text import normalise
 Kind = Literal["term", "tag", "entity", "kind", "session", "id"]
 
 
+_JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def key(tenant: str, kind: Kind, text: str) -> int:
     """Return the key of a text, in [-2^63, 2^63)."""
-    told = json.dumps([tenant, kind, text], ensure_ascii=False).encode("utf-8", "surrogatepass")
+    told = _JSON([tenant, kind, text]).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(told, digest_size=8).digest(), "big", signed=True)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -49,12 +49,14 @@ class Chosen:
         ids: theirs.
         frequency: search key -> how many visible memories hold it, of those that were looked up.
         everything: whether all that pass the filter are here, from which those that are meant are still to be picked.
+        is_all: whether all that are visible are here.
         beyond: a cosine that no other one exceeds.
     """
 
     ids: frozenset[str]
     frequency: Mapping[int, int]
     everything: bool = False
+    is_all: bool = False
     beyond: float = 1.0
 
 
@@ -81,6 +83,8 @@ class Searching:
         chosen = self.chosen((*asked, *named))
         arena = self.arena(self.with_others(chosen.ids))
         need = self.need if chosen.everything else replace(self.need, ids=tuple(chosen.ids), near=None, candidates=None)
+        if chosen.is_all:
+            return partial(gather, arena, need)
         size = self.reader.execute(statements.size(self.need.scope)).one() if asked or named else (0, 0)
 
         def answer(activations: Activations) -> Batch:
@@ -94,8 +98,9 @@ class Searching:
     def chosen(self, asked: Sequence[int]) -> Chosen:
         """Return the candidates of the need; `asked` are the search keys of its terms and names."""
         need = self.need
-        if need.reach is None:
-            return self.everything(self.ids(statements.wanted(need.scope, need.filter)), asked)
+        if need.reach is None:  # how words stand in windows is known of all that is visible, or estimated
+            filter = Filter() if need.windows and need.terms else need.filter
+            return self.everything(self.ids(statements.wanted(need.scope, filter)), asked, is_all=filter == Filter())
         if need.filter != Filter():
             few = self.ids(statements.wanted(need.scope, need.filter, self.most + 1))
             if len(few) <= self.most:
@@ -104,9 +109,9 @@ class Searching:
             return self.named(asked, need.reach)
         return self.best(asked, need.reach)
 
-    def everything(self, ids: frozenset[str], asked: Sequence[int]) -> Chosen:
-        """Return all that pass the filter."""
-        return Chosen(ids, self.frequency(asked), everything=True)
+    def everything(self, ids: frozenset[str], asked: Sequence[int], is_all: bool = False) -> Chosen:
+        """Return all that pass the filter, or all that are visible."""
+        return Chosen(ids, {} if is_all else self.frequency(asked), everything=True, is_all=is_all)
 
     def named(self, asked: Sequence[int], reach: int) -> Chosen:
         """Return those of some ids, and those near some vectors."""
@@ -248,13 +253,12 @@ class Searching:
         """Return the entities with how many visible memories name each of those in the query."""
         if entities is None:
             return None
-        tenant = self.need.scope.tenant
-        counts: dict[int, int] = {}
-        for name in map(normalise, self.need.names):
-            for number in arena.numbers.entities.known([name]):
-                counts[number] = frequency[keys(tenant, "entity", [name])[0]]
-        told = np.array([counts[number] for number in entities.of_query.tolist()], np.float64)
-        return replace(entities, frequency=told, documents=documents)
+        held: dict[int, int] = {}
+        for name in dict.fromkeys(map(normalise, self.need.names)):
+            if count := frequency[keys(self.need.scope.tenant, "entity", [name])[0]]:
+                held[arena.numbers.entities[name]] = count
+        asked, told = np.array(list(held), np.int64), np.array(list(held.values()), np.float64)
+        return replace(entities, of_query=asked, frequency=told, documents=documents)
 
 
 def brought(reader: Connection, need: Need, index: VectorIndex, most: int) -> Callable[[Activations], Batch]:

@@ -59,7 +59,7 @@ def run(connection: psycopg.Connection[Any], statements: Turn) -> str | None:
     """Run statements without parameters, waiting for the server once; return what the last one did."""
     with psycopg.Cursor(connection) as cursor:  # in the simple protocol, which alone takes several as one
         if isinstance(statements, str):
-            cursor.execute(statements)
+            cursor.execute(statements, prepare=False)
         else:
             with connection.pipeline():
                 for statement in statements:

@@ -1,0 +1,296 @@
+"""Spreading the tables over a cluster: what is asked of Citus, in what order, what is refused, and what is found wrong.
+
+A server without Citus stands for a cluster; see `on_citus/stub.py` for what it keeps to.
+"""
+
+import psycopg
+import pytest
+from sqlalchemy import UniqueConstraint
+
+from on_citus import stub
+from on_citus.cluster import GIVEN, MARK, cleared, emptied, prepared
+from on_citus.fixtures import on_a_cluster, plain, real_cluster, stub_cluster
+from salience.errors import InputError, NotAStoreError, StoreError, VersionError
+from salience.ports import Adopt, Derive, Model
+from salience.records import Scope
+from salience.store.postgres import PostgresStore, citus, opening, upgrading
+from salience.store.postgres.citus_checking import SETTING, SPREAD, WHOLE
+from salience.store.schema import metadata
+from salience.testing.memories import DIMENSION, add, id_of, random_unit, stored
+
+__all__ = ["plain", "real_cluster", "stub_cluster"]  # fixtures
+
+
+def run(dsn, *statements):
+    with psycopg.connect(dsn) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def laid_out(dsn):
+    place = opening.place(dsn)
+    engine = opening.engine(place, 1, 10.0)
+    upgrading.upgrade(engine, opening.named(place))
+    engine.dispose()
+
+
+def opened(dsn, **options):
+    return PostgresStore.open(
+        dsn, **{"embedder": "contract", "dimension": DIMENSION, "language": "english", "busy_timeout": 5, **options}
+    )
+
+
+@pytest.fixture
+def tables(plain):
+    laid_out(plain)
+    return plain
+
+
+def test_each_table_of_tenants_is_spread_with_memories_parents_first_and_the_others_are_whole_everywhere(tables):
+    done = citus.distribute(tables, shards=8)
+    assert stub.calls(tables) == [
+        "distribute salience.memories by tenant with none in 8",
+        *(f"distribute salience.{name} by tenant with salience.memories in " for name in SPREAD[1:]),
+        "reference salience.leases",
+        "reference salience.meta",
+    ]
+    assert {*SPREAD, *WHOLE} == set(metadata.tables)
+    assert SPREAD.index("memories") < min(SPREAD.index(name) for name in ("versions", "touches", "activations"))
+    assert (done.shards, done.workers, done.findings, done.is_dry) == (8, 2, (), False)
+
+
+def test_the_number_of_shards_is_that_of_the_server_where_none_is_given(tables):
+    assert citus.distribute(tables).shards == stub.SHARDS
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tables):
+    told = citus.distribute(tables, dry_run=True)
+    assert (told.is_dry, told.shards, stub.calls(tables)) == (True, None, [])
+    assert told.steps == citus.distribute(tables).steps
+
+
+def test_sessions_of_the_database_hand_settings_on_from_then_on(tables):
+    citus.distribute(tables)
+    with psycopg.connect(tables) as connection:
+        assert connection.execute(f"SHOW {SETTING}").fetchone() == ("local",)
+
+
+def test_what_is_done_is_not_done_again(tables):
+    first = citus.distribute(tables)
+    calls = stub.calls(tables)
+    again = citus.distribute(tables, dry_run=True)
+    assert (again.steps, again.shards, stub.calls(tables)) == ((), first.shards, calls)
+
+
+def test_a_table_that_a_later_revision_brings_is_spread_after_the_others(tables):
+    citus.distribute(tables, shards=8)
+    run(tables, "DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.touches'::regclass")
+    (step,) = citus.distribute(tables, dry_run=True).steps
+    assert step == "SELECT create_distributed_table('salience.touches', 'tenant', colocate_with => 'salience.memories')"
+
+
+def test_all_tables_are_spread_or_none(tables):
+    run(tables, "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
+    run(tables, "CREATE TRIGGER t BEFORE INSERT ON salience.versions FOR EACH ROW EXECUTE FUNCTION f()")
+    with pytest.raises(StoreError, match=r"Citus refuses it: triggers are not supported on distributed tables\."):
+        citus.distribute(tables)
+    assert stub.calls(tables) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ("DELETE FROM pg_extension WHERE extname = 'citus'", NotAStoreError, "the extension Citus is not installed"),
+        ("UPDATE pg_extension SET extversion = '11.1-4' WHERE extname = 'citus'", VersionError, "older than 11.2"),
+        ("UPDATE pg_dist_local_group SET groupid = 2", StoreError, "Connect to the coordinator"),
+        ("UPDATE salience.alembic_version SET version_num = '0003'", VersionError, "run: salience db upgrade"),
+        ("SELECT create_reference_table('salience.touches')", StoreError, "undistribute_table('salience.touches')"),
+        ("SELECT create_distributed_table('salience.memories', 'id', 'hash', 'none')", StoreError, "otherwise than by"),
+    ],
+)
+def test_what_cannot_be_spread_is_refused_with_what_to_do(tables, change, error, words):
+    run(tables, "SET LOCAL allow_system_table_mods = on; " + change)
+    with pytest.raises(error) as caught:
+        citus.distribute(tables)
+    assert words in str(caught.value)
+
+
+def test_a_database_without_tables_is_refused(plain):
+    with pytest.raises(NotAStoreError, match="no tables of a store. Run: salience db upgrade"):
+        citus.distribute(plain)
+
+
+@pytest.mark.parametrize("shards", [0, 1025])
+def test_a_number_of_shards_that_no_cluster_has_is_refused(tables, shards):
+    with pytest.raises(InputError, match="shards"):
+        citus.distribute(tables, shards=shards)
+
+
+def test_another_number_of_shards_than_there_are_is_refused_with_the_way_to_change_it(tables):
+    citus.distribute(tables, shards=8)
+    with pytest.raises(InputError, match="shard_count => 16, cascade_to_colocated => true"):
+        citus.distribute(tables, shards=16)
+
+
+def test_rows_are_moved_by_a_superuser_alone_and_removed_from_the_coordinator(tables, postgres):
+    store = opened(tables)
+    add(store, stored(1))
+    store.close()
+    run(tables, "DO $$ BEGIN CREATE ROLE salience_test_owner LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    run(tables, "GRANT salience_test_owner TO postgres", *owned_by("salience_test_owner"))
+    owner = postgres.dsn(psycopg.conninfo.conninfo_to_dict(tables)["dbname"], "salience_test_owner")
+    with pytest.raises(StoreError, match="there are rows in memories.*no user but a superuser"):
+        citus.distribute(owner)
+    citus.distribute(tables)
+    assert {"clear salience.memories", "clear salience.meta"} <= set(stub.calls(tables))
+
+
+def owned_by(role):
+    owns = [f"ALTER TABLE salience.{name} OWNER TO {role}" for name in (*metadata.tables, "alembic_version")]
+    return [f"ALTER SCHEMA salience OWNER TO {role}", *owns]
+
+
+WRONG = "CREATE TABLE salience.wrong (LIKE salience.memories)"
+SOUND = "CREATE TABLE salience.wrong (LIKE salience.memories INCLUDING ALL)"
+SHARD = (
+    "UPDATE pg_dist_shard SET stands_for = 'salience.wrong' WHERE shardid = "
+    "(SELECT min(shardid) FROM pg_dist_shard WHERE logicalrelid = 'salience.memories'::regclass)"
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ((WRONG, SHARD), "1 of 4 shards of 'memories': row-level security is not forced."),
+        ((WRONG, SHARD), "1 of 4 shards of 'memories': valid indexes are not as many as those of the table."),
+        ((SOUND, SHARD), "1 of 4 shards of 'memories': the policies are not those of the table."),
+        ((SOUND, SHARD), "1 of 4 shards of 'memories': the rights of salience_app are not those to the table."),
+        (("DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.meta'::regclass",), "'meta' is not spread."),
+        (
+            ("UPDATE pg_dist_partition SET colocationid = 99 WHERE logicalrelid = 'salience.touches'::regclass",),
+            "'touches' is not spread together with memories.",
+        ),
+        (
+            ("UPDATE pg_dist_partition SET partkey = 'id' WHERE logicalrelid = 'salience.touches'::regclass",),
+            "'touches' is not spread by the hash of its tenant.",
+        ),
+        ((f"DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' RESET {SETTING}'; END $$",), SETTING),
+    ],
+)
+def test_what_is_not_as_it_should_be_is_found(tables, changes, words):
+    citus.distribute(tables, shards=4)
+    run(tables, *changes)
+    engine = opening.engine(opening.place(tables), 1, 10.0)
+    found = [finding.problem for finding in citus.citus_checking.check(engine)]
+    engine.dispose()
+    assert any(words in problem for problem in found), found
+
+
+def test_a_tenant_that_does_not_reach_the_workers_is_found(tables):
+    citus.distribute(tables, shards=4)
+    # as on a worker that the setting is not handed on to: a view that shows the row without it
+    run(
+        tables,
+        "CREATE SCHEMA worker",
+        "CREATE FUNCTION worker.f(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL'",
+    )
+    engine = opening.engine(opening.place(tables), 1, 10.0)
+    assert citus.citus_checking.reaches(engine)
+    engine.dispose()
+
+
+def test_the_probe_of_the_tenant_leaves_nothing(tables):
+    citus.distribute(tables, shards=4)
+    with psycopg.connect(tables) as connection:
+        assert connection.execute("SELECT count(*) FROM salience.tenants").fetchone() == (0,)
+
+
+def test_an_engine_on_spread_tables_takes_no_user_above_row_level_security(stub_cluster):
+    with pytest.raises(StoreError, match="spread by Citus.*IN ROLE salience_app"):
+        opened(stub_cluster.superuser)
+    opened(stub_cluster.engine).close()
+
+
+def test_settings_are_queries_of_their_own_and_handed_on_where_citus_is(stub_cluster):
+    engine = opening.engine(opening.place(stub_cluster.engine), 1, 10.0)
+    turn = opening.looked(engine).rules(60.0).begin("read", "a", 5.0)
+    engine.dispose()
+    assert turn[:2] == (
+        "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        "SET LOCAL citus.propagate_set_commands = 'local'",
+    )
+    assert not any("ROLE" in statement or ";" in statement for statement in turn)
+
+
+def test_a_schema_that_no_test_made_is_not_dropped(tables):
+    with pytest.raises(InputError, match=GIVEN):
+        cleared(tables)
+    run(tables, f"CREATE TABLE public.{MARK} ()")
+    assert prepared(tables).spread.findings == ()
+
+
+@pytest.mark.parametrize("table", [metadata.tables[name] for name in SPREAD], ids=SPREAD)
+def test_each_key_has_the_tenant_and_no_key_sets_null(table):
+    unique = [set(table.primary_key.columns.keys())]
+    unique += [set(each.columns.keys()) for each in table.constraints if isinstance(each, UniqueConstraint)]
+    unique += [{column.name for column in index.columns} for index in table.indexes if index.unique]
+    assert all("tenant" in names for names in unique)
+    for key in table.foreign_key_constraints:
+        assert key.column_keys[0] == key.elements[0].column.name == "tenant"
+        assert (key.referred_table.name, key.ondelete) == ("memories", "CASCADE")
+
+
+def test_no_column_counts_by_itself_and_no_table_has_a_trigger(tables):
+    with psycopg.connect(tables) as connection:
+        asked = (
+            "SELECT (SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid "
+            "WHERE c.relnamespace = n.oid AND a.attidentity <> ''), "
+            "(SELECT count(*) FROM pg_class c WHERE c.relnamespace = n.oid AND c.relkind = 'S'), "
+            "(SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+            "WHERE c.relnamespace = n.oid AND NOT t.tgisinternal) FROM pg_namespace n WHERE n.nspname = 'salience'"
+        )
+        assert connection.execute(asked).fetchone() == (0, 0, 0)
+
+
+@pytest.fixture(params=["stub", pytest.param("real", marks=on_a_cluster)])
+def cluster(request):
+    found = request.getfixturevalue(f"{request.param}_cluster")
+    emptied(found)
+    return found
+
+
+def laid(number, tenant, model, dimension):
+    made = stored(number, tenant=tenant)
+    vector = random_unit(100 * dimension + number)[:dimension].copy()
+    vector /= float((vector**2).sum()) ** 0.5
+    return Derive(tenant, id_of(number), 1, made.memory.content_hash, vector=vector)
+
+
+def test_vectors_laid_by_for_a_model_that_was_given_up_go_for_all_tenants(cluster):
+    """What one tenant's transaction drops is not of that tenant alone: else another's would be adopted as the new model's."""
+    store = opened(cluster.engine)
+    for number, tenant in ((1, "a"), (2, "b")):
+        add(store, stored(number, tenant=tenant))
+    old, new = store.under(Model("old", 4)), store.under(Model("new", 4))
+    old.apply([laid(1, "a", "old", 4)])
+    old.apply([laid(2, "b", "old", 4)])
+    assert old.unembedded() == []
+    new.apply([laid(1, "a", "new", 4)])
+    assert [item.memory.scope.tenant for item in new.unembedded()] == ["b"]
+    store.close()
+
+
+def test_the_vectors_laid_by_of_every_tenant_are_adopted(cluster):
+    store = opened(cluster.engine)
+    for number, tenant in ((1, "a"), (2, "b"), (3, "b")):
+        add(store, stored(number, tenant=tenant))
+    new = store.under(Model("new", 4))
+    given = {number: laid(number, tenant, "new", 4) for number, tenant in ((1, "a"), (2, "b"))}
+    for change in given.values():
+        new.apply([change])
+    new.apply([Adopt()])
+    vectors = {int(item.memory.id, 16): item.vector for tenant in "ab" for item in new.scan(Scope(tenant, "default"))}
+    assert new.pinned() == Model("new", 4)
+    assert vectors[3] is None
+    assert all((vectors[number] == change.vector).all() for number, change in given.items())
+    store.close()
