@@ -13,7 +13,7 @@ from on_citus.fixtures import on_a_cluster, plain, real_cluster, stub_cluster
 from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.ports import Adopt, Derive, Model
 from salience.records import Scope
-from salience.store.postgres import PostgresStore, citus, opening, upgrading
+from salience.store.postgres import PostgresStore, citus, citus_checking, opening, standing, upgrading
 from salience.store.postgres.citus_checking import SETTING, SPREAD, WHOLE
 from salience.store.schema import metadata
 from salience.testing.memories import DIMENSION, add, id_of, random_unit, stored
@@ -105,7 +105,11 @@ def test_all_tables_are_spread_or_none(tables):
         ("UPDATE pg_dist_local_group SET groupid = 2", StoreError, "Connect to the coordinator"),
         ("UPDATE salience.alembic_version SET version_num = '0003'", VersionError, "run: salience db upgrade"),
         ("SELECT create_reference_table('salience.touches')", StoreError, "undistribute_table('salience.touches')"),
-        ("SELECT create_distributed_table('salience.memories', 'id', 'hash', 'none')", StoreError, "otherwise than by"),
+        (
+            "INSERT INTO pg_dist_partition VALUES ('salience.memories', 'h', 'id', 7, 's')",
+            StoreError,
+            "otherwise than by",
+        ),
     ],
 )
 def test_what_cannot_be_spread_is_refused_with_what_to_do(tables, change, error, words):
@@ -116,7 +120,7 @@ def test_what_cannot_be_spread_is_refused_with_what_to_do(tables, change, error,
 
 
 def test_a_database_without_tables_is_refused(plain):
-    with pytest.raises(NotAStoreError, match="no tables of a store. Run: salience db upgrade"):
+    with pytest.raises(NotAStoreError, match=r"no tables of a store\. Run: salience db upgrade"):
         citus.distribute(plain)
 
 
@@ -139,7 +143,7 @@ def test_rows_are_moved_by_a_superuser_alone_and_removed_from_the_coordinator(ta
     run(tables, "DO $$ BEGIN CREATE ROLE salience_test_owner LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     run(tables, "GRANT salience_test_owner TO postgres", *owned_by("salience_test_owner"))
     owner = postgres.dsn(psycopg.conninfo.conninfo_to_dict(tables)["dbname"], "salience_test_owner")
-    with pytest.raises(StoreError, match="there are rows in memories.*no user but a superuser"):
+    with pytest.raises(StoreError, match=r"there are rows in memories.*no user but a superuser"):
         citus.distribute(owner)
     citus.distribute(tables)
     assert {"clear salience.memories", "clear salience.meta"} <= set(stub.calls(tables))
@@ -148,6 +152,14 @@ def test_rows_are_moved_by_a_superuser_alone_and_removed_from_the_coordinator(ta
 def owned_by(role):
     owns = [f"ALTER TABLE salience.{name} OWNER TO {role}" for name in (*metadata.tables, "alembic_version")]
     return [f"ALTER SCHEMA salience OWNER TO {role}", *owns]
+
+
+def checked(dsn):
+    engine = opening.engine(opening.place(dsn), 1, 10.0)
+    try:
+        return [finding.problem for finding in citus_checking.check(engine)]
+    finally:
+        engine.dispose()
 
 
 WRONG = "CREATE TABLE salience.wrong (LIKE salience.memories)"
@@ -180,23 +192,21 @@ SHARD = (
 def test_what_is_not_as_it_should_be_is_found(tables, changes, words):
     citus.distribute(tables, shards=4)
     run(tables, *changes)
-    engine = opening.engine(opening.place(tables), 1, 10.0)
-    found = [finding.problem for finding in citus.citus_checking.check(engine)]
-    engine.dispose()
+    found = checked(tables)
     assert any(words in problem for problem in found), found
 
 
 def test_a_tenant_that_does_not_reach_the_workers_is_found(tables):
     citus.distribute(tables, shards=4)
-    # as on a worker that the setting is not handed on to: a view that shows the row without it
-    run(
-        tables,
-        "CREATE SCHEMA worker",
-        "CREATE FUNCTION worker.f(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL'",
-    )
-    engine = opening.engine(opening.place(tables), 1, 10.0)
-    assert citus.citus_checking.reaches(engine)
-    engine.dispose()
+    knows_nothing = "CREATE FUNCTION worker.current_setting(text, boolean) RETURNS text LANGUAGE sql AS 'SELECT NULL'"
+    run(tables, "CREATE SCHEMA worker", knows_nothing)
+    found = []
+    for path in ("public", "worker, pg_catalog, public"):
+        change = f"EXECUTE 'ALTER DATABASE ' || current_database() || ' SET search_path = {path}'"
+        run(tables, f"DO $$ BEGIN {change}; END $$")
+        found.append(checked(tables))
+    assert found[0] == []
+    assert "does not reach the workers" in " ".join(found[1])
 
 
 def test_the_probe_of_the_tenant_leaves_nothing(tables):
@@ -206,14 +216,14 @@ def test_the_probe_of_the_tenant_leaves_nothing(tables):
 
 
 def test_an_engine_on_spread_tables_takes_no_user_above_row_level_security(stub_cluster):
-    with pytest.raises(StoreError, match="spread by Citus.*IN ROLE salience_app"):
+    with pytest.raises(StoreError, match=r"spread by Citus.*IN ROLE salience_app"):
         opened(stub_cluster.superuser)
     opened(stub_cluster.engine).close()
 
 
 def test_settings_are_queries_of_their_own_and_handed_on_where_citus_is(stub_cluster):
     engine = opening.engine(opening.place(stub_cluster.engine), 1, 10.0)
-    turn = opening.looked(engine).rules(60.0).begin("read", "a", 5.0)
+    turn = standing.looked(engine).rules(60.0).begin("read", "a", 5.0)
     engine.dispose()
     assert turn[:2] == (
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
@@ -267,7 +277,7 @@ def laid(number, tenant, model, dimension):
 
 
 def test_vectors_laid_by_for_a_model_that_was_given_up_go_for_all_tenants(cluster):
-    """What one tenant's transaction drops is not of that tenant alone: else another's would be adopted as the new model's."""
+    """Else those of a tenant that was not yet looked at would be adopted as the new model's."""
     store = opened(cluster.engine)
     for number, tenant in ((1, "a"), (2, "b")):
         add(store, stored(number, tenant=tenant))
@@ -290,7 +300,8 @@ def test_the_vectors_laid_by_of_every_tenant_are_adopted(cluster):
         new.apply([change])
     new.apply([Adopt()])
     vectors = {int(item.memory.id, 16): item.vector for tenant in "ab" for item in new.scan(Scope(tenant, "default"))}
-    assert new.pinned() == Model("new", 4)
+    pinned = new.pinned()
+    assert (pinned.name, pinned.dimension) == ("new", 4)
     assert vectors[3] is None
     assert all((vectors[number] == change.vector).all() for number, change in given.items())
     store.close()

@@ -21,7 +21,7 @@ FILTER: Final = "filter"
 
 def before(profile: Profile, fell: str = "", note: str = "") -> tuple[Waypoint, ...]:
     """Return the steps before ranking, all passed unless the memory fell at one; then also those never reached."""
-    names = [SCOPE, FILTER, *([] if profile.candidates is None else [CANDIDATES])]
+    names = [SCOPE, FILTER, *([] if profile.candidates is None and fell != CANDIDATES else [CANDIDATES])]
     if not fell:
         return tuple(Waypoint(name, "passed") for name in names)
     place, names = names.index(fell), [*names, *profile.stages]
@@ -51,6 +51,15 @@ def later(memory: Memory) -> str:
     if memory.version > 1:
         return f"is kept as it stood from {when} on; what it was before was dropped, as keep_versions asks"
     return f"was stored on {when}, after the instant that is asked for"
+
+
+def unreached(batch: Batch, row: int, reach: int) -> str:
+    """Return why the indexes of a store brought a memory of a batch to no ranking, with its place by cosine."""
+    place, count = nearness(batch, row), len(batch)
+    return (
+        f"More memories are visible than the store ranks one by one: its indexes brought the {reach} nearest and those "
+        f"that hold the rarer words of the query, and it is {place} of {count} by similarity, without such a word."
+    )
 
 
 def refusal(filter: Filter, memory: Memory, names: Iterable[str]) -> str:

@@ -64,7 +64,7 @@ def tried(world: World, profile: Profile, query: Query) -> Trial:
     need = recalls.deeper(world, recalls.needed(world, profile, query))
     need, texts = recalls.heard(world, profile, query, need)
     need = recalls.directed(need, recalls.embedded(world, query, texts))
-    need, batch = recalls.met(world, need, query.text)
+    need, batch, _ = recalls.searched(world, profile, need, query.text, recalls.Stopwatch())
     return Trial.of(profile, batch, need)
 
 
@@ -127,7 +127,7 @@ def ranked(trial: Trial, row: int) -> Explanation:
 def held_by_another(question: Question, found: Explanation) -> Explanation:
     """Return the explanation with the memory that holds in place of this one, which the filter keeps away."""
     columns = frozenset({"code", "successor"})
-    everyone = question.gather(replace(question.need, filter=Filter(), candidates=None, columns=columns))
+    everyone = question.gather(replace(question.need, filter=Filter(), candidates=None, reach=None, columns=columns))
     row = row_of(everyone, question.id)
     places = np.flatnonzero(everyone["code"] == (NOBODY if row is None else everyone["successor"][row]))
     if not len(places):  # it went away meanwhile
@@ -164,7 +164,8 @@ def kept_away(question: Question, trial: Trial) -> Explanation:
         raise NotFoundError(question.id)
     found = replace(ranked(beside, row), by=None, rank=None)
     if not failing:
-        why = apart.far(everyone, place, question.need.candidates or 0)
+        listed, reach = question.need.candidates, question.need.reach
+        why = apart.far(everyone, place, listed) if listed is not None else apart.unreached(everyone, place, reach or 0)
         return replace(found, stage=CANDIDATES, reason=why, path=apart.before(trial.profile, CANDIDATES))
     why = apart.refusal(question.need.filter, question.target.memory, failing)
     path = apart.before(trial.profile, apart.FILTER, apart.keywords(question.need.filter, failing))

@@ -108,7 +108,7 @@ def row_of(batch: Batch, id: str) -> int | None:
 
 def listless(need: Need) -> Need:
     """Return the need of every memory that passes the filter, with cosines, however many candidates were asked for."""
-    return replace(need, candidates=None, columns=need.columns | {"cosine"})
+    return replace(need, candidates=None, reach=None, columns=need.columns | {"cosine"})
 
 
 def nearness(batch: Batch, row: int) -> int:

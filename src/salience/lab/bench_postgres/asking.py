@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import psutil
@@ -20,7 +21,8 @@ from salience.ports import Need
 from salience.recall import NARROWEST
 from salience.records import ANY, Filter, Scope
 
-LIMIT = 10
+LIMIT: Final = 10
+"""Hits that are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +38,13 @@ class Case:
 
     label: str
     place: int
-    where: Mapping[str, object] = field(default_factory=lambda: {"user_id": ANY, "project": ANY})
+    where: Mapping[str, Any] = field(default_factory=lambda: {"user_id": ANY, "project": ANY})
     tags: tuple[str, ...] = ()
 
     @property
     def scope(self) -> Scope:
         """Who asks."""
-        return Scope(tenant(self.place), **self.where)  # type: ignore[arg-type]
+        return Scope(tenant(self.place), **self.where)
 
     def questions(self, corpus: Corpus, count: int, seed: int) -> tuple[str, ...]:
         """Return questions, each on a memory in sight, whatever its tags."""
@@ -104,10 +106,10 @@ class Latency:
         )
 
 
-def answer(engine: Engine, case: Case, profile: str, text: str, dry_run: bool = False) -> Answer:
+def answer(engine: Engine, case: Case, profile: str, text: str, **how: Any) -> Answer:
     """Return the answer to a question."""
     start = time.perf_counter()
-    found = engine.recall(text, limit=LIMIT, profile=profile, tags=case.tags, dry_run=dry_run, **case.where)  # type: ignore[arg-type]
+    found = engine.recall(text, limit=LIMIT, profile=profile, tags=case.tags, **how, **case.where)
     took = (time.perf_counter() - start) * 1e3
     return Answer(took, found.timings, tuple(hit.memory.id for hit in found), found.exact)
 
@@ -136,9 +138,9 @@ def _asked(
 
 
 def listed(engine: Engine, case: Case, profile: str, questions: Sequence[str]) -> list[Answer]:
-    """Return the answer to each question, leaving everything as it is."""
+    """Return the best memories for each question, however little they fit it, leaving everything as it is."""
     own = of(engine, case.scope.tenant)
-    return [answer(own, case, profile, text, dry_run=True) for text in questions]
+    return [answer(own, case, profile, text, dry_run=True, min_score=0.0) for text in questions]
 
 
 def nearest(engine: Engine, case: Case, questions: Sequence[str], count: int) -> list[tuple[str, ...]]:
@@ -165,7 +167,7 @@ def remembered(engine: Engine, case: Case, contents: Sequence[str]) -> list[floa
     own, took = of(engine, case.scope.tenant), []
     for content in contents:
         start = time.perf_counter()
-        own.remember(content, kind="turn", importance=0.5, entities=(), user_id="user0", project="project0")
+        own.remember(content, kind="turn", importance=0.5, entities=(), user_id="user0", project="project1")
         took.append((time.perf_counter() - start) * 1e3)
     return took
 

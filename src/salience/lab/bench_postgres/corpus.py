@@ -161,9 +161,7 @@ class Corpus:
         known = min(TOPICS, max(3, self.sizes[place] // 100))
         return (place * 37 + choose.randrange(known)) % TOPICS
 
-    def turn(
-        self, choose: random.Random, scope: Scope, topic: int, speaker: str, begin: datetime, turn: int
-    ) -> Memory:
+    def turn(self, choose: random.Random, scope: Scope, topic: int, speaker: str, begin: datetime, turn: int) -> Memory:
         """Return what is said in a turn of a session."""
         said_at = begin + turn * PACE + timedelta(milliseconds=choose.randrange(60_000))
         content = text(choose, topic)

@@ -137,7 +137,9 @@ def finished(connection: psycopg.Connection[Any], later: Sequence[tuple[str, str
     key = "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'postings'::regclass"
     name, definition = next(iter(row for row in connection.execute(key) if row[1].startswith("PRIMARY KEY")))
     connection.execute(sql.SQL("ALTER TABLE postings DROP CONSTRAINT {}").format(sql.Identifier(name)))
-    yield Step("postings, out of the rows", seconds(lambda: connection.execute(_POST, (FIRST,))), _size(connection, "postings"))
+    yield Step(
+        "postings, out of the rows", seconds(lambda: connection.execute(_POST, (FIRST,))), _size(connection, "postings")
+    )
     add = sql.SQL("ALTER TABLE postings ADD CONSTRAINT {} {}").format(sql.Identifier(name), sql.SQL(definition))
     yield Step(name, seconds(partial(connection.execute, add)), _size(connection, name))
     yield Step("VACUUM (ANALYZE)", seconds(lambda: connection.execute("VACUUM (ANALYZE)")))

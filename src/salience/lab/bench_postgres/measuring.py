@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import random
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import psutil
 
 from salience.lab.bench_postgres import asking, loading
-from salience.lab.bench_postgres.asking import LIMIT, Answer, Case, Effort, Latency
+from salience.lab.bench_postgres.asking import Answer, Case, Effort, Latency
 from salience.lab.bench_postgres.clients import Client, at_once, several
 from salience.lab.bench_postgres.corpus import ONE_PERCENT, PER_MILLE, Corpus, text
-from salience.lab.bench_postgres.loading import Loaded, Size, Step
+from salience.lab.bench_postgres.figures import Agreement, Measured, Memory, Row, Written
+from salience.lab.bench_postgres.loading import Step
 from salience.lab.bench_postgres.place import Store, connected
 from salience.records import ANY
 from salience.store.postgres.database import PostgresDatabase
@@ -39,78 +39,6 @@ class Amounts:
     written: int = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """How long the answers of a profile take in a case: for one client, and for 16 at the same time."""
-
-    case: Case
-    profile: str
-    visible: int
-    alone: Latency
-    crowd: Latency
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far answers from the indexes are those of scoring every memory.
-
-    Attributes:
-        case, profile: of the answers; the profile is None for the nearest by cosine.
-        share: of the first ten, the share that is there; of the first hundred likewise, where it was counted.
-        same: share of the questions whose first ten are the same, in the same order.
-        exact: share of the answers that say they are exact.
-        wrong: answers that say so and are not.
-    """
-
-    case: Case
-    profile: str | None
-    count: int
-    share: float
-    hundred: float | None
-    same: float
-    exact: float
-    wrong: int
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Milliseconds to store a memory in a case: quantiles; and of a recall, what noting it took."""
-
-    case: Case
-    p50: float
-    p95: float
-    touch: float
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Bytes: what a client has before and after it holds a scope, and how many memories that has; its load seconds."""
-
-    before: int
-    after: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """All of it."""
-
-    loaded: Loaded
-    index: Step
-    half: Step
-    sizes: tuple[Size, ...]
-    rows: tuple[Row, ...]
-    filtered: tuple[Row, ...]
-    agreements: tuple[Agreement, ...]
-    halved: tuple[Agreement, ...]
-    half_rows: tuple[Row, ...]
-    written: tuple[Written, ...]
-    cold: tuple[tuple[Case, int, float, float], ...]
-    client: Memory
-    backends: int
-    loads: tuple[float, ...]
-
-
 def cases(corpus: Corpus) -> list[Case]:
     """Return who asks, from the most memories in sight to the fewest."""
     sizes = corpus.sizes
@@ -128,7 +56,9 @@ def filtered_cases(corpus: Corpus) -> list[Case]:
     """Return who asks for a tag, of 1 % of the memories or of 0.1 %."""
     shares = ((ONE_PERCENT, "1 %"), (PER_MILLE, "0.1 %"))
     return [
-        Case(f"{corpus.sizes[place]:,}, tag of {share}", place, tags=(tag,)) for place in (0, 1) for tag, share in shares
+        Case(f"{corpus.sizes[place]:,}, tag of {share}", place, tags=(tag,))
+        for place in (0, 1)
+        for tag, share in shares
     ]
 
 
@@ -174,3 +104,104 @@ def indexed(store: Store, *, is_half: bool) -> Step:
     with PostgresDatabase(store.owner, busy_timeout=30, statement_timeout=3600, exact_rows=5_000) as database:
         made = database.index(is_half=is_half)
     return Step(str(made.name), made.seconds, made.bytes)
+
+
+def visible(store: Store, cases: Sequence[Case]) -> dict[str, int]:
+    """Return label of a case -> how many memories are in sight and carry its tags."""
+    count = (
+        "SELECT count(*) FROM memories WHERE tenant = %s AND (%s::text IS NULL OR user_id IS NULL OR user_id = %s) "
+        "AND (%s::text IS NULL OR project IS NULL OR project = %s) AND tags LIKE %s"
+    )
+    found = {}
+    with connected(store.owner) as connection:
+        for case in cases:
+            user, project = (None if (name := case.where[key]) is ANY else name for key in ("user_id", "project"))
+            tag = f'%"{case.tags[0]}"%' if case.tags else "%"
+            row = connection.execute(count, (case.scope.tenant, user, user, project, project, tag)).fetchone()
+            found[case.label] = 0 if row is None else int(row[0])
+    return found
+
+
+def private(pid: int | None) -> int:
+    """Return the bytes that the server's processes have each for itself, all together; 0 where it is not ours."""
+    if pid is None:
+        return 0
+    first = psutil.Process(pid)
+    return sum(process.memory_full_info().uss for process in (first, *first.children(recursive=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A store that is loaded, and what is measured of it."""
+
+    store: Store
+    corpus: Corpus
+    amounts: Amounts
+    counts: Mapping[str, int]
+    tell: Tell
+
+    def compared(self) -> list[Case]:
+        """Return whose answers are compared with those of scoring everything: those with an index before them."""
+        first = cases(self.corpus)
+        return [first[0], first[1], first[3], *filtered_cases(self.corpus)[:2]]
+
+    def questions(self, case: Case, seed: int = 1) -> tuple[str, ...]:
+        """Return what is asked in a case."""
+        return case.questions(self.corpus, self.amounts.compared, seed)
+
+    def truth(self) -> tuple[Truth, Memory]:
+        """Return the answers of scoring every memory in sight, and what holding them all takes."""
+        most = 2 * self.corpus.memories
+        first, *_ = cases(self.corpus)
+        with Client(self.store.application, exact_rows=most, cached_rows=4 * most) as client:
+            before = client.do(asking.memory)
+            client.do(asking.listed, first, "mememory", self.questions(first)[:1])
+            memory = Memory(before, client.do(asking.memory), self.counts[first.label])
+            return {case.label: self.answers(client, case) for case in self.compared()}, memory
+
+    def answers(self, client: Client, case: Case) -> Answers:
+        """Return the nearest, and the answers of each profile."""
+        asked = self.questions(case)
+        near = client.do(asking.nearest, case, asked, NEAR)
+        return near, {profile: client.do(asking.listed, case, profile, asked) for profile in PROFILES}
+
+    def agreements(self, client: Client, truth: Truth) -> list[Agreement]:
+        """Return how far a client's answers are those of scoring everything."""
+        made = []
+        for case in self.compared():
+            near, found = self.answers(client, case)
+            true_near, true = truth[case.label]
+            made.append(Agreement.of_nearest(case, near, true_near))
+            made += [Agreement.of(case, profile, found[profile], true[profile]) for profile in PROFILES]
+        return made
+
+    def row(self, clients: Sequence[Client], case: Case, profile: str) -> Row:
+        """Return how long answers take, for one client and for all."""
+        self.tell(f"{case.label}, {profile}")
+        questions = case.questions(self.corpus, 100, seed=2)
+        alone = clients[0].do(asking.asked, case, profile, questions, 1, self.amounts.alone)
+        parts = at_once(clients, asking.asked, case, profile, questions, THREADS, self.amounts.crowd)
+        crowd = [each for part in parts for each in part]
+        latencies = (Latency.over(alone, 1), Latency.over(crowd, THREADS * len(clients)))
+        return Row(case, profile, self.counts[case.label], *latencies)
+
+    def written(self, client: Client, case: Case) -> Written:
+        """Return how long it takes to store a memory, and to note a recall."""
+        choose = random.Random(3)
+        contents = [text(choose, self.corpus.topic(case.place, choose)) for _ in range(self.amounts.written)]
+        took = client.do(asking.remembered, case, contents)
+        recalls = client.do(asking.asked, case, "salience", self.questions(case), 1, Effort(0, 20, 20))
+        p50, p95 = (float(value) for value in np.quantile(took, (0.5, 0.95)))
+        return Written(case, p50, p95, statistics.median(each.laps.get("touch", 0.0) for each in recalls))
+
+    def cold(self, case: Case) -> tuple[float, float]:
+        """Return the milliseconds of the first recall of a new engine, and of later ones: medians of five engines."""
+        questions = self.questions(case, seed=4)[:10]
+        took = [asking.cold_and_warm(self.store.application, case, "salience", questions) for _ in range(5)]
+        first, later = zip(*took, strict=True)
+        return statistics.median(first), statistics.median(later)
+
+
+Answers = tuple[list[tuple[str, ...]], dict[str, list[Answer]]]
+Truth = dict[str, Answers]
+"""Label of a case -> the nearest, and the answers of each profile."""

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final, Self
 
-import psycopg
-from psycopg import sql as literals
-from sqlalchemy import Connection, Engine, Table
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Connection, Engine
 from sqlalchemy.dialects.postgresql import Insert, insert
-from sqlalchemy.exc import IntegrityError
 
-from salience.errors import InputError, Words
+from salience.errors import InputError, StoreError, Words
 from salience.ports import Distinguish
 from salience.store import rows as values
 from salience.store.meta import new_epoch
@@ -26,8 +22,7 @@ from salience.store.postgres.keys import indexed
 from salience.store.postgres.locks import alone, shared
 from salience.store.postgres.opening import Rules
 from salience.store.postgres.running import Runner
-from salience.store.postgres.wire import Sent, SentDumper
-from salience.store.schema import SERVER
+from salience.store.schema import SERVER, postings
 
 _PATIENT: Final = (
     "SELECT set_config(name, '0', true) FROM pg_settings "
@@ -41,29 +36,20 @@ _SETTLE: Final = (
 _DERIVED: Final = tuple(column.name for column in MEMORIES.table.c if column.info == SERVER)
 """Columns of a memory that PostgreSQL alone has; `indexed` makes them."""
 _TENANT, _ID = (MEMORIES.names.index(name) for name in ("tenant", "id"))
+_ANALYZE: Final = f"ANALYZE {', '.join([*(moved.name for moved in TABLES), postings.name])}"
 _SIZE: Final = 2
 """Connections of a copy: one holds the snapshot."""
-_TYPES: Final = {
-    "BIGINT": "int8",
-    "TEXT": "text",
-    "DOUBLE PRECISION": "float8",
-    "BIGINT[]": "int8[]",
-    "vector": "bytea",
-}
-"""Type of a column -> the one whose binary form its values are sent in; a vector is put in its own form before."""
 
 
 class PostgresSide:
     """The store in a database; made by `open`."""
 
-    def __init__(self, engine: Engine, where: str, rules: Rules, patience: float, is_above: bool) -> None:
+    def __init__(self, engine: Engine, where: str, rules: Rules, patience: float) -> None:
         self.where = where
         self._engine = engine
         self._rules = rules
         self._patience = patience
-        self._is_above = is_above
         self._runner = Runner(engine, where, rules, patience)
-        self._writer = Runner(engine, where, replace(rules, role=None), patience) if is_above else self._runner
 
     @classmethod
     def open(
@@ -86,7 +72,7 @@ class PostgresSide:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, where, found.rules(0), busy_timeout, found.user.above and found.user.may)
+        return cls(engine, where, found.rules(0), busy_timeout)
 
     @contextmanager
     def snapshot(self) -> Iterator[Reading]:
@@ -101,16 +87,13 @@ class PostgresSide:
         return self._runner.read(tenant, work)
 
     def write(self, tenant: str | None, work: Work[T], *, is_alone: bool = False) -> T:
-        """Return what `work` does with a connection, once it is committed; `is_alone`: with no other writer at work.
-
-        A user who is above row-level security does without it here, since COPY is for no other.
-        """
+        """Return what `work` does with a connection, once it is committed; `is_alone`: with no other writer at work."""
 
         def locked(connection: Connection) -> T:
             (alone if is_alone else shared)(connection)
             return work(connection)
 
-        return self._writer.write(tenant, locked, self._patience)
+        return self._runner.write(tenant, locked, self._patience)
 
     def tenants(self, connection: Connection) -> list[str]:
         """Return the tenants that ever wrote, sorted."""
@@ -126,13 +109,12 @@ class PostgresSide:
         connection.exec_driver_sql(_SETTLE, (tenant, sequence, new_epoch()))
 
     def insert(self, connection: Connection, moved: Moved, rows: Sequence[Row]) -> None:
-        """Write rows of keys that are not there: by COPY where the user may, which is faster."""
-        if not rows:
-            return
-        with _posted(connection, moved, rows, are_new=True):
-            if self._is_above:
-                _pour(connection, moved, rows)
-            else:
+        """Write rows of keys that are not there.
+
+        COPY, which row-level security refuses, was measured to be no faster: what a memory is found by takes the time.
+        """
+        if rows:
+            with _posted(connection, moved, rows, are_new=True):
                 connection.execute(insert(moved.table), _parameters(moved, rows))
 
     def replace(self, connection: Connection, moved: Moved, rows: Sequence[Row]) -> None:
@@ -149,8 +131,9 @@ class PostgresSide:
 
     def finish(self) -> None:
         """Have the server count anew what it plans by, where the user may; it does so by itself after a while."""
-        names = ", ".join(moved.name for moved in TABLES)
-        self._writer.write("", lambda connection: connection.exec_driver_sql(f"ANALYZE {names}"), self._patience)
+        counting = Runner(self._engine, self.where, replace(self._rules, role=None), self._patience)
+        with suppress(StoreError):  # the copy is whole without it
+            counting.write("", lambda connection: connection.exec_driver_sql(_ANALYZE), self._patience)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -207,32 +190,3 @@ def _replacing(moved: Moved) -> Insert:
     made = insert(moved.table)
     rest = {name: made.excluded[name] for name in _names(moved) if name not in key}
     return made.on_conflict_do_update(index_elements=key, set_=rest)
-
-
-def _pour(connection: Connection, moved: Moved, rows: Sequence[Row]) -> None:
-    """Write rows of keys that are not there by COPY, in binary."""
-    at, ready = moved.vector, _whole(moved, rows)
-    form = SentDumper(Sent).dump
-    below = opening.driver(connection)
-    try:
-        with below.cursor() as cursor, cursor.copy(_copying(moved)) as copy:
-            copy.set_types(_types(moved.table, _names(moved)))
-            for row in ready:
-                if at is not None and row[at] is not None:
-                    row = (*row[:at], form(Sent(row[at])), *row[at + 1 :])
-                copy.write_row(row)
-    except psycopg.IntegrityError as error:
-        raise IntegrityError(None, None, error) from None
-
-
-def _copying(moved: Moved) -> literals.Composed:
-    names = literals.SQL(", ").join(map(literals.Identifier, _names(moved)))
-    table = literals.Identifier(moved.name)
-    return literals.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, names)
-
-
-@cache
-def _types(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return in which types' binary form the values of columns are sent."""
-    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    return tuple(_TYPES[table.c[name].type.compile(dialect).partition(" COLLATE")[0]] for name in names)

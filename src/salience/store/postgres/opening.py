@@ -35,11 +35,15 @@ _BEGIN: Final[dict[Access, str]] = {
     "write": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
 }
 _AGAIN: Final = "Try again."
+_UNPREPARED: Final = "Set SALIENCE_PREPARED_STATEMENTS=false, and connect again."
 _ERRORS: Final[dict[str, tuple[type[StoreError], str]]] = {
     "55P03": (BusyError, "another transaction kept it locked. Try again, or raise SALIENCE_BUSY_TIMEOUT."),
     "57014": (BusyError, "a statement took longer than SALIENCE_STATEMENT_TIMEOUT. Try again, or raise it."),
     "40001": (BusyError, f"another transaction came between, again and again. {_AGAIN}"),
     "40P01": (BusyError, f"another transaction came between, again and again. {_AGAIN}"),
+    "26000": (StoreError, f"a pooler lost a prepared statement. {_UNPREPARED}"),
+    "42P05": (StoreError, f"a pooler mixed up prepared statements. {_UNPREPARED}"),
+    "22000": (StoreError, "an index is of vectors of another length. As the tables' owner: salience db index --drop"),
     "53100": (StoreError, "the server's disk is full; nothing was written. Free some space and try again."),
     "53200": (StoreError, f"the server is out of memory; nothing was written. {_AGAIN}"),
     "54000": (StoreError, "a value is too large for one of its indexes; nothing was written. Shorten the names in it."),
