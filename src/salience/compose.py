@@ -26,7 +26,7 @@ from salience.judge.registry import judge as chosen_judge
 from salience.loading import require
 from salience.ports import FINGERPRINTED, Clustering, Database, Embedder, Model, Reranker, Store, Summariser, World
 from salience.profiles import ProfileLike
-from salience.records import CopyReport
+from salience.records import CopyReport, Distributed
 from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
 from salience.store import copying
@@ -145,6 +145,25 @@ def database(target: str | Path | None = None) -> Database:
     if not path.exists():
         raise InputError("target", str(path), "Name the file of a store that is there.")
     return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinctions)
+
+
+def distribute(
+    target: str | Path | None = None, *, shards: int | None = None, dry_run: bool = False
+) -> Distributed:
+    """Spread the tables of a PostgreSQL database over a Citus cluster, and return what was done and what is wrong.
+
+    Raises:
+        InputError: the target is no such database, or the number of shards is not to be had.
+        MissingExtraError: it needs a library which is not installed.
+        StoreError: as `store.postgres.citus.distribute` does.
+    """
+    settings, where = configuration.load(), _named(target)
+    if not on_server(where):
+        raise InputError("target", where, f"Give {SERVERS[0]}://HOST/DATABASE: a file is on one machine.")
+    require("psycopg", "a store on PostgreSQL", "postgres")
+    from salience.store.postgres import citus
+
+    return citus.distribute(where, shards=shards, dry_run=dry_run, patience=settings.busy_timeout)
 
 
 def _named(target: str | Path | None) -> str:

@@ -115,6 +115,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         distinctions=profile.brings("distinctions"),
         candidates=profile.candidate_count(limit),
         reach=max(NARROWEST, 4 * limit),
+        latest=profile.favours_latest,
         limit=limit,
         min_score=profile.min_score if query.min_score is None else query.min_score,
         intent=replace(intent.detect(query.text, {n: rule.words for n, rule in profile.intents.items()}), time=cue),

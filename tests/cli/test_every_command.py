@@ -33,6 +33,7 @@ CASES = {
     "export": ["export", "NEW"],
     "backup": ["backup", "COPY"],
     "reinstate": ["reinstate", "BACKUP", "--yes"],
+    "copy": ["copy", "BACKUP", "COPY"],
     "doctor": ["doctor"],
     "reembed": ["reembed"],
     "profiles list": ["profiles", "list"],
@@ -45,7 +46,7 @@ CASES = {
     "demo": ["demo"],
 }
 UNSCOPED = (
-    "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "doctor", "reembed",
+    "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor", "reembed",
 )  # fmt: skip
 SCOPED = [name for name in CASES if not name.startswith(UNSCOPED)]
 

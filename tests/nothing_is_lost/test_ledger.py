@@ -63,7 +63,7 @@ accessed_at = true
 """
 USERS = (None, "ann", "bob")
 STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 2000)
-SERVER_STEPS = 900
+SERVER_STEPS = 480
 """On a server, unless they are given: a step takes several turns with it, and the disk is waited for."""
 PER_RUN = 60
 PAINTINGS = [

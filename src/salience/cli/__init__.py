@@ -5,7 +5,7 @@ surface     the command itself: global options, errors as messages and exit code
 calls       how a command is registered: scope options and --json for each
 options     options that several commands share
 reading, explaining, writing, history, reflecting, upkeeping, transfers, copying,
-database, profiles, calibrating, evals, demo    the commands: parse, call, shape
+database, distributing, profiles, calibrating, evals, demo    the commands: parse, call, shape
 recalls, records, bars, figures, words          records and figures as lines and as tables
 screen, shapes                                  which form is shown; JSON
 files       files of any format into a store
@@ -22,6 +22,7 @@ from salience.cli import (
     copying,
     database,
     demo,
+    distributing,
     evals,
     explaining,
     history,
@@ -38,8 +39,8 @@ from salience.cli.surface import app
 __all__ = ["app", "main"]
 
 COMMANDS = (
-    writing, history, reading, explaining, reflecting, upkeeping, transfers, repairing, copying, database, profiles,
-    calibrating, evals, demo,
+    writing, history, reading, explaining, reflecting, upkeeping, transfers, repairing, copying, database, distributing,
+    profiles, calibrating, evals, demo,
 )  # fmt: skip
 """The modules whose import registers commands."""
 

@@ -130,7 +130,7 @@ def union(needs: Iterable[Need]) -> Need:
     for other in others:
         united = {item.name: _either(getattr(whole, item.name), getattr(other, item.name)) for item in fields(Need)}
         whole = replace(whole, **united)
-    return replace(whole, candidates=None)
+    return replace(whole, candidates=None, reach=None)
 
 
 def _either(one: Any, other: Any) -> Any:

@@ -75,6 +75,7 @@ class Need:
     candidates: int | None = None
     ids: tuple[str, ...] | None = None
     near: Near | None = None
+    latest: bool = False
     reach: int | None = None
     limit: int = 5
     depth: int | None = None

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from salience import checks
 from salience.errors import InputError, ProfileError
-from salience.rank.signals import SIGNALS, Parameter
+from salience.rank.signals import DECAYING, SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES
 from salience.records import ScoreDetail
 
@@ -110,6 +110,11 @@ class Profile:
         """Return whether a signal or stage reads a part of the batch: one that some `brings` names."""
         signals = (SIGNALS[term.signal].brings for term in self.terms)
         return any(part in brings for brings in (*signals, *(STAGES[name].brings for name in self.stages)))
+
+    @property
+    def favours_latest(self) -> bool:
+        """Whether what is recent may come before what fits the query better."""
+        return any(term.signal in DECAYING for term in self.terms)
 
     @property
     def reads_time(self) -> bool:

@@ -327,3 +327,5 @@ SIGNALS: Final[Mapping[str, Signal]] = {
     ),
 }
 """Every signal that a profile may name."""
+DECAYING: Final = ("recency", "staleness", "rehearsed_decay")
+"""Those that are greatest for what is recent."""

@@ -235,7 +235,10 @@ def cut_off(state: State, *, alone: float, growth: float, most: float, share: fl
 
 def least_fit(state: State, alone: float, growth: float, most: float, share: float, content: float) -> float:
     """Return the score that `cut_off` asks for; infinity where no memory has the content."""
-    chance: float = min(alone * len(state.rows) ** growth, most)
+    lexicon, count = state.batch.lexicon, len(state.rows)
+    if not state.batch.complete and lexicon is not None:  # those that are not here had their chance too
+        count = max(count, lexicon.documents)
+    chance: float = min(alone * count**growth, most)
     if _content(state).max() < content * chance - EDGE:
         return float("inf")
     return max(chance, share * float(state.scored[state.rows].max())) - EDGE

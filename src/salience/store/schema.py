@@ -117,7 +117,7 @@ memories: Final = Table(
 )
 Index(
     "ix_memories_scope",
-    *(memories.c[name] for name in ("tenant", "environment", "user_id", "project", "agent_id", "session_id")),
+    *(memories.c[name] for name in ("tenant", "environment", "user_id", "project", "agent_id")),
     postgresql_include=["length"],  # so that how many are visible, and how long they are, is read off the index
     postgresql_where=_LIVE,
     info=SERVER,
@@ -177,7 +177,7 @@ postings: Final = Table(  # under which keys each live memory is found; see `pos
     Column("tenant", TEXT(), primary_key=True),
     Column("key", BigInteger, primary_key=True),
     Column("number", BigInteger, primary_key=True),  # the key's index includes the rest
-    *(Column(name, Integer) for name in ("environment", "project", "user_id", "agent_id", "session_id")),  # hashes
+    *(Column(name, Integer) for name in ("environment", "project", "user_id", "agent_id")),  # hashes
     info=SERVER,
 )
 

@@ -48,7 +48,7 @@ class Case:
 
     def questions(self, corpus: Corpus, count: int, seed: int) -> tuple[str, ...]:
         """Return questions, each on a memory in sight, whatever its tags."""
-        choose, made = random.Random(seed), list[str]()
+        choose, made = random.Random(seed), list[str]()  # noqa: S311 - questions, not secrets
         size = corpus.sizes[self.place]
         begin = asked_at()
         while len(made) < count:
@@ -70,7 +70,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a question: milliseconds in all and by step, ids best first, and whether they are said to be exact."""
+    """What came of a question: milliseconds in all and by step, ids best first, and whether it says to be exact."""
 
     milliseconds: float
     laps: Mapping[str, float]
@@ -95,9 +95,12 @@ class Latency:
     def over(cls, answers: Sequence[Answer], clients: int) -> Latency:
         """Return that of some answers, which so many clients asked for one after the other."""
         each = np.array([answer.milliseconds for answer in answers])
+        p50, p95, p99 = (float(value) for value in np.quantile(each, (0.5, 0.95, 0.99)))
         steps = {step: 0.0 for answer in answers for step in answer.laps}
         return cls(
-            *(float(value) for value in np.quantile(each, (0.5, 0.95, 0.99))),
+            p50,
+            p95,
+            p99,
             len(each),
             clients * 1e3 / float(each.mean()),
             {step: float(np.median([answer.laps.get(step, 0.0) for answer in answers])) for step in steps},
@@ -185,7 +188,7 @@ def cold_and_warm(dsn: str, case: Case, profile: str, questions: Sequence[str]) 
         return first.milliseconds, float(np.median([each.milliseconds for each in rest]))
 
 
-def memory(engine: Engine) -> int:
+def memory(_: Engine) -> int:
     """Return the bytes that this process has for itself."""
     gc.collect()
     return int(psutil.Process().memory_full_info().uss)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -24,7 +23,7 @@ class Client:
         settings: other than the usual ones.
     """
 
-    def __init__(self, dsn: str, **settings: object) -> None:
+    def __init__(self, dsn: str, **settings: Any) -> None:
         context = multiprocessing.get_context("spawn")
         self._line, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, dsn, settings), daemon=True)
@@ -60,7 +59,7 @@ class Client:
         self.close()
 
 
-def _serve(line: Connection, dsn: str, settings: dict[str, object]) -> None:
+def _serve(line: Connection, dsn: str, settings: dict[str, Any]) -> None:
     with opened(dsn, **settings) as engine:
         while True:
             try:
@@ -71,17 +70,6 @@ def _serve(line: Connection, dsn: str, settings: dict[str, object]) -> None:
                 line.send((True, work(engine, *arguments, **named)))
             except Exception as error:
                 line.send((False, error))
-
-
-@contextmanager
-def several(dsn: str, count: int, **settings: object) -> Iterator[list[Client]]:
-    """Yield some clients."""
-    clients = [Client(dsn, **settings) for _ in range(count)]
-    try:
-        yield clients
-    finally:
-        for client in clients:
-            client.close()
 
 
 def at_once(clients: Sequence[Client], work: Work[P, T], *arguments: P.args, **named: P.kwargs) -> list[T]:

@@ -1,14 +1,14 @@
 """Tenants of uneven size, what is said in their sessions, and questions on it: made of words that mean nothing.
 
-A text has words that everybody uses, words of its topic, and rare ones, each kind drawn by a law of Zipf and Mandelbrot.
-Everything follows from the seed.
+A text has words that everybody uses, words of its topic, and rare ones, each kind drawn by a law of Zipf
+and Mandelbrot. Everything follows from the seed.
 """
 
 from __future__ import annotations
 
 import random
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
@@ -124,7 +124,7 @@ class Corpus:
 
         They come in the order in which they came to be: tenants and sessions run through each other.
         """
-        choose = random.Random(self.seed)
+        choose = random.Random(self.seed)  # noqa: S311 - texts, not secrets
         starts = sorted(
             (choose.random(), place, first, min(SESSION, size - first))
             for place, size in enumerate(self.sizes)
@@ -142,7 +142,7 @@ class Corpus:
 
     def session(self, place: int, number: int, begin: datetime, turns: int) -> list[Memory]:
         """Return a session's turns; the same for the same arguments."""
-        choose = random.Random((self.seed * 10_000 + place) * 1_000_000 + number)
+        choose = random.Random((self.seed * 10_000 + place) * 1_000_000 + number)  # noqa: S311 - likewise
         users = max(1, self.sizes[place] // USER)
         user = None if choose.random() < SHARED else f"user{choose.randrange(users)}"
         project = choose.randrange(PROJECTS + 1)

@@ -42,9 +42,9 @@ _SETTLE: Final = (
     "WHERE session_id IS NOT NULL GROUP BY 1, 2 ON CONFLICT (tenant, session_key) DO NOTHING",
 )
 _POST: Final = (
-    "INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id, session_id) "
+    "INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id) "
     "SELECT m.tenant, k.key, m.number, hashtext(m.environment), hashtext(m.project), hashtext(m.user_id), "
-    "hashtext(m.agent_id), hashtext(m.session_id) FROM memories AS m, unnest(m.search_keys) AS k (key) "
+    "hashtext(m.agent_id) FROM memories AS m, unnest(m.search_keys) AS k (key) "
     "WHERE m.forgotten_at IS NULL AND m.tenant <> %s"
 )
 _SIZES: Final = """
@@ -132,7 +132,7 @@ def finished(connection: psycopg.Connection[Any], later: Sequence[tuple[str, str
     """Make what is not there yet, and yield how long each took."""
     yield Step("tenants and sessions", sum(seconds(partial(connection.execute, each)) for each in _SETTLE))
     for name, definition in later:
-        took = seconds(partial(connection.execute, definition))  # type: ignore[arg-type]  # it comes from the server
+        took = seconds(partial(connection.execute, definition))
         yield Step(name, took, _size(connection, name))
     key = "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'postings'::regclass"
     name, definition = next(iter(row for row in connection.execute(key) if row[1].startswith("PRIMARY KEY")))

@@ -5,27 +5,34 @@ from __future__ import annotations
 import os
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import psutil
 
 from salience.lab.bench_postgres import asking, loading
 from salience.lab.bench_postgres.asking import Answer, Case, Effort, Latency
-from salience.lab.bench_postgres.clients import Client, at_once, several
+from salience.lab.bench_postgres.clients import Client, at_once
 from salience.lab.bench_postgres.corpus import ONE_PERCENT, PER_MILLE, Corpus, text
-from salience.lab.bench_postgres.figures import Agreement, Measured, Memory, Row, Written
+from salience.lab.bench_postgres.figures import Agreement, Cold, Measured, Memory, Row, Written
 from salience.lab.bench_postgres.loading import Step
 from salience.lab.bench_postgres.place import Store, connected
 from salience.records import ANY
 from salience.store.postgres.database import PostgresDatabase
 
-PROFILES = ("salience", "zeromemory", "mememory")
-PROCESSES, THREADS = 4, 4
+PROFILES: Final = ("salience", "zeromemory", "mememory")
+PROCESSES: Final = 4
+THREADS: Final = 4
 """Of the many clients."""
-NEAR = 100
+CONNECTIONS: Final = 2
+"""That memories are loaded on."""
+NEAR: Final = 100
 """How many of the nearest memories are compared."""
+QUESTIONS: Final = 100
+"""That are asked over and over."""
 Tell = Callable[[str], None]
 
 
@@ -35,7 +42,7 @@ class Amounts:
 
     alone: Effort = Effort(6, 40, 300)
     crowd: Effort = Effort(6, 5, 200)
-    compared: int = 40
+    compared: int = 30
     written: int = 200
 
 
@@ -63,40 +70,56 @@ def filtered_cases(corpus: Corpus) -> list[Case]:
 
 
 def measured(store: Store, corpus: Corpus, amounts: Amounts, tell: Tell) -> Measured:
-    """Return what is to be known of a store, which is empty before."""
-    loads = [os.getloadavg()[0]]
+    """Return what is to be known of a store, which is empty before.
 
-    def next_part(words: str) -> None:
+    Answers are compared before anybody's recall is noted, since that changes what the next one finds.
+    """
+    loads: list[float] = []
+
+    def part(words: str) -> None:
         loads.append(os.getloadavg()[0])
         tell(f"{words} (load {loads[-1]:.1f})")
 
-    next_part("loading")
-    loaded = loading.load(store, corpus, 2)
-    next_part("indexing vectors")
+    part("loading")
+    loaded = loading.load(store, corpus, CONNECTIONS)
+    part("indexing vectors")
     index = indexed(store, is_half=False)
-    sizes = loading.sizes(store)
-    counts = visible(store, [*cases(corpus), *filtered_cases(corpus)])
-    bench = Bench(store, corpus, amounts, counts, next_part)
-    next_part("scoring everything, for comparison")
+    bench = Bench(store, corpus, amounts, visible(store, [*cases(corpus), *filtered_cases(corpus)]), part)
+    part("scoring everything, for comparison")
     truth, client = bench.truth()
-    with several(store.application, PROCESSES, pool_size=THREADS) as clients:
-        next_part("comparing")
-        agreements = bench.agreements(clients[0], truth)
-        rows = [bench.row(clients, case, profile) for case in cases(corpus) for profile in PROFILES]
-        filtered = [bench.row(clients, case, "salience") for case in filtered_cases(corpus)]
-        backends = private(store.pid)
-        next_part("writing")
-        written = [bench.written(clients[0], case) for case in cases(corpus) if case.place in (0, 3) and not case.tags]
-    next_part("cold and warm")
-    cold = [(case, counts[case.label], *bench.cold(case)) for case in cases(corpus)[2:]]
-    next_part("indexing vectors of half the precision")
+    with Client(store.application) as one:
+        agreements = bench.agreements(one, truth, PROFILES)
+    part("indexing vectors of half the precision")
     half = indexed(store, is_half=True)
-    with several(store.application, PROCESSES, pool_size=THREADS) as clients:
-        halved = bench.agreements(clients[0], truth)
-        half_rows = [bench.row(clients, cases(corpus)[0], profile) for profile in PROFILES]
-    sizes += [size for size in loading.sizes(store) if size.name.endswith("_half")]
-    lists = (sizes, rows, filtered, agreements, halved, half_rows, written, cold)
-    return Measured(loaded, index, half, *(tuple(each) for each in lists), client, backends, tuple(loads))  # type: ignore[arg-type]
+    sizes = loading.sizes(store)
+    with bench.clients() as clients:
+        halved = bench.agreements(clients[0], truth, ())
+        half_rows = bench.rows(clients, cases(corpus)[:1], PROFILES)
+    dropped(store)
+    with bench.clients() as clients:
+        rows = bench.rows(clients, cases(corpus), PROFILES)
+        filtered = bench.rows(clients, filtered_cases(corpus), PROFILES[:1])
+        backends = private(store.pid)
+        part("writing")
+        written = [bench.written(clients[0], cases(corpus)[place]) for place in (0, 3, 5)]
+    part("cold and warm")
+    cold = [bench.cold(case) for case in cases(corpus)[2:]]
+    return Measured(
+        loaded=loaded,
+        index=index,
+        half=half,
+        sizes=tuple(sizes),
+        rows=tuple(rows),
+        filtered=tuple(filtered),
+        agreements=tuple(agreements),
+        halved=tuple(halved),
+        half_rows=tuple(half_rows),
+        written=tuple(written),
+        cold=tuple(cold),
+        client=client,
+        backends=backends,
+        loads=tuple(loads),
+    )
 
 
 def indexed(store: Store, *, is_half: bool) -> Step:
@@ -104,6 +127,12 @@ def indexed(store: Store, *, is_half: bool) -> Step:
     with PostgresDatabase(store.owner, busy_timeout=30, statement_timeout=3600, exact_rows=5_000) as database:
         made = database.index(is_half=is_half)
     return Step(str(made.name), made.seconds, made.bytes)
+
+
+def dropped(store: Store) -> None:
+    """Take the index of half the precision away, so that searches take the other one again."""
+    with PostgresDatabase(store.owner, busy_timeout=30, statement_timeout=3600, exact_rows=5_000) as database:
+        database.drop_index(is_half=True)
 
 
 def visible(store: Store, cases: Sequence[Case]) -> dict[str, int]:
@@ -157,49 +186,62 @@ class Bench:
             before = client.do(asking.memory)
             client.do(asking.listed, first, "mememory", self.questions(first)[:1])
             memory = Memory(before, client.do(asking.memory), self.counts[first.label])
-            return {case.label: self.answers(client, case) for case in self.compared()}, memory
+            return {case.label: self.answers(client, case, PROFILES) for case in self.compared()}, memory
 
-    def answers(self, client: Client, case: Case) -> Answers:
-        """Return the nearest, and the answers of each profile."""
+    def answers(self, client: Client, case: Case, profiles: Sequence[str]) -> Answers:
+        """Return the nearest, and the answers of profiles."""
         asked = self.questions(case)
         near = client.do(asking.nearest, case, asked, NEAR)
-        return near, {profile: client.do(asking.listed, case, profile, asked) for profile in PROFILES}
+        return near, {profile: client.do(asking.listed, case, profile, asked) for profile in profiles}
 
-    def agreements(self, client: Client, truth: Truth) -> list[Agreement]:
+    def agreements(self, client: Client, truth: Truth, profiles: Sequence[str]) -> list[Agreement]:
         """Return how far a client's answers are those of scoring everything."""
         made = []
         for case in self.compared():
-            near, found = self.answers(client, case)
+            self.tell(f"comparing {case.label}")
+            near, found = self.answers(client, case, profiles)
             true_near, true = truth[case.label]
             made.append(Agreement.of_nearest(case, near, true_near))
-            made += [Agreement.of(case, profile, found[profile], true[profile]) for profile in PROFILES]
+            made += [Agreement.of(case, profile, found[profile], true[profile]) for profile in profiles]
         return made
 
-    def row(self, clients: Sequence[Client], case: Case, profile: str) -> Row:
-        """Return how long answers take, for one client and for all."""
-        self.tell(f"{case.label}, {profile}")
-        questions = case.questions(self.corpus, 100, seed=2)
-        alone = clients[0].do(asking.asked, case, profile, questions, 1, self.amounts.alone)
-        parts = at_once(clients, asking.asked, case, profile, questions, THREADS, self.amounts.crowd)
-        crowd = [each for part in parts for each in part]
-        latencies = (Latency.over(alone, 1), Latency.over(crowd, THREADS * len(clients)))
-        return Row(case, profile, self.counts[case.label], *latencies)
+    @contextmanager
+    def clients(self) -> Iterator[list[Client]]:
+        """Yield as many processes as ask at the same time."""
+        with ExitStack() as stack:
+            made = (Client(self.store.application, pool_size=THREADS) for _ in range(PROCESSES))
+            yield [stack.enter_context(client) for client in made]
+
+    def rows(self, clients: Sequence[Client], cases: Sequence[Case], profiles: Sequence[str]) -> list[Row]:
+        """Return how long answers take in each case."""
+        return [row for case in cases for row in self.rows_of(clients, case, profiles)]
+
+    def rows_of(self, clients: Sequence[Client], case: Case, profiles: Sequence[str]) -> Iterator[Row]:
+        """Yield how long answers take, profile by profile, for one client and for all."""
+        questions = case.questions(self.corpus, QUESTIONS, seed=2)
+        for profile in profiles:
+            self.tell(f"{case.label}, {profile}")
+            alone = clients[0].do(asking.asked, case, profile, questions, 1, self.amounts.alone)
+            parts = at_once(clients, asking.asked, case, profile, questions, THREADS, self.amounts.crowd)
+            crowd = [each for part in parts for each in part]
+            latencies = (Latency.over(alone, 1), Latency.over(crowd, THREADS * len(clients)))
+            yield Row(case, profile, self.counts[case.label], *latencies)
 
     def written(self, client: Client, case: Case) -> Written:
         """Return how long it takes to store a memory, and to note a recall."""
-        choose = random.Random(3)
+        choose = random.Random(3)  # noqa: S311 - texts, not secrets
         contents = [text(choose, self.corpus.topic(case.place, choose)) for _ in range(self.amounts.written)]
         took = client.do(asking.remembered, case, contents)
         recalls = client.do(asking.asked, case, "salience", self.questions(case), 1, Effort(0, 20, 20))
         p50, p95 = (float(value) for value in np.quantile(took, (0.5, 0.95)))
         return Written(case, p50, p95, statistics.median(each.laps.get("touch", 0.0) for each in recalls))
 
-    def cold(self, case: Case) -> tuple[float, float]:
-        """Return the milliseconds of the first recall of a new engine, and of later ones: medians of five engines."""
+    def cold(self, case: Case) -> Cold:
+        """Return how long the first recall of a new engine takes, and later ones: medians of five engines."""
         questions = self.questions(case, seed=4)[:10]
         took = [asking.cold_and_warm(self.store.application, case, "salience", questions) for _ in range(5)]
-        first, later = zip(*took, strict=True)
-        return statistics.median(first), statistics.median(later)
+        first, later = (statistics.median(each) for each in zip(*took, strict=True))
+        return Cold(case, self.counts[case.label], first, later)
 
 
 Answers = tuple[list[tuple[str, ...]], dict[str, list[Answer]]]

@@ -91,7 +91,7 @@ def asked_at() -> datetime:
     return END.astimezone(UTC) + timedelta(days=1)
 
 
-def opened(dsn: str, *, embedder: MadeUp | None = None, tenant: str = FIRST, **settings: object) -> Engine:
+def opened(dsn: str, *, embedder: MadeUp | None = None, tenant: str = FIRST, **settings: Any) -> Engine:
     """Return an engine on a database, under other settings than the usual ones where they are given."""
     chosen = configuration.load().model_copy(update={"tenant": tenant, **settings})
     clock: Callable[[], datetime] = asked_at

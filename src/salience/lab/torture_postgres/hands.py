@@ -1,4 +1,4 @@
-"""Writers on an engine that is never opened anew: threads of this process, and processes with an engine of their own."""
+"""Writers on an engine that is never opened anew: threads of this process, and of others with their own engine."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from sqlalchemy import make_url
 
 from salience import compose
 from salience import settings as configuration
@@ -43,7 +43,7 @@ def probe(dsn: str) -> Iterator[str]:
         superuser.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(name))
         superuser.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE {}").format(name, sql.Identifier(APP)))
     try:
-        yield make_conninfo(dsn, user=PROBE)
+        yield make_url(dsn).set(username=PROBE).render_as_string(hide_password=False)
     finally:
         with psycopg.connect(dsn, autocommit=True) as superuser:
             superuser.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(name))

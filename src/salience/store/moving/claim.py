@@ -65,8 +65,8 @@ def claim(connection: Connection, target: Side, origin: Origin) -> Claim:
     meta = Meta.read(connection)
     before = Mark.of(meta)
     if before is not None and (before.source, before.chosen) != (origin.where, origin.chosen):
-        remedy = f"Run that to its end first: {before.command(target.where)}"
-        raise InputError("target", Words(f"{target.where}, which holds part of another copy"), remedy)
+        remedy = f"It holds part of another copy. Run that to its end first: {before.command(target.where)}"
+        raise InputError("target", Words(target.where), remedy)
     known = target.tenants(connection)
     there = [tenant for tenant in known if _is_there(connection, tenant)]
     for tenant in origin.tenants:
@@ -94,9 +94,8 @@ def _mark(before: Mark | None, origin: Origin, is_empty: bool) -> Mark:
 
 
 def _taken(where: str, tenant: str) -> InputError:
-    shown = Words(f"{where}, which holds memories of the tenant {tenant!r}")
     remedy = "Nothing was written. Copy into a store that has none of it, or other tenants with --tenant."
-    return InputError("target", shown, remedy)
+    return InputError("target", Words(where), f"It holds memories of the tenant {tenant!r}. {remedy}")
 
 
 def check_run(connection: Connection, claim: Claim) -> None:

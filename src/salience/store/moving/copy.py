@@ -103,6 +103,7 @@ class _Copying:
 
     def bring(self, tenant: str) -> Sums:
         """Make a tenant's rows in the target those of the source, and return what they are."""
+        self._write(tenant, lambda connection: self.target.settle(connection, tenant, 0))  # known before its rows
         if self.claim.resumed:
             self._make_room(tenant)
         sums = [self._bring(moved, tenant) for moved in TABLES]

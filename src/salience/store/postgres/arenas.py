@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -55,7 +55,7 @@ class Arenas:
 
         None where they are more than the most, which is looked at again once the tenant has changed by as much.
         """
-        entry = self._entry(scope)
+        entry = self._entry(replace(scope, session_id=None))  # which hides nothing
         with entry.lock:
             known = entry.books
             if known is None or known.is_void(books) or (entry.arena and entry.arena.dimension != dimension):

@@ -213,8 +213,7 @@ _STRAY: Final = """
         SELECT 1 FROM memories AS m WHERE m.tenant = p.tenant AND m.number = p.number AND m.forgotten_at IS NULL
         AND p.key = ANY (m.search_keys) AND p.environment IS NOT DISTINCT FROM hashtext(m.environment)
         AND p.project IS NOT DISTINCT FROM hashtext(m.project) AND p.user_id IS NOT DISTINCT FROM hashtext(m.user_id)
-        AND p.agent_id IS NOT DISTINCT FROM hashtext(m.agent_id)
-        AND p.session_id IS NOT DISTINCT FROM hashtext(m.session_id))"""
+        AND p.agent_id IS NOT DISTINCT FROM hashtext(m.agent_id))"""
 _UNPOSTED: Final = """
     FROM memories AS p, unnest(p.search_keys) AS k (key) WHERE p.forgotten_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM postings AS o WHERE o.tenant = p.tenant AND o.key = k.key AND o.number = p.number)"""

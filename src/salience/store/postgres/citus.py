@@ -92,18 +92,18 @@ def distribute(dsn: str, *, shards: int | None = None, dry_run: bool = False, pa
     try:
         with mapped(where), told(where):
             cluster = examined(engine, where)
-            steps = planned(cluster, where, shards)
-            if dry_run:
-                return Distributed(where, cluster.version, cluster.workers, cluster.shards, steps, is_dry=True)
-            carried_out(engine, steps, patience)
-            cluster = examined(engine, where)
-            cleared = tuple(clearing(table) for table in cluster.left)
-            carried_out(engine, cleared, patience)
-            findings = tuple(citus_checking.check(engine))
+            steps, last = planned(cluster, where, shards), finishing(cluster)
+            if not dry_run:
+                carried_out(engine, steps, patience)
+                cluster = examined(engine, where)
+                last = finishing(cluster)
+                for step in last:
+                    carried_out(engine, (step,), patience)
+            findings = () if dry_run else tuple(citus_checking.check(engine))
     finally:
         engine.dispose()
-    done = (*steps, *cleared)
-    return Distributed(where, cluster.version, cluster.workers, cluster.shards, done, findings=findings)
+    known = (where, cluster.version, cluster.workers, cluster.shards)
+    return Distributed(*known, (*steps, *last), dry_run, findings)
 
 
 def examined(engine: Engine, where: str) -> Cluster:
@@ -171,10 +171,18 @@ def planned(cluster: Cluster, where: str, shards: int | None) -> tuple[str, ...]
     check_spread(cluster, where)
     steps = [spreading(name, shards) for name in SPREAD if name not in cluster.spread]
     steps += [f"SELECT create_reference_table('{SCHEMA}.{name}')" for name in WHOLE if name not in cluster.spread]
-    if not cluster.is_set:
-        name = literals.Identifier(cluster.database).as_string()
-        steps.append(f"ALTER DATABASE {name} SET {SETTING} = 'local'")
     return tuple(steps)
+
+
+def finishing(cluster: Cluster) -> tuple[str, ...]:
+    """Return what is left to be run once the tables are spread, each by itself.
+
+    Sessions other than an engine's are to hand the tenant on too. And what the coordinator has kept of the rows that it
+    gave away goes: nobody sees it, and no erasure reaches it.
+    """
+    name = literals.Identifier(cluster.database).as_string()
+    setting = () if cluster.is_set else (f"ALTER DATABASE {name} SET {SETTING} = 'local'",)
+    return (*setting, *(clearing(table) for table in cluster.left))
 
 
 def check_spread(cluster: Cluster, where: str) -> None:

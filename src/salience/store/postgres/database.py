@@ -97,7 +97,7 @@ class PostgresDatabase:
             tables=tables,
             indexes=indexes,
             faults=(*_unready(found, self._where), *faults, *_invalid(indexes)),
-            hints=(*_bloated(tables), *self._wanting(found, tables, indexes)),
+            hints=(*bloated(tables), *self._wanting(found, tables, indexes)),
         )
 
     def index(
@@ -199,10 +199,10 @@ def _count(statement: str, value: int, connection: Connection) -> int:
 def _unready(found: Found, where: str) -> Iterator[str]:
     """Yield why no engine can work with a database."""
     try:
-        standing.check_database(found, where)
         if not found.has_tables:
             yield f"store: {where}: it has no tables yet. Run: salience db upgrade"
             return
+        standing.check_database(found, where)
         if found.revision is not None:
             standing.check_revision(found.revision, where)
         standing.check_role(found, where)
@@ -217,7 +217,7 @@ def _invalid(indexes: Iterable[IndexState]) -> Iterator[str]:
             yield checking.invalid(index.name)
 
 
-def _bloated(tables: Iterable[TableState]) -> Iterator[str]:
+def bloated(tables: Iterable[TableState]) -> Iterator[str]:
     """Yield what to do about tables with many deleted rows that are still there."""
     for table in tables:
         if table.dead and table.dead >= max(MANY, SHARE * (table.rows or 0)):

@@ -28,7 +28,7 @@ M: Final = 16
 EF_CONSTRUCTION: Final = 64
 _NEW: Final = "_new"
 _OLD: Final = "_old"
-_MAKING: Final = 0x53414C49494458
+MAKING: Final = 0x53414C49494458
 """Number of the lock that one process at a time makes the index under."""
 _POLL: Final = 0.5
 """Seconds between two looks at how far the server is."""
@@ -207,13 +207,13 @@ def _alone(connection: Connection) -> Iterator[None]:
     Raises:
         BusyError: another process does so.
     """
-    if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({_MAKING})").scalar():
+    if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({MAKING})").scalar():
         raise BusyError("index: another process makes or drops one. Try again when it is done.")
     try:
         yield
     finally:
         if not driver(connection).closed:
-            connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_MAKING})")
+            connection.exec_driver_sql(f"SELECT pg_advisory_unlock({MAKING})")
 
 
 @contextmanager

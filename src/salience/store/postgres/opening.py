@@ -19,6 +19,7 @@ from salience.errors import (
     BusyError,
     ConflictError,
     InputError,
+    NotAStoreError,
     ReadOnlyError,
     StoreError,
     Words,
@@ -115,7 +116,7 @@ class Place:
     def conninfo(self, patience: float) -> str:
         """Return what libpq connects with; a server that does not answer is waited for `patience` seconds."""
         ours = {"connect_timeout": str(max(2, int(patience))), "application_name": "salience"}
-        return make_conninfo("", **{**ours, **self.parameters})
+        return make_conninfo("", **{**ours, **self.parameters, "client_encoding": "utf8"})
 
 
 def place(dsn: str) -> Place:
@@ -154,7 +155,13 @@ def engine(place: Place, size: int, patience: float, *, prepares: bool = True) -
     threshold = {} if prepares else {"prepare_threshold": None}
 
     def connect() -> psycopg.Connection[Any]:
-        return wire.connect(conninfo, **threshold)
+        made = wire.connect(conninfo, **threshold)
+        encoding = made.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            made.close()
+            remedy = "Make another: createdb --encoding=UTF8 --template=template0 NAME"
+            raise NotAStoreError(f"store: {named(place)}: its encoding is {encoding}, not UTF8. {remedy}")
+        return made
 
     made = create_engine(
         "postgresql+psycopg://",

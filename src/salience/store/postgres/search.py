@@ -132,6 +132,8 @@ class Searching:
             return Chosen(ids, self.frequency(asked), beyond=beyond)
         frequency, holding = self.holders(asked, reach)
         ids |= holding
+        if need.latest:
+            ids |= self.ids(statements.latest(need.scope, need.filter, reach))
         if need.windows:
             ids |= {found for found, _ in self.beside(ids, REACH)}
         return Chosen(ids, frequency, beyond=beyond)

@@ -42,7 +42,6 @@ class Found:
 
     Attributes:
         version: of the server.
-        encoding: of the database.
         extension: the schema that pgvector is in; None where it is not installed.
         pgvector: its version.
         has_tables: whether there are tables.
@@ -54,7 +53,6 @@ class Found:
     """
 
     version: str
-    encoding: str
     extension: str | None
     pgvector: tuple[int, ...]
     has_tables: bool
@@ -86,7 +84,6 @@ _LOOK: Final = """
         SELECT c.oid, c.relname, n.oid AS schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %(schema)s AND c.relname IN ('alembic_version', 'memories'))
     SELECT current_setting('server_version') AS version,
-        (SELECT pg_encoding_to_char(encoding) FROM pg_database WHERE datname = current_database()) AS encoding,
         (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
          WHERE e.extname = 'vector') AS extension,
         (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector,
@@ -114,7 +111,7 @@ def look(connection: Connection) -> Found:
     roles = {each.is_user: Role(each.rolname, each.above, each.may) for each in rows if each.takes}
     pgvector = tuple(map(int, row.pgvector.split("."))) if row.pgvector else ()
     app = next((role for role in roles.values() if role.name == APP), None)
-    known = (row.version, row.encoding, row.extension, pgvector, row.has_tables, revision, roles[True], app)
+    known = (row.version, row.extension, pgvector, row.has_tables, revision, roles[True], app)
     return Found(*known, row.citus, row.citus and bool(connection.exec_driver_sql(_SPREAD).scalar()))
 
 
@@ -128,7 +125,7 @@ def ready(engine: Engine, where: str, distinguish: Distinguish | None) -> Found:
     """Return what the database is like, its tables made if it has none.
 
     Raises:
-        NotAStoreError: pgvector is missing or too old, or the database is not in UTF-8.
+        NotAStoreError: pgvector is missing or too old.
         VersionError: its tables are of another revision than this code's.
         StoreError: the user has no rights to the tables, or is above row-level security; or they cannot be made.
     """
@@ -146,10 +143,7 @@ def ready(engine: Engine, where: str, distinguish: Distinguish | None) -> Found:
 
 
 def check_database(found: Found, where: str) -> None:
-    """Raise `NotAStoreError` unless text is in UTF-8, and pgvector is there and new enough."""
-    if found.encoding != "UTF8":
-        remedy = "Make another: createdb --encoding=UTF8 --template=template0 NAME"
-        raise NotAStoreError(f"store: {where}: its encoding is {found.encoding}, not UTF8. {remedy}")
+    """Raise `NotAStoreError` unless pgvector is there, and new enough."""
     if found.extension is None:
         remedy = "Let a superuser run in it: CREATE EXTENSION vector"
         raise NotAStoreError(f"store: {where}: the extension pgvector is not installed in it. {remedy}")

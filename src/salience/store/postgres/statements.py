@@ -110,6 +110,12 @@ def wanted(scope: Scope, filter: Filter, count: int | None = None) -> Select[Any
     return select(memories.c.id).where(*_seen(scope), *_passing(scope, filter)).limit(count)
 
 
+def latest(scope: Scope, filter: Filter, count: int) -> Select[Any]:
+    """Return the ids of those of them that were stored last."""
+    passing = (*_seen(scope), *_passing(scope, filter))
+    return select(memories.c.id).where(*passing).order_by(memories.c.created_at.desc()).limit(count)
+
+
 def without_vector(scope: Scope, filter: Filter, count: int) -> Select[Any]:
     """Return the ids of the first of them that have no vector yet."""
     pending = memories.c.vector.is_(None)

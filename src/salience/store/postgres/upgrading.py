@@ -27,7 +27,7 @@ def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) 
     """Bring the database to the revision of this code, as one transaction; what is as it should be stays so.
 
     Raises:
-        NotAStoreError: pgvector is not there, and this user may not install it; or the database is not in UTF-8.
+        NotAStoreError: pgvector is not there, and this user may not install it.
         VersionError: the tables are newer than this code.
         StoreError: this user may not make or change them.
     """

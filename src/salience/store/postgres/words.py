@@ -18,9 +18,9 @@ from salience.ports import Add, Change, Derive, Erase, Revise
 Posted = frozenset[tuple[int, int]]
 """Pairs of a search key and the number of a memory."""
 _POST: Final = (
-    "INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id, session_id) "
+    "INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id) "
     "SELECT m.tenant, k.key, m.number, hashtext(m.environment), hashtext(m.project), hashtext(m.user_id), "
-    "hashtext(m.agent_id), hashtext(m.session_id) FROM memories AS m, unnest(m.search_keys) AS k (key) "
+    "hashtext(m.agent_id) FROM memories AS m, unnest(m.search_keys) AS k (key) "
     "WHERE m.tenant = :tenant AND m.forgotten_at IS NULL{some} ON CONFLICT (tenant, key, number) DO NOTHING"
 )
 

@@ -37,12 +37,12 @@ INDEXES = {
 POSTINGS = """
 CREATE TABLE postings (
     tenant TEXT COLLATE "C" NOT NULL, key BIGINT NOT NULL, number BIGINT NOT NULL,
-    environment INTEGER, project INTEGER, user_id INTEGER, agent_id INTEGER, session_id INTEGER,
+    environment INTEGER, project INTEGER, user_id INTEGER, agent_id INTEGER,
     CONSTRAINT pk_postings PRIMARY KEY (tenant, key, number)
-    INCLUDE (environment, project, user_id, agent_id, session_id)
+    INCLUDE (environment, project, user_id, agent_id)
 )
 """
-SCOPE = ["tenant", "environment", "user_id", "project", "agent_id", "session_id"]
+SCOPE = ["tenant", "environment", "user_id", "project", "agent_id"]
 APP = "salience_app"
 OWN = (
     "tenant = nullif(current_setting('salience.tenant', true), '') OR current_setting('salience.operator', true) = 'on'"

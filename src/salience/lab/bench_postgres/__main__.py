@@ -1,0 +1,57 @@
+"""Measures a store on PostgreSQL, and prints the page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from pathlib import Path
+
+import psutil
+
+from salience.lab.bench_postgres.corpus import Corpus
+from salience.lab.bench_postgres.measuring import Amounts, measured
+from salience.lab.bench_postgres.place import SETTINGS, Store, connected, store
+from salience.lab.bench_postgres.report import Machine, page
+
+
+def main(arguments: list[str]) -> None:
+    """Print the page; how far it is goes to standard error."""
+    parser = argparse.ArgumentParser(prog="python -m salience.lab.bench_postgres", description=__doc__)
+    parser.add_argument("--memories", type=int, default=1_000_000, help="at least 2,000")
+    parser.add_argument("--tenants", type=int, default=1_000, help="at least 10")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dsn", help="of a superuser of a server; without it, one is started and removed again")
+    chosen = parser.parse_args(arguments)
+    corpus = Corpus(chosen.memories, chosen.tenants, chosen.seed)
+    with store(chosen.dsn) as made:
+        found = measured(made, corpus, Amounts(), lambda words: print(words, file=sys.stderr, flush=True))  # noqa: T201
+        where = machine(made, own=chosen.dsn is None)
+    command = f"python -m salience.lab.bench_postgres --memories {corpus.memories} --tenants {corpus.tenants}"
+    print(page(found, corpus, where, f"{command} --seed {corpus.seed}"))  # noqa: T201
+
+
+def machine(store: Store, *, own: bool) -> Machine:
+    """Return where it is measured."""
+    versions = (
+        "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+    )
+    with connected(store.owner) as connection:
+        row = connection.execute(versions).fetchone()
+    assert row is not None  # noqa: S101 - there is always one
+    settings = ", ".join(f"`{name} = {value}`" for name, value in SETTINGS.items())
+    told = f"Settings: {settings}; all others are PostgreSQL's own." if own else "Settings are those of that server."
+    server = f"PostgreSQL {row[0].split()[0]} with pgvector {row[1]}"
+    return Machine(processor(), os.cpu_count() or 1, psutil.virtual_memory().total, server, told)
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    known = Path("/proc/cpuinfo")
+    names = [line.partition(":")[2].strip() for line in known.read_text().splitlines() if line.startswith("model name")]
+    return names[0] if known.exists() and names else platform.processor()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,93 @@
+"""The command `copy`: what it tells, and what it says when it cannot go on."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from salience import compose
+from salience.cli import app
+from salience.store.moving.tables import TABLES
+
+
+@pytest.fixture
+def copy(stored, tmp_path):
+    """Return a function that copies the store of two memories: `copy("other.db", code=0)`."""
+
+    def call(*args, code=0, env=None):
+        shown = {"COLUMNS": "160", "FORCE_COLOR": None, "NO_COLOR": None, "TERM": "xterm", **(env or {})}
+        result = CliRunner().invoke(app, ["copy", *args], env=shown)
+        assert result.exit_code == code, result.output
+        return result
+
+    return call
+
+
+@pytest.fixture
+def source(tmp_path):
+    return str(tmp_path / "agent.db")
+
+
+def cut_off(source, target):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compose.copy(source, target, progress=stop)
+
+
+def test_a_line_for_each_tenant_and_the_sum(copy, source, tmp_path):
+    result = copy(source, f"sqlite:///{tmp_path}/b.db")
+    tenant, rows, checksum = result.stdout.splitlines()[0].split("\t")
+    assert tenant == "default"
+    assert rows == "memories=2 versions=0 touches=0 laid_by=0 sessions=0 activations=0"
+    assert len(checksum) == 12
+    assert result.stdout.splitlines()[1:] == [
+        f"copied 2 rows of 1 tenant to {tmp_path}/b.db: counts and checksums are equal"
+    ]
+    assert result.stderr == ""
+
+
+def test_json_has_the_whole_checksum_of_each_table(copy, source, tables):
+    found = json.loads(copy(source, tables, "--json").stdout)
+    assert list(found["tenants"]["default"]) == [moved.name for moved in TABLES]
+    assert found["tenants"]["default"]["memories"]["rows"] == 2
+    assert len(found["tenants"]["default"]["memories"]["checksum"]) == 64
+    assert (found["written"], found["removed"], found["resumed"]) == (2, 0, None)
+
+
+def test_a_terminal_gets_a_table(copy, source, tmp_path):
+    shown = copy(source, str(tmp_path / "b.db"), env={"FORCE_COLOR": "1"}).stdout
+    assert "laid by" in shown
+    assert "checksum" in shown
+    assert "\t" not in shown
+
+
+def test_it_says_that_it_went_on(copy, source, tmp_path, run):
+    target = str(tmp_path / "b.db")
+    cut_off(source, target)
+    refused = run("--store", target, "list", "--user", "alice", code=1)
+    assert f"Run it to its end: salience copy {source} {target}" in " ".join(refused.stderr.split())
+    said = copy(source, target).stdout.splitlines()
+    assert said[-2] == "went on with a copy that was cut short: 2 rows were there"
+    assert "Python" in run("--store", target, "list", "--user", "alice").stdout
+
+
+def test_nothing_is_copied_over_memories(copy, source, tmp_path, run):
+    run("--store", str(tmp_path / "b.db"), "remember", "Something else", "--user", "alice")
+    refused = copy(source, str(tmp_path / "b.db"), code=2)
+    assert "It holds memories of the tenant 'default'" in refused.stderr
+    assert "Something else" not in refused.stderr
+    assert copy(source, source, code=2).stderr.startswith("salience: target: ")
+    assert "--tenant" in copy(source, str(tmp_path / "c.db"), "--tenant", "nobody", code=2).stderr
+    assert "Name a store that is there" in copy(str(tmp_path / "none.db"), str(tmp_path / "c.db"), code=2).stderr
+
+
+def test_a_password_is_never_shown(copy, source):
+    refused = copy(source, "postgresql://me:secret@127.0.0.1:1/none", code=1, env={"SALIENCE_BUSY_TIMEOUT": "0.1"})
+    assert "postgresql://127.0.0.1:1/none" in refused.stderr
+    assert "secret" not in refused.output
+
+
+def test_the_option_for_one_store_is_refused(run, tmp_path):
+    assert "FROM and TO" in run("copy", str(tmp_path / "a.db"), str(tmp_path / "b.db"), code=2).stderr

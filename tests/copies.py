@@ -1,0 +1,141 @@
+"""Stores to copy, with rows of every kind, and what there is to see of a copy. Import the fixtures by name."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+import salience
+from salience import compose
+from salience.errors import EmbedderError
+from salience.lab.torture.journal import Journal
+from salience.lab.torture.writing import board, hand, opened, seeded, step
+from salience.store import schema
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
+
+TENANTS = ("default", "Ünï/çødé 你好", "x' OR 1=1 --")
+ODD = "naïve 你好 \u202e 🦊 | ' \" \\ % : ; \u2028 -0.0"
+
+
+class Down(PlantedEmbedder):
+    """An embedder whose provider is away."""
+
+    def embed(self, texts, /):
+        raise EmbedderError("planted: away")
+
+
+def engine(target, embedder=None, **options):
+    return salience.connect(target, embedder=embedder or PlantedEmbedder(), **options)
+
+
+def write_all_kinds(target, monkeypatch):
+    """Write what each verb leaves behind, for several tenants."""
+    clock = StoppedClock()
+    for tenant in TENANTS:
+        monkeypatch.setenv("SALIENCE_TENANT", tenant)
+        with engine(target, clock=clock) as memory:
+            drafts = [
+                {"content": f"{ODD} of {n} for {tenant}", "tags": ["one", ODD.replace("\u2028", "")]} for n in range(20)
+            ]
+            ids = [made.memory.id for made in memory.remember_many(drafts, user_id="ann")]
+            memory.remember("Keyed", key="same key", user_id="ann", metadata={"page": [1.5, None, -0.0]})
+            memory.ingest([{"role": "user", "content": f"turn {n}"} for n in range(5)], session_id="s", user_id="ann")
+            clock.advance(hours=1)
+            memory.update(ids[0], content="changed", user_id="ann", reason=ODD)
+            memory.update(ids[0], content="changed again", user_id="ann")
+            for gone in ids[1:3]:
+                memory.forget(gone, user_id="ann")
+            memory.restore(ids[2], user_id="ann")
+            memory.recall("query about it", user_id="ann", session_id="s", min_score=0)
+            memory.recall("query about it", user_id="ann", profile="zeromemory", min_score=0)
+            memory.remember("Runs out", ttl="1h", user_id="bo", project="parcel", agent_id="x")
+            memory.erase([ids[3]], user_id="ann")
+    for tenant in TENANTS:  # last: the next write of any tenant would embed them
+        monkeypatch.setenv("SALIENCE_TENANT", tenant)
+        with engine(target, Down(), clock=clock) as memory:
+            memory.remember("Without a vector yet", user_id="ann")
+    monkeypatch.delenv("SALIENCE_TENANT")
+
+
+def lay_by(path):
+    """Lay vectors of another model by, as a change of model that was cut off does."""
+    vector = np.arange(3, dtype="<f4").tobytes()
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute(
+            "INSERT INTO laid_by SELECT tenant, id, version, content_hash, ? FROM memories WHERE vector IS NOT NULL",
+            (vector,),
+        )
+        pin = {"laid_by_embedder": "other", "laid_by_dimension": "3", "laid_by_fingerprint": ""}
+        file.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", pin.items())
+
+
+@pytest.fixture(scope="session")
+def filled_files(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        folder = tmp_path_factory.mktemp("copied")
+        write_all_kinds(folder / "a.db", monkeypatch)
+        lay_by(folder / "a.db")
+        with opened(folder / "mixed.db") as memory:
+            mine = hand(memory, Journal(folder / "w0.journal"), seeded(3), board(memory, Journal(folder / "b.journal")))
+            for _ in range(60):
+                step(mine, Journal(folder / "w0.journal"))
+    return folder
+
+
+@pytest.fixture
+def filled(filled_files, tmp_path):
+    """A file with what every verb leaves behind, of several tenants."""
+    path = tmp_path / "a.db"
+    path.write_bytes((filled_files / "a.db").read_bytes())
+    return path
+
+
+@pytest.fixture
+def mixed(filled_files, tmp_path):
+    """A file with the work of a writer of all verbs, reflections among them."""
+    path = tmp_path / "mixed.db"
+    path.write_bytes((filled_files / "mixed.db").read_bytes())
+    return path
+
+
+def held(path):
+    """Return all that a file holds: rows by table, and what it says of itself but for the epoch."""
+    with closing(sqlite3.connect(path)) as file:
+        names = [table.name for table in schema.metadata.tables.values() if table.info != schema.SERVER]
+        found = {name: sorted(file.execute(f"SELECT * FROM {name}"), key=repr) for name in names}  # noqa: S608
+    found["meta"] = [pair for pair in found["meta"] if pair[0] not in ("epoch", "traces")]
+    return found
+
+
+def sql(path, statement, *values):
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        return file.execute(statement, values).fetchall()
+
+
+def stopping(at, step="copying"):
+    """Return a progress that breaks the copy off once so many rows are done."""
+
+    def told(what, done, of):
+        if what == step and done >= at:
+            raise KeyboardInterrupt
+
+    return told
+
+
+def cut_off(source, target, at=1, **options):
+    with pytest.raises(KeyboardInterrupt):
+        compose.copy(source, target, progress=stopping(at), **options)
+
+
+def once(work):
+    """Return a progress that does some work when it is first told of anything."""
+    left = [work]
+
+    def told(*_):
+        if left:
+            left.pop()()
+
+    return told

