@@ -36,6 +36,10 @@ CASES = {
     "copy": ["copy", "BACKUP", "COPY"],
     "doctor": ["doctor"],
     "reembed": ["reembed"],
+    "db upgrade": ["db", "upgrade"],
+    "db status": ["db", "status"],
+    "db index": ["--store", "TABLES", "db", "index", "--drop"],
+    "db doctor": ["db", "doctor"],
     "profiles list": ["profiles", "list"],
     "profiles show": ["profiles", "show", "cmm"],
     "profiles check": ["profiles", "check", "salience", "cmm"],
@@ -47,6 +51,7 @@ CASES = {
 }
 UNSCOPED = (
     "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor", "reembed",
+    "db",
 )  # fmt: skip
 SCOPED = [name for name in CASES if not name.startswith(UNSCOPED)]
 
@@ -61,7 +66,7 @@ def commands():
 
 
 @pytest.fixture
-def arguments(stored, run, written, tmp_path):
+def arguments(request, stored, run, written, tmp_path):
     gone = run("remember", "Gone", "--user", "alice").stdout.split()[1]
     run("forget", gone, "--user", "alice")
     chat = written("chat.json", [{"role": "user", "content": "Hello"}])
@@ -76,7 +81,13 @@ def arguments(stored, run, written, tmp_path):
     talk = {"session_1": turns}
     asked = [{"question": "Who drinks tea?", "answer": "Ana", "category": 4, "evidence": ["D1:1"]}]
     places["ASKED"] = written("asked.json", [{"sample_id": name, "conversation": talk, "qa": asked} for name in "ab"])
-    return lambda name: [places.get(item, item) for item in CASES[name]]
+
+    def arguments(name):
+        if "TABLES" in CASES[name]:
+            places["TABLES"] = request.getfixturevalue("tables")
+        return [places.get(item, item) for item in CASES[name]]
+
+    return arguments
 
 
 def test_the_cases_cover_every_command():

@@ -136,7 +136,9 @@ def test_what_nothing_here_mends_is_found_and_left(database, plant, statement, c
 
 
 def test_no_finding_shows_a_text(database, plant):
-    plant("UPDATE salience.memories SET content = 'the secret', terms = 'secret', tags = '[\"secret', metadata = 'secret'")
+    plant(
+        "UPDATE salience.memories SET content = 'the secret', terms = 'secret', tags = '[\"secret', metadata = 'secret'"
+    )
     told = " ".join(finding.problem for finding in database.check())
     assert "cannot be read" in told
     assert "secret" not in told
@@ -184,7 +186,9 @@ def test_a_search_takes_the_index(database, store, tables):
     database.index()
     index = f"(vector::vector({DIMENSION})) <#> '[{','.join(['0'] * DIMENSION)}]'"
     with psycopg.connect(tables) as connection:
-        connection.execute("SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL search_path = salience, public")
+        connection.execute(
+            "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL search_path = salience, public"
+        )
         plan = connection.execute(f"EXPLAIN SELECT id FROM memories ORDER BY {index} LIMIT 3").fetchall()
     assert "ix_memories_hnsw" in str(plan)
 

@@ -358,7 +358,11 @@ def test_a_missing_database_is_named_with_the_reason(postgres, opened):
 @pytest.mark.parametrize(
     ("state", "kind", "remedy"),
     [
-        ("25006", ReadOnlyError, "the server takes no writes: it is a replica, or set to read only. Connect to the primary."),
+        (
+            "25006",
+            ReadOnlyError,
+            "the server takes no writes: it is a replica, or set to read only. Connect to the primary.",
+        ),
         ("26000", StoreError, "a pooler lost a prepared statement. Set SALIENCE_PREPARED_STATEMENTS=false"),
         ("55P03", BusyError, "another transaction kept it locked. Try again, or raise SALIENCE_BUSY_TIMEOUT."),
         ("57014", BusyError, "a statement took longer than SALIENCE_STATEMENT_TIMEOUT. Try again, or raise it."),

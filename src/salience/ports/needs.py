@@ -52,6 +52,9 @@ class Need:
         anchor: those of `terms` that name the event which bounds the query's time (see `TimeCue`).
         entities, vectors, distinctions: whether to bring `Batch.entities`, `Batch.vectors`, `Batch.distinctions`.
         as_of: the instant whose state is asked for; None for the present one.
+        reach: how many of the nearest, and how many of those that hold the rarer terms, may stand for all candidates in
+            a store that has indexes, where more are visible than it has at hand; None: every candidate is to come.
+        latest: whether such a store is to bring as many of those stored last too, however far from the query they are.
         now, limit, min_score, intent: for ranking.
         depth: how many of the best ranking is to return where a reranker chooses among them; None: as many as `limit`.
         calibration: what cosines mean under the engine's embedder; `calibrated` asks for similarities on its scale.

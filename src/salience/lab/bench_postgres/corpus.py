@@ -231,10 +231,14 @@ def tags(choose: random.Random) -> tuple[str, ...]:
 
 
 def question(choose: random.Random, memory: Memory) -> str:
-    """Return a question on a memory: some of its words and one that is not in it, half the time with who said it."""
+    """Return a question on a memory: some of its words and one that is not in it.
+
+    Half of the questions name who said it, and every tenth its month, which a great many other memories share.
+    """
     own = [part for part in memory.content.rstrip(".").lower().split() if part not in FUNCTION]
     asked = [*choose.sample(own, min(len(own), choose.randint(2, 5))), word(_COMMON.draw(choose))]
     choose.shuffle(asked)
+    when = f" in {memory.created_at:%B %Y}" if choose.random() < 0.1 else ""
     if choose.random() < 0.5:
-        return f"What did {memory.speaker} say about {' '.join(asked)}?"
-    return f"What was said of {' '.join(asked)}?"
+        return f"What did {memory.speaker} say about {' '.join(asked)}{when}?"
+    return f"What was said of {' '.join(asked)}{when}?"

@@ -17,6 +17,11 @@ def shared(pairs: Sequence[tuple[Ids, Ids]], most: int | None) -> float:
     return held / max(1, sum(len(other[:most]) for _, other in pairs))
 
 
+def length(pairs: Sequence[tuple[Ids, Ids]]) -> float:
+    """Return how many ids the first ones have on average."""
+    return sum(len(one) for one, _ in pairs) / len(pairs)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """How long the answers of a profile take in a case: for one client, and for 16 at the same time."""
@@ -34,6 +39,7 @@ class Agreement:
 
     Attributes:
         case, profile: of the answers; the profile is None for the nearest by cosine.
+        count, hits: how many questions there were, and how many memories an answer had.
         share: of the first ten, the share that is there; of the first hundred likewise, where it was counted.
         same: share of the questions whose first ten are the same, in the same order.
         exact: share of the answers that say they are exact.
@@ -43,6 +49,7 @@ class Agreement:
     case: Case
     profile: str | None
     count: int
+    hits: float
     share: float
     hundred: float | None
     same: float
@@ -56,14 +63,16 @@ class Agreement:
         same = [one == other for one, other in pairs]
         wrong = sum(answer.exact and not is_same for answer, is_same in zip(found, same, strict=True))
         exact = sum(answer.exact for answer in found) / len(found)
-        return cls(case, profile, len(pairs), shared(pairs, LIMIT), None, sum(same) / len(same), exact, wrong)
+        return cls(
+            case, profile, len(pairs), length(pairs), shared(pairs, LIMIT), None, sum(same) / len(same), exact, wrong
+        )
 
     @classmethod
     def of_nearest(cls, case: Case, found: Sequence[Ids], true: Sequence[Ids]) -> Agreement:
         """Return that of the nearest memories."""
         pairs = list(zip(found, true, strict=True))
         same = sum(one[:LIMIT] == other[:LIMIT] for one, other in pairs) / len(pairs)
-        return cls(case, None, len(pairs), shared(pairs, LIMIT), shared(pairs, None), same, 0.0, 0)
+        return cls(case, None, len(pairs), length(pairs), shared(pairs, LIMIT), shared(pairs, None), same, 0.0, 0)
 
 
 @dataclass(frozen=True, slots=True)

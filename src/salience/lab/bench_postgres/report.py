@@ -28,7 +28,17 @@ _LATENCY: Final = (
     "p99",
     "a second",
 )
-_AGREEMENT: Final = ("who asks", "ranking", "questions", "recall@10", "recall@100", "same ten", "exact", "wrongly")
+_AGREEMENT: Final = (
+    "who asks",
+    "ranking",
+    "questions",
+    "hits",
+    "recall@10",
+    "recall@100",
+    "same ten",
+    "exact",
+    "wrongly",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +74,17 @@ def _head(measured: Measured, corpus: Corpus, machine: Machine, command: str) ->
 
 Made by `make bench-postgres`, which runs `{command}`; do not edit it by hand.
 
-{corpus.memories:,} memories of {corpus.tenants:,} tenants, the largest with {sizes[0]:,}, the median one with {median(sizes):,.0f}:
-sessions of {SESSION} turns, whose words mean nothing but follow the frequencies of real ones, and vectors of 384 numbers
-that follow from the words, so that texts on one topic lie together. A tenant has a user for every {USER} memories and
-{PROJECTS} projects; {SHARED:.0%} of the sessions belong to no user, one in {PROJECTS + 1} to no project. Clients work as a user
-under row-level security and through the whole of the engine; the embedder costs next to nothing.
+{corpus.memories:,} memories of {corpus.tenants:,} tenants, the largest with {sizes[0]:,}, the median one with
+{median(sizes):,.0f}: sessions of {SESSION} turns, whose words mean nothing but follow the frequencies of real ones, and
+vectors of 384 numbers that follow from the words, so that texts on one topic lie together. A tenant has a user for every {USER} memories
+and {PROJECTS} projects; {SHARED:.0%} of the sessions belong to no user, one in {PROJECTS + 1} to no project. Clients
+work as a user under row-level security and through the whole of the engine; the embedder costs next to nothing.
 
-Machine: {machine.processor}, {machine.cores} cores, {machine.memory / 2**30:.0f} GiB; {machine.server}. {machine.settings}
+Machine: {machine.processor}, {machine.cores} cores, {machine.memory / 2**30:.0f} GiB; {machine.server}.
+{machine.settings}
 
-**The server and all its clients share these cores, and other work ran beside them**: the load average was {min(loads):.1f} to
-{max(loads):.1f} when parts began. Take the figures as ratios."""
+**The server and all its clients share these cores, and other work ran beside them**: the load average was
+{min(loads):.1f} to {max(loads):.1f} when parts began. Take the figures as ratios."""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -95,8 +106,8 @@ def _loading(measured: Measured) -> str:
     ]
     return f"""## Loading
 
-By a superuser on {len(loaded.poured)} connections. The primary key and the unique one of `memories` stand while rows come; all else
-is made afterwards, the indexes of vectors by `salience db index`.
+By a superuser on {len(loaded.poured)} connections. The primary key and the unique one of `memories` stand while rows
+come; all else is made afterwards, the indexes of vectors by `salience db index`.
 
 {_table(["step", "takes", "rate, or size"], rows)}"""
 
@@ -128,8 +139,8 @@ def _latency(measured: Measured) -> str:
     return f"""## Latency
 
 Milliseconds of `recall(limit={LIMIT})`: p50, p95 and p99 for one client, then for 16 at the same time (4 processes of 4
-threads), and how many recalls these get in a second. All 16 ask one tenant: to note what a recall returned, as `salience`
-and `zeromemory` do, its writers take turns.
+threads), and how many recalls these get in a second. All 16 ask one tenant: to note what a recall returned, as
+`salience` and `zeromemory` do, its writers take turns.
 
 {_table(_LATENCY, map(_row, measured.rows))}
 
@@ -150,8 +161,8 @@ def _ms(latency: Latency) -> list[str]:
 def _filtered(measured: Measured) -> str:
     return f"""## Filtered
 
-The same with `tags=`; "in sight" are the memories that carry the tag. The questions are on any of the tenant's memories and
-the profile's least score is in force: of those with the tag, only the ones that fit are returned.
+The same with `tags=`; "in sight" are the memories that carry the tag. The questions are on any of the tenant's
+memories, and of those with the tag only the ones that fit are returned; the next table has those that do not fit, too.
 
 {_table(_LATENCY, map(_row, measured.filtered))}"""
 
@@ -159,10 +170,10 @@ the profile's least score is in force: of those with the tag, only the ones that
 def _agreement(measured: Measured) -> str:
     return f"""## Against scoring everything
 
-Answers out of the indexes, against those of an engine that scores every memory in sight (`SALIENCE_EXACT_ROWS` beyond their
-number), for the same questions. "nearest" is the index of vectors alone, asked for 100. Of a profile, the ten best are compared,
-however low their scores: which share is there, how often the ten are the same in the same order, how many answers say that
-they are exact, and how many of these are not the same.
+Answers out of the indexes, against those of an engine that scores every memory in sight (`SALIENCE_EXACT_ROWS` beyond
+their number), for the same questions. "nearest" is the index of vectors alone, asked for 100. Of a profile, the ten
+best are compared, however low their scores: how many there are, which share of them is there, how often they are the
+same in the same order, how many answers say that they are exact, and how many of these are not the same.
 
 {_agreements(measured.agreements)}"""
 
@@ -174,7 +185,7 @@ def _agreements(agreements: Iterable[Agreement]) -> str:
 def _agreed(one: Agreement) -> list[str]:
     hundred = "" if one.hundred is None else f"{one.hundred:.3f}"
     exact = ["", ""] if one.profile is None else [f"{one.exact:.0%}", str(one.wrong)]
-    known = [one.case.label, one.profile or "nearest", str(one.count)]
+    known = [one.case.label, one.profile or "nearest", str(one.count), f"{one.hits:.1f}"]
     return [*known, f"{one.share:.3f}", hundred, f"{one.same:.0%}", *exact]
 
 
@@ -193,12 +204,13 @@ def _writing(measured: Measured) -> str:
     cold = [[one.case.label, f"{one.visible:,}", f"{one.first:,.0f}", f"{one.later:,.1f}"] for one in measured.cold]
     return f"""## Writing, and the first recall
 
-Milliseconds of one `remember` of a user, with every index in place and with the search for what it may contradict; and
-of noting what a recall with `salience` returned. Each is a transaction on the disk.
+Milliseconds of one `remember` of a user, with every index in place and with the search for what it may contradict;
+and of noting what a recall with `salience` returned. Each is a transaction on the disk.
 
 {_table(["tenant", "remember p50", "p95", "noting p50"], written)}
 
-The first recall of a new engine, which reads what is in sight where that is few enough to be kept, and the ones after it:
+The first recall of a new engine, which reads what is in sight where that is few enough to be kept, and the ones after
+it:
 
 {_table(["who asks", "in sight", "first", "later"], cold)}"""
 
@@ -209,6 +221,7 @@ def _memory(measured: Measured) -> str:
     return f"""## Memory
 
 - A client has {_bytes(client.before)} before it holds any memory. The {client.count:,} of the largest tenant take
-  {_bytes(grown)} more, {grown / max(1, client.count):,.0f} bytes each. By default it holds up to 100,000 of those that it asked for
-  last (`SALIENCE_CACHED_ROWS`).
-- The server has its shared buffers, and its processes {_bytes(measured.backends)} for themselves, with 16 clients connected."""
+  {_bytes(grown)} more, {grown / max(1, client.count):,.0f} bytes each. By default it holds up to 100,000 of those that
+  it asked for last (`SALIENCE_CACHED_ROWS`).
+- The server has its shared buffers, and its processes {_bytes(measured.backends)} for themselves, with 16 clients
+  connected."""

@@ -51,6 +51,7 @@ class Chosen:
         everything: whether all that pass the filter are here, from which those that are meant are still to be picked.
         is_all: whether all that are visible are here.
         beyond: a cosine that no other one exceeds.
+        line: ids of memories that stand beside them in their sessions, where these are known already.
     """
 
     ids: frozenset[str]
@@ -58,6 +59,7 @@ class Chosen:
     everything: bool = False
     is_all: bool = False
     beyond: float = 1.0
+    line: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Searching:
         asked = tuple(keys(self.need.scope.tenant, "term", self.need.terms))
         named = tuple(keys(self.need.scope.tenant, "entity", map(normalise, self.need.names)))
         chosen = self.chosen((*asked, *named))
-        arena = self.arena(self.with_others(chosen.ids))
+        arena = self.arena(self.with_others(chosen))
         need = self.need if chosen.everything else replace(self.need, ids=tuple(chosen.ids), near=None, candidates=None)
         if chosen.is_all:
             return partial(gather, arena, need)
@@ -134,9 +136,9 @@ class Searching:
         ids |= holding
         if need.latest:
             ids |= self.ids(statements.latest(need.scope, need.filter, reach))
-        if need.windows:
-            ids |= {found for found, _ in self.beside(ids, REACH)}
-        return Chosen(ids, frequency, beyond=beyond)
+        line = self.beside(ids, 2 * REACH) if need.windows else []
+        ids |= {found for found, step in line if step <= REACH}
+        return Chosen(ids, frequency, beyond=beyond, line=frozenset(found for found, _ in line))
 
     def near_query(self, count: int) -> tuple[frozenset[str], float]:
         """Return the nearest to the query, or to its voice for memories that somebody said, and the bound on others."""
@@ -214,11 +216,11 @@ class Searching:
         found = self.reader.execute(statements.beside(self.need.scope, list(ids), now, reach))
         return [(id_, step) for id_, step in found]
 
-    def with_others(self, ids: frozenset[str]) -> frozenset[str]:
-        """Return the ids with those of the memories that the columns of these depend on."""
-        need, others = self.need, ids
+    def with_others(self, chosen: Chosen) -> frozenset[str]:
+        """Return the ids of the candidates with those of the memories that the columns of these depend on."""
+        need, ids, others = self.need, chosen.ids, chosen.ids | chosen.line
         reach = max(REACH if need.windows and need.terms else 0, NEAREST if "context_cosine" in need.columns else 0)
-        if reach:
+        if reach and not chosen.line:
             others |= {found for found, _ in self.beside(ids, reach)}
         if "supersedes" in need.columns:
             others |= self.ids(statements.replaced(need.scope, list(ids)))

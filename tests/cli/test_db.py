@@ -1,0 +1,165 @@
+"""salience db on files and on PostgreSQL; and what other commands say of a database."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from sqlite3 import connect
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+from salience.cli import app
+from salience.store.postgres import opening
+from salience.store.schema import HEAD
+
+PASSWORD = "s3cret"
+
+
+@pytest.fixture
+def file(stored, tmp_path):
+    return str(tmp_path / "agent.db")
+
+
+@pytest.fixture
+def on(run, database):
+    """Return a function that runs a command on the PostgreSQL database, which is empty at first."""
+    return lambda *args, **options: run("--store", database, *args, **options)
+
+
+@pytest.fixture
+def filled(on):
+    on("remember", "Alice prefers Python for backend work", "--user", "alice")
+    return on
+
+
+def test_the_tables_are_made_once_and_the_rest_is_told(on, database):
+    first, *others = on("db", "upgrade").stdout.splitlines()
+    assert first == f"made the tables of {shown(database)}, of revision {HEAD}"
+    assert others[0].startswith("installed pgvector ")
+    assert others[-1] == "let in the user of the application: GRANT salience_app TO USER"
+    assert on("db", "upgrade").stdout.splitlines()[0] == f"{shown(database)} is of revision {HEAD}, up to date"
+    told = json.loads(on("db", "upgrade", "--json").stdout)
+    assert (told["before"], told["after"], told["done"]) == (HEAD, HEAD, [])
+
+
+def shown(dsn):
+    """Return how messages name the test's database."""
+    return opening.named(opening.place(dsn))
+
+
+def test_a_database_without_tables_is_told_and_left(on, database):
+    printed = on("db", "status", code=1).stdout
+    assert f"revision\tnone; this version of Salience has {HEAD}" in printed
+    assert "it has no tables yet. Run: salience db upgrade" in printed
+    for arguments in (["doctor"], ["reembed"], ["db", "doctor"], ["db", "index"]):
+        assert "it has no tables yet. Run: salience db upgrade" in on(*arguments, code=1).stderr
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT to_regnamespace('salience')").fetchone() == (None,)
+
+
+def test_a_status_tells_what_is_there(filled):
+    told = json.loads(filled("db", "status", "--json").stdout)
+    assert told["ready"]
+    assert (told["revision"], told["head"], told["embedder"], told["role"]) == (HEAD, HEAD, "planted", "salience_app")
+    assert {"memories", "versions", "tenants"} <= {table["name"] for table in told["tables"]}
+    lines = filled("db", "status").stdout.splitlines()
+    assert f"revision\t{HEAD}, up to date" in lines
+    assert any(line.startswith("table\tmemories\t") for line in lines)
+    assert "up to date" in filled("db", "status", terminal=True).stdout
+
+
+def test_an_index_is_made_told_of_and_dropped(filled):
+    assert filled("db", "index").stdout.startswith("made ix_memories_hnsw: ")
+    assert filled("db", "index").stdout.startswith("ix_memories_hnsw is there: ")
+    assert filled("db", "index", "--halfvec", "--m", "8").stdout.startswith("made ix_memories_hnsw_half: ")
+    assert "index\tix_memories_hnsw\thnsw on memories\t" in filled("db", "status").stdout
+    assert filled("db", "index", "--drop").stdout.splitlines() == [
+        "dropped ix_memories_hnsw",
+        "dropped ix_memories_hnsw_half",
+    ]
+    assert filled("db", "index", "--drop").stdout == "there is no index of vectors\n"
+    assert "Leave these out" in filled("db", "index", "--drop", "--m", "8", code=2).stderr
+    assert "such as 512MB or 2GB" in filled("db", "index", "--memory", "lots", code=2).stderr
+
+
+def test_the_server_says_when_memory_is_short(filled):
+    filled("db", "index")
+    assert "the server said" not in filled("db", "index", "--m", "20", "--memory", "64MB").stdout
+
+
+def test_a_doctor_tells_what_is_wrong_and_mends_it(filled, database):
+    assert filled("db", "doctor").stdout == "healthy\n"
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE salience.tenants SET sequence = 0")
+    line = "wrong\tsequence\t-\tthe change sequence of 'default' stands at 0, and a row at 1."
+    for command in (["db", "doctor"], ["doctor"]):
+        first, last = filled(*command, code=1).stdout.splitlines()
+        assert first == f"{line} To mend it: salience db doctor --repair"
+        assert last.endswith("1 wrong")
+    assert filled("db", "doctor", "--repair").stdout.splitlines()[-1] == "1 repaired, healthy"
+    told = json.loads(filled("db", "doctor", "--json").stdout)
+    assert told == {"healthy": True, "findings": [], "hints": []}
+    assert filled("doctor").stdout == "1 memory and 0 older versions read, healthy\n"
+
+
+def test_the_verbs_work_on_a_database(filled):
+    assert "prefers Python" in filled("recall", "query", "--user", "alice").stdout
+    assert json.loads(filled("stats", "--user", "alice", "--json").stdout)["memories"] == 1
+    assert "prefers Python" in filled("export").stdout
+
+
+def test_what_is_for_files_says_what_to_do_instead(filled, tmp_path):
+    assert "pg_dump --format=custom" in filled("backup", str(tmp_path / "copy.db"), code=2).stderr
+    assert "pg_restore --clean" in filled("reinstate", str(tmp_path / "copy.db"), code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["stats"], ["db", "status"], ["db", "upgrade"], ["backup", "x.db"], ["reinstate", "x"]]
+)
+@pytest.mark.parametrize("target", ["postgresql://u:{}@127.0.0.1:1/db", "postgresql://u:{}@[x/db", "mysql://u:{}@h/db"])
+def test_no_message_shows_a_password(command, target):
+    result = CliRunner().invoke(app, ["--store", target.format(PASSWORD), *command])
+    assert result.exit_code in (1, 2)
+    assert result.stderr.startswith(("salience: store: ", "salience: target: "))
+    assert PASSWORD not in result.output
+
+
+def test_a_file_tells_how_it_stands(run, said, file):
+    told = said("db", "status")
+    assert (told["ready"], told["revision"], told["embedder"], told["user"]) == (True, HEAD, "planted", None)
+    assert {table["name"]: table["rows"] for table in told["tables"]}["memories"] == 2
+    assert "table\tmemories\t2 rows" in run("db", "status").stdout.splitlines()
+    assert run("db", "upgrade").stdout == f"{file} is of revision {HEAD}, up to date\n"
+    assert run("db", "doctor").stdout == "healthy\n"
+    assert "a file needs none" in run("db", "index", code=2).stderr
+
+
+def test_an_older_file_is_told_and_brought_up(run, file):
+    with closing(connect(file)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0003'")
+        connection.commit()
+    assert f"revision\t0003, not {HEAD}" in run("db", "status", code=1).stdout
+    assert "Run: salience db upgrade" in run("db", "doctor", code=1).stderr
+    assert run("db", "upgrade").stdout == f"brought {file} from revision 0003 to {HEAD}\n"
+    assert run("db", "doctor").stdout == "healthy\n"
+
+
+def test_a_newer_file_is_told_and_left(run, file):
+    with closing(connect(file)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.commit()
+    assert "newer than" in run("db", "status", code=1).stdout
+    assert "pip install --upgrade salience" in run("db", "upgrade", code=1).stderr
+
+
+def test_a_file_that_is_not_there_is_not_made(run, tmp_path):
+    for command in ("status", "upgrade", "doctor"):
+        printed = run("--store", str(tmp_path / "nowhere.db"), "db", command, code=2).stderr
+        assert "Name the file of a store that is there" in printed
+    assert not (tmp_path / "nowhere.db").exists()
+
+
+def test_memory_of_a_process_has_no_database(run):
+    assert "target: ':memory:' is not accepted" in run("--store", ":memory:", "db", "status", code=2).stderr
