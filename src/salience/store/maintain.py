@@ -59,7 +59,7 @@ def _derive(transaction: Transaction, change: Derive, is_home: bool) -> None:
 def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
     """Lay the vectors by; those that are there stay only if their model, that of `pin`, is the same."""
     if changes and (pin is None or not transaction.handle.matches(pin)):
-        with __import__("contextlib").nullcontext():
+        with transaction.of_all():
             transaction.connection.execute(sql_history.drop_laid_by())
         keep(transaction.connection, of_pin(transaction.handle.own(), LAID_BY))
     values = [

@@ -175,4 +175,4 @@ def memories(answer: object) -> list[Memory]:
     """Return the memories that the receipts of an answer say were stored new."""
     receipts = answer if isinstance(answer, list) else [answer]
     told = [one for one in receipts if isinstance(one, Receipt)]
-    return [one.memory for one in told if one.status == "created" and one.memory.version == 1]
+    return [one.memory for one in told if one.status != "unchanged" and one.memory.version == 1]
