@@ -1,5 +1,6 @@
 # make demo   the main job on the embedded default       make test   format, rules, types, layers, tests
 # make lint   the same without the tests                 make bench  what the engine costs beside the model
+# make bench-postgres  docs/postgres-bench.md: what one server holds, by a million made-up memories; about half an hour
 # make thresholds  docs/thresholds.md: how often each threshold errs
 # make torture     kill -9, full disks, a crowd of processes, a change of model: what was acknowledged is there
 # make soak        every verb, in any order, beside a model in plain dictionaries: STEPS on each kind of store
@@ -9,7 +10,7 @@ BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
 
-.PHONY: demo test lint bench thresholds torture soak clean
+.PHONY: demo test lint bench bench-postgres thresholds torture soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -25,6 +26,9 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.bench $(DATA)
+
+bench-postgres: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.bench_postgres > docs/postgres-bench.md
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.thresholds $(DATA) > docs/thresholds.md

@@ -87,7 +87,3 @@ def test_a_password_is_never_shown(copy, source):
     refused = copy(source, "postgresql://me:secret@127.0.0.1:1/none", code=1, env={"SALIENCE_BUSY_TIMEOUT": "0.1"})
     assert "postgresql://127.0.0.1:1/none" in refused.stderr
     assert "secret" not in refused.output
-
-
-def test_the_option_for_one_store_is_refused(run, tmp_path):
-    assert "FROM and TO" in run("copy", str(tmp_path / "a.db"), str(tmp_path / "b.db"), code=2).stderr

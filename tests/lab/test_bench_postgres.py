@@ -22,7 +22,7 @@ from salience.store.postgres.database import PostgresDatabase
 from salience.text import Tokeniser
 
 SMALL = Corpus(1_500, 12)
-LITTLE = Amounts(Effort(0.1, 2, 2), Effort(0.1, 1, 1), compared=2, written=2)
+LITTLE = Amounts(Effort(0, 1, 1), Effort(0, 1, 1), compared=2, written=2, processes=1, threads=2, engines=1)
 
 
 def test_tenants_are_of_uneven_size_and_make_up_all():

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from on_citus.cluster import emptied
-from on_citus.fixtures import on_a_cluster, real_cluster, stub_cluster
+from on_citus.fixtures import DSN, on_a_cluster, real_cluster, stub_cluster
 from on_citus.recording import recording
 from salience.store.postgres import PostgresStore
 from salience.testing.context_laws import ContextLaws
@@ -52,14 +52,20 @@ class TestAgainstAStubByIndexes(_OnCitus, ReadLaws, ContextLaws, DistinctionLaws
 
 
 @on_a_cluster
+def test_the_tables_on_the_cluster_are_in_order(real_cluster):
+    assert (real_cluster.spread.findings, real_cluster.spread.shards) == ((), 4)
+
+
 class TestOnACluster(_OnCitus, StoreContract):
+    __test__ = bool(DSN)
+
     @pytest.fixture
     def cluster(self, real_cluster):
         return real_cluster
 
 
-@on_a_cluster
 class TestOnAClusterByIndexes(_OnCitus, ReadLaws, ContextLaws, DistinctionLaws):
+    __test__ = bool(DSN)
     options: ClassVar[dict[str, int]] = {"exact_rows": 0}
 
     @pytest.fixture

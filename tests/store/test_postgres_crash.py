@@ -6,7 +6,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from salience.errors import StoreError, UnsettledError
+from salience.errors import UnsettledError
 from salience.lab.torture_postgres.cutting import Cutter
 from salience.lab.torture_postgres.housing import opened
 from salience.testing.postgres import fresh, server

@@ -18,7 +18,6 @@ from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, one_line, progress
 from salience.cli.surface import app
 from salience.cli.words import counted
-from salience.errors import InputError
 from salience.records import Copied, CopyReport
 from salience.store.moving.copy import Progress
 
@@ -28,7 +27,7 @@ SHOWN: Final = 12
 
 @command(app, scope=())
 def copy(
-    call: Call,
+    _: Call,
     source: Annotated[str, typer.Argument(metavar="FROM", help="A store: a file, or the URL of a database.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Another one, which is made if it is not there.")],
     tenant: Annotated[
@@ -41,8 +40,6 @@ def copy(
     be in use. Cut short, it goes on where it stopped when it is run again; until it is whole, TO is not opened. In the
     end both are read and compared.
     """
-    if call.options.store is not None:
-        raise InputError("--store", call.options.store, "Leave it out: FROM and TO name the stores.")
     with _bars() as told:
         report = compose.copy(source, target, tenants=tenant or None, progress=told)
     return answer(report)
@@ -65,8 +62,8 @@ def _bars() -> Iterator[Progress]:
 
 def answer(report: CopyReport) -> Answer:
     """Return what was copied: a line for each tenant with its rows by table and a checksum, then the sum."""
-    lines = [*(_line(name, tables) for name, tables in report.tenants.items()), *summary(report)]
-    return Answer(report, lambda: map(one_line, lines), lambda _: _view(report))
+    lines = [*(_line(name, tables) for name, tables in report.tenants.items()), *map(one_line, summary(report))]
+    return Answer(report, lambda: lines, lambda _: _view(report))
 
 
 def checksum(tables: Mapping[str, Copied]) -> str:
@@ -76,7 +73,7 @@ def checksum(tables: Mapping[str, Copied]) -> str:
 
 def _line(tenant: str, tables: Mapping[str, Copied]) -> str:
     rows = " ".join(f"{name}={found.rows}" for name, found in tables.items())
-    return f"{tenant}\t{rows}\t{checksum(tables)}"
+    return "\t".join((one_line(tenant), rows, checksum(tables)))
 
 
 def _view(report: CopyReport) -> RenderableType:

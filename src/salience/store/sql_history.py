@@ -160,9 +160,9 @@ def rederive(table: Any, tenant: str, id: str, version: int, content_hash: str) 
 
 def lay_by(table: Any) -> TextClause:
     """Return the statement that lays a vector by for a memory (or an older version) that still has a text."""
-    statement = text(
-        "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "
-        f"SELECT v.tenant, v.id, v.version, v.content_hash, :vector FROM {table.name} AS v "  # noqa: S608 - of the schema
+    statement = text(  # the table is one of the schema
+        "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "  # noqa: S608
+        f"SELECT v.tenant, v.id, v.version, v.content_hash, :vector FROM {table.name} AS v "
         "WHERE v.tenant = :tenant AND v.id = :id AND v.version = :version AND v.content_hash = :content_hash "
         "ON CONFLICT (tenant, id, version) DO UPDATE SET content_hash = excluded.content_hash, vector = excluded.vector"
     )

@@ -12,9 +12,12 @@ Ids = tuple[str, ...]
 
 
 def shared(pairs: Sequence[tuple[Ids, Ids]], most: int | None) -> float:
-    """Return which share of the first of the second ones is among the first of the first ones, over all pairs."""
-    held = sum(len({*one[:most]} & {*other[:most]}) for one, other in pairs)
-    return held / max(1, sum(len(other[:most]) for _, other in pairs))
+    """Return which share of the first of the second ones is among the first of the first ones, over all pairs.
+
+    It is 1 where there is nothing that could be missing.
+    """
+    due = sum(len(other[:most]) for _, other in pairs)
+    return sum(len({*one[:most]} & {*other[:most]}) for one, other in pairs) / due if due else 1.0
 
 
 def length(pairs: Sequence[tuple[Ids, Ids]]) -> float:

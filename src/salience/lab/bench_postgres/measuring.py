@@ -24,9 +24,6 @@ from salience.records import ANY
 from salience.store.postgres.database import PostgresDatabase
 
 PROFILES: Final = ("salience", "zeromemory", "mememory")
-PROCESSES: Final = 4
-THREADS: Final = 4
-"""Of the many clients."""
 CONNECTIONS: Final = 2
 """That memories are loaded on."""
 NEAR: Final = 100
@@ -38,12 +35,23 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How much is measured: for latency alone and in a crowd, questions compared, memories written one by one."""
+    """How much is measured.
+
+    Attributes:
+        alone, crowd: what one client asks for the latency, and each of many.
+        processes, threads: of the many clients, the latter in each process.
+        compared: questions whose answers are compared.
+        written: memories written one by one.
+        engines: new ones whose first recall is measured.
+    """
 
     alone: Effort = Effort(6, 40, 300)
     crowd: Effort = Effort(6, 5, 200)
     compared: int = 30
     written: int = 200
+    processes: int = 4
+    threads: int = 4
+    engines: int = 5
 
 
 def cases(corpus: Corpus) -> list[Case]:
@@ -209,7 +217,9 @@ class Bench:
     def clients(self) -> Iterator[list[Client]]:
         """Yield as many processes as ask at the same time."""
         with ExitStack() as stack:
-            made = (Client(self.store.application, pool_size=THREADS) for _ in range(PROCESSES))
+            made = (
+                Client(self.store.application, pool_size=self.amounts.threads) for _ in range(self.amounts.processes)
+            )
             yield [stack.enter_context(client) for client in made]
 
     def rows(self, clients: Sequence[Client], cases: Sequence[Case], profiles: Sequence[str]) -> list[Row]:
@@ -222,9 +232,9 @@ class Bench:
         for profile in profiles:
             self.tell(f"{case.label}, {profile}")
             alone = clients[0].do(asking.asked, case, profile, questions, 1, self.amounts.alone)
-            parts = at_once(clients, asking.asked, case, profile, questions, THREADS, self.amounts.crowd)
+            parts = at_once(clients, asking.asked, case, profile, questions, self.amounts.threads, self.amounts.crowd)
             crowd = [each for part in parts for each in part]
-            latencies = (Latency.over(alone, 1), Latency.over(crowd, THREADS * len(clients)))
+            latencies = (Latency.over(alone, 1), Latency.over(crowd, self.amounts.threads * len(clients)))
             yield Row(case, profile, self.counts[case.label], *latencies)
 
     def written(self, client: Client, case: Case) -> Written:
@@ -237,9 +247,10 @@ class Bench:
         return Written(case, p50, p95, statistics.median(each.laps.get("touch", 0.0) for each in recalls))
 
     def cold(self, case: Case) -> Cold:
-        """Return how long the first recall of a new engine takes, and later ones: medians of five engines."""
+        """Return how long the first recall of a new engine takes, and later ones: medians of some engines."""
         questions = self.questions(case, seed=4)[:10]
-        took = [asking.cold_and_warm(self.store.application, case, "salience", questions) for _ in range(5)]
+        again = range(self.amounts.engines)
+        took = [asking.cold_and_warm(self.store.application, case, "salience", questions) for _ in again]
         first, later = (statistics.median(each) for each in zip(*took, strict=True))
         return Cold(case, self.counts[case.label], first, later)
 

@@ -75,9 +75,10 @@ def _head(measured: Measured, corpus: Corpus, machine: Machine, command: str) ->
 Made by `make bench-postgres`, which runs `{command}`; do not edit it by hand.
 
 {corpus.memories:,} memories of {corpus.tenants:,} tenants, the largest with {sizes[0]:,}, the median one with
-{median(sizes):,.0f}: sessions of {SESSION} turns, whose words mean nothing but follow the frequencies of real ones, and
-vectors of 384 numbers that follow from the words, so that texts on one topic lie together. A tenant has a user for every {USER} memories
-and {PROJECTS} projects; {SHARED:.0%} of the sessions belong to no user, one in {PROJECTS + 1} to no project. Clients
+{median(sizes):,.0f}: sessions of {SESSION} turns, whose words mean nothing but follow the frequencies of real ones,
+and vectors of 384 numbers that follow from the words, so that texts on one topic lie together. A tenant has a user for
+every {USER} memories and {PROJECTS} projects; {SHARED:.0%} of the sessions belong to no user, one in {PROJECTS + 1} to
+no project. Clients
 work as a user under row-level security and through the whole of the engine; the embedder costs next to nothing.
 
 Machine: {machine.processor}, {machine.cores} cores, {machine.memory / 2**30:.0f} GiB; {machine.server}.

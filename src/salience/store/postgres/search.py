@@ -22,6 +22,7 @@ from salience.store.gather import Activations, gather
 from salience.store.postgres import statements, wire
 from salience.store.postgres.keys import keys
 from salience.store.postgres.opening import driver
+from salience.store.postgres.sizes import Size
 from salience.store.postgres.statements import Nearness, VectorIndex
 from salience.store.rows import of_vector
 from salience.store.values import means, microseconds
@@ -71,12 +72,14 @@ class Searching:
         need: what is asked for.
         index: what the vector index is made of.
         most: how many memories may be brought whole.
+        size: returns the size of the scope.
     """
 
     reader: Connection
     need: Need
     index: VectorIndex
     most: int
+    size: Callable[[], Size]
 
     def brought(self) -> Callable[[Activations], Batch]:
         """Return what makes columns of the candidates; it reads nothing more."""
@@ -87,13 +90,13 @@ class Searching:
         need = self.need if chosen.everything else replace(self.need, ids=tuple(chosen.ids), near=None, candidates=None)
         if chosen.is_all:
             return partial(gather, arena, need)
-        size = self.reader.execute(statements.size(self.need.scope)).one() if asked or named else (0, 0)
+        size = self.size() if asked or named else None
 
         def answer(activations: Activations) -> Batch:
             batch = gather(arena, need, activations)
             if not chosen.everything:
                 batch = replace(batch, complete=False, beyond=chosen.beyond)
-            return self.measured(batch, arena, chosen, asked, *size)
+            return batch if size is None else self.measured(batch, arena, chosen, asked, size)
 
         return answer
 
@@ -101,8 +104,8 @@ class Searching:
         """Return the candidates of the need; `asked` are the search keys of its terms and names."""
         need = self.need
         if need.reach is None:  # how words stand in windows is known of all that is visible, or estimated
-            filter = Filter() if need.windows and need.terms else need.filter
-            return self.everything(self.ids(statements.wanted(need.scope, filter)), asked, is_all=filter == Filter())
+            passing = Filter() if need.windows and need.terms else need.filter
+            return self.everything(self.ids(statements.wanted(need.scope, passing)), asked, is_all=passing == Filter())
         if need.filter != Filter():
             few = self.ids(statements.wanted(need.scope, need.filter, self.most + 1))
             if len(few) <= self.most:
@@ -239,16 +242,14 @@ class Searching:
             arena = arena.refresh(rows)
         return arena
 
-    def measured(
-        self, batch: Batch, arena: Arena, chosen: Chosen, asked: Sequence[int], documents: int, length: int
-    ) -> Batch:
+    def measured(self, batch: Batch, arena: Arena, chosen: Chosen, asked: Sequence[int], size: Size) -> Batch:
         """Return the batch with the statistics of all that is visible, where it has those of the arena."""
-        own = replace_frequency(batch.lexicon, documents, length, [chosen.frequency[key] for key in asked])
+        own = replace_frequency(batch.lexicon, size, [chosen.frequency[key] for key in asked])
         return replace(
             batch,
             lexicon=own,
             windows=widened(batch.windows, batch.lexicon, own),
-            entities=self.known(batch.entities, arena, documents, chosen.frequency),
+            entities=self.known(batch.entities, arena, size.documents, chosen.frequency),
         )
 
     def known(
@@ -265,7 +266,9 @@ class Searching:
         return replace(entities, of_query=asked, frequency=told, documents=documents)
 
 
-def brought(reader: Connection, need: Need, index: VectorIndex, most: int) -> Callable[[Activations], Batch]:
+def brought(
+    reader: Connection, need: Need, index: VectorIndex, most: int, size: Callable[[], Size]
+) -> Callable[[Activations], Batch]:
     """Return what answers a need, from the activations of its session, out of what the indexes brought for it.
 
     It answers as things stand now, not as of an earlier instant.
@@ -275,17 +278,18 @@ def brought(reader: Connection, need: Need, index: VectorIndex, most: int) -> Ca
         need: what to bring.
         index: what the vector index is made of.
         most: how many memories that pass a filter are brought whole.
+        size: returns the size of the need's scope.
     """
-    return Searching(reader, need, index, most).brought()
+    return Searching(reader, need, index, most, size).brought()
 
 
-def replace_frequency(lexicon: Lexicon | None, documents: int, length: int, frequency: Sequence[int]) -> Lexicon | None:
+def replace_frequency(lexicon: Lexicon | None, size: Size, frequency: Sequence[int]) -> Lexicon | None:
     """Return the lexicon with the statistics of all that is visible."""
     if lexicon is None:
         return None
-    average = length / documents if documents else 0.0
+    average = size.terms / size.documents if size.documents else 0.0
     held = np.array(frequency, np.float64)
-    return replace(lexicon, documents=documents, average_length=average, document_frequency=held)
+    return replace(lexicon, documents=size.documents, average_length=average, document_frequency=held)
 
 
 def widened(windows: Lexicon | None, brought: Lexicon | None, own: Lexicon | None) -> Lexicon | None:

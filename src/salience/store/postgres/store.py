@@ -28,6 +28,7 @@ from salience.store.postgres.books import Books
 from salience.store.postgres.keys import indexed
 from salience.store.postgres.locks import alone, shared
 from salience.store.postgres.running import Runner
+from salience.store.postgres.sizes import Sizes
 from salience.store.postgres.statements import VectorIndex
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
@@ -58,6 +59,7 @@ class PostgresStore:
         self._busy_timeout = busy_timeout
         self._exact_rows = exact_rows
         self._arenas = Arenas(exact_rows, cached_rows)
+        self._sizes = Sizes()
 
     @classmethod
     def open(
@@ -213,10 +215,11 @@ class PostgresStore:
             if directed and not self._handle.owns(meta.pin()):
                 return meta, None
             activations = self._activations(reader, need)
-            arena = self._arena(reader, need.scope, meta, need.as_of)
+            now = Books.read(reader, meta, need.scope.tenant)
+            arena = self._arena(reader, need.scope, self._dimension(meta), now, need.as_of)
             if arena is not None:
                 return meta, partial(gather, arena, need, activations)
-            return meta, partial(self._search(reader, need, meta), activations)
+            return meta, partial(self._search(reader, need, self._dimension(meta), now), activations)
 
         meta, answer = self._runner.read(need.scope.tenant, read)
         if directed:
@@ -224,22 +227,24 @@ class PostgresStore:
         assert answer is not None  # noqa: S101 - what is not the handle's own was not admitted
         return answer()
 
-    def _search(self, reader: Connection, need: Need, meta: Meta) -> Callable[[Activations], Batch]:
+    def _search(self, reader: Connection, need: Need, dimension: int, now: Books) -> Callable[[Activations], Batch]:
         """Return what answers a need out of what the indexes brought."""
-        index = VectorIndex(self._dimension(meta), bool(reader.execute(statements.has_half_index()).scalar()))
-        return search.brought(reader, need, index, self._exact_rows)
+        index = VectorIndex(dimension, bool(reader.execute(statements.has_half_index()).scalar()))
+        size = partial(self._sizes.of, reader, need.scope, now)
+        return search.brought(reader, need, index, self._exact_rows, size)
 
     def _activations(self, reader: Connection, need: Need) -> Activations:
         if "turns_since_activation" not in need.columns or need.scope.session_key is None or need.as_of is not None:
             return Activations()
         return reading.activations(reader, need.scope.tenant, need.scope.session_key)
 
-    def _arena(self, reader: Connection, scope: Scope, meta: Meta, as_of: datetime | None) -> Arena | None:
+    def _arena(
+        self, reader: Connection, scope: Scope, dimension: int, now: Books, as_of: datetime | None
+    ) -> Arena | None:
         """Return the arena of what is visible in `scope`; None where it is too much at present."""
-        dimension = self._dimension(meta)
         if as_of is not None:
             return arenas.then(reader, scope, dimension, as_of)
-        return self._arenas.of(reader, scope, Books.read(reader, meta, scope.tenant), dimension)
+        return self._arenas.of(reader, scope, now, dimension)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
@@ -249,7 +254,9 @@ class PostgresStore:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
 
         def read(reader: Connection) -> list[str] | Arena:
-            arena = self._arena(reader, scope, Meta.read(reader), as_of)
+            meta = Meta.read(reader)
+            now = Books.read(reader, meta, scope.tenant)
+            arena = self._arena(reader, scope, self._dimension(meta), now, as_of)
             return search.speakers(reader, scope, names) if arena is None else arena
 
         found = self._runner.read(scope.tenant, read)

@@ -65,6 +65,9 @@ def upgrade() -> None:
     op.add_column("memories", sa.Column("number", sa.BigInteger))
     op.add_column("memories", sa.Column("length", sa.BigInteger))
     op.execute(POSTINGS)
+    op.execute(
+        "ALTER TABLE postings SET (autovacuum_vacuum_insert_scale_factor = 0.02)"
+    )  # for scans of its index alone
     live = sa.text("forgotten_at IS NULL")
     op.create_index("ix_memories_scope", "memories", SCOPE, postgresql_include=["length"], postgresql_where=live)
     for name, (table, columns, where) in INDEXES.items():
