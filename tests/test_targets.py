@@ -10,7 +10,7 @@ import pytest
 
 import salience
 from salience import compose, settings
-from salience.errors import BusyError, InputError, StoreError
+from salience.errors import BusyError, InputError, ReadOnlyError, StoreError
 from salience.lab.torture_reembed import Hashed
 from salience.store.postgres import PostgresStore, opening
 from salience.testing.doubles import PlantedEmbedder
@@ -89,6 +89,16 @@ def test_a_statement_that_takes_too_long_is_ended(tables, monkeypatch):
         runner = memory.world.store._runner
         with pytest.raises(BusyError, match="took longer than SALIENCE_STATEMENT_TIMEOUT"):
             runner.read("default", lambda connection: connection.exec_driver_sql("SELECT pg_sleep(5)"))
+
+
+def test_a_server_that_takes_no_writes_answers_and_says_so(tables):
+    with salience.connect(tables, embedder=PlantedEmbedder()) as memory:
+        memory.remember("Alice prefers Python", user_id="alice")
+    replica = f"{tables}{'&' if '?' in tables else '?'}options=-c%20default_transaction_read_only%3Don"
+    with salience.connect(replica, embedder=PlantedEmbedder()) as reader:
+        assert len(reader.recall("Alice", user_id="alice", min_score=0)) == 1
+        with pytest.raises(ReadOnlyError, match="takes no writes: it is a replica, or set to read only"):
+            reader.remember("Bob drinks tea", user_id="alice")
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,17 @@
 A server without Citus stands for a cluster; see `on_citus/stub.py` for what it keeps to.
 """
 
+import json
+
 import psycopg
 import pytest
 from sqlalchemy import UniqueConstraint
+from typer.testing import CliRunner
 
 from on_citus import stub
 from on_citus.cluster import GIVEN, MARK, cleared, emptied, prepared
 from on_citus.fixtures import on_a_cluster, plain, real_cluster, stub_cluster
+from salience.cli import app
 from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.ports import Adopt, Derive, Model
 from salience.records import Scope
@@ -263,6 +267,38 @@ def test_no_column_counts_by_itself_and_no_table_has_a_trigger(tables):
             "WHERE c.relnamespace = n.oid AND NOT t.tgisinternal) FROM pg_namespace n WHERE n.nspname = 'salience'"
         )
         assert connection.execute(asked).fetchone() == (0, 0, 0)
+
+
+def said(dsn, *words):
+    result = CliRunner().invoke(app, ["--store", dsn, "db", "distribute", *words])
+    return result.exit_code, result.stdout.splitlines()
+
+
+def test_the_command_tells_what_it_would_do_what_it_did_and_that_all_is_well(tables):
+    code, lines = said(tables, "--dry-run")
+    assert (code, lines[0]) == (
+        0,
+        "SELECT create_distributed_table('salience.memories', 'tenant', colocate_with => 'none')",
+    )
+    assert lines[-1].endswith("and nothing was done")
+    code, lines = said(tables, "--shards", "8")
+    assert (code, lines[-1]) == (0, "healthy")
+    assert lines[-3].endswith("8 shards of each table on 2 servers, Citus 14.0-1")
+
+
+def test_the_command_ends_with_1_where_something_is_wrong(tables):
+    said(tables, "--shards", "4")
+    run(tables, SOUND, SHARD)
+    code, lines = said(tables)
+    assert (code, lines[-1]) == (1, "3 wrong")
+    assert lines[-2].startswith("wrong\tcitus\t-\t1 of 4 shards of 'memories'")
+    code, lines = said(tables, "--json")
+    assert (code, len(json.loads("\n".join(lines))["findings"])) == (1, 3)
+
+
+def test_the_command_refuses_a_file(tmp_path):
+    result = CliRunner().invoke(app, ["--store", str(tmp_path / "agent.db"), "db", "distribute"])
+    assert (result.exit_code, "a file is on one machine" in result.output) == (2, True)
 
 
 @pytest.fixture(params=["stub", pytest.param("real", marks=on_a_cluster)])

@@ -1,29 +1,43 @@
 """A write whose connection breaks is done once or not at all, and its caller is told which, or that nobody can say."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import psycopg
 import pytest
 
-from salience.errors import UnsettledError
+import databases
+from salience.errors import StoreError, UnsettledError
+from salience.lab.torture.writing import seeded
+from salience.lab.torture_postgres import report
 from salience.lab.torture_postgres.cutting import Cutter
+from salience.lab.torture_postgres.harms import HARMS
 from salience.lab.torture_postgres.housing import opened
-from salience.testing.postgres import fresh, server
+from salience.lab.torture_postgres.kill import examined, kill
+from salience.lab.torture_postgres.rules import broken
+from salience.testing.postgres import server
 
 
 @pytest.fixture(scope="module")
 def ours():
-    """A server that these tests may kill."""
-    with server() as ours:
+    """A server that these tests may kill; what it wrote to its log stays in memory until a commit asks for it."""
+    with server(settings={"wal_writer_delay": "10s"}) as ours:
         yield ours
 
 
-@pytest.fixture
-def mine(ours):
-    with fresh(ours) as dsn:
+@pytest.fixture(scope="module")
+def laid(ours):
+    with databases.laid_out(ours) as dsn:
         yield dsn
-        ours.start()
+
+
+@pytest.fixture
+def mine(ours, laid):
+    """DSN of a database with a store's tables and nothing in them."""
+    ours.start()
+    databases.empty(laid)
+    return laid
 
 
 def rows(dsn, statement="SELECT content FROM salience.memories ORDER BY content"):
@@ -35,7 +49,12 @@ def rows(dsn, statement="SELECT content FROM salience.memories ORDER BY content"
 def cut(mine):
     """An engine whose connections go through a proxy, that proxy, and the list of its next cuts."""
     cuts = []
-    with Cutter(mine, lambda: cuts.pop(0) if cuts else None) as proxy, opened(proxy.dsn, busy_timeout=5) as engine:
+
+    def cut():
+        chosen = cuts.pop(0) if cuts else None
+        return chosen() if callable(chosen) else chosen
+
+    with Cutter(mine, cut) as proxy, opened(proxy.dsn, busy_timeout=20) as engine:
         engine.remember("the first one pins the store")
         engine.recall("pins")
         yield engine, proxy, cuts
@@ -94,22 +113,105 @@ def test_what_cannot_be_settled_is_said_to_be_so(mine):
     assert rows(mine) == ["anchor bridge candle", "the first one pins the store"]
 
 
-def test_the_number_of_a_lost_transaction_says_nothing(ours, mine):
-    """Why writes carry tokens: PostgreSQL gives the number of a lost transaction to another, which it says is done."""
-    with psycopg.connect(mine, autocommit=True) as connection:
-        connection.execute("CREATE TABLE numbers (value int)")
-        connection.execute("CHECKPOINT")
-    lost = psycopg.connect(mine, autocommit=True)
-    lost.execute("BEGIN; INSERT INTO numbers VALUES (1)")
-    number = lost.execute("SELECT pg_current_xact_id()::text").fetchone()[0]
-    ours.kill()
-    ours.start()
-    with pytest.raises(psycopg.OperationalError):
-        lost.execute("COMMIT")
-    lost.close()
-    with psycopg.connect(mine, autocommit=True) as connection:
-        for value in (2, 3):
-            connection.execute("INSERT INTO numbers VALUES (%s)", (value,))
-        told = connection.execute("SELECT pg_xact_status(%s::xid8)", (number,)).fetchone()
-        assert connection.execute("SELECT value FROM numbers ORDER BY value").fetchall() == [(2,), (3,)]
-    assert told == ("committed",)
+def spent(dsn, numbers):
+    """Let others take the next numbers of transactions."""
+    with closing(psycopg.connect(dsn, autocommit=True)) as connection:
+        for _ in range(numbers):
+            connection.execute("SELECT pg_current_xact_id()")
+        connection.execute("CREATE TABLE IF NOT EXISTS public.others (number int)")
+
+
+def test_a_write_that_a_crash_took_is_not_taken_for_anothers(cut, ours, mine):
+    """PostgreSQL gives the number of a transaction that never reached its disk to another one, after a crash.
+
+    Whoever asks by the number is told that it is committed, and it is: as another's.
+    """
+    engine, proxy, cuts = cut
+    numbers = []
+
+    def crash():
+        numbers.append(rows(mine, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")[0])  # that of the write
+        proxy.open.clear()
+        ours.kill()
+        ours.start()
+        spent(mine, 20)
+        proxy.open.set()
+        return "before"
+
+    cuts.append(crash)
+    receipt = engine.remember("anchor bridge candle")
+    assert rows(mine, f"SELECT pg_xact_status('{numbers[0]}')") == ["committed"]
+    assert rows(mine) == ["anchor bridge candle", "the first one pins the store"]
+    assert engine.get(receipt.memory.id).content == "anchor bridge candle"
+
+
+@pytest.mark.parametrize("name", HARMS)
+def test_an_engine_outlives_what_is_done_to_its_server(ours, mine, name):
+    """Its idle connections die with it; neither a read nor a write after that fails, or has to be made again."""
+    with opened(mine, pool_size=4) as engine, ThreadPoolExecutor(4) as pool:
+        engine.remember("memory")
+        for each in (engine.recall, engine.remember, engine.recall):
+            list(pool.map(each, ["memory"] * 8))  # now all connections are open
+            HARMS[name][0](ours, seeded(1))
+        assert [item.content for item in engine.list().memories] == ["memory"] * 9
+        assert engine.recall("memory").degraded == ()
+
+
+def test_a_server_that_is_away_for_longer_is_an_error_and_no_more(ours, mine):
+    with opened(mine, busy_timeout=0.5) as engine:
+        kept = engine.remember("anchor bridge candle").memory
+        ours.kill()
+        for ask in (
+            lambda: engine.remember("desert ember"),
+            lambda: engine.recall("anchor"),
+            lambda: engine.forget(kept.id),
+        ):
+            with pytest.raises(StoreError, match="cannot be reached") as told:
+                ask()
+            assert not isinstance(told.value, UnsettledError)
+            assert "anchor" not in str(told.value) + str(told.value.__cause__)
+        ours.start()
+        assert engine.get(kept.id).version == 1
+        engine.remember("desert ember")
+    assert rows(mine) == ["anchor bridge candle", "desert ember"]
+
+
+def test_what_was_told_outlives_servers_that_are_killed(ours, mine, tmp_path):
+    found = kill(ours, mine, tmp_path, rounds=4, seed=1, threads=3, processes=1)
+    assert found.faults == ()
+    assert sum(one.lost for one in found.checked.values()) == 0
+    assert sum(one.told for one in found.checked.values()) > 50
+    assert found.errors == {}
+    assert found.harms.total() == 4
+    assert any("acknowledged and lost" in line and line.endswith(" 0") for line in report.of_killed(found))
+
+
+def test_the_check_sees_what_is_lost(ours, mine, tmp_path):
+    """The same with a memory taken away behind the writers' backs."""
+    kill(ours, mine, tmp_path, rounds=1, seed=2, threads=2, processes=0)
+    gone = "DELETE FROM salience.memories WHERE id = (SELECT min(id) FROM salience.memories) RETURNING tenant"
+    (tenant,) = rows(mine, gone)
+    with opened(mine, tenant=tenant) as engine:
+        found = examined(engine, tmp_path / tenant)
+    assert found.lost >= 1
+    assert any("told of is not there" in fault for fault in found.faults)
+
+
+HARM = {
+    "DELETE FROM salience.versions WHERE version = 1": "lacks versions",
+    "UPDATE salience.versions SET valid_to = valid_to + 1": "does not end where",
+    "UPDATE salience.memories SET turn = 1": "same place",
+    "UPDATE salience.tenants SET sequence = 0": "newer than the sequence",
+    "UPDATE salience.memories SET weight = 1": "keeps its weight",
+}
+
+
+@pytest.mark.parametrize("statement", HARM)
+def test_the_rules_see_harm(mine, statement):
+    with opened(mine) as engine:
+        old = engine.remember("anchor", session_id="s").memory
+        engine.update(old.id, content="bridge")
+        engine.remember("candle", supersedes=old.id, session_id="s")
+    assert list(broken(mine)) == []
+    rows(mine, f"{statement} RETURNING tenant")
+    assert any(HARM[statement] in wrong for wrong in broken(mine))

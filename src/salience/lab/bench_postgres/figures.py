@@ -108,6 +108,15 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """How loading and indexing went, and the load average of the machine when each began."""
+
+    loaded: Loaded
+    index: Step
+    loads: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """All of it."""
 

@@ -14,10 +14,10 @@ import numpy as np
 import psutil
 
 from salience.lab.bench_postgres import asking, loading
-from salience.lab.bench_postgres.asking import Answer, Case, Effort, Latency
+from salience.lab.bench_postgres.asking import Case, Effort, Latency
 from salience.lab.bench_postgres.clients import Client, at_once
 from salience.lab.bench_postgres.corpus import ONE_PERCENT, PER_MILLE, Corpus, text
-from salience.lab.bench_postgres.figures import Agreement, Cold, Measured, Memory, Row, Written
+from salience.lab.bench_postgres.figures import Agreement, Cold, Measured, Memory, Prepared, Row, Written
 from salience.lab.bench_postgres.loading import Step
 from salience.lab.bench_postgres.place import Store, connected
 from salience.records import ANY
@@ -78,45 +78,51 @@ def filtered_cases(corpus: Corpus) -> list[Case]:
 
 
 def measured(store: Store, corpus: Corpus, amounts: Amounts, tell: Tell) -> Measured:
-    """Return what is to be known of a store, which is empty before.
+    """Return what is to be known of a store, which is empty before."""
+    return answered(store, corpus, amounts, prepared(store, corpus, tell), tell)
 
-    Answers are compared before anybody's recall is noted, since that changes what the next one finds.
-    """
-    loads: list[float] = []
+
+def prepared(store: Store, corpus: Corpus, tell: Tell) -> Prepared:
+    """Load a store and index it; return how that went."""
+    loads = [os.getloadavg()[0]]
+    tell(f"loading (load {loads[0]:.1f})")
+    loaded = loading.load(store, corpus, CONNECTIONS)
+    loads.append(os.getloadavg()[0])
+    tell(f"indexing vectors (load {loads[1]:.1f})")
+    return Prepared(loaded, indexed(store, is_half=False), tuple(loads))
+
+
+def answered(store: Store, corpus: Corpus, amounts: Amounts, ready: Prepared, tell: Tell) -> Measured:
+    """Return what is to be known of a store that is loaded and indexed."""
+    loads = list(ready.loads)
 
     def part(words: str) -> None:
         loads.append(os.getloadavg()[0])
         tell(f"{words} (load {loads[-1]:.1f})")
 
-    part("loading")
-    loaded = loading.load(store, corpus, CONNECTIONS)
-    part("indexing vectors")
-    index = indexed(store, is_half=False)
     bench = Bench(store, corpus, amounts, visible(store, [*cases(corpus), *filtered_cases(corpus)]), part)
-    part("scoring everything, for comparison")
-    truth, client = bench.truth()
-    with Client(store.application) as one:
-        agreements = bench.agreements(one, truth, PROFILES)
-    part("indexing vectors of half the precision")
-    half = indexed(store, is_half=True)
-    sizes = loading.sizes(store)
-    with bench.clients() as clients:
-        halved = bench.agreements(clients[0], truth, ())
-        half_rows = bench.rows(clients, cases(corpus)[:1], PROFILES)
-    dropped(store)
-    with bench.clients() as clients:
-        rows = bench.rows(clients, cases(corpus), PROFILES)
-        filtered = bench.rows(clients, filtered_cases(corpus), PROFILES[:1])
-        backends = private(store.pid)
-        part("writing")
-        written = [bench.written(clients[0], cases(corpus)[place]) for place in (0, 3, 5)]
-    part("cold and warm")
-    cold = [bench.cold(case) for case in cases(corpus)[2:]]
+    part("holding everything, to compare with")
+    with bench.all_knowing() as truth:
+        client = bench.memory(truth)
+        with bench.clients() as clients:
+            agreements = bench.agreements(clients[0], truth, PROFILES)
+            rows = bench.rows(clients, cases(corpus), PROFILES)
+            filtered = bench.rows(clients, filtered_cases(corpus), PROFILES[:1])
+            backends = private(store.pid)
+            part("writing")
+            written = [bench.written(clients[0], cases(corpus)[place]) for place in (0, 3, 5)]
+        part("cold and warm")
+        cold = [bench.cold(case) for case in cases(corpus)[2:]]
+        part("indexing vectors of half the precision")
+        half = indexed(store, is_half=True)
+        with bench.clients() as clients:
+            halved = bench.agreements(clients[0], truth, ())
+            half_rows = bench.rows(clients, cases(corpus)[:1], PROFILES)
     return Measured(
-        loaded=loaded,
-        index=index,
+        loaded=ready.loaded,
+        index=ready.index,
         half=half,
-        sizes=tuple(sizes),
+        sizes=tuple(loading.sizes(store)),
         rows=tuple(rows),
         filtered=tuple(filtered),
         agreements=tuple(agreements),
@@ -135,12 +141,6 @@ def indexed(store: Store, *, is_half: bool) -> Step:
     with PostgresDatabase(store.owner, busy_timeout=30, statement_timeout=3600, exact_rows=5_000) as database:
         made = database.index(is_half=is_half)
     return Step(str(made.name), made.seconds, made.bytes)
-
-
-def dropped(store: Store) -> None:
-    """Take the index of half the precision away, so that searches take the other one again."""
-    with PostgresDatabase(store.owner, busy_timeout=30, statement_timeout=3600, exact_rows=5_000) as database:
-        database.drop_index(is_half=True)
 
 
 def visible(store: Store, cases: Sequence[Case]) -> dict[str, int]:
@@ -186,31 +186,29 @@ class Bench:
         """Return what is asked in a case."""
         return case.questions(self.corpus, self.amounts.compared, seed)
 
-    def truth(self) -> tuple[Truth, Memory]:
-        """Return the answers of scoring every memory in sight, and what holding them all takes."""
+    def all_knowing(self) -> Client:
+        """Return a client that scores every memory in sight."""
         most = 2 * self.corpus.memories
+        return Client(self.store.application, exact_rows=most, cached_rows=4 * most)
+
+    def memory(self, truth: Client) -> Memory:
+        """Return what holding all that is in sight takes."""
         first, *_ = cases(self.corpus)
-        with Client(self.store.application, exact_rows=most, cached_rows=4 * most) as client:
-            before = client.do(asking.memory)
-            client.do(asking.listed, first, "mememory", self.questions(first)[:1])
-            memory = Memory(before, client.do(asking.memory), self.counts[first.label])
-            return {case.label: self.answers(client, case, PROFILES) for case in self.compared()}, memory
+        before = truth.do(asking.memory)
+        truth.do(asking.listed, first, "mememory", self.questions(first)[:1])
+        return Memory(before, truth.do(asking.memory), self.counts[first.label])
 
-    def answers(self, client: Client, case: Case, profiles: Sequence[str]) -> Answers:
-        """Return the nearest, and the answers of profiles."""
-        asked = self.questions(case)
-        near = client.do(asking.nearest, case, asked, NEAR)
-        return near, {profile: client.do(asking.listed, case, profile, asked) for profile in profiles}
-
-    def agreements(self, client: Client, truth: Truth, profiles: Sequence[str]) -> list[Agreement]:
-        """Return how far a client's answers are those of scoring everything."""
+    def agreements(self, client: Client, truth: Client, profiles: Sequence[str]) -> list[Agreement]:
+        """Return how far a client's answers are those of one that scores everything."""
         made = []
         for case in self.compared():
             self.tell(f"comparing {case.label}")
-            near, found = self.answers(client, case, profiles)
-            true_near, true = truth[case.label]
+            asked = self.questions(case)
+            near, true_near = (one.do(asking.nearest, case, asked, NEAR) for one in (client, truth))
             made.append(Agreement.of_nearest(case, near, true_near))
-            made += [Agreement.of(case, profile, found[profile], true[profile]) for profile in profiles]
+            for profile in profiles:
+                found, true = (one.do(asking.listed, case, profile, asked) for one in (client, truth))
+                made.append(Agreement.of(case, profile, found, true))
         return made
 
     @contextmanager
@@ -253,8 +251,3 @@ class Bench:
         took = [asking.cold_and_warm(self.store.application, case, "salience", questions) for _ in again]
         first, later = (statistics.median(each) for each in zip(*took, strict=True))
         return Cold(case, self.counts[case.label], first, later)
-
-
-Answers = tuple[list[tuple[str, ...]], dict[str, list[Answer]]]
-Truth = dict[str, Answers]
-"""Label of a case -> the nearest, and the answers of each profile."""

@@ -25,6 +25,10 @@ _SIZE: Final = 65_536
 class Cutter:
     """A proxy on a port of this machine, in threads of this process.
 
+    Attributes:
+        cuts: how many there were.
+        open: while it is not set, those who connect have to wait.
+
     Args:
         dsn: of the server.
         choose: asked at each commit of a transaction that writes; None lets it pass.
@@ -38,6 +42,8 @@ class Cutter:
         self._held: list[socket.socket] = []
         self._lock = threading.Lock()
         self.cuts = 0
+        self.open = threading.Event()
+        self.open.set()
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
@@ -74,6 +80,7 @@ class Cutter:
                 client, _ = self._listening.accept()
             except OSError:
                 return
+            self.open.wait()
             try:
                 server = self._upstream()
             except OSError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -62,8 +63,8 @@ class Mark:
 
     def command(self, where: str) -> str:
         """Return what brings the copy into the store `where` to its end."""
-        options = "".join(f" --tenant {tenant}" for tenant in self.chosen or ())
-        return f"salience copy {self.source} {where}{options}"
+        options = [part for tenant in self.chosen or () for part in ("--tenant", tenant)]
+        return shlex.join(["salience", "copy", self.source, where, *options])
 
 
 def _names(given: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -33,7 +33,7 @@ APP: Final = "salience_app"
 Access = Literal["read", "write"]
 _BEGIN: Final[dict[Access, str]] = {
     "read": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    "write": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    "write": "BEGIN ISOLATION LEVEL READ COMMITTED",
 }
 _AGAIN: Final = "Try again."
 _UNPREPARED: Final = "Set SALIENCE_PREPARED_STATEMENTS=false, and connect again."

@@ -176,5 +176,5 @@ def check_role(found: Found, where: str) -> None:
     if found.user.above:
         told = f"the user {name} is above row-level security, and has no role {APP} under it to work in"
         raise StoreError(f"store: {where}: {told}. As the user who owns the tables, run: salience db upgrade")
-    told = f"the user {name} has no rights to its tables. Let the user who owns them run: GRANT {APP} TO {name}"
+    told = f"the user {name} has no rights to its tables. Let an administrator run: GRANT {APP} TO {name}"
     raise StoreError(f"store: {where}: {told}")
