@@ -3,6 +3,7 @@
 # make bench-postgres  docs/postgres-bench.md: what one server holds, by a million made-up memories; about half an hour
 # make thresholds  docs/thresholds.md: how often each threshold errs
 # make torture     kill -9, full disks, a crowd of processes, a change of model: what was acknowledged is there
+# make torture-postgres  the same for a server: tenants that must not meet, kill -9 of all of it, tenants by the thousand
 # make soak        every verb, in any order, beside a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
@@ -38,6 +39,11 @@ torture: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.torture disk --seed 1
 	$(BIN)/python -m salience.lab.torture crowd --processes 8 --seconds 120 --seed 1
 	$(BIN)/python -m salience.lab.torture_reembed --memories 5000
+
+torture-postgres: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.torture_postgres leaks --tenants 50 --threads 16 --seconds 60
+	$(BIN)/python -m salience.lab.torture_postgres kill --rounds 60
+	$(BIN)/python -m salience.lab.torture_postgres tenants --count 3000
 
 soak: $(VENV)/.dev
 	SALIENCE_TEST_STEPS=$(STEPS) $(BIN)/pytest tests/nothing_is_lost

@@ -184,7 +184,7 @@ def searched(world: World, profile: Profile, need: Need, text: str, watch: Stopw
     ranked = rank(profile, batch, need)
     watch.lap("rank")
     reach = WIDER * (need.reach or WIDEST)
-    if exact(profile, batch, need, ranked) or reach > WIDEST or not provable(profile, need, ranked):
+    if exact(profile, batch, need, ranked) or reach > WIDEST or not provable(profile, batch, need, ranked):
         return need, batch, ranked
     return searched(world, profile, replace(need, reach=reach), text, watch)
 

@@ -7,9 +7,9 @@ from contextlib import closing
 import psycopg
 import pytest
 
-import databases
 from salience.store.postgres import PostgresStore
 from salience.testing.memories import DIMENSION, EVERYTHING, add, listed, need, stored
+from salience.testing.postgres import fresh, server
 
 OPEN = f"""
 store = PostgresStore.open(sys.argv[1], embedder="e", dimension={DIMENSION}, language="none", busy_timeout=60)
@@ -123,9 +123,9 @@ def test_processes_that_open_one_empty_database_make_its_tables_once(start, data
         assert listed(store) == list(range(6))
 
 
-def test_databases_of_one_server_are_opened_for_the_first_time_at_once(start, postgres):
+def test_databases_of_one_new_server_are_opened_at_once(start):
     """The role that engines work in is the server's: whoever comes second finds it made."""
-    with databases.fresh(postgres) as one, databases.fresh(postgres) as two, databases.fresh(postgres) as three:
+    with server() as running, fresh(running) as one, fresh(running) as two, fresh(running) as three:
         ended(*(start(place, "store.close()") for place in (one, two, three)))
 
 

@@ -27,11 +27,16 @@ def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
     return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(profile, need, ranked)
 
 
-def provable(profile: Profile, need: Need, ranked: Ranked) -> bool:
-    """Return whether more candidates could make an answer exact: it is, once those left out are of cosine 0 at most."""
-    if need.candidates is not None or need.vector is None:
+def provable(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
+    """Return whether more candidates are likely to make an answer exact.
+
+    The first ones lie between the nearest and `batch.beyond`; many times as many are taken to lie no further beyond
+    that than those do before it.
+    """
+    if need.candidates is not None or need.vector is None or _lifts(profile) or not len(batch):
         return False
-    return not _lifts(profile) and ceiling(profile, need, 0.0) < _to_pass(profile, need, ranked)
+    farthest = max(0.0, 2 * batch.beyond - float(batch["cosine"].max()))
+    return ceiling(profile, need, farthest) < _to_pass(profile, need, ranked)
 
 
 def _lifts(profile: Profile) -> bool:

@@ -133,6 +133,13 @@ for _name in ("speaker", "supersedes"):
     _given = text(f"{_name} IS NOT NULL")
     Index(f"ix_memories_tenant_{_name}", memories.c.tenant, memories.c[_name], postgresql_where=_given, info=SERVER)
 Index("ix_memories_tenant_number", memories.c.tenant, memories.c.number, info=SERVER)
+Index(
+    "ix_memories_unspoken",
+    memories.c.tenant,
+    memories.c.id,
+    postgresql_where=text("speaker IS NULL AND forgotten_at IS NULL"),
+    info=SERVER,
+)
 versions: Final = Table(
     "versions",
     metadata,

@@ -117,15 +117,21 @@ def load(store: Store, corpus: Corpus, connections: int) -> Loaded:
         later = connection.execute(_LATER).fetchall()
         for name, _ in later:
             connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
-    context = multiprocessing.get_context("spawn")
     start = time.perf_counter()
-    with context.Pool(connections) as pool:
-        parts = [(store.owner, corpus, number, connections) for number in range(connections)]
-        poured = tuple(pool.starmap(pour, parts, chunksize=1))
+    poured = tuple(poured_by_all(store, corpus, connections))
     took = time.perf_counter() - start
     with connected(store.owner) as connection:
         steps = tuple(finished(connection, later))
     return Loaded(took, poured, steps)
+
+
+def poured_by_all(store: Store, corpus: Corpus, connections: int) -> list[Poured]:
+    """Put a corpus in on some connections at the same time, in a process each."""
+    parts = [(store.owner, corpus, number, connections) for number in range(connections)]
+    if len(parts) == 1:
+        return [pour(*parts[0])]
+    with multiprocessing.get_context("spawn").Pool(connections) as pool:
+        return pool.starmap(pour, parts, chunksize=1)
 
 
 def finished(connection: psycopg.Connection[Any], later: Sequence[tuple[str, str]]) -> Iterator[Step]:

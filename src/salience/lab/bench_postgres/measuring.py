@@ -24,8 +24,6 @@ from salience.records import ANY
 from salience.store.postgres.database import PostgresDatabase
 
 PROFILES: Final = ("salience", "zeromemory", "mememory")
-CONNECTIONS: Final = 2
-"""That memories are loaded on."""
 NEAR: Final = 100
 """How many of the nearest memories are compared."""
 QUESTIONS: Final = 100
@@ -38,6 +36,7 @@ class Amounts:
     """How much is measured.
 
     Attributes:
+        connections: that memories are loaded on.
         alone, crowd: what one client asks for the latency, and each of many.
         processes, threads: of the many clients, the latter in each process.
         compared: questions whose answers are compared.
@@ -52,6 +51,7 @@ class Amounts:
     processes: int = 4
     threads: int = 4
     engines: int = 5
+    connections: int = 2
 
 
 def cases(corpus: Corpus) -> list[Case]:
@@ -79,14 +79,14 @@ def filtered_cases(corpus: Corpus) -> list[Case]:
 
 def measured(store: Store, corpus: Corpus, amounts: Amounts, tell: Tell) -> Measured:
     """Return what is to be known of a store, which is empty before."""
-    return answered(store, corpus, amounts, prepared(store, corpus, tell), tell)
+    return answered(store, corpus, amounts, prepared(store, corpus, amounts, tell), tell)
 
 
-def prepared(store: Store, corpus: Corpus, tell: Tell) -> Prepared:
+def prepared(store: Store, corpus: Corpus, amounts: Amounts, tell: Tell) -> Prepared:
     """Load a store and index it; return how that went."""
     loads = [os.getloadavg()[0]]
     tell(f"loading (load {loads[0]:.1f})")
-    loaded = loading.load(store, corpus, CONNECTIONS)
+    loaded = loading.load(store, corpus, amounts.connections)
     loads.append(os.getloadavg()[0])
     tell(f"indexing vectors (load {loads[1]:.1f})")
     return Prepared(loaded, indexed(store, is_half=False), tuple(loads))

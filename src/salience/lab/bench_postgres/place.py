@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -86,16 +87,21 @@ def _made(place: Server | Elsewhere) -> Iterator[Store]:
                 superuser.execute(sql.SQL("DROP ROLE IF EXISTS {user}").format(**words))
 
 
+@cache
+def _embedder() -> MadeUp:
+    return MadeUp()
+
+
 def asked_at() -> datetime:
     """Return the instant at which everything is asked: the day after the last thing was said."""
     return END.astimezone(UTC) + timedelta(days=1)
 
 
-def opened(dsn: str, *, embedder: MadeUp | None = None, tenant: str = FIRST, **settings: Any) -> Engine:
+def opened(dsn: str, *, tenant: str = FIRST, **settings: Any) -> Engine:
     """Return an engine on a database, under other settings than the usual ones where they are given."""
     chosen = configuration.load().model_copy(update={"tenant": tenant, **settings})
     clock: Callable[[], datetime] = asked_at
-    return compose.engine(chosen, dsn, embedder=embedder or MadeUp(), clock=clock)
+    return compose.engine(chosen, dsn, embedder=_embedder(), clock=clock)
 
 
 def of(engine: Engine, tenant: str) -> Engine:

@@ -97,7 +97,11 @@ class Cutter:
         if not host.startswith("/"):
             return socket.create_connection((host, int(port)))
         made = socket.socket(socket.AF_UNIX)
-        made.connect(f"{host}/.s.PGSQL.{port}")
+        try:
+            made.connect(f"{host}/.s.PGSQL.{port}")
+        except OSError:
+            made.close()
+            raise
         return made
 
     def _up(self, line: _Line) -> None:

@@ -29,12 +29,19 @@ _POLICIES: Final = """
     SELECT tablename AS table, policyname AS name, permissive, cmd, roles::text[] AS roles, qual, with_check
     FROM pg_policies WHERE schemaname = %(schema)s ORDER BY tablename, policyname"""
 
+_MAKE_APP: Final = f"""
+DO $$ BEGIN
+    CREATE ROLE {APP} NOLOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- made for another database at the same time
+END $$
+"""
+
 
 def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Put up what keeps tenants apart where it is not, and give `APP` its rights; return what was done, and is left."""
     done = tuple(_fence(connection))
     if not has_role(connection) and connection.exec_driver_sql(_MAKES_ROLES).scalar():
-        connection.exec_driver_sql(f"CREATE ROLE {APP} NOLOGIN")
+        connection.exec_driver_sql(_MAKE_APP)
     if not has_role(connection):
         make = f"CREATE ROLE {APP} NOLOGIN"
         return done, (f"let a superuser run: {make}; then run this again, for users other than this one",)

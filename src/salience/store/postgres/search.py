@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -107,8 +107,9 @@ class Searching:
             passing = Filter() if need.windows and need.terms else need.filter
             return self.everything(self.ids(statements.wanted(need.scope, passing)), asked, is_all=passing == Filter())
         if need.filter != Filter():
-            few = self.ids(statements.wanted(need.scope, need.filter, self.most + 1))
-            if len(few) <= self.most:
+            most = need.reach if need.windows else self.most  # each of them would bring its neighbours too
+            few = self.ids(statements.wanted(need.scope, need.filter, most + 1))
+            if len(few) <= most:
                 return self.everything(few, asked)
         if need.ids is not None or need.near is not None:
             return self.named(asked, need.reach)
@@ -160,8 +161,9 @@ class Searching:
 
         Of few, each is looked at; so it is where the index, which leaves off after so many, did not find enough.
         """
-        found = [] if self.are_few else self.by(self.index, vector, near)
-        return found if len(found) >= near.count else self.by(None, vector, near)
+        count = self.passing(near.spoken)
+        found = self.by(self.index, vector, near) if count > _FEW else []
+        return found if len(found) >= near.count or not count else self.by(None, vector, near)
 
     def by(self, index: VectorIndex | None, vector: Vectors32, near: Nearness) -> list[tuple[str, float]]:
         """Return the nearest to a vector by an index, or, without one, by each."""
@@ -179,12 +181,13 @@ class Searching:
         """Let the planner go by other settings for the rest of the transaction."""
         wire.run(driver(self.reader), "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
 
-    @cached_property
-    def are_few(self) -> bool:
-        """Whether so few memories pass the filter that to look at each is no slower than the index of vectors."""
-        asked = statements.at_least(self.need.scope, _FEW + 1, self.need.filter)
+    def passing(self, spoken: bool | None) -> int:
+        """Return how many visible memories pass the filter, counted a little further than the few."""
+        if spoken is None and self.need.filter == Filter():
+            return self.size().documents
+        asked = statements.at_least(self.need.scope, _FEW + 1, self.need.filter, spoken)
         count: int = self.reader.execute(asked).scalar_one()
-        return count <= _FEW
+        return count
 
     def holders(self, asked: Sequence[int], budget: int) -> tuple[dict[int, int], frozenset[str]]:
         """Return how many hold each of some search keys, and the ids of those that hold the rarest of them.
@@ -308,8 +311,7 @@ def widened(windows: Lexicon | None, brought: Lexicon | None, own: Lexicon | Non
 
 def speakers(reader: Connection, scope: Scope, names: Sequence[str]) -> list[str]:
     """Return the speakers of live memories visible in `scope` whom one of some names means, sorted."""
-    heard, last = [], ""
-    while names and (last := reader.execute(statements.speaker_after(scope, last)).scalar() or ""):
-        if means(names, last) and reader.execute(statements.is_heard(scope, last)).scalar():
-            heard.append(last)
-    return heard
+    meant = (
+        [name for name in reader.execute(statements.everybody(scope)).scalars() if means(names, name)] if names else []
+    )
+    return sorted(name for name in meant if reader.execute(statements.is_heard(scope, name)).scalar())

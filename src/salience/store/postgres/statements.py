@@ -78,9 +78,13 @@ def has_half_index() -> Select[Any]:
     return select(func.to_regclass(HALF_INDEX).is_not(None))
 
 
-def at_least(scope: Scope, count: int, filter: Filter = Filter()) -> Select[Any]:
-    """Return how many live memories visible in `scope` pass `filter`, counted no further than `count`."""
-    some = select(literal(1)).select_from(memories).where(*_seen(scope), *_passing(scope, filter))
+def at_least(scope: Scope, count: int, filter: Filter = Filter(), spoken: bool | None = None) -> Select[Any]:
+    """Return how many live memories visible in `scope` pass `filter`, counted no further than `count`.
+
+    Those that somebody said alone, or the others, if `spoken` is given.
+    """
+    passing = (*_seen(scope), *_passing(scope, filter), *_spoken(spoken))
+    some = select(literal(1)).select_from(memories).where(*passing)
     return select(func.count()).select_from(some.limit(count).subquery())
 
 
@@ -130,9 +134,7 @@ def nearest(scope: Scope, filter: Filter, index: VectorIndex | None, vector: byt
     type_ = PostgresVector() if index is None else index.type
     stored = memories.c.vector if index is None else cast(memories.c.vector, type_)
     distance = stored.op("<#>", return_type=Double)(literal(vector, type_))
-    conditions = [*_seen(scope), *_passing(scope, filter), memories.c.vector.is_not(None)]
-    if near.spoken is not None:
-        conditions.append(memories.c.speaker.is_not(None) if near.spoken else memories.c.speaker.is_(None))
+    conditions = [*_seen(scope), *_passing(scope, filter), *_spoken(near.spoken), memories.c.vector.is_not(None)]
     return select(memories.c.id, (-distance).label("cosine")).where(*conditions).order_by(distance).limit(near.count)
 
 
@@ -237,10 +239,14 @@ def rows_of(scope: Scope, ids: Sequence[str]) -> Select[Any]:
     return select(*_ARENA).where(*named, memories.c.forgotten_at.is_(None))
 
 
-def speaker_after(scope: Scope, name: str) -> Select[Any]:
-    """Return the next speaker of the tenant in the order of their names: the index is read one name at a time."""
-    after = (memories.c.tenant == scope.tenant, memories.c.speaker > name)
-    return select(memories.c.speaker).where(*after).order_by(memories.c.speaker).limit(1)
+def everybody(scope: Scope) -> Select[Any]:
+    """Return all speakers of the tenant, in the order of their names: its index is read one name at a time."""
+    least = func.min(memories.c.speaker).label("name")
+    named = select(least).where(memories.c.tenant == scope.tenant).cte("named", recursive=True)
+    last = named.alias("last")
+    next_one = select(least).where(memories.c.tenant == scope.tenant, memories.c.speaker > last.c.name)
+    named = named.union_all(select(next_one.scalar_subquery()).where(last.c.name.is_not(None)))
+    return select(named.c.name).where(named.c.name.is_not(None))
 
 
 def is_heard(scope: Scope, name: str) -> Select[Any]:
@@ -250,6 +256,12 @@ def is_heard(scope: Scope, name: str) -> Select[Any]:
 
 def _seen(scope: Scope) -> Conditions:
     return [*visible(scope), memories.c.forgotten_at.is_(None)]
+
+
+def _spoken(spoken: bool | None) -> Conditions:
+    if spoken is None:
+        return []
+    return [memories.c.speaker.is_not(None) if spoken else memories.c.speaker.is_(None)]
 
 
 def _among(column: ColumnElement[Any], values: Sequence[str]) -> ColumnElement[bool]:

@@ -32,6 +32,7 @@ INDEXES = {
     "ix_memories_tenant_created_at": ("memories", ["tenant", "created_at"], None),
     "ix_memories_tenant_speaker": ("memories", ["tenant", "speaker"], "speaker IS NOT NULL"),
     "ix_memories_tenant_supersedes": ("memories", ["tenant", "supersedes"], "supersedes IS NOT NULL"),
+    "ix_memories_unspoken": ("memories", ["tenant", "id"], "speaker IS NULL AND forgotten_at IS NULL"),
     "ix_touches_tenant_seq": ("touches", ["tenant", "seq"], None),
 }
 POSTINGS = """
@@ -44,6 +45,12 @@ CREATE TABLE postings (
 """
 SCOPE = ["tenant", "environment", "user_id", "project", "agent_id"]
 APP = "salience_app"
+MAKE_APP = f"""
+DO $$ BEGIN
+    CREATE ROLE {APP} NOLOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- made for another database at the same time
+END $$
+"""
 OWN = (
     "tenant = nullif(current_setting('salience.tenant', true), '') OR current_setting('salience.operator', true) = 'on'"
 )
@@ -87,7 +94,7 @@ def grant() -> None:
         may = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
         if not connection.exec_driver_sql(may).scalar():
             return
-        op.execute(f"CREATE ROLE {APP} NOLOGIN")
+        op.execute(MAKE_APP)
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     op.execute(f"GRANT USAGE ON SCHEMA {schema} TO {APP}")
     op.execute(f"GRANT SELECT ON alembic_version TO {APP}")
