@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
 
-.PHONY: demo test lint bench bench-postgres thresholds torture soak clean
+.PHONY: demo test lint bench bench-postgres thresholds torture torture-postgres soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo

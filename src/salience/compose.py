@@ -147,9 +147,7 @@ def database(target: str | Path | None = None) -> Database:
     return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinctions)
 
 
-def distribute(
-    target: str | Path | None = None, *, shards: int | None = None, dry_run: bool = False
-) -> Distributed:
+def distribute(target: str | Path | None = None, *, shards: int | None = None, dry_run: bool = False) -> Distributed:
     """Spread the tables of a PostgreSQL database over a Citus cluster, and return what was done and what is wrong.
 
     Raises:

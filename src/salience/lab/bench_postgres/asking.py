@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 
 from salience.engine import Engine
-from salience.lab.bench_postgres.corpus import SESSION, Corpus, question, tenant
+from salience.lab.bench_postgres.corpus import END, SESSION, YEAR, Corpus, question, tenant
 from salience.lab.bench_postgres.place import asked_at, of, opened
 from salience.ports import Need
 from salience.recall import NARROWEST
@@ -50,12 +50,12 @@ class Case:
         """Return questions, each on a memory in sight, whatever its tags."""
         choose, made = random.Random(seed), list[str]()  # noqa: S311 - questions, not secrets
         size = corpus.sizes[self.place]
-        begin = asked_at()
         while len(made) < count:
             first = choose.randrange(0, size, SESSION)
-            said = corpus.session(self.place, first, begin, min(SESSION, size - first))
-            seen = [memory for memory in said if self.scope.sees(memory.scope)]
-            made += [question(choose, choose.choice(seen))] if seen else []
+            if self.scope.sees(corpus.home(self.place, first)[1]):
+                begin = END - YEAR * choose.random()  # some time of the year, for the questions that name a month
+                said = corpus.session(self.place, first, begin, min(SESSION, size - first))
+                made.append(question(choose, choose.choice(said)))
         return tuple(made)
 
 

@@ -142,19 +142,23 @@ class Corpus:
 
     def session(self, place: int, number: int, begin: datetime, turns: int) -> list[Memory]:
         """Return a session's turns; the same for the same arguments."""
-        choose = random.Random((self.seed * 10_000 + place) * 1_000_000 + number)  # noqa: S311 - likewise
+        choose, scope = self.home(place, number)
+        topic = self.topic(place, choose)
+        speakers = choose.sample(_NAMES, 2)
+        return [self.turn(choose, scope, topic, speakers[turn % 2], begin, turn) for turn in range(turns)]
+
+    def home(self, place: int, number: int) -> tuple[random.Random, Scope]:
+        """Return where a session lives, and what its turns are drawn with."""
+        choose = random.Random((self.seed * 10_000 + place) * 1_000_000 + number)  # noqa: S311 - texts, not secrets
         users = max(1, self.sizes[place] // USER)
         user = None if choose.random() < SHARED else f"user{choose.randrange(users)}"
         project = choose.randrange(PROJECTS + 1)
-        scope = Scope(
+        return choose, Scope(
             tenant(place),
             project=None if project == PROJECTS else f"project{project}",
             user_id=user,
             session_id=f"session{number}",
         )
-        topic = self.topic(place, choose)
-        speakers = choose.sample(_NAMES, 2)
-        return [self.turn(choose, scope, topic, speakers[turn % 2], begin, turn) for turn in range(turns)]
 
     def topic(self, place: int, choose: random.Random) -> int:
         """Return one of a tenant's topics, of which a large one has more."""
@@ -233,7 +237,7 @@ def tags(choose: random.Random) -> tuple[str, ...]:
 def question(choose: random.Random, memory: Memory) -> str:
     """Return a question on a memory: some of its words and one that is not in it.
 
-    Half of the questions name who said it, and every tenth its month, which a great many other memories share.
+    Half of the questions name who said it, and every tenth a month, which a great many memories share.
     """
     own = [part for part in memory.content.rstrip(".").lower().split() if part not in FUNCTION]
     asked = [*choose.sample(own, min(len(own), choose.randint(2, 5))), word(_COMMON.draw(choose))]

@@ -13,9 +13,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 COMMIT: Final = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 """The message by which an engine asks for a commit; nothing else is sent with it."""
-WRITES: Final = re.compile(rb"Q.{4}BEGIN [^;]*READ WRITE", re.DOTALL)
-READS: Final = re.compile(rb"Q.{4}BEGIN [^;]*READ ONLY", re.DOTALL)
-"""The messages with which transactions begin."""
+BEGIN: Final = re.compile(rb"Q.{4}BEGIN([^;\0]*)", re.DOTALL)
+"""The message with which a transaction begins, and what it says of itself."""
 Cut = Literal["before", "sent", "after", "held"]
 """When: before the server gets the commit, once it was sent on, once the server has answered; or before the server
 gets it, with the server's side of the connection left open, as where a cable is pulled."""
@@ -108,7 +107,8 @@ class Cutter:
         with suppress(OSError):
             writes = False
             while data := line.client.recv(_SIZE):
-                writes = bool(WRITES.match(data)) or (writes and not READS.match(data))
+                if begun := BEGIN.match(data):
+                    writes = b"READ ONLY" not in begun[1]
                 cut = self._choose() if writes and data == COMMIT else None
                 if cut is not None:
                     self._cut(line, cut)
