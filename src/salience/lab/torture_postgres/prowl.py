@@ -126,8 +126,10 @@ def refused(connection: psycopg.Connection, statement: str, found: Prowl, *, unl
             done = connection.execute(statement.removeprefix("BEGIN; ").encode())
             if not (unless_empty and done.rowcount <= 0):
                 found.faults[f"not refused: {statement.split()[0]} {statement.split()[1]}"] += 1
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
-        pass
+    except psycopg.errors.InsufficientPrivilege:
+        return
+    except psycopg.IntegrityError:  # the row was to be written, and is there
+        found.faults[f"not refused: {statement.split()[0]}"] += 1
 
 
 def _rows(connection: psycopg.Connection, way: str, other: str, statement: sql.Composed, found: Prowl) -> int:

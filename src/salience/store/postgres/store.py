@@ -317,7 +317,7 @@ class PostgresStore:
         Raises:
             InputError: always; it names them.
         """
-        remedy = f"Run: pg_dump --format=custom --file={path} DSN, or salience copy {self._where} {path}.db"
+        remedy = f"Run: pg_dump --format=custom --file={path} {self._where}, or salience copy {self._where} {path}"
         raise InputError("backup", Words(self._where), remedy)
 
     def close(self) -> None:
