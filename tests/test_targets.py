@@ -131,3 +131,10 @@ def test_a_server_is_no_file(tables):
 def test_a_target_of_another_kind_is_refused_with_the_kinds_there_are():
     with pytest.raises(InputError, match=r"Give a file, sqlite:///PATH, postgresql://HOST/DATABASE or :memory:"):
         salience.connect("mysql://u:s3cret@h/db")
+
+
+def test_keywords_of_a_server_are_no_name_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"a list of keywords is not accepted\. Give postgresql://USER@HOST/DATABASE"):
+        salience.connect("host=db.example dbname=app password=secret")
+    assert list(tmp_path.iterdir()) == []

@@ -367,6 +367,8 @@ def _path(target: str) -> Path:
             f"{scheme}://...",
             "Name a file. A database is put back by the tools of its server: pg_restore --clean --dbname=DSN FILE",
         )
+    if "dbname=" in target and not Path(path).exists():
+        raise InputError("target", Words("a list of keywords"), f"Give {SERVERS[0]}://USER@HOST/DATABASE, or a file.")
     if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
         shown = f"{scheme}://..." if separator else target  # what follows may hold a password
         raise InputError("target", shown, f"Give a file, {SQLITE}PATH, {SERVERS[0]}://HOST/DATABASE or {MEMORY}.")
