@@ -16,7 +16,7 @@ from salience.derived import embed, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
-from salience.rank.bound import exact, provable
+from salience.rank.bound import exact, provable, starved
 from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
 from salience.rank.run import Ranked, detail, rank, via
@@ -26,6 +26,8 @@ from salience.waiting import OutOfTime, places, within
 
 NARROWEST: Final = 100
 """How many of the nearest, and of those that hold rare terms, a store is asked for at first."""
+PER_HIT: Final = 4
+"""How many at least for each memory that is wanted."""
 WIDEST: Final = 1600
 """How many at most."""
 WIDER: Final = 4
@@ -114,7 +116,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         vectors=profile.brings("vectors"),
         distinctions=profile.brings("distinctions"),
         candidates=profile.candidate_count(limit),
-        reach=max(NARROWEST, 4 * limit),
+        reach=reach_for(limit),
         latest=profile.favours_latest,
         limit=limit,
         min_score=profile.min_score if query.min_score is None else query.min_score,
@@ -122,6 +124,11 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         calibration=world.calibration,
         calibrated=profile.threshold_scale == "calibrated",
     )
+
+
+def reach_for(count: int) -> int:
+    """Return how far a store is to reach at first where the best `count` are wanted."""
+    return max(NARROWEST, PER_HIT * count)
 
 
 def timed(text: str, now: datetime) -> TimeCue | None:
@@ -169,22 +176,29 @@ def each(world: World, texts: Sequence[str]) -> Vectors32:
 def directed(need: Need, vectors: Vectors32 | None) -> Need:
     """Return the need with the vector of the query, and that of a named speaker's voice, if there are any."""
     if vectors is None:
-        return need
+        return undirected(need)
     return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
+
+
+def undirected(need: Need) -> Need:
+    """Return the need without a vector of the query; its words alone are to find the answer, and so reach far."""
+    return replace(need, vector=None, voice=None, reach=need.reach and max(need.reach, WIDEST))
 
 
 def searched(world: World, profile: Profile, need: Need, text: str, watch: Stopwatch) -> tuple[Need, Batch, Ranked]:
     """Return the candidates, the need that they meet, and their ranking.
 
-    A store that brings no more of them than `need.reach` is asked for more until none that is left out can be in the
-    answer, as long as that can be shown at all, and up to `WIDEST`.
+    A store that brings no more of them than `need.reach` is asked for more, up to `WIDEST`, until none that is left out
+    can be in the answer, as long as that can be shown at all; and while the answer lacks memories for no better reason
+    than that others stand for those that were brought.
     """
     need, batch = met(world, need, text)
     watch.lap("gather")
     ranked = rank(profile, batch, need)
     watch.lap("rank")
     reach = WIDER * (need.reach or WIDEST)
-    if exact(profile, batch, need, ranked) or reach > WIDEST or not provable(profile, batch, need, ranked):
+    settled = exact(profile, batch, need, ranked) or reach > WIDEST
+    if settled or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
         return need, batch, ranked
     return searched(world, profile, replace(need, reach=reach), text, watch)
 
@@ -194,7 +208,7 @@ def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:
     try:
         return need, gathered(world, need, text)
     except (MovedError, EmbedderError):  # the latter where the store's check of the model gets no answer
-        need = replace(need, vector=None, voice=None)
+        need = undirected(need)
         return need, gathered(world, need, text)
 
 
@@ -234,7 +248,10 @@ def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ran
 
 def deeper(world: World, need: Need) -> Need:
     """Return the need that has ranking return as many memories as the reranker, if there is one, is to read."""
-    return need if world.reranker is None or not need.limit else replace(need, depth=max(need.limit, world.rerank_top))
+    if world.reranker is None or not need.limit:
+        return need
+    depth = max(need.limit, world.rerank_top)
+    return replace(need, depth=depth, reach=reach_for(depth))
 
 
 def reranked(

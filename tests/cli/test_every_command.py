@@ -52,8 +52,8 @@ CASES = {
 ELSEWHERE = "db distribute"
 """It needs a Citus cluster, or what stands for one: see tests/store/test_citus.py."""
 UNSCOPED = (
-    "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor", "reembed",
-    "db",
+    "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
+    "reembed", "db",
 )  # fmt: skip
 SCOPED = [name for name in CASES if not name.startswith(UNSCOPED)]
 

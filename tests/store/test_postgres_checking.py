@@ -79,9 +79,9 @@ def test_a_store_in_order_has_no_findings(database, store):
         (
             "UPDATE tenants SET sequence = 1",
             "sequence",
-            "the change sequence of 'default' stands at 1, and a row at 3.",
+            "the change sequence of 'default' stands at 1, and a row at 7.",
         ),
-        ("DELETE FROM tenants", "sequence", "the change sequence of 'default' stands at 0, and a row at 3."),
+        ("DELETE FROM tenants", "sequence", "the change sequence of 'default' stands at 0, and a row at 7."),
         (
             "UPDATE memories SET short_id = 'x' WHERE version = 2",
             "names",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from uuid import uuid4
 
 import psycopg
@@ -11,10 +12,10 @@ from psycopg import sql
 
 from salience.errors import BusyError, InputError, NotAStoreError, ReadOnlyError, StoreError, VersionError
 from salience.records import Filter, Scope
-from salience.store.postgres import PostgresStore, opening, upgrading
+from salience.store.postgres import PostgresStore, opening, search, standing, upgrading
 from salience.store.postgres.database import PostgresDatabase
 from salience.store.schema import HEAD
-from salience.testing.memories import DIMENSION, add, listed, stored
+from salience.testing.memories import DIMENSION, add, listed, need, stored, unit
 from salience.testing.postgres import fresh, server
 from salience.testing.postgres_programs import installed
 
@@ -409,3 +410,18 @@ def test_who_makes_roles_says_so_once(bare):
     _, dsn = bare
     assert f"made the role {APP}" in upgraded(dsn).done
     assert upgraded(dsn).done == ()
+
+
+def test_an_index_that_does_not_go_on_still_leads_to_as_many_as_are_asked_for(tables, monkeypatch):
+    """A pgvector of before 0.8 knows no `hnsw.iterative_scan`; what the index misses is looked at one by one."""
+    monkeypatch.setattr(standing, "GOING_ON", (99,))
+    monkeypatch.setattr(search, "_FEW", 0)
+    with closing(
+        PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="english", exact_rows=0)
+    ) as store:
+        add(store, *(stored(n, unit(1)) for n in range(30)))
+        with psycopg.connect(tables, autocommit=True) as superuser:
+            superuser.execute(
+                f"CREATE INDEX ON salience.memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)"
+            )
+        assert len(store.gather(need(vector=unit(1), candidates=20, reach=20))) == 20

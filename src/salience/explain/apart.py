@@ -54,11 +54,11 @@ def later(memory: Memory) -> str:
 
 
 def unreached(batch: Batch, row: int, reach: int) -> str:
-    """Return why the indexes of a store brought a memory of a batch to no ranking, with its place by cosine."""
-    place, count = nearness(batch, row), len(batch)
+    """Return why the indexes of a store brought a memory of a batch to no ranking, with its cosine."""
+    cosine = float(batch["cosine"][row])
     return (
         f"More memories are visible than the store ranks one by one: its indexes brought the {reach} nearest and those "
-        f"that hold the rarer words of the query, and it is {place} of {count} by similarity, without such a word."
+        f"that hold the rarer words of the query, and it is neither, with a cosine of {cosine:.3f}."
     )
 
 

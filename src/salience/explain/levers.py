@@ -185,7 +185,12 @@ def asked_for(case: Case, limit: int) -> Case:
 
 
 def more_candidates(case: Case) -> Iterator[Change]:
-    """Yield a limit whose candidates hold the memory and that returns it; then the ranking of every memory."""
+    """Yield a limit whose candidates hold the memory and that returns it; then the ranking of every memory.
+
+    Nothing where no list kept the memory out, but the indexes of a store with more memories than it ranks one by one.
+    """
+    if case.trial.need.candidates is None:
+        return
     need, profile, most = listless(case.trial.need), case.trial.profile, _small(case)
     everyone = case.gather(need)
     row = row_of(everyone, case.id)

@@ -157,25 +157,35 @@ def kept_away(question: Question, trial: Trial) -> Explanation:
     Its score is what it would have been beside the memories that were ranked.
     """
     failing = refused(question.need.filter, question.target.memory)
-    everyone = question.gather(listless(replace(question.need, filter=without(question.need.filter, failing))))
-    beside = joined(question, trial, everyone)
-    row, place = beside.row(question.id), row_of(everyone, question.id)
-    if row is None or place is None:  # it went away meanwhile
+    beside = joined(question, trial, failing)
+    row = beside.row(question.id)
+    if row is None:  # it went away meanwhile
         raise NotFoundError(question.id)
     found = replace(ranked(beside, row), by=None, rank=None)
     if not failing:
-        listed, reach = question.need.candidates, question.need.reach
-        why = apart.far(everyone, place, listed) if listed is not None else apart.unreached(everyone, place, reach or 0)
+        why = unlisted(question, beside, row)
         return replace(found, stage=CANDIDATES, reason=why, path=apart.before(trial.profile, CANDIDATES))
     why = apart.refusal(question.need.filter, question.target.memory, failing)
     path = apart.before(trial.profile, apart.FILTER, apart.keywords(question.need.filter, failing))
     return replace(found, stage=FILTERED, reason=why, path=path, counterfactual=unfiltered(question, trial, failing))
 
 
-def joined(question: Question, trial: Trial, everyone: Batch) -> Trial:
-    """Return the ranking of the memories that were ranked and the one that was not."""
-    wanted = {*trial.batch.ids, question.id}
-    batch = everyone.take(np.flatnonzero([known in wanted for known in everyone.ids]))
+def unlisted(question: Question, beside: Trial, row: int) -> str:
+    """Return, as a sentence, why a memory that passes the filter was not ranked."""
+    if question.need.candidates is None:
+        return apart.unreached(beside.batch, row, question.need.reach or 0)
+    everyone = question.gather(listless(question.need))
+    place = row_of(everyone, question.id)
+    if place is None:  # it went away meanwhile
+        raise NotFoundError(question.id)
+    return apart.far(everyone, place, question.need.candidates)
+
+
+def joined(question: Question, trial: Trial, failing: tuple[str, ...]) -> Trial:
+    """Return the ranking of the memories that were ranked and the one that was not, which fails some conditions."""
+    need = listless(replace(question.need, filter=without(question.need.filter, failing)))
+    batch = question.gather(replace(need, ids=(*map(str, trial.batch.ids), question.id), reach=question.need.reach))
+    batch = replace(batch, complete=trial.batch.complete)
     if question.need.vector is None:  # the stand-in for the cosine is a share of the best one in the batch
         batch = batch.with_columns(**instead_of_cosines(batch))
     return Trial.of(trial.profile, batch, question.need)

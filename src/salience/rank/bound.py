@@ -16,6 +16,10 @@ LIFTING: Final = ("spread", "update")
 """Stages that can give a memory more than the score of its signals."""
 
 
+CLEARING: Final = ("expired", "superseded", "outdated", "importance_floor", "same_fact", "near_duplicate")
+"""Stages at which a memory falls however well it fits the query."""
+
+
 def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
     """Return whether no visible memory outside the candidates could have reached the answer.
 
@@ -37,6 +41,16 @@ def provable(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool
         return False
     farthest = max(0.0, 2 * batch.beyond - float(batch["cosine"].max()))
     return ceiling(profile, need, farthest) < _to_pass(profile, need, ranked)
+
+
+def starved(profile: Profile, need: Need, ranked: Ranked) -> bool:
+    """Return whether fewer candidates than are wanted stood for how well they fit the query.
+
+    Those that fell since their time is over, or another stands for them, took up the places of others, which may fit.
+    """
+    clearing = [step for step, name in enumerate(profile.stages) if name in CLEARING]
+    standing = len(ranked.fates) - int(np.isin(ranked.fates, clearing).sum())
+    return need.candidates is None and standing < need.wanted
 
 
 def _lifts(profile: Profile) -> bool:

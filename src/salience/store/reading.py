@@ -1,4 +1,4 @@
-"""What the SQLite store reads row by row, inside the transaction of the store that calls."""
+"""What the stores on SQL read row by row, inside the transaction of the store that calls."""
 
 from __future__ import annotations
 

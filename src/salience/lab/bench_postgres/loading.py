@@ -24,6 +24,7 @@ from salience.store import rows
 from salience.store.postgres.keys import indexed
 from salience.store.postgres.wire import Sent, SentDumper
 from salience.store.schema import memories as table
+from salience.store.schema import postings
 from salience.text import Tokeniser
 
 PART: Final = 2_000
@@ -41,11 +42,11 @@ _SETTLE: Final = (
     r"SELECT tenant, concat_ws(E'\x1f', environment, coalesce(user_id, ''), session_id), max(turn) FROM memories "
     "WHERE session_id IS NOT NULL GROUP BY 1, 2 ON CONFLICT (tenant, session_key) DO NOTHING",
 )
-_POST: Final = (
-    "INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id) "
-    "SELECT m.tenant, k.key, m.number, hashtext(m.environment), hashtext(m.project), hashtext(m.user_id), "
-    "hashtext(m.agent_id) FROM memories AS m, unnest(m.search_keys) AS k (key) "
-    "WHERE m.forgotten_at IS NULL AND m.tenant <> %s"
+_NARROW: Final = tuple(column.name for column in postings.columns if column.name not in ("tenant", "key", "number"))
+_POST: Final = (  # as the store itself does it, for all tenants at once
+    f"INSERT INTO postings (tenant, key, number, {', '.join(_NARROW)}) "  # noqa: S608 - names of columns
+    f"SELECT m.tenant, k.key, m.number, {', '.join(f'hashtext(m.{name})' for name in _NARROW)} "
+    "FROM memories AS m, unnest(m.search_keys) AS k (key) WHERE m.forgotten_at IS NULL AND m.tenant <> %s"
 )
 _SIZES: Final = """
     SELECT c.relname AS name, coalesce(t.relname, '') AS of, coalesce(a.amname, 'heap') AS method,

@@ -44,14 +44,17 @@ class Books:
 @cache
 def _next() -> TextClause:
     return text(
-        "INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (:tenant, 1, '') "
-        "ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + 1 RETURNING sequence"
+        "INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (:tenant, :steps, '') "
+        "ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence"
     )
 
 
-def take(connection: Connection, tenant: str) -> int:
-    """Return the next change sequence of a tenant, whose other writers wait from here on until the transaction ends."""
-    sequence: int = connection.execute(_next(), {"tenant": tenant}).scalar_one()
+def take(connection: Connection, tenant: str, steps: int = 1) -> int:
+    """Return the next change sequence of a tenant, whose other writers wait from here on until the transaction ends.
+
+    It is `steps` on from the last one: so many memories may come or go, at most, as the sequence moves.
+    """
+    sequence: int = connection.execute(_next(), {"tenant": tenant, "steps": steps}).scalar_one()
     return sequence
 
 

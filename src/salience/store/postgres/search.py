@@ -20,6 +20,7 @@ from salience.records import Filter, Scope
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather
 from salience.store.postgres import statements, wire
+from salience.store.postgres.arenas import PART
 from salience.store.postgres.keys import keys
 from salience.store.postgres.opening import driver
 from salience.store.postgres.sizes import Size
@@ -28,8 +29,6 @@ from salience.store.rows import of_vector
 from salience.store.values import means, microseconds
 from salience.text import normalise
 
-PART: Final = 5_000
-"""Rows taken into an arena at a time."""
 MARGIN: Final = 1e-4
 """By how much PostgreSQL may compute a cosine of two vectors other than it is computed here."""
 _FEW: Final = 15_000
@@ -37,9 +36,12 @@ _FEW: Final = 15_000
 _EF: Final = 100
 _EF_LIMIT: Final = 1_000
 """Breadth of a search in the index: at least, and at most, which is pgvector's own limit."""
-_SCANNING: Final[Mapping[str, object]] = {"hnsw.iterative_scan": "relaxed_order", "enable_sort": "off"}
-"""How the index is made to go on until there are enough, and the planner to take it: row-level security spoils its own
-estimates."""
+_REPLACING: Final = frozenset({"supersedes", "successor", "fact"})
+"""Columns of those who ask which memory holds in the place of another."""
+_TAKING: Final[Mapping[str, object]] = {"enable_sort": "off"}
+"""How the planner is made to take the index: row-level security spoils its own estimates."""
+_GOING_ON: Final[Mapping[str, object]] = {"hnsw.iterative_scan": "relaxed_order"}
+"""How the index is made to go on until there are enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,9 @@ class Chosen:
     Attributes:
         ids: theirs.
         frequency: search key -> how many visible memories hold it, of those that were looked up.
-        everything: whether all that pass the filter are here, from which those that are meant are still to be picked.
+        everything: whether all that pass the filter are here.
         is_all: whether all that are visible are here.
+        is_wide: whether those that are meant are still to be picked from them.
         beyond: a cosine that no other one exceeds.
         line: ids of memories that stand beside them in their sessions, where these are known already.
     """
@@ -59,6 +62,7 @@ class Chosen:
     frequency: Mapping[int, int]
     everything: bool = False
     is_all: bool = False
+    is_wide: bool = True
     beyond: float = 1.0
     line: frozenset[str] = frozenset()
 
@@ -86,16 +90,16 @@ class Searching:
         asked = tuple(keys(self.need.scope.tenant, "term", self.need.terms))
         named = tuple(keys(self.need.scope.tenant, "entity", map(normalise, self.need.names)))
         chosen = self.chosen((*asked, *named))
-        arena = self.arena(self.with_others(chosen))
-        need = self.need if chosen.everything else replace(self.need, ids=tuple(chosen.ids), near=None, candidates=None)
         if chosen.is_all:
-            return partial(gather, arena, need)
+            return partial(gather, self.arena(chosen.ids), self.need)
+        arena = self.arena(self.with_others(chosen))
+        need = self.need if chosen.is_wide else replace(self.need, ids=tuple(chosen.ids))
         size = self.size() if asked or named else None
 
         def answer(activations: Activations) -> Batch:
             batch = gather(arena, need, activations)
             if not chosen.everything:
-                batch = replace(batch, complete=False, beyond=chosen.beyond)
+                batch = replace(batch, complete=False, beyond=max(batch.beyond, chosen.beyond))
             return batch if size is None else self.measured(batch, arena, chosen, asked, size)
 
         return answer
@@ -104,45 +108,73 @@ class Searching:
         """Return the candidates of the need; `asked` are the search keys of its terms and names."""
         need = self.need
         if need.reach is None:  # how words stand in windows is known of all that is visible, or estimated
-            passing = Filter() if need.windows and need.terms else need.filter
+            counts_windows = need.windows and bool(need.terms)
+            if not counts_windows and self.is_named():
+                return self.meant(asked, 0)
+            passing = Filter() if counts_windows else need.filter
             return self.everything(self.ids(statements.wanted(need.scope, passing)), asked, is_all=passing == Filter())
         if need.filter != Filter():
-            most = need.reach if need.windows else self.most  # each of them would bring its neighbours too
+            most = 4 * need.reach if need.windows else self.most  # each of them would bring its neighbours too
             few = self.ids(statements.wanted(need.scope, need.filter, most + 1))
             if len(few) <= most:
                 return self.everything(few, asked)
-        if need.ids is not None or need.near is not None:
-            return self.named(asked, need.reach)
+        if need.ids is not None or need.near is not None or need.candidates is not None:
+            return self.meant(asked, need.reach)
         return self.best(asked, need.reach)
+
+    def is_named(self) -> bool:
+        """Return whether no memories are meant but those of some ids."""
+        need = self.need
+        is_near = need.near is not None and len(need.near.vectors) > 0
+        return need.candidates is None and not is_near and (need.ids is not None or need.near is not None)
 
     def everything(self, ids: frozenset[str], asked: Sequence[int], is_all: bool = False) -> Chosen:
         """Return all that pass the filter, or all that are visible."""
         return Chosen(ids, {} if is_all else self.frequency(asked), everything=True, is_all=is_all)
 
-    def named(self, asked: Sequence[int], reach: int) -> Chosen:
-        """Return those of some ids, and those near some vectors."""
-        need = self.need
+    def meant(self, asked: Sequence[int], reach: int) -> Chosen:
+        """Return what holds those of some ids, those near some vectors, and as many of the nearest as are asked for."""
+        need, beyond = self.need, 1.0
         ids = frozenset(need.ids or ())
         if need.near is not None:
             above = need.near.above - MARGIN
             for vector in need.near.vectors:
                 ids |= {found for found, cosine in self.nearest(vector, Nearness(reach)) if cosine > above}
-        return Chosen(ids, self.frequency(asked))
+        if need.candidates is not None:
+            near, beyond = self.near_or_pending(need.candidates)
+            ids |= near
+        return Chosen(ids, self.frequency(asked), beyond=beyond)
 
     def best(self, asked: Sequence[int], reach: int) -> Chosen:
-        """Return the nearest, those without a vector, and holders of rare terms, unless the nearest alone are meant."""
+        """Return the nearest, those without a vector, holders of rare terms, and what holds in the place of these."""
         need = self.need
-        near, beyond = self.near_query(reach if need.candidates is None else need.candidates)
-        ids = near | self.ids(statements.without_vector(need.scope, need.filter, self.most))
-        if need.candidates is not None:
-            return Chosen(ids, self.frequency(asked), beyond=beyond)
+        ids, beyond = self.near_or_pending(reach)
         frequency, holding = self.holders(asked, reach)
         ids |= holding
-        if need.latest:
+        if need.latest or need.vector is None:  # without one, what no word leads to would not be found at all
             ids |= self.ids(statements.latest(need.scope, need.filter, reach))
+        ids = self.with_heirs(ids)
         line = self.beside(ids, 2 * REACH) if need.windows else []
         ids |= {found for found, step in line if step <= REACH}
-        return Chosen(ids, frequency, beyond=beyond, line=frozenset(found for found, _ in line))
+        known = frozenset(found for found, _ in line)
+        return Chosen(ids, frequency, is_wide=False, beyond=beyond, line=known)
+
+    def with_heirs(self, ids: frozenset[str]) -> frozenset[str]:
+        """Return some ids with those of all that hold in the place of these, where ranking looks for them.
+
+        What is nearest may be what was replaced, again and again; what replaced it is to be ranked in its place.
+        """
+        new = ids if _REPLACING & self.need.columns else frozenset()
+        while new:
+            new = self.ids(statements.heirs(self.need.scope, list(new))) - ids
+            ids |= new
+        return ids
+
+    def near_or_pending(self, count: int) -> tuple[frozenset[str], float]:
+        """Return the nearest to the query, those without a vector, of which nobody knows, and the bound on others."""
+        near, beyond = self.near_query(count)
+        pending = self.ids(statements.without_vector(self.need.scope, self.need.filter, self.most + 1))
+        return near | pending, beyond if len(pending) <= self.most else 1.0
 
     def near_query(self, count: int) -> tuple[frozenset[str], float]:
         """Return the nearest to the query, or to its voice for memories that somebody said, and the bound on others."""
@@ -171,7 +203,11 @@ class Searching:
         assert given is not None  # noqa: S101 - there is one
         statement = statements.nearest(self.need.scope, self.need.filter, index, given, near)
         if index is not None:
-            self.let(**_SCANNING, **{"hnsw.ef_search": min(max(near.count, _EF), _EF_LIMIT)})
+            self.let(
+                **_TAKING,
+                **(_GOING_ON if index.goes_on else {}),
+                **{"hnsw.ef_search": min(max(near.count, _EF), _EF_LIMIT)},
+            )
         rows = [(row.id, row.cosine) for row in self.reader.execute(statement)]
         if index is not None:
             self.let(enable_sort="on")
@@ -185,6 +221,8 @@ class Searching:
         """Return how many visible memories pass the filter, counted a little further than the few."""
         if spoken is None and self.need.filter == Filter():
             return self.size().documents
+        if spoken and self.need.filter == Filter():
+            return max(0, self.passing(None) - self.passing(False))  # the others have an index
         asked = statements.at_least(self.need.scope, _FEW + 1, self.need.filter, spoken)
         count: int = self.reader.execute(asked).scalar_one()
         return count
@@ -199,7 +237,8 @@ class Searching:
         scope, distinct = self.need.scope, list(dict.fromkeys(asked))
         if not distinct:
             return {}, frozenset()
-        rows = sorted(self.reader.execute(statements.holders(scope, distinct, budget)).all(), key=lambda row: row.df)
+        found = self.reader.execute(statements.holders(scope, distinct, budget)).all()
+        rows = sorted(found, key=lambda row: (row.df, row.key))
         frequency = {row.key: row.df for row in rows}
         if not budget:
             return frequency, frozenset()
@@ -264,7 +303,7 @@ class Searching:
         held: dict[int, int] = {}
         for name in dict.fromkeys(map(normalise, self.need.names)):
             if count := frequency[keys(self.need.scope.tenant, "entity", [name])[0]]:
-                held[arena.numbers.entities[name]] = count
+                held[arena.numbers.entities[name]] = min(count, documents)
         asked, told = np.array(list(held), np.int64), np.array(list(held.values()), np.float64)
         return replace(entities, of_query=asked, frequency=told, documents=documents)
 
@@ -291,7 +330,7 @@ def replace_frequency(lexicon: Lexicon | None, size: Size, frequency: Sequence[i
     if lexicon is None:
         return None
     average = size.terms / size.documents if size.documents else 0.0
-    held = np.array(frequency, np.float64)
+    held = np.minimum(np.array(frequency, np.float64), size.documents)  # which may have been counted a little earlier
     return replace(lexicon, documents=size.documents, average_length=average, document_frequency=held)
 
 

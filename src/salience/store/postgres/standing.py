@@ -14,6 +14,8 @@ from salience.store.postgres.opening import APP, SCHEMA, Rules, driver
 from salience.store.schema import HEAD, REVISIONS
 
 LEAST_PGVECTOR: Final = (0, 7)
+GOING_ON: Final = (0, 8)
+"""The first that goes on with a search until it found as many as asked for, past those that others' scopes hide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ def look(connection: Connection) -> Found:
     if row.readable:
         revision = connection.exec_driver_sql(f"SELECT version_num FROM {SCHEMA}.alembic_version").scalar()  # noqa: S608
     roles = {each.is_user: Role(each.rolname, each.above, each.may) for each in rows if each.takes}
-    pgvector = tuple(map(int, row.pgvector.split("."))) if row.pgvector else ()
+    pgvector = numbers(row.pgvector) if row.pgvector else ()
     app = next((role for role in roles.values() if role.name == APP), None)
     known = (row.version, row.extension, pgvector, row.has_tables, revision, roles[True], app)
     return Found(*known, row.citus, row.citus and bool(connection.exec_driver_sql(_SPREAD).scalar()))
@@ -140,6 +142,11 @@ def ready(engine: Engine, where: str, distinguish: Distinguish | None) -> Found:
         check_revision(found.revision, where)
     check_role(found, where)
     return found
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return a version as numbers that compare."""
+    return tuple(map(int, version.split(".")))
 
 
 def check_database(found: Found, where: str) -> None:

@@ -20,8 +20,11 @@ from sqlalchemy import (
     cast,
     func,
     literal,
+    literal_column,
     or_,
     select,
+    table,
+    text,
     true,
     tuple_,
     union,
@@ -45,10 +48,15 @@ class VectorIndex:
     """What the vector index is made of: as `vector` or as `halfvec`, and of how many dimensions.
 
     A statement that orders by another expression is answered without the index.
+
+    Attributes:
+        dimension, is_half: of what it holds.
+        goes_on: whether a search in it goes on until it found as many as asked for.
     """
 
     dimension: int
     is_half: bool = False
+    goes_on: bool = True
 
     @property
     def type(self) -> PostgresVector:
@@ -73,9 +81,12 @@ HALF_INDEX: Final = "ix_memories_hnsw_half"
 """Name of the vector index, where it holds vectors as `halfvec`."""
 
 
-def has_half_index() -> Select[Any]:
-    """Return whether the vector index holds vectors as `halfvec`."""
-    return select(func.to_regclass(HALF_INDEX).is_not(None))
+def vector_index() -> Select[Any]:
+    """Return whether the vector index holds vectors as `halfvec`, and the version of pgvector."""
+    version: Select[Any] = (
+        select(literal_column("extversion")).select_from(table("pg_extension")).where(text("extname = 'vector'"))
+    )
+    return select(func.to_regclass(HALF_INDEX).is_not(None), version.scalar_subquery())
 
 
 def at_least(scope: Scope, count: int, filter: Filter = Filter(), spoken: bool | None = None) -> Select[Any]:
@@ -154,8 +165,9 @@ def holders(scope: Scope, keys: Sequence[int], most: int) -> Select[Any]:
 
 
 def some_holders(scope: Scope, key: int, count: int) -> Select[Any]:
-    """Return the numbers of up to `count` live visible memories that hold a search key."""
-    return select(postings.c.number).where(*posted(scope), postings.c.key == key).limit(count)
+    """Return the numbers of up to `count` live visible memories that hold a search key, the same ones each time."""
+    held = select(postings.c.number).where(*posted(scope), postings.c.key == key)
+    return held.order_by(postings.c.number).limit(count)
 
 
 def numbered(scope: Scope, filter: Filter, numbers: Sequence[int]) -> Select[Any]:

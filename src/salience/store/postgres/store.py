@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import datetime
@@ -13,7 +14,7 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import InputError, PinnedError, Words
-from salience.ports import Adopt, Change, Distinguish, Model, Need, Stored
+from salience.ports import Adopt, Change, Distinguish, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import reading
 from salience.store.arena import Arena
@@ -170,7 +171,8 @@ class PostgresStore:
             return None
         keep(connection, new)
         enter = partial(self._runner.enter, connection) if len(tenants) > 1 and not adopts else stay
-        sequences = {tenant: taken(connection, tenant, enter) for tenant in tenants}
+        moved = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch))
+        sequences = {tenant: taken(connection, tenant, enter, max(1, moved[tenant])) for tenant in tenants}
         before = counts(connection, tenants, enter) if counted else (0, 0)
         posted: dict[str, words.Posted] = {}
         for tenant, ids in words.existing(changes).items():
@@ -229,7 +231,8 @@ class PostgresStore:
 
     def _search(self, reader: Connection, need: Need, dimension: int, now: Books) -> Callable[[Activations], Batch]:
         """Return what answers a need out of what the indexes brought."""
-        index = VectorIndex(dimension, bool(reader.execute(statements.has_half_index()).scalar()))
+        is_half, version = reader.execute(statements.vector_index()).one()
+        index = VectorIndex(dimension, is_half, standing.numbers(version) >= standing.GOING_ON)
         size = partial(self._sizes.of, reader, need.scope, now)
         return search.brought(reader, need, index, self._exact_rows, size)
 
@@ -350,11 +353,11 @@ def stay(_: str) -> None:
     """Enter nowhere: the rows at hand are those that are meant."""
 
 
-def taken(connection: Connection, tenant: str, enter: Enter) -> int:
+def taken(connection: Connection, tenant: str, enter: Enter, steps: int) -> int:
     """Return the next change sequence of a tenant; those of a transaction are to be taken in the order of the names."""
     enter(tenant)
-    sequence = books.take(connection, tenant)
-    tokens.sweep(connection, tenant, sequence)
+    sequence = books.take(connection, tenant, steps)
+    tokens.sweep(connection, tenant, sequence, steps)
     return sequence
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 KEPT: Final = 3 * 3600.0
 """Seconds that a sign is kept, at least: longer than a write is tried again for, and clocks are apart."""
 SWEPT: Final = 256
-"""Writes of a tenant between two times that its old signs are dropped."""
+"""Changes of a tenant, at most, between two times that its old signs are dropped."""
 _SIGN: Final = "INSERT INTO commits (tenant, token) VALUES (%s, %s) ON CONFLICT (tenant, token) DO NOTHING"
 _SWEEP: Final = "DELETE FROM commits WHERE tenant = %s AND token < %s"
 
@@ -34,7 +34,7 @@ def sign(connection: Connection, tenant: str, token: str) -> bool:
     return connection.exec_driver_sql(_SIGN, (tenant, token)).rowcount == 1
 
 
-def sweep(connection: Connection, tenant: str, sequence: int) -> None:
-    """Drop the tokens that nobody asks for any more, now and then."""
-    if sequence % SWEPT == 0:
+def sweep(connection: Connection, tenant: str, sequence: int, steps: int = 1) -> None:
+    """Drop the tokens that nobody asks for any more, now and then: as the sequence passes a multiple of `SWEPT`."""
+    if sequence % SWEPT < steps:
         connection.exec_driver_sql(_SWEEP, (tenant, f"{int(time.time() - KEPT):016x}"))

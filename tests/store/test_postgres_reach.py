@@ -1,0 +1,221 @@
+"""What the indexes of a server bring of more memories than are at hand, and what readers see of states that change."""
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import salience
+from salience import recall
+from salience.ports import Add, Erase, Model, Near
+from salience.records import Filter
+from salience.store.meta import Meta
+from salience.store.postgres import PostgresStore
+from salience.store.postgres.books import Books
+from salience.store.postgres.search import Searching
+from salience.testing.doubles import PlantedEmbedder
+from salience.testing.memories import (
+    DIMENSION,
+    EVERYTHING,
+    NOW,
+    add,
+    id_of,
+    need,
+    numbers,
+    random_unit,
+    stored,
+    unit,
+)
+
+MODEL = Model("e", DIMENSION, lambda: unit(1))
+LATER = timedelta(minutes=1)
+
+
+@pytest.fixture
+def opened(tables):
+    stores = []
+
+    def opened(**options):
+        settings = {"embedder": MODEL.name, "dimension": DIMENSION, "fingerprint": MODEL.fingerprint}
+        stores.append(PostgresStore.open(tables, **settings, language="none", busy_timeout=5, **options))
+        return stores[-1]
+
+    yield opened
+    for store in stores:
+        store.close()
+
+
+@pytest.fixture
+def both(opened):
+    """A handle that has all at hand, and one that has nothing."""
+    return opened(), opened(exact_rows=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        (Erase("default", (id_of(2),)), [1, 3]),
+        (Add(stored(4)), [1, 2, 3, 4]),
+    ],
+    ids=["erased", "added"],
+)
+def test_a_reader_of_an_earlier_state_spoils_no_later_one(opened, change, after):
+    """A thread whose transaction began before a write may come to the cache after one that began behind it."""
+    store = opened()
+    add(store, stored(1), stored(2), stored(3))
+    assert numbers(store.gather(need())) == [1, 2, 3]
+
+    def early(reader):
+        before = Books.read(reader, Meta.read(reader), "default")
+        store.apply([change])
+        assert numbers(store.gather(need())) == after
+        return store._arenas.of(reader, EVERYTHING, before, DIMENSION)
+
+    seen = [int(name, 16) for name in store._runner.read("default", early).ids]
+    assert seen in ([1, 2, 3], after)  # as of its own instant, or later
+    assert numbers(store.gather(need())) == after
+    add(store, stored(9))
+    assert numbers(store.gather(need())) == [*after, 9]
+
+
+def test_many_memories_of_one_write_are_counted(both):
+    """What is visible is counted anew once a hundredth may have changed, however few writes that took."""
+    _, store = both
+    add(store, *(stored(number) for number in range(200)))
+    assert store.gather(need(terms=("memory",), reach=5)).lexicon.documents == 200
+    add(store, *(stored(number) for number in range(200, 500)))
+    batch = store.gather(need(terms=("memory",), entities=True, names=("nobody",), reach=5))
+    assert (batch.lexicon.documents, batch.entities.documents) == (500, 500)
+    assert batch.lexicon.document_frequency.tolist() == [500]
+
+
+def test_no_more_memories_hold_a_term_than_there_are(both):
+    """Where what is visible was counted a little earlier than the holders of a term."""
+    _, store = both
+    add(store, *(stored(number, entities=("Bob",)) for number in range(200)))
+    asked = need(terms=("memory",), entities=True, names=("bob",), reach=5)
+    assert store.gather(asked).lexicon.documents == 200
+    add(store, stored(200, entities=("Bob",)))
+    batch = store.gather(asked)
+    assert batch.lexicon.document_frequency.tolist() == [batch.lexicon.documents] == [200]
+    assert batch.entities.frequency.tolist() == [batch.entities.documents]
+
+
+@pytest.mark.parametrize("columns", [{"fact"}, {"successor"}, {"supersedes"}])
+def test_what_holds_in_the_place_of_a_candidate_is_one_too(both, columns):
+    """Else the nearest, which were replaced by what is far from the query, would be all that ranking sees."""
+    _, store = both
+    fact = {"fact_key": "user.city"} if columns != {"supersedes"} else {}
+    add(store, *(stored(number, unit(1, number / 100), created_at=NOW + number * LATER) for number in range(1, 9)))
+    add(store, stored(20, unit(1), **fact), stored(21, unit(0, 1), supersedes=id_of(20), **fact))
+    add(store, stored(22, unit(0, 0, 1), supersedes=id_of(21), **fact))
+    batch = store.gather(need(columns=frozenset(columns | {"cosine"}), vector=unit(1), reach=2))
+    assert {20, 21, 22} <= set(numbers(batch))
+    assert not batch.complete
+    assert numbers(store.gather(need(columns=frozenset({"cosine"}), vector=unit(1), reach=2))) == [1, 20]
+
+
+@pytest.mark.parametrize("filter", [Filter(), Filter(kinds=("x",))], ids=["all", "filtered"])
+@pytest.mark.parametrize("count", [0, 1, 4, 40])
+def test_as_many_nearest_come_as_are_asked_for(opened, filter, count):
+    """Also where what somebody said and all else are asked for in words of their own, and found apart."""
+    whole, indexes = opened(), opened(exact_rows=10)
+    add(
+        whole,
+        *(
+            stored(n, None if n % 10 == 9 else random_unit(n), speaker="Mel" if n % 2 else None, kind="xy"[n % 3 > 1])
+            for n in range(60)
+        ),
+    )
+    asked = {"vector": unit(1), "voice": unit(0, 1), "candidates": count, "filter": filter}
+    few, found = whole.gather(need(**asked)), indexes.gather(need(**asked, reach=3))
+    assert numbers(few) == numbers(found)
+    assert few["cosine"].tolist() == found["cosine"].tolist()
+    assert not found.complete
+
+
+def test_what_is_near_some_vectors_is_told_to_the_last_bit(both):
+    whole, indexes = both
+    add(whole, *(stored(number, random_unit(number)) for number in range(60)))
+    vectors = np.stack([random_unit(100), random_unit(101)])
+    cosines = sorted(float(found) for found in whole.gather(need(vector=vectors[0]))["cosine"])
+    for above in (*cosines[-4:], cosines[-3] - 1e-7):
+        asked = {"near": Near(vectors, above), "ids": (id_of(7),)}
+        assert numbers(indexes.gather(need(**asked, reach=50))) == numbers(whole.gather(need(**asked)))
+
+
+def test_without_a_vector_of_the_query_what_no_word_finds_is_found_by_its_age(both):
+    _, store = both
+    add(store, *(stored(number, created_at=NOW + number * LATER) for number in range(20)))
+    assert numbers(store.gather(need(terms=("nothing",), reach=3))) == [17, 18, 19]
+    assert numbers(store.gather(need(vector=unit(1), terms=("nothing",), reach=3))) != [17, 18, 19]
+
+
+def test_what_has_no_vector_may_be_as_near_as_any(opened):
+    """Of more of these than are brought, nothing is known: their words may fit."""
+    store = opened(exact_rows=3)
+    add(store, *(stored(number) for number in range(1, 9)), *(stored(number, None) for number in (10, 11, 12)))
+    assert store.gather(need(vector=random_unit(1), reach=2)).beyond < 1
+    add(store, stored(13, None))
+    assert store.gather(need(vector=random_unit(1), reach=2)).beyond == 1
+
+
+@pytest.mark.parametrize("profile", ["zeromemory", "salience"])
+def test_those_whose_time_is_over_keep_no_place(tables, monkeypatch, clock, profile):
+    """As many as were asked for come, though more than a store is asked for at first are nearer and expired."""
+    monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
+    kept = {f"kept {number}": 0.5 for number in range(3)}
+    over = {f"over {number}": 0.9 for number in range(130)}
+    with salience.connect(tables, embedder=PlantedEmbedder({**kept, **over}), profile=profile, clock=clock) as memory:
+        memory.remember_many([*({"content": text} for text in kept), *({"content": text, "ttl": 60} for text in over)])
+        clock.advance(minutes=2)
+        found = memory.recall("query", limit=3, min_score=0)
+        assert {hit.memory.content for hit in found} == set(kept)
+
+
+def test_memories_that_are_named_are_read_alone(both, monkeypatch):
+    """Without a reach, each that is named comes; to read all others with them would be to read a tenant whole."""
+    whole, indexes = both
+    add(whole, *(stored(number, session_id="s", user_id="u") for number in range(60)))
+    sizes, arena = [], Searching.arena
+    monkeypatch.setattr(Searching, "arena", lambda self, ids: (sizes.append(len(ids)), arena(self, ids))[1])
+    named = (id_of(7), id_of(20), id_of(99))
+    asked = {"vector": unit(1), "terms": ("memory",)}
+    few, found = whole.gather(need(ids=named, **asked)), indexes.gather(need(ids=named, **asked))
+    assert numbers(found) == numbers(few) == [7, 20]
+    for name in ("cosine", "context_cosine", "successor", "weight"):
+        assert found[name].tolist() == few[name].tolist()
+    assert found.lexicon.document_frequency.tolist() == few.lexicon.document_frequency.tolist() == [60]
+    assert len(indexes.gather(need(near=Near(np.empty((0, DIMENSION), np.float32), 1.0)))) == 0
+    assert max(sizes) < 10
+    assert numbers(indexes.gather(need(near=Near(unit(1)[None], -1.0)))) == list(range(60))
+
+
+def test_explain_tells_what_the_indexes_did_not_bring(tables, monkeypatch, clock):
+    monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
+    cosines = {f"note {number}": 0.9 - number / 1000 for number in range(150)}
+    with salience.connect(tables, embedder=PlantedEmbedder(cosines), profile="memlayer", clock=clock) as memory:
+        receipts = memory.remember_many([{"content": text} for text in cosines])
+        near, far = receipts[0].memory.id, receipts[-1].memory.id
+        assert memory.explain("query", near, limit=1, min_score=0.5).stage == "returned"
+        found = memory.explain("query", far, limit=1, min_score=0.5)
+    assert (found.stage, found.rank, found.counterfactual) == ("candidates", None, None)
+    assert "it is neither, with a cosine of 0.751" in found.reason
+    assert found.score_detail.final == pytest.approx(0.751)
+
+
+def test_a_store_is_to_reach_as_far_as_a_reranker_reads():
+    world = SimpleNamespace(reranker=object(), rerank_top=200)
+    asked = recall.deeper(world, need(limit=5, reach=100))
+    assert (asked.depth, asked.reach) == (200, 800)
+    assert recall.deeper(world, need(limit=0, reach=100)).reach == 100
+    assert recall.deeper(SimpleNamespace(reranker=None), need(limit=5, reach=100)).reach == 100
+
+
+def test_words_alone_reach_far():
+    """While the embedder is down."""
+    assert recall.directed(need(reach=100), None).reach == recall.WIDEST
+    assert recall.directed(need(reach=4000), None).reach == 4000
+    assert recall.directed(need(), None).reach is None
+    assert recall.directed(need(reach=100), unit(1)[None]).reach == 100
