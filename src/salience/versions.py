@@ -122,7 +122,10 @@ def restore(world: World, scope: Scope, id: str, version: int | None, reason: st
 
 def _in_its_place(world: World, scope: Scope, id: str, now: datetime) -> list[str]:
     """Return the id of the memory that holds in the place of a live one, as recalls of the scope see it, or nothing."""
-    everyone = world.store.gather(Need(scope=scope, now=now, columns=frozenset({"code", "successor"})))
+    need = Need(scope=scope, now=now, columns=frozenset({"code", "successor"}))
+    if not (world.store.gather(replace(need, ids=(id,)))["successor"] >= 0).any():
+        return []  # as a rule, and nothing else has to be read
+    everyone = world.store.gather(need)
     successors = everyone["successor"][everyone.ids == id]
     return [str(other) for other in everyone.ids[np.isin(everyone["code"], successors[successors >= 0])]]
 

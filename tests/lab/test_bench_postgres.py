@@ -13,6 +13,7 @@ import pytest
 
 from salience.extract.terms import index_terms
 from salience.lab.bench_postgres import corpus, loading, place
+from salience.lab.bench_postgres.__main__ import main
 from salience.lab.bench_postgres.asking import Answer, Case, Effort, Latency
 from salience.lab.bench_postgres.corpus import Corpus
 from salience.lab.bench_postgres.figures import Agreement
@@ -35,6 +36,20 @@ def test_tenants_are_of_uneven_size_and_make_up_all():
     assert sizes[:5] == [200_000, 20_000, 6_000, 200, 20]
     assert max(sizes[5:]) < 101_000
     assert 50 < median(sizes) < 500
+
+
+@pytest.mark.parametrize(("memories", "tenants"), [(1_500, 12), (100_000, 1_000), (1_500, 10), (123_457, 77)])
+def test_tenants_of_every_corpus_make_up_all(memories, tenants):
+    sizes = corpus.sizes(memories, tenants)
+    assert (sum(sizes), len(sizes)) == (memories, tenants)
+    assert min(sizes) > 0
+
+
+@pytest.mark.parametrize("amounts", [["--memories", "1000"], ["--tenants", "5"], ["--memories", "15000", "--tenants", "200"]])
+def test_too_little_is_refused(amounts, capsys):
+    with pytest.raises(SystemExit):
+        main(amounts)
+    assert "give at least 10 tenants, 1,500 memories, and 100 memories for each tenant" in capsys.readouterr().err
 
 
 def test_what_is_made_up_is_the_same_for_a_seed_and_comes_in_order():

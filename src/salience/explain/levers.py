@@ -14,6 +14,7 @@ from salience.batch import COLUMNS, Batch
 from salience.explain.trial import CANDIDATES, OUTRANKED, RETURNED, Gather, Trial, listless, nearness, row_of, verdicts
 from salience.ids import short_id
 from salience.ports import Need
+from salience.recall import reach_for
 
 SMALL: Final = 4
 """Times the limit up to which asking for more counts as a small change."""
@@ -180,8 +181,10 @@ def _limits(case: Case, most: int) -> Iterator[Change]:
 def asked_for(case: Case, limit: int) -> Case:
     """Return the case with another limit, on the candidates that it brings."""
     old = case.trial.need
-    need = replace(old, limit=limit, candidates=case.trial.profile.candidate_count(limit))
-    return case.ranking(case.trial.batch if need.candidates == old.candidates else case.gather(need), need)
+    reach = old.reach and max(old.reach, reach_for(limit))
+    need = replace(old, limit=limit, candidates=case.trial.profile.candidate_count(limit), reach=reach)
+    is_same = (need.candidates, reach) == (old.candidates, old.reach)
+    return case.ranking(case.trial.batch if is_same else case.gather(need), need)
 
 
 def more_candidates(case: Case) -> Iterator[Change]:

@@ -15,15 +15,21 @@ from salience.lab.bench_postgres.measuring import Amounts, measured
 from salience.lab.bench_postgres.place import SETTINGS, Store, connected, store
 from salience.lab.bench_postgres.report import Machine, page
 
+FEWEST = 1_500
+TENANTS = 10
+EACH = 100
+
 
 def main(arguments: list[str]) -> None:
     """Print the page; how far it is goes to standard error."""
     parser = argparse.ArgumentParser(prog="python -m salience.lab.bench_postgres", description=__doc__)
-    parser.add_argument("--memories", type=int, default=1_000_000, help="at least 2,000")
-    parser.add_argument("--tenants", type=int, default=1_000, help="at least 10")
+    parser.add_argument("--memories", type=int, default=1_000_000, help=f"at least {FEWEST:,}, and {EACH} a tenant")
+    parser.add_argument("--tenants", type=int, default=1_000, help=f"at least {TENANTS}")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dsn", help="of a superuser of a server; without it, one is started and removed again")
     chosen = parser.parse_args(arguments)
+    if chosen.tenants < TENANTS or chosen.memories < max(FEWEST, EACH * chosen.tenants):
+        parser.error(f"give at least {TENANTS} tenants, {FEWEST:,} memories, and {EACH} memories for each tenant")
     corpus = Corpus(chosen.memories, chosen.tenants, chosen.seed)
     with store(chosen.dsn) as made:
         found = measured(made, corpus, Amounts(), lambda words: print(words, file=sys.stderr, flush=True))  # noqa: T201

@@ -44,9 +44,9 @@ class Amounts:
         engines: new ones whose first recall is measured.
     """
 
-    alone: Effort = Effort(6, 40, 300)
-    crowd: Effort = Effort(6, 5, 200)
-    compared: int = 30
+    alone: Effort = Effort(4, 30, 300)
+    crowd: Effort = Effort(5, 4, 200)
+    compared: int = 25
     written: int = 200
     processes: int = 4
     threads: int = 4

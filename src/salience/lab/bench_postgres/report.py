@@ -84,8 +84,9 @@ work as a user under row-level security and through the whole of the engine; the
 Machine: {machine.processor}, {machine.cores} cores, {machine.memory / 2**30:.0f} GiB; {machine.server}.
 {machine.settings}
 
-**The server and all its clients share these cores, and other work ran beside them**: the load average was
-{min(loads):.1f} to {max(loads):.1f} when parts began. Take the figures as ratios."""
+**The server and all its clients share these cores, and whatever else runs there**: the load average, with these
+clients in it, was {loads[0]:.1f} when the loading began, {loads[1]:.1f} when the index of vectors did, and
+{min(loads[2:]):.1f} to {max(loads[2:]):.1f} when later parts did. Take the figures as ratios."""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -19,8 +19,9 @@ from salience.ports import BuildProgress
 from salience.records import Indexed, IndexState
 from salience.store.postgres import wire
 from salience.store.postgres.opening import SCHEMA, driver
+from salience.store.postgres.statements import HALF_INDEX
 
-NAMES: Final = {"vector": "ix_memories_hnsw", "halfvec": "ix_memories_hnsw_half"}
+NAMES: Final = {"vector": "ix_memories_hnsw", "halfvec": HALF_INDEX}
 """Type of the numbers in the index -> its name."""
 LONGEST: Final = {"vector": 2_000, "halfvec": 4_000}
 """Likewise -> most numbers of a vector that pgvector indexes."""

@@ -170,6 +170,12 @@ class PostgresStore:
         if new and not (adopts or is_alone):
             return None
         keep(connection, new)
+        return self._written(connection, changes, tenants, counted, adopts)
+
+    def _written(
+        self, connection: Connection, changes: Sequence[Change], tenants: Sequence[str], counted: bool, adopts: bool
+    ) -> list[Receipt]:
+        """Make changes in a transaction, in which nothing stands in their way, with the words that they come to."""
         enter = partial(self._runner.enter, connection) if len(tenants) > 1 and not adopts else stay
         moved = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch))
         sequences = {tenant: taken(connection, tenant, enter, max(1, moved[tenant])) for tenant in tenants}
