@@ -45,7 +45,9 @@ def test_tenants_of_every_corpus_make_up_all(memories, tenants):
     assert min(sizes) > 0
 
 
-@pytest.mark.parametrize("amounts", [["--memories", "1000"], ["--tenants", "5"], ["--memories", "15000", "--tenants", "200"]])
+@pytest.mark.parametrize(
+    "amounts", [["--memories", "1000"], ["--tenants", "5"], ["--memories", "15000", "--tenants", "200"]]
+)
 def test_too_little_is_refused(amounts, capsys):
     with pytest.raises(SystemExit):
         main(amounts)

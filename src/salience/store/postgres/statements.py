@@ -144,7 +144,8 @@ def nearest(scope: Scope, filter: Filter, index: VectorIndex | None, vector: byt
     """
     type_ = PostgresVector() if index is None else index.type
     stored = memories.c.vector if index is None else cast(memories.c.vector, type_)
-    distance = stored.op("<#>", return_type=Double)(literal(vector, type_))
+    sent = literal(vector, PostgresVector())  # whole, as it is put into its own form
+    distance = stored.op("<#>", return_type=Double)(sent if index is None else cast(sent, type_))
     conditions = [*_seen(scope), *_passing(scope, filter), *_spoken(near.spoken), memories.c.vector.is_not(None)]
     return select(memories.c.id, (-distance).label("cosine")).where(*conditions).order_by(distance).limit(near.count)
 
