@@ -338,7 +338,7 @@ def test_a_file_of_something_else_is_no_place_for_a_backup(memory, path, copy):
         connection.execute("CREATE TABLE t (x)")
     with pytest.raises(NotAStoreError, match="Move it"):
         compose.reinstate(copy, other)
-    with pytest.raises(InputError, match="opens a file"):
+    with pytest.raises(InputError, match="Name a file"):
         compose.reinstate(copy, "postgresql://host/db")
     with closing(sqlite3.connect(other)) as connection:
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)

@@ -412,28 +412,28 @@ def test_who_makes_roles_says_so_once(bare):
     assert upgraded(dsn).done == ()
 
 
-def test_an_index_that_does_not_go_on_still_leads_to_as_many_as_are_asked_for(tables, monkeypatch):
+def test_an_index_that_does_not_go_on_still_leads_to_as_many_as_are_asked_for(database, monkeypatch):
     """A pgvector of before 0.8 knows no `hnsw.iterative_scan`; what the index misses is looked at one by one."""
     monkeypatch.setattr(standing, "GOING_ON", (99,))
     monkeypatch.setattr(search, "_FEW", 0)
     with closing(
-        PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="english", exact_rows=0)
+        PostgresStore.open(database, embedder="e", dimension=DIMENSION, language="english", exact_rows=0)
     ) as store:
         add(store, *(stored(n, unit(1)) for n in range(30)))
-        with psycopg.connect(tables, autocommit=True) as superuser:
+        with psycopg.connect(database, autocommit=True) as superuser:
             superuser.execute(
                 f"CREATE INDEX ON salience.memories USING hnsw ((vector::vector({DIMENSION})) vector_ip_ops)"
             )
         assert len(store.gather(need(vector=unit(1), candidates=20, reach=20))) == 20
 
 
-def test_an_index_of_half_the_precision_finds_what_the_rows_hold_whole(tables, monkeypatch):
+def test_an_index_of_half_the_precision_finds_what_the_rows_hold_whole(database, monkeypatch):
     monkeypatch.setattr(search, "_FEW", 0)
     with closing(
-        PostgresStore.open(tables, embedder="e", dimension=DIMENSION, language="english", exact_rows=0)
+        PostgresStore.open(database, embedder="e", dimension=DIMENSION, language="english", exact_rows=0)
     ) as store:
         add(store, *(stored(n, unit(*(n % 3 == place for place in range(3)))) for n in range(30)))
-        with psycopg.connect(tables, autocommit=True) as superuser:
+        with psycopg.connect(database, autocommit=True) as superuser:
             superuser.execute(
                 f"CREATE INDEX ix_memories_hnsw_half ON salience.memories "
                 f"USING hnsw ((vector::halfvec({DIMENSION})) halfvec_ip_ops)"

@@ -100,6 +100,8 @@ class Searching:
             batch = gather(arena, need, activations)
             if not chosen.everything:
                 batch = replace(batch, complete=False, beyond=max(batch.beyond, chosen.beyond))
+            elif need.windows and need.terms:  # how words stand in windows is estimated: others might come first
+                batch = replace(batch, complete=False, beyond=1.0)
             return batch if size is None else self.measured(batch, arena, chosen, asked, size)
 
         return answer
