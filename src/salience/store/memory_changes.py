@@ -142,13 +142,16 @@ def _touched(memory: Memory, change: Touch) -> Memory:
 
 def _derive(making: Making, change: Derive) -> None:
     state, place = making.state, (change.tenant, change.id)
+    vector = own_vector(change.vector, making.dimension)
+    lays_by = vector is not None and not making.is_home
+    if lays_by:  # only vectors need a provider to answer
+        _make_room(making)
     held = {stored.memory.version: stored for stored in state.all_of(place)}
     stored = held.get(change.version)
     if stored is None or stored.memory.content_hash != change.content_hash:
         return
-    vector = own_vector(change.vector, making.dimension)
-    if vector is not None and not making.is_home:  # only vectors need a provider to answer
-        _lay_by(making, change)
+    if lays_by and vector is not None:
+        state.laid_by[*place, change.version] = (change.content_hash, vector)
         vector = None
     anew = replace(
         stored,
@@ -163,15 +166,13 @@ def _derive(making: Making, change: Derive) -> None:
         state.versions[place] = tuple(anew if one.memory.version == change.version else one for one in versions)
 
 
-def _lay_by(making: Making, change: Derive) -> None:
-    state, vector = making.state, own_vector(change.vector, making.dimension)
-    if vector is None:
-        return
+def _make_room(making: Making) -> None:
+    """Let vectors be laid by for the handle's model; those of another one go."""
+    state = making.state
     pin = state.pins.get("laid_by")
     if pin is None or not making.handle.matches(pin):
         state.laid_by.clear()
         state.pins["laid_by"] = making.handle.own()
-    state.laid_by[change.tenant, change.id, change.version] = (change.content_hash, vector)
 
 
 def _erase(making: Making, change: Erase) -> None:

@@ -380,6 +380,14 @@ class ReadLaws:
         assert batch.entities.frequency.tolist() == [1, 2, 1]
         assert batch.entities.documents == 4
 
+    def test_how_many_there_are_to_name_anything_depends_on_no_filter(self, store: Store) -> None:
+        """Nor on whether the query names anything."""
+        add(store, stored(1, entities=("Bob",), kind="rule"), stored(2))
+        for names in ((), ("bob",)):
+            batch = store.gather(need(Scope(), entities=True, names=names, filter=Filter(kinds=("none",))))
+            assert batch.entities is not None
+            assert batch.entities.documents == 2
+
     def test_a_scan_goes_page_by_page(self, store: Store) -> None:
         """In the order of ids, whatever the order of storing; each memory once."""
         add(store, *(stored(n) for n in (4, 1, 5, 2, 3)))

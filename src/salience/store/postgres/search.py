@@ -94,7 +94,7 @@ class Searching:
             return partial(gather, self.arena(chosen.ids), self.need)
         arena = self.arena(self.with_others(chosen))
         need = self.need if chosen.is_wide else replace(self.need, ids=tuple(chosen.ids))
-        size = self.size() if asked or named else None
+        size = self.size() if asked or named or need.entities else None
 
         def answer(activations: Activations) -> Batch:
             batch = gather(arena, need, activations)
