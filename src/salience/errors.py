@@ -9,6 +9,9 @@ SalienceError
 ├── ConflictError                   an idempotency key or an id that already stands for something else
 │   ├── StaleError                  the memory changed between the read and the write; the engine tries again
 │   └── LeaseError                  another process does this piece of work at present
+├── AccessError                     a server was shown no key, or one that does not hold
+│   └── ForbiddenError              the key holds, but not for this verb, or not for these coordinates
+├── LimitError                      too much at once: the size of a request, or the rate of a key
 ├── EmbedderError                   the embedding provider failed, or answered nonsense
 │   └── MissingExtraError           a library of an optional extra is not installed; ends with the pip line
 ├── RerankerError                   the reranker failed, or answered nonsense; a recall goes on without it
@@ -19,6 +22,7 @@ SalienceError
     ├── ReadOnlyError               the file or its folder cannot be written
     ├── BusyError                   another process held the write lock for longer than the busy timeout
     ├── UnsettledError              the connection broke during a commit, and nobody can say whether that was done
+    ├── ServerError                 the server of a client cannot be reached, or failed
     ├── VersionError                the file is newer than this code
     └── PinnedError                 the store was written with another embedder or language
         └── MovedError              the store was given another embedder while this engine had it open
@@ -82,6 +86,26 @@ class LeaseError(ConflictError):
     """Another holder has the lease; nothing was written."""
 
 
+class AccessError(SalienceError):
+    """No key was shown, or one that does not hold; which of these is told to nobody."""
+
+
+class ForbiddenError(AccessError):
+    """The key does not allow this."""
+
+
+class LimitError(SalienceError):
+    """More than the server takes.
+
+    Attributes:
+        retry_after: seconds after which the same may be asked again; None where it is too much at any time.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
 class EmbedderError(SalienceError):
     """The embedding provider failed or returned something that is not a vector per text."""
 
@@ -123,6 +147,10 @@ class BusyError(StoreError):
 
 class UnsettledError(StoreError):
     """The connection to the server broke while a write was committed, and it could not be asked what became of that."""
+
+
+class ServerError(StoreError):
+    """The server could not be reached, or did not answer as one of Salience does."""
 
 
 class VersionError(StoreError):

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import re
+import tomllib
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import platformdirs
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from salience import checks
-from salience.errors import InputError
+from salience.errors import InputError, Words
 
 FOREVER: Final = "forever"
 """Said of what is kept without end."""
+PREFIX: Final = "SALIENCE_"
+"""What the name of each of our variables starts with."""
+MASK: Final = "***"
+"""Shown in the place of a secret."""
+_PASSWORD: Final = re.compile(r"(://[^/?#@:]*:).*(?=@)", re.DOTALL)
+_SECRET_PARAMETER: Final = re.compile(
+    r"(?<=[?&])([^=&#]*(?:password|secret|token|api[_-]?key)[^=&#]*=)[^&#]*", re.IGNORECASE
+)
+_UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 def config_file() -> Path:
@@ -48,6 +68,14 @@ Kept = Annotated[timedelta | None, BeforeValidator(length_of_time)]
 """How long something is kept; None: for ever."""
 
 
+class _Environment(EnvSettingsSource):
+    """Our variables, in which a list is written with commas: `memory.example.org,localhost`."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> list[str]:
+        """Return the items of a list."""
+        return [item.strip() for item in str(value).split(",") if item.strip()]
+
+
 class Settings(BaseSettings):
     """Choices of the installation. Each is read from `SALIENCE_<NAME>`, then from the config file, then as below.
 
@@ -55,7 +83,7 @@ class Settings(BaseSettings):
         InputError: a value that does not fit, or an unknown key in the config file.
     """
 
-    model_config = SettingsConfigDict(env_prefix="SALIENCE_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     url: str = Field(default_factory=default_target, description="where memories live when no target is named")
     tenant: str = Field("default", min_length=1, max_length=256, description="the tenant of local stores")
@@ -72,6 +100,9 @@ class Settings(BaseSettings):
     keep_versions: Kept = Field(None, description="how long old versions are kept after their end: `30d`, `forever`")
     keep_touches: Kept = Field(
         timedelta(days=90), description="how long the recall counters of an earlier time stay known, likewise"
+    )
+    keep_requests: Kept = Field(
+        timedelta(days=7), description="how long an update, forget or restore under a key is told again, likewise"
     )
     embed_patience: float | None = Field(
         10.0, gt=0, le=3600, description="seconds that a write waits for a remote embedder"
@@ -113,6 +144,35 @@ class Settings(BaseSettings):
     reflect_least: int = Field(3, ge=2, le=1000, description="fewest memories that a reflection sums up")
     reflect_greatest: int = Field(20, ge=2, le=1000, description="most of them")
 
+    server_host: str = Field("127.0.0.1", min_length=1, description="address that `salience serve` listens on")
+    server_port: int = Field(8484, ge=0, le=65_535, description="its port; 0: any that is free")
+    server_workers: int = Field(1, ge=1, le=256, description="its processes")
+    server_threads: int = Field(32, ge=1, le=1024, description="requests that one of them works on at a time")
+    server_body_limit: int = Field(8 * 1024 * 1024, ge=1024, description="longest body of a request, bytes")
+    server_batch_limit: int = Field(1000, ge=1, le=100_000, description="most memories or turns of one request")
+    server_import_limit: int = Field(1024**3, ge=1024, description="longest body of an import, bytes")
+    server_deadline_ms: float | None = Field(
+        None, gt=0, le=3_600_000, description="milliseconds within which a recall is to answer, unless it names its own"
+    )
+    server_hosts: tuple[str, ...] = Field(
+        (), description="names under which the server may be addressed, `*` for any; its own address, and loopback"
+    )
+    server_origins: tuple[str, ...] = Field((), description="web origins whose pages may call it; none")
+    server_rate: str | None = Field(None, description="most requests of one key: `600/minute`; of no limit")
+    server_shutdown: float = Field(30.0, gt=0, le=3600, description="seconds that requests have to end on SIGTERM")
+    server_upkeep: Kept = Field(timedelta(minutes=10), description="how often the server does upkeep; `forever`: never")
+    metrics_token: SecretStr | None = Field(None, description="what a scraper of /metrics has to show where keys are")
+    log_level: str = Field(
+        "info", pattern="^(debug|info|warning|error)$", description="least grave line that is logged"
+    )
+    otlp_endpoint: str | None = Field(None, min_length=1, description="where traces go, OTLP over HTTP; nowhere")
+    oauth_issuer: str | None = Field(
+        None, min_length=1, description="issuer of the tokens that MCP over HTTP takes too"
+    )
+    oauth_audience: str | None = Field(None, min_length=1, description="audience that such a token has to name")
+    oauth_jwks_url: str | None = Field(None, min_length=1, description="its keys; found by the issuer's metadata")
+    oauth_tenant_claim: str = Field("tenant", min_length=1, description="claim that holds the tenant")
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -123,7 +183,21 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Read what is given, then the environment, then the config file; never a `.env` of some other project."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+        return init_settings, _Environment(settings_cls), _file(settings_cls)
+
+
+def _file(settings_cls: type[BaseSettings]) -> TomlConfigSettingsSource:
+    """Return the config file as a source.
+
+    Raises:
+        InputError: it is no TOML.
+    """
+    try:
+        return TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(str(config_file()), Words("what is no TOML"), f"{error}. Write lines: key = value.") from None
+    except UnicodeDecodeError:
+        raise InputError(str(config_file()), Words("what is not UTF-8"), "Save it in UTF-8.") from None
 
 
 def load(**given: Any) -> Settings:
@@ -132,7 +206,101 @@ def load(**given: Any) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        shown = "***" if "key" in name else first["input"]
-        remedy = f"{first['msg']}. Set SALIENCE_{name.upper()} or the key in {config_file()}."
-        raise InputError(name, shown, remedy) from None
+        name = str(first["loc"][0])
+        remedy = f"{first['msg']}. Set {variable(name)} or the key in {config_file()}."
+        raise InputError(".".join(map(str, first["loc"])), _harmless(name, first["input"]), remedy) from None
+
+
+def variable(name: str) -> str:
+    """Return the name of the variable that sets a setting: `SALIENCE_URL` of `url`."""
+    return PREFIX + name.upper()
+
+
+Source = Literal["argument", "environment", "config file", "default"]
+Plain = str | float | bool | tuple[str, ...] | None
+"""A value in the form in which it can be given; None: unset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting as it stands.
+
+    Attributes:
+        name: its key in the config file.
+        value: a secret, and a password in a URL, is masked.
+        source: what gave the value.
+        description: what it is for.
+    """
+
+    name: str
+    value: Plain
+    source: Source
+    description: str
+
+
+def standing(**given: Any) -> list[Setting]:
+    """Return every setting as it stands, with `given` before every other source; safe to be shown.
+
+    Raises:
+        InputError: as `load` does.
+    """
+    chosen, sources = load(**given), _sources(given)
+    return [
+        Setting(name, _told(name, getattr(chosen, name)), sources.get(name, "default"), field.description or "")
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+def _sources(given: dict[str, Any]) -> dict[str, Source]:
+    """Return what gave each setting that has not its default; the later layer stands before the earlier."""
+    layers: dict[Source, dict[str, Any]] = {
+        "config file": _file(Settings)(),
+        "environment": _Environment(Settings)(),
+        "argument": given,
+    }
+    return {name: source for source, found in layers.items() for name in found}
+
+
+def unknown() -> list[str]:
+    """Return the variables that look like ours and set nothing: one may be misspelt."""
+    known = {variable(name) for name in Settings.model_fields}
+    return sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
+
+
+def masked(text: str) -> str:
+    """Return `text` with the secrets that a URL may hold masked: its password, and parameters such as `api_key`."""
+    return _SECRET_PARAMETER.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}", text))
+
+
+def _told(name: str, value: Any) -> Plain:
+    """Return a value of a setting without what is secret in it."""
+    match value:
+        case SecretStr():
+            return MASK if value.get_secret_value() else ""
+        case timedelta():
+            return _length(value)
+        case Path():
+            return str(value)
+        case str():
+            return masked(value)
+        case tuple():
+            return tuple(map(masked, value))
+        case None if Settings.model_fields[name].annotation == (timedelta | None):
+            return FOREVER
+    plain: Plain = value
+    return plain
+
+
+def _length(length: timedelta) -> str:
+    """Return a length of time in the largest unit of which it is a whole number: `90d`, `10m`, `1.5s`."""
+    seconds = length.total_seconds()
+    unit, size = next(((unit, size) for unit, size in _UNITS if seconds % size == 0), _UNITS[-1])
+    return f"{seconds / size:.6f}".rstrip("0").rstrip(".") + unit
+
+
+def _harmless(name: str, value: object) -> object:
+    """Return a value that was refused as an error may show it: what may be a secret, or is unknown, is masked."""
+    field = Settings.model_fields.get(name)
+    if field is None or field.annotation == (SecretStr | None):
+        return Words(MASK)
+    return masked(value) if isinstance(value, str) else value

@@ -14,7 +14,7 @@ from rich.text import Text
 from salience.cli import words
 from salience.cli.recalls import LONGEST
 from salience.cli.screen import Answer, one_line, visible
-from salience.cli.shapes import values
+from salience.wire.told import values
 from salience.records import Memory, Page, Receipt, SessionReport, Stats
 
 _COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")

@@ -17,7 +17,7 @@ from salience import checks, upkeep
 from salience.cli import words
 from salience.cli.calls import CALLER, Call, command
 from salience.cli.screen import Answer, visible, waiting
-from salience.cli.shapes import values
+from salience.wire.told import values
 from salience.cli.surface import FAILED, app, complain
 from salience.engine import Engine
 from salience.errors import InputError

@@ -3,6 +3,7 @@
 from salience.ports.changes import (
     Add,
     Adopt,
+    Answered,
     Change,
     Derive,
     Distinguish,
@@ -14,6 +15,7 @@ from salience.ports.changes import (
     Touch,
 )
 from salience.ports.database import BuildProgress, Database
+from salience.ports.keys import Keyring
 from salience.ports.models import (
     EDGE,
     FINGERPRINTED,
@@ -46,6 +48,7 @@ __all__ = [
     "SAME_MODEL",
     "Add",
     "Adopt",
+    "Answered",
     "BuildProgress",
     "Calibration",
     "Change",
@@ -59,6 +62,7 @@ __all__ = [
     "Extractor",
     "FactReader",
     "Judge",
+    "Keyring",
     "Lease",
     "Model",
     "Near",

@@ -1,5 +1,6 @@
 """The values that pass between the rooms: frozen, and checked when they are made from what a caller gave."""
 
+from salience.records.access import BOUNDS, RIGHTS, ApiKey, Grant
 from salience.records.answered import (
     Context,
     Contradiction,
@@ -49,12 +50,15 @@ from salience.records.stored import (
 
 __all__ = [
     "ANY",
+    "BOUNDS",
     "CHANGES",
     "KINDS",
     "NARROWING",
+    "RIGHTS",
     "SCOPE_LEVELS",
     "TIERS",
     "UNSET",
+    "ApiKey",
     "ConsolidateReport",
     "Context",
     "Contradiction",
@@ -68,6 +72,7 @@ __all__ = [
     "Explanation",
     "Filter",
     "Finding",
+    "Grant",
     "Hit",
     "IndexState",
     "Indexed",

@@ -1,0 +1,192 @@
+"""The gate: one verb, asked by somebody with a grant. What no surface may pass by stands here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from salience import checks, profiles
+from salience.engine import Engine
+from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
+from salience.keywords import NAMES
+from salience.rank.profile import Profile, parse
+from salience.records import ANY, BOUNDS, Grant
+from salience.wire.asked import Asked, ProfileText
+from salience.wire.verbs import Verb
+
+_MANY: Final = ("drafts", "messages", "ids")
+"""Arguments that hold one thing after another."""
+_STORE_WIDE: Final = ("upkeep", "import_")
+"""Verbs that go beyond any coordinate, so that no bound can hold them."""
+PROFILE_LIMIT: Final = 65_536
+"""Longest text of a profile, characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one request may ask.
+
+    Attributes:
+        batch: most memories, turns or ids.
+        deadline_ms: of a recall that names none; None: no deadline.
+    """
+
+    batch: int = 1000
+    deadline_ms: float | None = None
+
+
+class Watch(Protocol):
+    """Is told of every verb that was asked for; never of a text."""
+
+    def asked(self, verb: str, grant: Grant, seconds: float, outcome: object) -> None:
+        """Take notice of a verb: who asked, how long it took, and the result or the error that it ended with."""
+        ...
+
+
+class Gate:
+    """An engine behind rights, bounds and limits; safe to share between threads.
+
+    Args:
+        engine: of any tenant; each caller has the one of theirs.
+        limits: what one request may ask.
+        admit: called with the name of each caller, to keep to a rate; raises `LimitError`.
+        watch: is told of every verb.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        limits: Limits = Limits(),
+        admit: Callable[[str], None] = lambda _: None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.engine = engine
+        self.limits = limits
+        self._admit = admit
+        self._watch = watch
+
+    def answer(self, grant: Grant, verb: Verb, request: Asked) -> Any:
+        """Return what the engine answers to a request of somebody with a grant.
+
+        A caller that may only read leaves no trace: its recalls are dry runs. A caller that is bound to a value of a
+        coordinate sees what is visible there, and changes what lives there alone; what others share with it stays.
+
+        Raises:
+            ForbiddenError: the grant has not the right, or asks beyond its bound.
+            LimitError: more than one request may hold.
+            SalienceError: whatever the engine raises.
+        """
+        return self.call(grant, verb, request.arguments())
+
+    def call(self, grant: Grant, verb: Verb, given: Mapping[str, Any], **ours: Any) -> Any:
+        """Return the same for arguments by their names; `ours` are those that no request can hold."""
+        began = time.perf_counter()
+        outcome: object = None
+        try:
+            engine, arguments = self._admitted(grant, verb, given)
+            outcome = getattr(engine, verb.name)(**arguments, **ours)
+        except Exception as error:
+            outcome = error
+            raise
+        finally:
+            if self._watch is not None:
+                self._watch.asked(verb.name, grant, time.perf_counter() - began, outcome)
+        return outcome
+
+    def _admitted(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
+        """Return the engine of the caller's tenant, and the arguments with which it may be asked."""
+        self._admit(grant.name)
+        if not grant.may(verb.right):
+            raise ForbiddenError(f"{verb.name}: this needs the right {verb.right!r}. Use a key that has it.")
+        _within(self.limits.batch, given)
+        arguments = {**given, **_meant(given)}
+        engine = self.engine.of(grant.tenant)
+        if "deadline_ms" in verb.asks.model_fields and arguments.get("deadline_ms") is None:
+            arguments["deadline_ms"] = self.limits.deadline_ms
+        if "dry_run" in verb.asks.model_fields and verb.right == "read" and not grant.may("write"):
+            arguments["dry_run"] = True
+        if grant.bound:
+            arguments |= _bounded(engine, grant, verb, arguments)
+        return engine, arguments
+
+
+def _within(batch: int, given: Mapping[str, Any]) -> None:
+    for name in _MANY:
+        count = len(given.get(name) or ())
+        if count > batch:
+            raise LimitError(f"{name}: {count:,} are more than the {batch:,} that one request may hold. Send fewer.")
+
+
+def _meant(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the arguments that the wire writes otherwise than the engine has them."""
+    meant: dict[str, Any] = _everywhere(arguments)
+    if arguments.get("profile") is not None:
+        meant["profile"] = _profile(arguments["profile"])
+    for name in ("drafts", "messages"):
+        if name in arguments:
+            items = [item.model_dump(exclude_unset=True) for item in arguments[name]]
+            meant[name] = [{**item, **_everywhere(item)} for item in items]
+    return meant
+
+
+def _everywhere(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the coordinates of which every value is asked for."""
+    return {name: ANY for name in BOUNDS if given.get(name) == ANY.value}
+
+
+def _profile(given: str | ProfileText) -> Profile:
+    """Return the profile of a name or a text; a name is never taken for a path of the server's."""
+    if isinstance(given, str):
+        return profiles.load(checks.choice("profile", given, profiles.NAMES))
+    if len(given.toml) > PROFILE_LIMIT:
+        raise InputError("profile.toml", Words(f"text of {len(given.toml):,} characters"), "Keep it within 65,536.")
+    return parse(given.toml, "profile")
+
+
+def _bounded(engine: Engine, grant: Grant, verb: Verb, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a bound sets.
+
+    Raises:
+        ForbiddenError: the request goes beyond the bound.
+        NotFoundError: it explains a memory that the caller may not know of.
+    """
+    if verb.name in _STORE_WIDE:
+        raise ForbiddenError(f"{verb.name}: a key that is bound to {_said(grant)} may not. Use one without a bound.")
+    if verb.name == "help":
+        return {}
+    where = _narrowed(grant, arguments)
+    for place, draft in enumerate(arguments.get("drafts", ())):
+        _narrowed(grant, draft, f"drafts[{place}].")
+    seen = {name: value for name, value in {**arguments, **where}.items() if name in NAMES}
+    named = [arguments[verb.changes]] if verb.changes else list(arguments.get("ids") or ())
+    replaced = [draft.get("supersedes") for draft in (arguments, *arguments.get("drafts", ()))]
+    for one in [*named, *filter(None, replaced)]:
+        _own(engine, grant, one, seen)
+    if verb.name == "explain":
+        engine.history(arguments["memory_id"], **seen)  # one out of scope is, to this caller, not there
+    return where
+
+
+def _narrowed(grant: Grant, given: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the coordinates that the bound sets; what is asked for every value is asked for the one."""
+    for name, value in grant.bound.items():
+        if given.get(name, value) not in (value, ANY):
+            raise ForbiddenError(
+                f"{path}{name}: {shown(given[name])} is beyond this key, which is bound to {_said(grant)}."
+            )
+    return dict(grant.bound)
+
+
+def _own(engine: Engine, grant: Grant, id: str, where: Mapping[str, Any]) -> None:
+    """Let pass a memory that lives where the grant is bound to; one that others share is theirs too."""
+    home = engine.history(id, **where)[-1].memory.scope
+    if any(getattr(home, name) != value for name, value in grant.bound.items()):
+        raise ForbiddenError(
+            f"id: memory {shown(id)} is shared beyond {_said(grant)}. Use a key that is not bound to it."
+        )
+
+
+def _said(grant: Grant) -> str:
+    return ", ".join(f"{name} {shown(value)}" for name, value in grant.bound.items())

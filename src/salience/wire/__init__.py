@@ -1,0 +1,1 @@
+"""What passes between surfaces and client: requests, answers, verbs and errors, in JSON, with their schemas."""
