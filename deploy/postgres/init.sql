@@ -1,0 +1,12 @@
+-- The two users, the database and the extension that docs/postgres.md names. The image of PostgreSQL runs this once, as a
+-- superuser and with an empty volume; elsewhere: psql --set ON_ERROR_STOP=1 --file init.sql DSN, with both variables set.
+\getenv owner_password OWNER_PASSWORD
+\getenv application_password APPLICATION_PASSWORD
+
+CREATE ROLE salience_owner LOGIN PASSWORD :'owner_password';
+CREATE ROLE salience_app NOLOGIN;
+CREATE ROLE agents LOGIN PASSWORD :'application_password' IN ROLE salience_app;
+CREATE DATABASE memory OWNER salience_owner ENCODING 'UTF8' TEMPLATE template0;
+
+\connect memory
+CREATE EXTENSION vector;
