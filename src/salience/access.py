@@ -67,6 +67,12 @@ def granted(keyring: Keyring, token: str, now: datetime) -> Grant | None:
     return Grant(tenant=key.tenant, rights=key.rights, bound=key.bound, name=key.prefix)
 
 
+def prefix_of(told: str) -> str:
+    """Return the prefix of a token, if it is one, lest the whole of it is shown or sought; else what is given."""
+    match = _TOKEN.fullmatch(told)
+    return match[1] if match else told
+
+
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("ascii")).hexdigest()
 

@@ -11,12 +11,11 @@ from typing import Final
 import numpy as np
 
 from salience import checks
-from salience.derived import until_fresh
 from salience.errors import EmbedderError, InputError, MovedError, NotFoundError
 from salience.ids import short_id
 from salience.ports import Need, Revise, Stored, World
 from salience.records import Memory, Receipt, Scope, Version
-from salience.remember import bare, said_why
+from salience.remember import MOST, Request, answered, bare, said_why
 from salience.staleness import stale
 
 TAKEN: Final = (
@@ -37,8 +36,6 @@ REPLACED: Final = (
     "Memory {id} holds in its place, so that some profiles leave this one out. Forget that one, or update it."
 )
 """Warning of a restored memory that another supersedes, or states the fact of later."""
-MOST: Final = 2**62
-"""Largest number of a version."""
 
 
 def history(world: World, scope: Scope, id: str) -> tuple[Version, ...]:
@@ -79,7 +76,9 @@ def _first_importance(world: World, scope: Scope, memory: Memory) -> float:
     return then[0].importance if then and then[0].version == memory.version else memory.importance
 
 
-def restore(world: World, scope: Scope, id: str, version: int | None, reason: str | None) -> Receipt:
+def restore(
+    world: World, scope: Scope, id: str, version: int | None, reason: str | None, *, key: str | None = None
+) -> Receipt:
     """Put an older version of a memory in its place again, as its next version, and return its receipt.
 
     Its vector comes along; if that version never had one, the memory is pending. Where that brings a source of a
@@ -91,14 +90,17 @@ def restore(world: World, scope: Scope, id: str, version: int | None, reason: st
         id: of a visible memory, live or not.
         version: its number; None for the last live one of a memory that is out of sight, which is then as it was.
         reason: why, for the history.
+        key: idempotency key; a retry under it writes nothing, and is told the same.
 
     Raises:
         InputError: no such version, one that was out of sight itself, or the one that is live; or none is named, and
             the memory is live.
         NotFoundError: no such memory is visible.
+        ConflictError: the key stands for something else.
     """
     number = None if version is None else checks.whole("version", version, 1, MOST)
     why = said_why(reason)
+    request = Request(scope, "restore", id, key)
 
     def attempt(embedded: bool = True) -> Receipt:
         versions, now = kept(world, scope, id), world.clock()
@@ -106,7 +108,7 @@ def restore(world: World, scope: Scope, id: str, version: int | None, reason: st
         new = _again(current.memory, then.memory, now, is_named=number is not None)
         change = _revision(world, replace(new, changed_by=scope.who, reason=why), current, then, embedded)
         outdated = _outdated(world, current.memory, new, now, scope.who)
-        receipt = world.store.apply([change, *outdated])[0]
+        receipt = world.store.apply([change, *outdated, *request.noted(new)])[0]
         said = [
             *([PENDING] if change.unembeds else []),
             *([OUTDATED] if new.sources else []),
@@ -115,9 +117,9 @@ def restore(world: World, scope: Scope, id: str, version: int | None, reason: st
         return replace(receipt, warning=" ".join(said) or None)
 
     try:
-        return until_fresh(attempt)
+        return answered(world, request, attempt)
     except (MovedError, EmbedderError):  # the store, or its check of the model, takes no vectors now
-        return until_fresh(lambda: attempt(embedded=False))
+        return answered(world, request, lambda: attempt(embedded=False))
 
 
 def _in_its_place(world: World, scope: Scope, id: str, now: datetime) -> list[str]:

@@ -18,7 +18,7 @@ from salience.store.schema import metadata
 Node = Mapping[str, Any]
 """A node of PostgreSQL's own syntax tree, as libpg_query gives it."""
 TENANT: Final = "tenant"
-SPREAD: Final = frozenset(table.name for table in metadata.tables.values() if TENANT in table.c)
+SPREAD: Final = frozenset(table.name for table in metadata.tables.values() if TENANT in table.primary_key.c)
 """Tables that are spread by tenant."""
 VOLATILE: Final = frozenset(
     ("now", "clock_timestamp", "statement_timestamp", "timeofday", "random", "gen_random_uuid", "uuidv7", "nextval",

@@ -4,6 +4,7 @@ A server without Citus stands for a cluster; see `on_citus/stub.py` for what it 
 """
 
 import json
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from on_citus import stub
 from on_citus.cluster import GIVEN, MARK, cleared, emptied, prepared
 from on_citus.fixtures import on_a_cluster, plain, real_cluster, stub_cluster
+from salience import compose
 from salience.cli import app
 from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.ports import Adopt, Derive, Model
@@ -20,6 +22,7 @@ from salience.records import Scope
 from salience.store.postgres import PostgresStore, citus, citus_checking, opening, standing, upgrading
 from salience.store.postgres.citus_checking import SETTING, SPREAD, WHOLE
 from salience.store.schema import metadata
+from salience.testing.keyring_laws import key
 from salience.testing.memories import DIMENSION, add, id_of, random_unit, stored
 
 __all__ = ["plain", "real_cluster", "stub_cluster"]  # fixtures
@@ -57,6 +60,7 @@ def test_each_table_of_tenants_is_spread_with_memories_parents_first_and_the_oth
     assert stub.calls(tables) == [
         "distribute salience.memories by tenant with none in 8",
         *(f"distribute salience.{name} by tenant with salience.memories in " for name in SPREAD[1:]),
+        "reference salience.api_keys",
         "reference salience.leases",
         "reference salience.meta",
     ]
@@ -156,6 +160,19 @@ def test_rows_are_moved_by_a_superuser_alone_and_removed_from_the_coordinator(ta
     assert {"clear salience.memories", "clear salience.meta"} <= set(stub.calls(tables))
 
 
+def test_keys_too_are_moved_by_a_superuser_alone_and_found_afterwards(tables, postgres):
+    with closing(compose.keyring(tables)) as keyring:
+        keyring.add(key(1))
+    run(tables, "DO $$ BEGIN CREATE ROLE salience_test_owner LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    run(tables, "DELETE FROM salience.commits", "GRANT salience_test_owner TO postgres")
+    run(tables, *owned_by("salience_test_owner"))
+    owner = postgres.dsn(psycopg.conninfo.conninfo_to_dict(tables)["dbname"], "salience_test_owner")
+    with pytest.raises(StoreError, match=r"there are rows in api_keys, .*no user but a superuser"):
+        citus.distribute(owner)
+    citus.distribute(tables)
+    assert "clear salience.api_keys" in stub.calls(tables)
+
+
 def owned_by(role):
     owns = [f"ALTER TABLE salience.{name} OWNER TO {role}" for name in (*metadata.tables, "alembic_version")]
     return [f"ALTER SCHEMA salience OWNER TO {role}", *owns]
@@ -252,9 +269,9 @@ def test_each_key_has_the_tenant_and_no_key_sets_null(table):
     unique += [set(each.columns.keys()) for each in table.constraints if isinstance(each, UniqueConstraint)]
     unique += [{column.name for column in index.columns} for index in table.indexes if index.unique]
     assert all("tenant" in names for names in unique)
-    for key in table.foreign_key_constraints:
-        assert key.column_keys[0] == key.elements[0].column.name == "tenant"
-        assert (key.referred_table.name, key.ondelete) == ("memories", "CASCADE")
+    for one in table.foreign_key_constraints:
+        assert one.column_keys[0] == one.elements[0].column.name == "tenant"
+        assert (one.referred_table.name, one.ondelete) == ("memories", "CASCADE")
 
 
 def test_no_column_counts_by_itself_and_no_table_has_a_trigger(tables):

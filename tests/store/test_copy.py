@@ -14,6 +14,9 @@ from salience.errors import StoreError
 from salience.store.moving.tables import TABLES
 from salience.testing.doubles import StoppedClock
 
+LEFT = ("leases", "requests", "api_keys")
+"""Tables that are not copied."""
+
 __all__ = ["filled", "filled_files", "mixed"]  # fixtures
 
 PROFILES = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
@@ -36,7 +39,7 @@ def test_to_a_server_and_back_is_the_same_row_for_row(request, name, user, tmp_p
 
 def test_what_is_tested_holds_rows_of_every_kind(filled, mixed):
     rows, more = held(filled), held(mixed)
-    assert [name for name, found in rows.items() if not found and name not in ("leases", "activations")] == []
+    assert [name for name, found in rows.items() if not found and name not in (*LEFT, "activations")] == []
     assert sql(filled, "SELECT count(DISTINCT tenant) FROM memories") == [(len(TENANTS),)]
     assert sql(filled, "SELECT count(*) FROM memories WHERE vector IS NULL") == [(len(TENANTS),)]
     assert sql(filled, "SELECT count(*) FROM memories WHERE forgotten_at IS NOT NULL")[0][0] > 0
@@ -94,10 +97,13 @@ def test_change_sequences_go_on_where_they_were(filled, tables, tmp_path):
     assert [sequence(tables, tenant) for tenant in TENANTS] == [known] * len(TENANTS)
 
 
-def test_leases_stay_where_they_are(filled, tmp_path):
+def test_leases_requests_and_keys_stay_where_they_are(filled, tmp_path):
     sql(filled, "INSERT INTO leases VALUES ('upkeep', 'me', 1)")
+    sql(filled, "INSERT INTO requests VALUES (?, 'home', 'k', 'forget', 'id', 2, 1)", TENANTS[0])
+    sql(filled, "INSERT INTO api_keys VALUES ('p', 'd', ?, '[\"read\"]', '{}', NULL, 1, NULL, NULL)", TENANTS[0])
+    assert [len(held(filled)[name]) for name in LEFT] == [1, 1, 1]
     compose.copy(filled, tmp_path / "b.db")
-    assert held(tmp_path / "b.db")["leases"] == []
+    assert [held(tmp_path / "b.db")[name] for name in LEFT] == [[], [], []]
 
 
 def test_chosen_tenants_go_alone_and_others_later(filled, tables):

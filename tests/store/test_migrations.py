@@ -14,12 +14,14 @@ from sqlalchemy import create_engine
 import salience
 from salience.errors import PinnedError
 from salience.extract.distinctions import distinctions
-from salience.ports import Derive, Erase, Lease, Revise, Touch
+from salience.ports import Answered, Derive, Erase, Lease, Revise, Touch
 from salience.records import Filter, Scope
 from salience.store import rows, schema
 from salience.store.sqlite import SQLiteStore
+from salience.store.sqlite_keyring import SQLiteKeyring
 from salience.store.values import microseconds
 from salience.testing.doubles import PlantedEmbedder
+from salience.testing.keyring_laws import key
 from salience.testing.memories import (
     DIMENSION,
     EVERYTHING,
@@ -289,3 +291,29 @@ def test_a_process_of_0002_can_write_on(opened, second):
     insert(second, "memories", as_written_by("0002", stored(5)) | {"seq": 2})
     assert listed(store) == numbers(store.gather(need())) == [1, 2, 5]
     assert only(store, 5).memory == memory(5)
+
+
+def test_a_file_of_0004_keeps_what_it_holds_and_gets_keys_and_requests(opened, second):
+    """Both go when it is taken back, and nothing else."""
+    migrate(second, command.upgrade, "0004")
+    were = tables(second)
+    store = opened(second)
+    assert tables(second) - were == {"api_keys", "requests"}
+    answered = Answered(Scope(), "k", "update", id_of(1), 2, NOW)
+    store.apply([answered])
+    with closing(SQLiteKeyring.open(str(second), busy_timeout=5)) as keyring:
+        keyring.add(key(1))
+        assert keyring.find(key(1).prefix) == key(1)
+    assert store.answered(Scope(), "k") == answered
+    store.close()
+    migrate(second, command.downgrade, "0004")
+    assert tables(second) == were
+    again = opened(second)
+    assert listed(again) == [1, 2]
+    assert again.answered(Scope(), "k") is None
+
+
+def test_a_keyring_alone_brings_an_older_file_up(second):
+    with closing(SQLiteKeyring.open(str(second), busy_timeout=5, distinguish=distinctions)) as keyring:
+        assert keyring.is_empty()
+    assert "requests" in tables(second)

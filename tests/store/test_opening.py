@@ -29,7 +29,7 @@ from salience.errors import (
 )
 from salience.ports import Revise
 from salience.records import Filter, Scope
-from salience.store import opening, schema, sql, sql_history
+from salience.store import opening, schema, sql, sql_history, sql_requests
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, NOW, add, listed, memory, need, stored, unit
 
@@ -345,7 +345,11 @@ def test_the_migrations_make_the_tables_of_the_schema(opened, path):
 
 
 def test_every_key_begins_with_the_tenant():
-    for table in set(schema.metadata.tables.values()) - {schema.meta, schema.leases}:  # of the file as a whole
+    for table in set(schema.metadata.tables.values()) - {
+        schema.meta,
+        schema.leases,
+        schema.api_keys,
+    }:  # of the whole file
         keys = [c for c in table.constraints if isinstance(c, UniqueConstraint)] + [table.primary_key]
         assert {next(iter(key.columns)).name for key in keys} == {"tenant"}
         assert {next(iter(index.columns)).name for index in table.indexes} <= {"tenant", "search_keys"}
@@ -378,10 +382,13 @@ def test_an_up_to_date_file_is_opened_without_loading_the_migrations(opened, pat
         sql_history.meant(Scope(), "a", short=False),
         sql_history.meant(Scope(), "a", short=True),
         sql_history.version_of(schema.versions, "t", "a", 1),
+        sql_requests.under(Scope(), "k"),
+        sql_requests.prune("t", 1),
+        sql_requests.drop("t", ["a"]),
     ],
     ids=[
         "ids", "keys", "named", "short", "page", "newer", "older", "current", "of", "in", "clocks", "meant",
-        "meant by a short id", "version",
+        "meant by a short id", "version", "under", "prune", "drop",
     ],
 )  # fmt: skip
 def test_no_statement_reads_all_of_a_tenant(opened, statement):

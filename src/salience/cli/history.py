@@ -14,7 +14,7 @@ from rich.text import Text
 
 from salience.cli import records, words
 from salience.cli.calls import Call, command
-from salience.cli.options import Id, Reason
+from salience.cli.options import Id, Reason, RequestKey
 from salience.cli.recalls import LONGEST
 from salience.cli.repairing import asks
 from salience.cli.screen import Answer, one_line, shortened, visible
@@ -53,6 +53,7 @@ def restore(
         typer.Option(metavar="N", help="The version, as history shows it. Default: the one before it was forgotten."),
     ] = None,
     reason: Reason = None,
+    key: RequestKey = None,
 ) -> Answer:
     """Bring a memory, or an older version of it, back.
 
@@ -60,7 +61,7 @@ def restore(
     in that version. What stands now stays among the versions.
     """
     with call.engine() as engine:
-        return records.receipt(engine.restore(id, version, reason=reason, **call.where))
+        return records.receipt(engine.restore(id, version, reason=reason, key=key, **call.where))
 
 
 @command(app)

@@ -62,6 +62,12 @@ FactKey = Annotated[
 Ttl = Annotated[str | None, typer.Option("--ttl", metavar="TIME", help="Time to live: 24h, 7d, seconds.")]
 Tier = Annotated[str | None, typer.Option("--tier", metavar="TIER", help="working, episodic or semantic.")]
 Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; kept in the memory's history.")]
+IfVersion = Annotated[
+    int | None, typer.Option("--if-version", metavar="N", help="Only if it is at this version, as history shows it.")
+]
+RequestKey = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="A second call under this key changes nothing.")
+]
 Metadata = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object, kept as it is.")]
 
 STDIN = "-"

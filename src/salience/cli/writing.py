@@ -12,11 +12,13 @@ from salience.cli.options import (
     Entities,
     FactKey,
     Id,
+    IfVersion,
     Importance,
     Kind,
     Metadata,
     NewTags,
     Reason,
+    RequestKey,
     Tier,
     Ttl,
     Weight,
@@ -86,6 +88,8 @@ def update(
     tier: Tier = None,
     metadata: Metadata = None,
     reason: Reason = None,
+    if_version: IfVersion = None,
+    key: RequestKey = None,
 ) -> Answer:
     """Change a memory; the version before is kept.
 
@@ -104,14 +108,16 @@ def update(
         metadata=json_object(metadata),
     )
     with call.engine() as engine:
-        return records.receipt(engine.update(id, reason=reason, **changes, **call.where))
+        return records.receipt(
+            engine.update(id, reason=reason, if_version=if_version, key=key, **changes, **call.where)
+        )
 
 
 @command(app)
-def forget(call: Call, id: Id, reason: Reason = None) -> Answer:
+def forget(call: Call, id: Id, reason: Reason = None, if_version: IfVersion = None, key: RequestKey = None) -> Answer:
     """Take a memory out of every recall; nothing is lost."""
     with call.engine() as engine:
-        return records.receipt(engine.forget(id, reason=reason, **call.where))
+        return records.receipt(engine.forget(id, reason=reason, if_version=if_version, key=key, **call.where))
 
 
 @command(app, "end-session", scope=CALLER)

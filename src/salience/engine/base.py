@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Self
 
-from salience import keywords, profiles
+from salience import checks, keywords, profiles
 from salience.errors import InputError, Words
 from salience.ports import Embedder, World
 from salience.profiles import ProfileLike
@@ -22,6 +24,14 @@ class Base:
         self.world = world
         self.profile = profiles.load(profile)
         self._moved = moved
+
+    def of(self, tenant: str) -> Self:
+        """Return an engine for another tenant, on the store, the models and the profile that this one has now.
+
+        They share them: to close one is to close both. That the tenant's memories are whole is for its writes to find
+        out, as long as a copy of them is under way.
+        """
+        return type(self)(replace(self.world, tenant=checks.name("tenant", tenant)), self.profile, self._moved)
 
     def _under(self, embedder: str | Embedder) -> World:
         """Return the world under another embedder; one by name needs an engine that `connect` made."""

@@ -89,11 +89,16 @@ class Writing(Base):
         tier: str | Unset = UNSET,
         metadata: Mapping[str, Any] | Unset = UNSET,
         reason: str | None = None,
+        if_version: int | None = None,
+        key: str | None = None,
         **where: Unpack[ScopeKeywords],
     ) -> Receipt:
         """Change a memory and return its receipt; the version before is kept, and `updated_at` becomes now.
 
-        `reason` is kept with the new version, for `history`.
+        `reason` is kept with the new version, for `history`. `if_version` is the version that the memory has to be at:
+        at another one, StaleError, and nothing is written. `key` is an idempotency key of the call: a retry under it
+        from the same scope writes nothing, and returns the first receipt without its warning; a call for another
+        memory, or of another verb, is a ConflictError.
         """
         changes = {
             "content": content,
@@ -107,21 +112,39 @@ class Writing(Base):
             "tier": tier,
             "metadata": metadata,
         }
-        return remember.update(self.world, self._scope(where)[0], id, changes, reason)
+        return remember.update(self.world, self._scope(where)[0], id, changes, reason, if_version=if_version, key=key)
 
-    def forget(self, id: str, *, reason: str | None = None, **where: Unpack[ScopeKeywords]) -> Receipt:
-        """Take a memory out of every recall and return its receipt; its versions are kept."""
-        return remember.forget(self.world, self._scope(where)[0], id, reason)
+    def forget(
+        self,
+        id: str,
+        *,
+        reason: str | None = None,
+        if_version: int | None = None,
+        key: str | None = None,
+        **where: Unpack[ScopeKeywords],
+    ) -> Receipt:
+        """Take a memory out of every recall and return its receipt; its versions are kept.
+
+        `reason`, `if_version` and `key` are as in `update`.
+        """
+        return remember.forget(self.world, self._scope(where)[0], id, reason, if_version=if_version, key=key)
 
     def restore(
-        self, id: str, version: int | None = None, *, reason: str | None = None, **where: Unpack[ScopeKeywords]
+        self,
+        id: str,
+        version: int | None = None,
+        *,
+        reason: str | None = None,
+        key: str | None = None,
+        **where: Unpack[ScopeKeywords],
     ) -> Receipt:
         """Put an older version of a memory in its place again, as its next version, and return its receipt.
 
         Without `version`, what was forgotten, expired or stale is live again as it was before. A version that is named
         is held anew: `updated_at` becomes now. An expiry that is past is dropped.
+        `reason` and `key` are as in `update`.
         """
-        return versions.restore(self.world, self._scope(where)[0], id, version, reason)
+        return versions.restore(self.world, self._scope(where)[0], id, version, reason, key=key)
 
     def erase(self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]) -> int:
         """Delete memories for good, with all that was made of them, and return how many.

@@ -122,7 +122,7 @@ class Derive:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """Delete memories for good, with versions, vectors, terms, counters, and the sessions that have none left.
+    """Delete memories for good, with versions, vectors, terms, counters, requests, and sessions that have none left.
 
     The only change that deletes memories. `StaleError` if one of the ids is not there.
 
@@ -138,8 +138,30 @@ class Erase:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """Note which version of a memory a request under an idempotency key made, so that a retry is told the same.
+
+    `StaleError` if the key has its answer in that home already: read that one. Goes where the memory is erased.
+
+    Attributes:
+        home: where the request was made from; the session is no part of it.
+        key: distinct within the home.
+        verb: what was asked for.
+        id, version: the memory, and the version that came of it.
+        at: when.
+    """
+
+    home: Scope
+    key: str
+    verb: str
+    id: str
+    version: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Prune:
-    """Drop older versions (never a current one), and what is kept of touches before an instant.
+    """Drop older versions (never a current one), and what is kept of touches and requests before an instant.
 
     Versions, each an id and a number, that are gone are passed over. A state `as_of` before the instant has its
     counters.
@@ -148,6 +170,7 @@ class Prune:
     tenant: str
     versions: tuple[tuple[str, int], ...] = ()
     touches_before: datetime | None = None
+    requests_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,4 +199,4 @@ class Adopt:
     """
 
 
-Change = Add | Revise | Touch | Derive | Erase | Prune | Lease | Adopt
+Change = Add | Revise | Touch | Derive | Erase | Answered | Prune | Lease | Adopt

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from salience.batch import Batch
-from salience.ports.changes import Change, Stored
+from salience.ports.changes import Answered, Change, Stored
 from salience.ports.models import (
     Calibration,
     Clustering,
@@ -59,6 +59,10 @@ class Store(Protocol):
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        ...
+
+    def answered(self, home: Scope, key: str) -> Answered | None:
+        """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
         ...
 
     def scan(
@@ -145,6 +149,7 @@ class World:
         embed_patience: seconds that a write waits for a remote embedder; None: as long as it takes.
         keep_versions: how long after its end a version is kept; None: for ever.
         keep_touches: how long the recall counters of an earlier instant stay known; None: for ever.
+        keep_requests: how long a request under an idempotency key is told the same again; None: for ever.
     """
 
     store: Store
@@ -167,3 +172,4 @@ class World:
     embed_patience: float | None = None
     keep_versions: timedelta | None = None
     keep_touches: timedelta | None = None
+    keep_requests: timedelta | None = None

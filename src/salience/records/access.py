@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from salience import checks
 from salience.errors import InputError, Words
+from salience.records.stored import ANY
 
 RIGHTS: Final = ("read", "write", "admin")
 """What a caller may be allowed; `admin` holds both others, `write` does not hold `read`."""
@@ -113,4 +114,6 @@ def bound_of(value: Any) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         raise InputError("bound", Words(type(value).__name__), "Give a mapping of coordinates to values.")
     given = {checks.choice("bound", name, BOUNDS): checks.name(f"bound.{name}", item) for name, item in value.items()}
+    for name in (name for name, item in given.items() if item == ANY.value):
+        raise InputError(f"bound.{name}", ANY.value, "Leave it out: without a bound, every value may be given.")
     return checks.Frozen({name: given[name] for name in BOUNDS if name in given})

@@ -118,6 +118,10 @@ class Scope:
                 return f"{coordinate.removesuffix('_id')}:{value}"
         return None
 
+    def who_at(self, home: Scope) -> str | None:
+        """Return `who` as the history of a memory at `home` may name it: not where others share it with the user."""
+        return None if isinstance(self.user_id, str) and home.user_id != self.user_id else self.who
+
     def as_dict(self) -> dict[str, str]:
         """Return the coordinates that are set, without the tenant."""
         pairs = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "tenant")

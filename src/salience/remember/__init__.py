@@ -1,8 +1,22 @@
 """Writing memories: drafts become memories, conflicts are told, and what is there is changed."""
 
+from salience.remember.answering import MOST, Request, answered
 from salience.remember.change import forget, said_why, update
 from salience.remember.clean import bare, clean
 from salience.remember.given import drafts, turns
 from salience.remember.story import decide, remember
 
-__all__ = ["bare", "clean", "decide", "drafts", "forget", "remember", "said_why", "turns", "update"]
+__all__ = [
+    "MOST",
+    "Request",
+    "answered",
+    "bare",
+    "clean",
+    "decide",
+    "drafts",
+    "forget",
+    "remember",
+    "said_why",
+    "turns",
+    "update",
+]

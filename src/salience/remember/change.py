@@ -8,16 +8,26 @@ from datetime import datetime
 from typing import Any
 
 from salience import checks
-from salience.derived import embedded_or_not, one, until_fresh
+from salience.derived import embedded_or_not, one
 from salience.errors import EmbedderError, InputError, MovedError, Words
 from salience.ports import Revise, World
 from salience.records import UNSET, Draft, Memory, Receipt, Scope
+from salience.remember.answering import Request, answered
 from salience.remember.clean import bare, clean, of_home
 from salience.remember.facts import facts, with_facts
 from salience.staleness import stale
 
 
-def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any], reason: str | None = None) -> Receipt:
+def update(
+    world: World,
+    scope: Scope,
+    id: str,
+    changes: Mapping[str, Any],
+    reason: str | None = None,
+    *,
+    if_version: int | None = None,
+    key: str | None = None,
+) -> Receipt:
     """Put a new version in the place of a memory and return its receipt; the version before it is kept.
 
     A new content is embedded anew, and read anew for entities unless they are given; where the embedder fails, the
@@ -29,19 +39,25 @@ def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any], reas
         id: of a visible memory.
         changes: fields of `Draft` to their new values; `UNSET` leaves a field as it is.
         reason: why, for the history.
+        if_version: the version that the memory has to be at; None: any.
+        key: idempotency key; a retry under it writes nothing, and is told the same.
 
     Raises:
         InputError: nothing to change, or a value that cannot be accepted.
         NotFoundError: no such memory is visible.
+        StaleError: the memory is at another version.
+        ConflictError: the key stands for something else.
     """
     given = {name: value for name, value in changes.items() if value is not UNSET}
     if not given:
         raise InputError("update", Words("no field"), f"Give at least one of: {', '.join(sorted(changes))}.")
 
     why = said_why(reason)
+    request = Request(scope, "update", id, key, if_version)
 
     def attempt(embeds: bool = True) -> Receipt:
         old, now = one(world, scope, id), world.clock()
+        request.require(old)
         new = replace(_revised(world, old, given, now), changed_by=scope.who, reason=why)
         said_anew = new.content != old.content
         vectors, failure = embedded_or_not(world, [new.content]) if said_anew and embeds else (None, None)
@@ -55,13 +71,13 @@ def update(world: World, scope: Scope, id: str, changes: Mapping[str, Any], reas
             unembeds=said_anew and vectors is None,
         )
         outdated = stale(world, [old], now, by=scope.who) if said_anew else []
-        receipt = world.store.apply([change, *outdated])[0]
+        receipt = world.store.apply([change, *outdated, *request.noted(new)])[0]
         return replace(receipt, warning=failure) if failure else receipt
 
     try:
-        return until_fresh(attempt)
+        return answered(world, request, attempt)
     except (MovedError, EmbedderError) as error:  # the store, or its check of the model, takes no vectors now
-        receipt = until_fresh(lambda: attempt(embeds=False))
+        receipt = answered(world, request, lambda: attempt(embeds=False))
         return replace(receipt, warning=str(error))
 
 
@@ -120,19 +136,31 @@ def said_why(reason: str | None) -> str | None:
     return None if reason is None else checks.name("reason", reason)
 
 
-def forget(world: World, scope: Scope, id: str, reason: str | None = None) -> Receipt:
+def forget(
+    world: World,
+    scope: Scope,
+    id: str,
+    reason: str | None = None,
+    *,
+    if_version: int | None = None,
+    key: str | None = None,
+) -> Receipt:
     """Take a memory out of every recall and return its receipt; all its versions are kept.
 
-    `reason` is kept with the version, for the history.
+    `reason` is kept with the version, for the history; `if_version` and `key` are as in `update`.
 
     Raises:
         NotFoundError: no such memory is visible.
+        StaleError: the memory is at another version.
+        ConflictError: the key stands for something else.
     """
+    request = Request(scope, "forget", id, key, if_version)
 
     def attempt() -> Receipt:
         memory, now = one(world, scope, id), world.clock()
+        request.require(memory)
         gone = memory.changed("forget", now, by=scope.who, reason=said_why(reason), forgotten_at=now)
         outdated = stale(world, [memory], now, by=scope.who, reason="a source was forgotten")
-        return world.store.apply([Revise(gone), *outdated])[0]
+        return world.store.apply([Revise(gone), *outdated, *request.noted(gone)])[0]
 
-    return until_fresh(attempt)
+    return answered(world, request, attempt)

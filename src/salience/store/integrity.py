@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from salience.errors import InputError
 from salience.ids import short_id
 from salience.records import TIERS, Finding, Scope
-from salience.store import sql_history
+from salience.store import keyring, sql_history, sql_requests
 from salience.store.meta import LAID_BY, PINNED, keep, new_epoch
 
 MOST: Final = 100
@@ -219,6 +219,25 @@ def _drop_laid_by(connection: Connection) -> None:
     connection.execute(sql_history.drop_laid_by())
 
 
+def _requests(connection: Connection) -> list[Found]:
+    """Return whether requests are noted that no memory answers any more."""
+    count = connection.execute(sql_requests.strays()).scalar_one()
+    told = f"{count} requests are noted of memories that are not there."
+    return [(Finding("requests", None, told), _drop_strays)] if count else []
+
+
+def _drop_strays(connection: Connection) -> None:
+    connection.execute(sql_requests.drop_strays())
+
+
+def _keys(connection: Connection) -> list[Found]:
+    """Return the keys of a server that cannot be read, and so grant nothing."""
+    return [
+        (Finding("keys", None, f"the key {prefix!r} cannot be read, and grants nothing."), keyring.drop_damaged)
+        for prefix in keyring.damaged(connection)
+    ]
+
+
 def _lengths(connection: Connection) -> list[Found]:
     """Return the vectors that cannot be of the model that the store is pinned to, by their length."""
     dimension = _values(connection).get(PINNED[1], "")
@@ -284,6 +303,6 @@ def _is_number(value: str) -> bool:
 
 
 _LOOKS: Final[tuple[Callable[[Connection], list[Found]], ...]] = (
-    _orphans, _pins, _sequence, _names, _ends, _laid_by, _lengths, _lists, _fields,
+    _orphans, _pins, _sequence, _names, _ends, _laid_by, _requests, _keys, _lengths, _lists, _fields,
 )  # fmt: skip
 """What is looked at, in this order."""

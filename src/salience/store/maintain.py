@@ -9,13 +9,13 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from salience.errors import PinnedError
-from salience.ports import Add, Adopt, Change, Derive, Erase, Lease, Prune, Revise, Touch
+from salience.ports import Add, Adopt, Answered, Change, Derive, Erase, Lease, Prune, Revise, Touch
 from salience.records import Receipt, Scope
-from salience.store import rows, sql, sql_history
+from salience.store import rows, sql, sql_history, sql_requests
 from salience.store.meta import LAID_BY, Meta, keep, new_epoch, of_pin
 from salience.store.pins import Pin
 from salience.store.schema import memories, versions
-from salience.store.values import held_by, instant, is_session_of, microseconds, missing, own_vector
+from salience.store.values import answered_already, held_by, instant, is_session_of, microseconds, missing, own_vector
 from salience.store.write import Transaction, add_all, revise_all, tenant_of, touch_all
 
 _TABLES: Final = (memories, versions)
@@ -93,6 +93,7 @@ def _erase(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
         raise missing(gone)
     ended = [_session_key(tenant, *row) for row in connection.execute(sql_history.in_sessions(tenant, ids))]
     connection.execute(sql_history.erase(tenant, ids))
+    connection.execute(sql_requests.drop(tenant, ids))
     _end(connection, tenant, ended)
 
 
@@ -114,8 +115,16 @@ def _session_key(tenant: str, environment: str, user_id: str | None, session_id:
     return str(Scope(tenant, environment, user_id=user_id, session_id=session_id).session_key)
 
 
+def answer_all(transaction: Transaction, _: str, changes: Sequence[Answered]) -> list[Receipt]:
+    """Note what was answered under idempotency keys; return no receipts."""
+    for change in changes:
+        if transaction.connection.execute(sql_requests.note(), sql_requests.of(change)).one_or_none() is None:
+            raise answered_already(change)
+    return []
+
+
 def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -> list[Receipt]:
-    """Drop older versions, and what is kept of touches; return no receipts."""
+    """Drop older versions, and what is kept of touches and requests; return no receipts."""
     for change in changes:
         numbers: dict[str, list[int]] = {}
         for named, version in change.versions:
@@ -125,6 +134,9 @@ def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -
         if change.touches_before is not None:
             before = microseconds(change.touches_before)
             transaction.connection.execute(sql_history.prune_touches(tenant, before))
+        if change.requests_before is not None:
+            before = microseconds(change.requests_before)
+            transaction.connection.execute(sql_requests.prune(tenant, before))
     return []
 
 
@@ -163,6 +175,7 @@ WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] 
     Touch: touch_all,
     Derive: derive_all,
     Erase: erase_all,
+    Answered: answer_all,
     Prune: prune_all,
     Lease: lease_all,
     Adopt: adopt_all,

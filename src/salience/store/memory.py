@@ -14,7 +14,7 @@ import numpy as np
 
 from salience.batch import Batch, Floats, Rows, Vectors32, cosines
 from salience.errors import InputError, StoreError, Words
-from salience.ports import Add, Adopt, Change, Model, Near, Need, Stored
+from salience.ports import Add, Adopt, Answered, Change, Model, Near, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store.memory_changes import MAKE, Making
 from salience.store.memory_columns import Candidates, batch
@@ -101,6 +101,11 @@ class MemoryStore:
         with self._opened() as state:
             places = [(home.tenant, home.home_key, key) for key in dict.fromkeys(keys)]
             return [state.rows[home.tenant, state.keys[place]].memory for place in places if place in state.keys]
+
+    def answered(self, home: Scope, key: str) -> Answered | None:
+        """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
+        with self._opened() as state:
+            return state.requests.get((home.tenant, home.home_key, key))
 
     def scan(
         self,

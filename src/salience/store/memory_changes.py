@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from salience.checks import Frozen
 from salience.errors import ConflictError, PinnedError
-from salience.ports import Add, Adopt, Derive, Erase, Lease, Prune, Revise, Stored, Touch
+from salience.ports import Add, Adopt, Answered, Derive, Erase, Lease, Prune, Revise, Stored, Touch
 from salience.records import Memory, Receipt
 from salience.store.memory_state import Before, State
 from salience.store.pins import Handle
 from salience.store.values import (
     already,
+    answered_already,
     held_by,
     is_session_of,
     later,
@@ -191,6 +192,8 @@ def _erase(making: Making, change: Erase) -> None:
     if change.sessions is not None:
         known = [session for of, session in state.clocks if of == tenant]
         sessions |= {session for session in known if is_session_of(session, change.sessions)}
+    for asked in [asked for asked, known in state.requests.items() if (asked[0], known.id) in places]:
+        del state.requests[asked]
     for laid in [laid for laid in state.laid_by if laid[:2] in places]:
         del state.laid_by[laid]
     left = state.of(tenant)
@@ -201,6 +204,13 @@ def _erase(making: Making, change: Erase) -> None:
         if over & one.activations.keys():
             kept = {session: turn for session, turn in one.activations.items() if session not in over}
             state.rows[tenant, one.memory.id] = replace(one, activations=Frozen(kept))
+
+
+def _answer(making: Making, change: Answered) -> None:
+    place = (change.home.tenant, change.home.home_key, change.key)
+    if place in making.state.requests:
+        raise answered_already(change)
+    making.state.requests[place] = change
 
 
 def _prune(making: Making, change: Prune) -> None:
@@ -214,6 +224,10 @@ def _prune(making: Making, change: Prune) -> None:
         bound = change.touches_before
         if bound is not None:
             state.touches[place] = tuple(before for before in state.touches[place] if before.at >= bound)
+    bound = change.requests_before
+    for asked, known in list(state.requests.items()):
+        if bound is not None and asked[0] == change.tenant and known.at < bound:
+            del state.requests[asked]
 
 
 def _lease(making: Making, change: Lease) -> None:
@@ -250,6 +264,7 @@ MAKE: Final[Mapping[type, Callable[[Making, Any], Receipt | None]]] = {
     Touch: _touch,
     Derive: _derive,
     Erase: _erase,
+    Answered: _answer,
     Prune: _prune,
     Lease: _lease,
     Adopt: _adopt,

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from salience.batch import Vectors32
 from salience.checks import Frozen
-from salience.ports import Stored
+from salience.ports import Answered, Stored
 from salience.records import Memory
 from salience.store.layers import Layer
 from salience.store.pins import Pin
@@ -38,6 +38,7 @@ class State:
         touches: (tenant, id) -> its counters before each touch, oldest first.
         keys: (tenant, home, idempotency key) -> id.
         clocks: (tenant, session key) -> turns so far.
+        requests: (tenant, home, idempotency key) -> what was answered.
         leases: name -> holder, and until when.
         laid_by: (tenant, id, version) -> content hash and vector, of the model of the pin `laid_by`.
         pins: `pinned` and `laid_by` -> the models of the vectors in the rows, and of those laid by.
@@ -48,6 +49,7 @@ class State:
     touches: MutableMapping[Place, tuple[Before, ...]] = field(default_factory=dict)
     keys: MutableMapping[tuple[str, str, str], str] = field(default_factory=dict)
     clocks: MutableMapping[Place, int] = field(default_factory=dict)
+    requests: MutableMapping[tuple[str, str, str], Answered] = field(default_factory=dict)
     leases: MutableMapping[str, tuple[str, datetime]] = field(default_factory=dict)
     laid_by: MutableMapping[tuple[str, str, int], tuple[str, Vectors32]] = field(default_factory=dict)
     pins: MutableMapping[str, Pin] = field(default_factory=dict)

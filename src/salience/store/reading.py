@@ -9,14 +9,14 @@ from typing import Any
 from sqlalchemy import Connection
 
 from salience.ids import SHORT
-from salience.ports import Stored
+from salience.ports import Answered, Stored
 from salience.records import Filter, Memory, Scope
-from salience.store import sql, sql_history
+from salience.store import sql, sql_history, sql_requests
 from salience.store.gather import Activations
 from salience.store.meta import LAID_BY, Meta
 from salience.store.past import stood
 from salience.store.pins import Handle
-from salience.store.rows import RECORD, to_memory, to_stored
+from salience.store.rows import RECORD, readable, to_memory, to_stored
 from salience.store.schema import memories, versions
 
 
@@ -57,6 +57,13 @@ def keyed(reader: Connection, home: Scope, keys: Sequence[str]) -> list[Memory]:
         for chunk in sql.chunks(keys)
         for row in reader.execute(sql.of_keys(home.tenant, home.home_key, chunk)).mappings()
     ]
+
+
+def answered(reader: Connection, home: Scope, key: str) -> Answered | None:
+    """Return what was answered to a request from `home` under an idempotency key, if anything is kept of one."""
+    row = reader.execute(sql_requests.under(home, key)).one_or_none()
+    with readable():
+        return None if row is None else sql_requests.to_answered(row, home, key)
 
 
 def scan(

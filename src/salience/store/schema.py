@@ -1,6 +1,7 @@
 """The tables, one definition for SQLite and PostgreSQL.
 
-The tenant comes first in every key, so that the tables can be spread by it; `meta` belongs to the database as a whole.
+The tenant comes first in every key, so that the tables can be spread by it; what is found before a tenant is known, or
+is of none, belongs to the database as a whole: `api_keys`, `leases` and `meta`.
 Instants are whole microseconds since 1970 in UTC, so that they come back as they went in.
 """
 
@@ -24,7 +25,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.store.columns import TEXT, VECTOR
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -186,6 +187,34 @@ postings: Final = Table(  # under which keys each live memory is found; see `pos
     Column("number", BigInteger, primary_key=True),  # the key's index includes the rest
     *(Column(name, Integer) for name in ("environment", "project", "user_id", "agent_id")),  # hashes
     info=SERVER,
+)
+
+requests: Final = Table(  # what was answered under idempotency keys; see `ports.Answered`
+    "requests",
+    metadata,
+    Column("tenant", TEXT(), primary_key=True),
+    Column("home", TEXT(), primary_key=True),  # Scope.home_key
+    Column("key", TEXT(), primary_key=True),
+    Column("verb", TEXT(), nullable=False),
+    Column("id", TEXT(), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index(None, "tenant", "id"),
+    Index(None, "tenant", "at"),
+)
+
+api_keys: Final = Table(
+    "api_keys",
+    metadata,
+    Column("prefix", TEXT(), primary_key=True),  # by which a key is found before it is known whose it is
+    Column("digest", TEXT(), nullable=False),
+    Column("tenant", TEXT(), nullable=False),
+    Column("rights", TEXT(), nullable=False),  # JSON, as is bound
+    Column("bound", TEXT(), nullable=False),
+    Column("note", TEXT()),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
 )
 
 leases: Final = Table(

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, PinnedError, StoreError
-from salience.ports import Adopt, Change, Distinguish, Erase, Model, Need, Stored
+from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql
 from salience.store.arena import Arena
@@ -195,6 +195,11 @@ class SQLiteStore:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         with self._transaction(self._reader, self._reading) as reader:
             return reading.keyed(reader, home, keys)
+
+    def answered(self, home: Scope, key: str) -> Answered | None:
+        """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
+        with self._transaction(self._reader, self._reading) as reader:
+            return reading.answered(reader, home, key)
 
     def scan(
         self,

@@ -13,7 +13,7 @@ from salience.batch import Vectors32
 from salience.checks import frozen
 from salience.errors import ConflictError, InputError, LeaseError, StaleError, StoreError, Words
 from salience.ids import short_id
-from salience.ports import Add, Change, Derive, Erase, Prune, Revise
+from salience.ports import Add, Answered, Change, Derive, Erase, Prune, Revise
 from salience.records import ANY, Memory, Receipt, Scope
 from salience.text import normalise
 
@@ -93,6 +93,13 @@ def stale(given: Memory, current: int | None) -> StaleError:
     """Return the error for revising to `given` a memory at version `current`, or one that is not there (None)."""
     stands = "is not there" if current is None else f"is at version {current}"
     return StaleError(f"id: memory {given.short_id} {stands}, not at {given.version - 1}. Read it again and retry.")
+
+
+def answered_already(change: Answered) -> StaleError:
+    """Return the error for noting a second answer under an idempotency key."""
+    return StaleError(
+        f"key: a request under {change.key!r} was answered meanwhile. Read that answer, or use a new key."
+    )
 
 
 def carries_vectors(changes: Iterable[Change]) -> bool:

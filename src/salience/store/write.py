@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, CursorResult, Executable
 
-from salience.ports import Add, Adopt, Change, Lease, Revise, Stored, Touch
+from salience.ports import Add, Adopt, Answered, Change, Lease, Revise, Stored, Touch
 from salience.records import Memory, Receipt
 from salience.store import rows, sql, sql_history
 from salience.store.pins import Handle
@@ -66,6 +66,8 @@ def tenant_of(change: Change) -> str:
         return change.memory.scope.tenant
     if isinstance(change, Touch):
         return change.scope.tenant
+    if isinstance(change, Answered):
+        return change.home.tenant
     return "" if isinstance(change, Lease | Adopt) else change.tenant
 
 

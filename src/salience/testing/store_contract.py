@@ -24,6 +24,7 @@ from salience.testing.erase_laws import EraseLaws, PruneLaws
 from salience.testing.history_laws import HistoryLaws
 from salience.testing.model_laws import DeriveLaws, PinLaws
 from salience.testing.read_laws import ReadLaws
+from salience.testing.request_laws import RequestLaws
 from salience.testing.touch_laws import TouchLaws
 from salience.testing.upkeep_laws import UpkeepLaws
 from salience.testing.write_laws import WriteLaws
@@ -31,7 +32,7 @@ from salience.testing.write_laws import WriteLaws
 
 class StoreContract(
     ReadLaws, ContextLaws, DistinctionLaws, WriteLaws, TouchLaws, HistoryLaws, EraseLaws, PruneLaws, UpkeepLaws,
-    PinLaws, DeriveLaws, AdoptLaws,
+    RequestLaws, PinLaws, DeriveLaws, AdoptLaws,
 ):  # fmt: skip
     """The laws; each test is one."""
 

@@ -51,7 +51,7 @@ def _is_over(memory: Memory, now: datetime) -> bool:
 
 
 def prune(world: World, scope: Scope, *, dry_run: bool = False) -> int:
-    """Drop what the settings `keep_versions` and `keep_touches` say is kept no longer; return how many versions.
+    """Drop what `keep_versions`, `keep_touches` and `keep_requests` say is kept no longer; return how many versions.
 
     Without a setting, nothing is dropped.
     """
@@ -65,6 +65,8 @@ def prune(world: World, scope: Scope, *, dry_run: bool = False) -> int:
                 world.store.apply([Prune(world.tenant, chunk)], counted=True)
     if world.keep_touches is not None and not dry_run:
         world.store.apply([Prune(world.tenant, touches_before=now - world.keep_touches)], counted=True)
+    if world.keep_requests is not None and not dry_run:
+        world.store.apply([Prune(world.tenant, requests_before=now - world.keep_requests)], counted=True)
     return dropped
 
 

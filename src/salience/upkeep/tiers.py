@@ -10,7 +10,7 @@ from typing import Final
 from salience import checks
 from salience.derived import scan, until_fresh
 from salience.ports import Revise, World
-from salience.records import ConsolidateReport, Filter, Memory, Scope, SessionReport
+from salience.records import ANY, ConsolidateReport, Filter, Memory, Scope, SessionReport
 
 WORKING_WAIT: Final = timedelta(hours=4)
 """Time without access after which a working memory becomes episodic."""
@@ -88,13 +88,17 @@ def _weighs(memory: Memory) -> str:
 def end_session(world: World, scope: Scope, session_id: str) -> SessionReport:
     """Move the visible memories of a session to the tiers that they have earned, all or none, and return which moved.
 
+    A session is one user's: one of the same name whose memories are nobody's own goes on.
+
     Source: zeromemory, Memory Tiers & Consolidation.
     """
     held = Filter(sessions=(checks.name("session_id", session_id),), tiers=MOVING)
 
     def attempt() -> SessionReport:
         now = world.clock()
-        _, earned = _earned(_live(world, scope, held, now), now, ended=True)
+        live = _live(world, scope, held, now)
+        own = (memory for memory in live if scope.user_id is ANY or memory.scope.user_id == scope.user_id)
+        _, earned = _earned(own, now, ended=True)
         _move(world, earned, now, scope.who)
         return SessionReport(session_id, tuple(step.memory.id for step in earned))
 

@@ -121,7 +121,10 @@ TABLES: Final = tuple(
         schema.memories, schema.versions, schema.touches, schema.laid_by, schema.sessions, schema.activations,
     )
 )  # fmt: skip
-"""What is copied, those that others refer to first. Leases are not: they belong to processes."""
+"""What is copied, those that others refer to first.
+
+Leases, requests and the keys of a server are not: they belong to processes, to clients and to the one server.
+"""
 MEMORIES: Final = TABLES[0]
 
 

@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex
 
 from salience.records import Finding
-from salience.store import sql_history
+from salience.store import keyring, sql_history, sql_requests
 from salience.store.meta import LAID_BY, PINNED, Meta, void
 from salience.store.postgres import checking_rows, indexing, rights, words
 from salience.store.postgres.locks import alone
@@ -192,6 +192,24 @@ def _drop_laid_by(connection: Connection) -> None:
     connection.execute(sql_history.drop_laid_by())
 
 
+def _requests(connection: Connection) -> Iterator[Found]:
+    """Yield whether requests are noted that no memory answers any more."""
+    count = connection.execute(sql_requests.strays()).scalar_one()
+    if count:
+        yield Finding("requests", None, f"{count:,} requests are noted of memories that are not there."), _drop_strays
+
+
+def _drop_strays(connection: Connection) -> None:
+    connection.execute(sql_requests.drop_strays())
+
+
+def _keys(connection: Connection) -> Iterator[Found]:
+    """Yield the keys of a server that cannot be read, and so grant nothing."""
+    for prefix in keyring.damaged(connection):
+        problem = f"the key {prefix!r} cannot be read, and grants nothing."
+        yield Finding("keys", None, problem), keyring.drop_damaged
+
+
 def _lengths(connection: Connection) -> Iterator[Found]:
     """Yield the vectors that cannot be of the model that the store is pinned to, by their length."""
     dimension = _dimension(connection)
@@ -251,6 +269,6 @@ def _looked(connection: Connection) -> list[Found]:
 
 
 _LOOKS: Final[tuple[Callable[[Connection], Iterator[Found]], ...]] = (
-    _fences, _indexes, _pins, _sequences, _ends, _gaps, _laid_by, _lengths, _postings,
+    _fences, _indexes, _pins, _sequences, _ends, _gaps, _laid_by, _requests, _keys, _lengths, _postings,
 )  # fmt: skip
 """What is looked at, in this order."""

@@ -21,6 +21,7 @@ from salience.store.postgres import citus_checking, opening, standing
 from salience.store.postgres.citus_checking import ROOT, SETTING, SPREAD, WHOLE, Spread, spreads
 from salience.store.postgres.locks import alone
 from salience.store.postgres.opening import SCHEMA, mapped, state, transaction
+from salience.store.postgres.rights import OF_A_TENANT
 from salience.store.postgres.standing import Found, check_database, check_revision
 
 LEAST: Final = (11, 2)
@@ -47,7 +48,7 @@ class Cluster:
         database: its name.
         spread: table -> how Citus has it; one that it has not is left out.
         is_set: whether sessions of the database hand settings on to the workers.
-        filled: tables with rows that Citus does not have yet.
+        filled: tables with rows of tenants that Citus does not have yet.
         left: tables of which rows are left on the coordinator, where nobody sees them.
         above: whether the user that connects is above row-level security.
     """
@@ -122,7 +123,8 @@ def examined(engine: Engine, where: str) -> Cluster:
         spread = spreads(connection)
         left = [name for name in (*SPREAD, *WHOLE) if name in spread and spread[name].bytes_left]
         is_set = citus_checking.is_set(connection)
-    filled = has_rows(engine, [name for name in SPREAD if name not in spread])
+    fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT]
+    filled = has_rows(engine, [name for name in fenced if name not in spread])
     return Cluster(row.version, row.workers, row.database, spread, is_set, filled, tuple(left), found.user.above)
 
 

@@ -19,10 +19,10 @@ ROOT: Final = memories.name
 """The table along with which all others are spread."""
 SPREAD: Final = (
     ROOT,
-    *(table.name for table in metadata.sorted_tables if "tenant" in table.c and table.name != ROOT),
+    *(table.name for table in metadata.sorted_tables if "tenant" in table.primary_key.c and table.name != ROOT),
 )
 """Tables that are spread by tenant, those that others refer to first."""
-WHOLE: Final = tuple(table.name for table in metadata.sorted_tables if "tenant" not in table.c)
+WHOLE: Final = tuple(table.name for table in metadata.sorted_tables if "tenant" not in table.primary_key.c)
 """Tables that every server has whole."""
 SETTING: Final = "citus.propagate_set_commands"
 """The setting under which a `SET LOCAL`, such as that of the tenant, reaches the workers."""

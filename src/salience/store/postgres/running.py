@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Generic, TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, QueuePool
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from salience.errors import StoreError, UnsettledError
@@ -82,6 +82,11 @@ class Runner:
         wire.run(driver(connection), "SET LOCAL salience.operator = 'on'")
         yield
         wire.run(driver(connection), "SET LOCAL salience.operator = 'off'")
+
+    def connections(self) -> dict[str, int]:
+        """Return how many connections of the pool stand, by their state: `in_use`, `idle`."""
+        pool = self._engine.pool
+        return {"in_use": pool.checkedout(), "idle": pool.checkedin()} if isinstance(pool, QueuePool) else {}
 
     def check_open(self) -> None:
         """Raise `StoreError` if the store is closed."""

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import InputError, PinnedError, Words
-from salience.ports import Adopt, Change, Distinguish, Model, Need, Stored, Touch
+from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import reading
 from salience.store.arena import Arena
@@ -275,6 +275,10 @@ class PostgresStore:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         return self._runner.read(home.tenant, lambda reader: reading.keyed(reader, home, keys))
 
+    def answered(self, home: Scope, key: str) -> Answered | None:
+        """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
+        return self._runner.read(home.tenant, lambda reader: reading.answered(reader, home, key))
+
     def scan(
         self,
         scope: Scope,
@@ -328,6 +332,10 @@ class PostgresStore:
         """
         remedy = f"Run: pg_dump --format=custom --file={path} {self._where}, or salience copy {self._where} {path}"
         raise InputError("backup", Words(self._where), remedy)
+
+    def connections(self) -> dict[str, int]:
+        """Return how many connections stand, by their state: `in_use`, `idle`."""
+        return self._runner.connections()
 
     def close(self) -> None:
         """Close the connections; further calls raise `StoreError`."""

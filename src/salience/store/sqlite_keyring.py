@@ -1,0 +1,65 @@
+"""The keys in an SQLite file, which a store, and other processes, may have open too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self, TypeVar
+
+from sqlalchemy import Connection
+
+from salience.errors import StoreError
+from salience.ports import Distinguish
+from salience.store import opening
+from salience.store.keyring import TableKeyring
+
+T = TypeVar("T")
+
+
+class SQLiteKeyring(TableKeyring):
+    """Made by `open`. Each call has a connection of its own, so that none waits for another's, nor for the store's."""
+
+    def __init__(self, path: str, busy_timeout: float) -> None:
+        self._path = path
+        self._identity = opening.identity(path)
+        self._engine = opening.engine(path, busy_timeout)
+        self._closed = False
+
+    @classmethod
+    def open(cls, path: str, *, busy_timeout: float, distinguish: Distinguish | None = None) -> Self:
+        """Return the keys in the file `path`, which is made, or brought up, as a store's is.
+
+        Raises:
+            NotAStoreError: the file is something else.
+            ReadOnlyError: the file or its folder cannot be written.
+            VersionError: the file is newer than this code.
+            StoreError: it cannot be opened.
+        """
+        opening.prepare(path)
+        made = cls(path, busy_timeout)
+        with opening.mapped(path), made._engine.connect() as writer, made._engine.connect() as reader:
+            opening.ready(opening.writing(writer), reader, path, busy_timeout, distinguish)
+        return made
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        self._check_open()
+        with opening.mapped(self._path), self._engine.connect() as connection, connection.begin():
+            return work(connection)
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        self._check_open()
+        with (
+            opening.mapped(self._path),
+            self._engine.connect() as connection,
+            opening.writing(connection).begin(),
+        ):
+            return work(connection)
+
+    def close(self) -> None:
+        """Let go of the file; further calls raise `StoreError`."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"keys: {self._path} is closed. Connect again.")
+        if opening.identity(self._path) != self._identity:  # SQLite would make another file in its place
+            raise StoreError(f"keys: {self._path} was moved, removed or replaced. Put it back, or connect again.")
