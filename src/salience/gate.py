@@ -95,11 +95,23 @@ class Gate:
                 self._watch.asked(verb.name, grant, time.perf_counter() - began, outcome)
         return outcome
 
+    def allow(self, grant: Grant, verb: Verb) -> None:
+        """Return if a grant has the right that a verb takes; `answer` asks this too.
+
+        Raises:
+            ForbiddenError: it has not.
+        """
+        if not grant.may(verb.right):
+            raise ForbiddenError(f"{verb.name}: this needs the right {verb.right!r}. Use a key that has it.")
+
+    def ready(self) -> None:
+        """Return if the store answers and has its tables; `StoreError` says what is wrong."""
+        self.engine.world.store.pinned()
+
     def _admitted(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
         """Return the engine of the caller's tenant, and the arguments with which it may be asked."""
         self._admit(grant.name)
-        if not grant.may(verb.right):
-            raise ForbiddenError(f"{verb.name}: this needs the right {verb.right!r}. Use a key that has it.")
+        self.allow(grant, verb)
         _within(self.limits.batch, given)
         arguments = {**given, **_meant(given)}
         engine = self.engine.of(grant.tenant)
@@ -160,10 +172,12 @@ def _bounded(engine: Engine, grant: Grant, verb: Verb, arguments: Mapping[str, A
     for place, draft in enumerate(arguments.get("drafts", ())):
         _narrowed(grant, draft, f"drafts[{place}].")
     seen = {name: value for name, value in {**arguments, **where}.items() if name in NAMES}
-    named = [arguments[verb.changes]] if verb.changes else list(arguments.get("ids") or ())
-    replaced = [draft.get("supersedes") for draft in (arguments, *arguments.get("drafts", ()))]
-    for one in [*named, *filter(None, replaced)]:
+    for one in [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ():
         _own(engine, grant, one, seen)
+    for draft in (arguments, *arguments.get("drafts", ())):
+        if draft.get("supersedes") is not None:
+            own = {name: value for name, value in draft.items() if name in NAMES}
+            _own(engine, grant, draft["supersedes"], {**seen, **own, **where})
     if verb.name == "explain":
         engine.history(arguments["memory_id"], **seen)  # one out of scope is, to this caller, not there
     return where

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from salience.checks import NAME_LIMIT
 from salience.records import KINDS, SCOPE_LEVELS, TIERS
@@ -22,6 +22,15 @@ def _text(**schema: Any) -> WithJsonSchema:
 
 def _number(low: float, high: float, kind: str = "number") -> WithJsonSchema:
     return WithJsonSchema({"type": kind, "minimum": low, "maximum": high})
+
+
+def _whole(low: int, high: int) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Return what makes a whole number of one that is written as 2.0, which to JSON is the same, and its schema."""
+    return BeforeValidator(_integral), _number(low, high, "integer")
+
+
+def _integral(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _left(description: str) -> Any:
@@ -38,9 +47,9 @@ Level = Annotated[str, _text(enum=list(SCOPE_LEVELS))]
 Share = Annotated[float, _number(0, 1)]
 Weight = Annotated[float, _number(0.1, 1)]
 Least = Annotated[float, _number(0, 100)]
-Limit = Annotated[int, _number(1, 50, "integer")]
+Limit = Annotated[int, *_whole(0, 1000)]
 Milliseconds = Annotated[float, _number(0, 3_600_000)]
-Version = Annotated[int, _number(1, 2**31 - 1, "integer")]
+Version = Annotated[int, *_whole(1, 2**31 - 1)]
 Ttl = Annotated[
     float | str,
     WithJsonSchema(
@@ -226,7 +235,7 @@ class GraphRecall(Question):
     """Recall by likeness, and by nearness to what the question names."""
 
     graph_weight: Share | None = None
-    max_hops: Annotated[int, _number(0, 10, "integer")] | None = None
+    max_hops: Annotated[int, *_whole(0, 10)] | None = None
     tags: list[Name] = []
     dry_run: bool = False
 
@@ -244,7 +253,7 @@ class Explain(Question, Narrowed):
 class Context(Question):
     """Have the memories for a question packed for a prompt."""
 
-    budget_tokens: Annotated[int, _number(1, 1_000_000, "integer")] = 2000
+    budget_tokens: Annotated[int, *_whole(1, 1_000_000)] = 2000
     min_score: Least | None = None
     tags: list[Name] = []
     dry_run: bool = False
@@ -255,7 +264,7 @@ class Listing(Narrowed):
 
     model_config = ConfigDict(strict=False)
 
-    limit: Annotated[int, _number(1, 1000, "integer")] = 100
+    limit: Annotated[int, *_whole(1, 1000)] = 100
     cursor: Name | None = Field(None, description="of the page before")
 
 

@@ -77,7 +77,9 @@ FAILURES: Final[Mapping[type[SalienceError], Failure]] = {
     SalienceError: Failure("error", 500, "Something failed"),
 }
 """Each error by its class; a class that is not here is what its nearest base is."""
-STATUSES: Final = tuple(sorted({failure.status for failure in FAILURES.values()} | {413}))
+UNTYPED: Final = "about:blank"
+"""Type of a problem that HTTP itself has with a request: it says no more than its status."""
+STATUSES: Final = tuple(sorted({failure.status for failure in FAILURES.values()} | {400, 404, 405, 413, 415}))
 """Every status that a problem can have."""
 BACK: Final = {failure.code: kind for kind, failure in FAILURES.items()}
 """Each class by its code."""
@@ -135,7 +137,7 @@ def schema() -> dict[str, Any]:
         "description": "What went wrong, as RFC 9457 has it.",
         "type": "object",
         "properties": {
-            "type": {"enum": [_TYPE + found.code for found in FAILURES.values()]},
+            "type": {"enum": [UNTYPED, *(_TYPE + found.code for found in FAILURES.values())]},
             "title": text,
             "status": {"enum": list(STATUSES)},
             "detail": text,

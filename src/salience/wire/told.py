@@ -15,12 +15,14 @@ from salience.errors import InputError, Words
 from salience.records import ANY, Memory, Part, Scope, ScoreDetail, Via
 
 T = TypeVar("T")
+ONCE: Final = "once:"
+"""What the idempotency keys that clients make for a single call start with; they are the call's, and are not told."""
 
 
 def values(value: object) -> Any:
     """Return `value` as JSON values: records by the names of their fields, instants in ISO 8601, lengths in seconds.
 
-    A memory has its `short_id` and `status` besides.
+    A memory has its `short_id` and `status` besides, and its key unless a client made that one for a single call.
 
     Raises:
         InputError: something that has no form in JSON.
@@ -37,7 +39,8 @@ def values(value: object) -> Any:
         case Scope() | ScoreDetail():
             return value.as_dict()
         case Memory():
-            return {"id": value.id, "short_id": value.short_id, "status": value.status, **_record(value)}
+            told = {"id": value.id, "short_id": value.short_id, "status": value.status, **_record(value)}
+            return told | {"key": None} if value.key is not None and value.key.startswith(ONCE) else told
         case Mapping():
             return {str(key): values(item) for key, item in value.items()}
         case _ if is_dataclass(value):
@@ -83,6 +86,8 @@ def _read(kind: Any, told: Any, path: str) -> Any:
         return None if told is None else _read(_present(inner), told, path)
     if origin is tuple and inner[-1] is not Ellipsis:
         return tuple(_read(one, item, path) for one, item in zip(inner, told, strict=True))
+    if origin is list:
+        return [_read(inner[0], item, path) for item in told]
     if origin in (tuple, Sequence):
         return tuple(_read(inner[0], item, path) for item in told)
     if origin is Mapping:

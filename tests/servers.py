@@ -1,0 +1,76 @@
+"""Servers for tests: a real uvicorn on a free port of loopback, in a thread of the test's process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from salience.access import Door, granted
+from salience.engine import Engine
+from salience.gate import Gate, Limits, Watch
+from salience.ports import Keyring
+from salience.records import Grant
+from salience.web.app import Lifespan, app
+from salience.web.options import Options
+
+PATIENCE = 30.0
+"""Seconds after which a server that does not start, or does not end, fails its test."""
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.has_started = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.has_started.set()
+
+
+@contextmanager
+def served(application: ASGIApp, listening: socket.socket | None = None, **config: Any) -> Iterator[str]:
+    """Yield the URL under which an ASGI application is served; what uvicorn's `Config` takes can be set."""
+    with listening or socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it on its own sockets alone
+        set_up = {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 5, **config}
+        server = _Server(uvicorn.Config(application, **set_up))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        try:
+            assert server.has_started.wait(PATIENCE), "the server did not start"
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), "the server did not end"
+
+
+def application(
+    engine: Engine,
+    keyring: Keyring | None = None,
+    *,
+    limits: Limits = Limits(),
+    admit: Callable[[str], None] = lambda _: None,
+    watch: Watch | None = None,
+    lifespan: Lifespan | None = None,
+    **options: Any,
+) -> Any:
+    """Return the web application of an engine; without a keyring, everybody may do everything in its tenant."""
+    everybody = Grant(tenant=engine.world.tenant, rights=("admin",), name="local")
+    door = Door(verify=[], unlocked=lambda: everybody)
+    if keyring is not None:
+        door = Door(verify=[lambda token: granted(keyring, token, engine.world.clock())])
+    return app(Gate(engine, limits, admit, watch), door, Options(**options), lifespan)
+
+
+@contextmanager
+def live(engine: Engine, keyring: Keyring | None = None, **options: Any) -> Iterator[str]:
+    """Yield the URL of a server of an engine; the caller closes the engine. Options are those of `application`."""
+    with served(application(engine, keyring, **options)) as url:
+        yield url

@@ -1,0 +1,493 @@
+"""The gate: rights, bounds and limits of whoever asks; and the door, which says who that is."""
+
+import io
+import json
+from datetime import timedelta
+
+import pytest
+
+from salience import ANY, profiles
+from salience.access import Door, granted, made
+from salience.errors import AccessError, ForbiddenError, InputError, LimitError, NotFoundError, SalienceError
+from salience.gate import PROFILE_LIMIT, Gate, Limits
+from salience.records import RIGHTS, Grant
+from salience.store.keyring import MemoryKeyring
+from salience.wire.verbs import VERBS
+
+EVERYWHERE = {"environment": "*", "project": "*", "user_id": "*", "agent_id": "*"}
+
+
+class House:
+    """A gate before an engine with memories of alice, of bob, of both, of another project, and of another tenant."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.gate = Gate(engine)
+        homes = {"hers": {"user_id": "alice"}, "his": {"user_id": "bob"}, "ours": {}, "away": {"project": "moon"}}
+        kept = {name: engine.of("acme").remember(f"{name} tea", **home) for name, home in homes.items()}
+        self.ids = {name: receipt.memory.id for name, receipt in kept.items()}
+        self.ids["theirs"] = engine.of("other").remember("theirs tea").memory.id
+        self.ids["nobodys"] = "0" * 32
+
+    def ask(self, grant, verb, gate=None, /, **given):
+        asked = VERBS[verb]
+        return (gate or self.gate).answer(grant, asked, asked.asks.model_validate(given))
+
+    def standing(self):
+        """Return every memory of every tenant as it stands, and its counters."""
+        return [
+            (tenant, memory)
+            for tenant in ("acme", "other")
+            for memory in self.engine.of(tenant).list(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY).memories
+        ]
+
+
+@pytest.fixture
+def target():
+    """What the gate asks of an engine is the same on every store."""
+    return ":memory:"
+
+
+@pytest.fixture
+def house(planted):
+    return House(planted())
+
+
+def grant(*rights, tenant="acme", **bound):
+    return Grant(tenant=tenant, rights=rights or ("read", "write"), bound=bound, name="somebody")
+
+
+ALICE = grant(user_id="alice")
+ARGUMENTS = {
+    "remember": {"content": "more tea"},
+    "remember_many": {"drafts": [{"content": "more tea"}]},
+    "ingest": {"messages": [{"content": "more tea", "role": "user"}], "session_id": "monday"},
+    "end_session": {"session_id": "monday"},
+    "update": {"tags": ["new"]},
+    "recall": {"query": "tea"},
+    "graph_recall": {"query": "tea"},
+    "context": {"query": "tea"},
+    "explain": {"query": "tea"},
+    "erase": {"user_id": "alice"},
+}
+"""What each verb is asked with, beside the memory that it is about."""
+ABOUT = {verb.name: verb.changes for verb in VERBS.values() if verb.changes} | {
+    "get": "id",
+    "history": "id",
+    "explain": "memory_id",
+}
+"""Verbs about one memory -> the argument that names it."""
+STREAMS = {"export": io.StringIO, "import_": lambda: io.StringIO("")}
+SHARED_STAYS = {"update": {"tags": ["mine"]}, "forget": {}, "restore": {}}
+
+
+def asked(house, verb, id="hers"):
+    """Return arguments with which a verb can be asked."""
+    named = {ABOUT[verb]: house.ids[id]} if verb in ABOUT else {}
+    return {**ARGUMENTS.get(verb, {}), **named}
+
+
+def run(house, who, verb, id="hers"):
+    """Ask for a verb, whatever it takes."""
+    given = VERBS[verb].asks.model_validate(asked(house, verb, id)).arguments()
+    ours = {"file": STREAMS[verb]()} if verb in STREAMS else {}
+    return house.gate.call(who, VERBS[verb], given, **ours)
+
+
+# rights
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("right", RIGHTS)
+def test_each_verb_takes_its_right(house, verb, right):
+    if verb == "restore":
+        house.engine.of("acme").forget(house.ids["hers"], user_id="alice")
+    if right in (VERBS[verb].right, "admin"):
+        run(house, grant(right, user_id="alice") if verb in ABOUT else grant(right), verb)
+    else:
+        before = house.standing()
+        with pytest.raises(ForbiddenError, match=VERBS[verb].right):
+            run(house, grant(right), verb)
+        assert house.standing() == before
+
+
+def test_a_tenant_has_its_own_memories_alone(house):
+    assert [hit.memory.id for hit in house.ask(grant("read", tenant="other"), "recall", query="tea", min_score=0)] == [
+        house.ids["theirs"]
+    ]
+    every = house.ask(grant("read"), "list", **EVERYWHERE).memories
+    assert {memory.id for memory in every} == {house.ids[name] for name in ("hers", "his", "ours", "away")}
+
+
+@pytest.mark.parametrize("verb", ABOUT)
+@pytest.mark.parametrize("whose", ["theirs", "nobodys"])
+def test_what_is_another_tenants_is_not_there(house, verb, whose):
+    before = house.standing()
+    with pytest.raises(NotFoundError) as told:
+        run(house, grant("admin"), verb, whose)
+    assert told.value.id == house.ids[whose]
+    assert house.standing() == before
+
+
+# who may only read leaves no trace
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS.values() if verb.right == "read"])
+def test_who_may_only_read_leaves_no_trace(house, verb):
+    before = house.standing()
+    run(house, grant("read", user_id="alice"), verb)
+    assert house.standing() == before
+
+
+@pytest.mark.parametrize("verb", ["recall", "context"])
+def test_who_may_write_too_leaves_one(house, verb):
+    before = house.standing()
+    house.ask(grant("read", "write"), verb, **asked(house, verb), min_score=0, profile="zeromemory")
+    house.ask(grant("read"), verb, **asked(house, verb), min_score=0, dry_run=False, profile="zeromemory")
+    assert sum(memory.access_count for _, memory in house.standing()) > sum(one.access_count for _, one in before)
+
+
+def test_a_dry_run_cannot_be_taken_back_by_who_may_only_read(house):
+    before = house.standing()
+    for profile in profiles.NAMES:
+        house.ask(grant("read"), "recall", query="tea", min_score=0, dry_run=False, profile=profile)
+    assert house.standing() == before
+
+
+# bounds
+
+
+def test_a_bound_is_set_where_nothing_is_given(house):
+    assert house.ask(ALICE, "remember", content="mine").memory.scope.user_id == "alice"
+    drafts = [{"content": "one"}, {"content": "two", "user_id": "alice", "agent_id": "bot"}]
+    assert {one.memory.scope.user_id for one in house.ask(ALICE, "remember_many", drafts=drafts)} == {"alice"}
+    turns = [{"role": "user", "content": "hello", "user_id": "bob"}]
+    assert house.ask(ALICE, "ingest", messages=turns, session_id="monday")[0].memory.scope.user_id == "alice"
+
+
+@pytest.mark.parametrize("value", ["bob", None])
+@pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if "user_id" in verb.asks.model_fields])
+def test_nobody_asks_beyond_a_bound(house, verb, value):
+    if verb == "import_":
+        return  # held below
+    before = house.standing()
+    given = {**asked(house, verb), "user_id": value}
+    with pytest.raises(ForbiddenError, match=r"user_id.*bound to user_id 'alice'"):
+        house.ask(grant("admin", user_id="alice"), verb, **given)
+    assert house.standing() == before
+
+
+@pytest.mark.parametrize("value", ["bob", None])
+def test_no_draft_goes_beyond_a_bound(house, value):
+    before = house.standing()
+    drafts = [{"content": "mine"}, {"content": "not mine", "user_id": value}]
+    with pytest.raises(ForbiddenError, match=r"drafts\[1\]\.user_id"):
+        house.ask(ALICE, "remember_many", drafts=drafts)
+    assert house.standing() == before
+
+
+@pytest.mark.parametrize(
+    "bound", [{"environment": "test"}, {"project": "moon"}, {"user_id": "alice"}, {"agent_id": "bot"}]
+)
+def test_every_value_means_the_one_of_the_bound(house, bound):
+    house.engine.of("acme").remember("there", **bound)
+    seen = house.ask(grant("read", **bound), "list", **EVERYWHERE).memories
+    for name, value in bound.items():
+        assert {getattr(memory.scope, name) for memory in seen} <= {value, None}
+    assert "there" in {memory.content for memory in seen}
+    with pytest.raises(ForbiddenError):
+        house.ask(grant("read", **bound), "list", **dict.fromkeys(bound, "another"))
+
+
+def test_every_value_is_no_home(house):
+    with pytest.raises(InputError):
+        house.ask(ALICE, "remember_many", drafts=[{"content": "mine", "user_id": "*"}])
+    assert house.ask(ALICE, "remember", content="mine", user_id="*").memory.scope.user_id == "alice"
+
+
+def test_what_others_share_is_seen_and_stays(house):
+    before = house.standing()
+    assert house.ask(ALICE, "get", id=house.ids["ours"]).content == "ours tea"
+    for verb, more in SHARED_STAYS.items():
+        with pytest.raises(ForbiddenError, match="shared beyond user_id 'alice'"):
+            house.ask(ALICE, verb, id=house.ids["ours"], **more)
+    for verb, more in (
+        ("remember", {"content": "anew", "supersedes": house.ids["ours"]}),
+        ("remember_many", {"drafts": [{"content": "anew", "supersedes": house.ids["ours"]}]}),
+        ("remember_many", {"drafts": [{"content": "anew", "supersedes": house.ids["ours"][-8:], "agent_id": "bot"}]}),
+    ):
+        with pytest.raises(ForbiddenError, match="shared beyond"):
+            house.ask(ALICE, verb, **more)
+    with pytest.raises(ForbiddenError, match="shared beyond"):
+        house.ask(grant("admin", user_id="alice"), "erase", ids=[house.ids["hers"], house.ids["ours"]])
+    assert house.standing() == before
+
+
+@pytest.mark.parametrize("verb", ABOUT)
+@pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
+def test_what_lies_beyond_a_bound_is_not_there(house, verb, whose):
+    """Not told apart from what is not there at all, also by its last characters."""
+    before = house.standing()
+    for id in (house.ids[whose], house.ids[whose][-8:]):
+        with pytest.raises(NotFoundError) as told:
+            house.ask(grant("admin", user_id="alice"), verb, **{**asked(house, verb), ABOUT[verb]: id})
+        assert str(told.value) == str(NotFoundError(id))
+    assert house.standing() == before
+
+
+@pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
+def test_nor_is_it_replaced_or_erased(house, whose):
+    admin, id = grant("admin", user_id="alice"), house.ids[whose]
+    before = house.standing()
+    for verb, given in (
+        ("remember", {"content": "anew", "supersedes": id}),
+        ("remember_many", {"drafts": [{"content": "anew", "supersedes": id}]}),
+        ("erase", {"ids": [house.ids["hers"], id]}),
+        ("erase", {"ids": [id], "dry_run": True}),
+    ):
+        with pytest.raises(NotFoundError):
+            house.ask(admin, verb, **given)
+    assert house.standing() == before
+
+
+def test_one_who_is_bound_to_a_project_explains_no_other(house):
+    """Without a bound, a memory that a project hides is explained."""
+    given = {"query": "tea", "memory_id": house.ids["away"]}
+    assert house.ask(grant("read"), "explain", **given).stage == "out_of_scope"
+    with pytest.raises(NotFoundError):
+        house.ask(grant("read", project="earth"), "explain", **given)
+
+
+def test_a_draft_replaces_what_its_own_coordinates_show(house):
+    old = house.ask(ALICE, "remember", content="old", agent_id="bot").memory.id
+    drafts = [{"content": "new", "supersedes": old, "agent_id": "bot"}]
+    assert house.ask(ALICE, "remember_many", drafts=drafts)[0].memory.supersedes == old
+
+
+def test_who_is_bound_changes_and_erases_what_is_theirs(house):
+    admin = grant("admin", user_id="alice")
+    assert house.ask(admin, "update", id=house.ids["hers"], content="hers anew").memory.version == 2
+    assert house.ask(admin, "forget", id=house.ids["hers"]).memory.status == "forgotten"
+    assert house.ask(admin, "restore", id=house.ids["hers"]).memory.status == "live"
+    assert house.ask(admin, "erase") == 1
+    assert [memory.content for _, memory in house.standing()] == ["his tea", "ours tea", "away tea", "theirs tea"]
+
+
+@pytest.mark.parametrize("verb", ["upkeep", "import_"])
+def test_what_no_bound_can_hold_is_refused(house, verb):
+    with pytest.raises(ForbiddenError, match="bound to project 'moon'"):
+        run(house, grant("admin", project="moon"), verb)
+
+
+def test_an_export_of_one_who_is_bound_holds_no_others(house):
+    target = io.StringIO()
+    house.gate.call(ALICE, VERBS["export"], {"user_id": ANY}, file=target)
+    lines = [json.loads(line) for line in target.getvalue().splitlines()]
+    assert {line["memory"]["content"] for line in lines[1:]} == {"hers tea", "ours tea", "away tea"}
+
+
+def test_two_bounds_hold_at_once(house):
+    both = grant("read", "write", project="moon", user_id="alice")
+    scope = house.ask(both, "remember", content="hers on the moon").memory.scope
+    assert (scope.project, scope.user_id) == ("moon", "alice")
+    with pytest.raises(ForbiddenError):
+        house.ask(both, "recall", query="tea", project="moon", user_id="bob")
+    with pytest.raises(ForbiddenError, match="shared beyond project 'moon', user_id 'alice'"):
+        house.ask(both, "forget", id=house.ids["hers"])
+
+
+def test_an_idempotency_key_is_of_its_own_home(house):
+    """What another wrote under the same key is not told."""
+    bob = grant(user_id="bob")
+    first = house.ask(bob, "remember", content="his secret", key="same").memory
+    second = house.ask(ALICE, "remember", content="her secret", key="same").memory
+    assert (second.content, second.id == first.id) == ("her secret", False)
+    house.ask(bob, "forget", id=first.id, key="again")
+    with pytest.raises(NotFoundError):
+        house.ask(ALICE, "forget", id=first.id, key="again")
+
+
+def test_a_cursor_of_another_shows_nothing(house):
+    for whose in ("his", "theirs"):
+        page = house.ask(ALICE, "list", cursor=house.ids[whose]).memories
+        assert {memory.content for memory in page} <= {"hers tea", "ours tea"}
+
+
+def test_the_end_of_a_session_is_that_of_its_own_user(house):
+    """A session of the same name whose memories are shared goes on, and says nothing of who ended theirs."""
+    shared = house.engine.of("acme").remember("ours in a session", tier="working", session_id="monday").memory.id
+    hers = house.ask(ALICE, "remember", content="hers in a session", tier="working", session_id="monday").memory.id
+    assert house.ask(ALICE, "end_session", session_id="monday").promoted == (hers,)
+    assert house.ask(grant(user_id="bob"), "get", id=shared).tier == "working"
+    assert house.ask(grant(), "end_session", session_id="monday", user_id="*").promoted == (shared,)
+
+
+def test_a_reflection_that_others_share_does_not_name_who_asked_for_it(planted):
+    texts = [f"the kettle is on shelf {number}" for number in range(4)]
+    house = House(planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1)))
+    for text in texts:
+        house.ask(grant(), "remember", content=text)
+        house.ask(ALICE, "remember", content=text)
+    assert len(house.ask(ALICE, "reflect").made) == 2
+    told = house.ask(grant(), "list", user_id="*", kinds=["reflection"]).memories
+    assert {(memory.scope.user_id, memory.changed_by) for memory in told} == {("alice", "user:alice"), (None, None)}
+    sources = house.ask(grant(user_id="bob"), "list").memories
+    assert not any("alice" in str(memory.changed_by) for memory in sources)
+
+
+# limits, profiles, deadlines
+
+
+@pytest.mark.parametrize(
+    ("verb", "given"),
+    [
+        ("remember_many", {"drafts": [{"content": str(number)} for number in range(4)]}),
+        ("ingest", {"messages": [{"content": str(number)} for number in range(4)], "session_id": "monday"}),
+        ("erase", {"ids": ["0" * 32] * 4}),
+    ],
+)
+def test_a_request_holds_so_many(house, verb, given):
+    before = house.standing()
+    with pytest.raises(LimitError, match="4 are more than the 3") as told:
+        house.ask(grant("admin"), verb, Gate(house.engine, Limits(batch=3)), **given)
+    assert told.value.retry_after is None
+    assert house.standing() == before
+
+
+def test_the_name_of_a_profile_is_no_path(house, tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(profiles.load("cmm").toml.replace('name = "cmm"', 'name = "mine"'))
+    for given in (str(file), "./salience.toml", "../profiles/cmm", "cmm.toml", "/etc/passwd"):
+        with pytest.raises(InputError, match="profile"):
+            house.ask(ALICE, "recall", query="tea", profile=given)
+    found = house.ask(ALICE, "recall", query="tea", profile={"toml": file.read_text()})
+    assert found.profile == "mine"
+    with pytest.raises(InputError, match="65,536"):
+        house.ask(ALICE, "recall", query="tea", profile={"toml": "#" * (PROFILE_LIMIT + 1)})
+
+
+class Standing:
+    """In the place of an engine; keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def of(self, tenant):
+        self.asked.append(tenant)
+        return self
+
+    def recall(self, **given):
+        self.asked.append(given)
+
+    explain = context = recall
+
+
+def test_a_recall_has_the_deadline_of_the_server_unless_it_names_its_own():
+    engine = Standing()
+    gate = Gate(engine, Limits(deadline_ms=250))
+    for given in ({}, {"deadline_ms": None}, {"deadline_ms": 40.0}, {"deadline_ms": 0.0}):
+        gate.call(grant(), VERBS["recall"], {"query": "tea", **given})
+    assert [one["deadline_ms"] for one in engine.asked[1::2]] == [250, 250, 40.0, 0.0]
+    gate.call(grant(), VERBS["context"], {"query": "tea"})
+    assert "deadline_ms" not in engine.asked[-1]
+
+
+# who is told, and who lets in
+
+
+class Heard:
+    """Keeps what a watch is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def asked(self, verb, grant, seconds, outcome):
+        assert seconds >= 0
+        self.told.append((verb, grant.name, outcome))
+
+
+def test_the_watch_hears_of_every_verb_and_how_it_ended(house):
+    heard = Heard()
+    gate = Gate(house.engine, watch=heard)
+    receipt = house.ask(ALICE, "remember", gate, content="mine")
+    for verb, given in (("get", {"id": "0" * 32}), ("upkeep", {}), ("recall", {"query": "tea", "limit": -1})):
+        with pytest.raises(SalienceError):
+            house.ask(ALICE, verb, gate, **given)
+    assert [(verb, name) for verb, name, _ in heard.told] == [
+        (verb, "somebody") for verb in ("remember", "get", "upkeep", "recall")
+    ]
+    outcomes = [outcome for *_, outcome in heard.told]
+    assert outcomes[0] is receipt
+    assert [type(one) for one in outcomes[1:]] == [NotFoundError, ForbiddenError, InputError]
+
+
+def test_nothing_is_done_for_one_who_is_not_admitted(house):
+    names = []
+
+    def admit(name):
+        names.append(name)
+        raise LimitError("too often", 3.0)
+
+    heard, before = Heard(), house.standing()
+    gate = Gate(house.engine, admit=admit, watch=heard)
+    for verb in VERBS:
+        with pytest.raises(LimitError):
+            gate.call(grant("admin"), VERBS[verb], VERBS[verb].asks.model_construct(**asked(house, verb)).arguments())
+    assert names == ["somebody"] * len(VERBS)
+    assert house.standing() == before
+    assert {type(outcome) for *_, outcome in heard.told} == {LimitError}
+
+
+def test_a_door_opens_for_one_who_shows_a_live_key(clock):
+    keyring = MemoryKeyring()
+    shown = {}
+    for name, expires in (("live", None), ("short", clock() + timedelta(hours=1)), ("revoked", None)):
+        shown[name], key = made("acme", ["read"], {"project": name}, expires, None, clock())
+        keyring.add(key)
+    door = Door([lambda token: granted(keyring, token, clock())])
+    assert {door.enter(f"Bearer {token}").bound["project"] for token in shown.values()} == set(shown)
+    assert door.enter(f"bEaReR   {shown['live']} ").tenant == "acme"
+    keyring.revoke(shown["revoked"].split("_")[1], clock())
+    clock.advance(hours=1)
+    assert door.enter(f"Bearer {shown['live']}").rights == ("read",)
+    prefix, secret = shown["live"].split("_")[1:]
+    refused = [
+        None, "", "Bearer", "Bearer ", f"Basic {shown['live']}", shown["live"], f"Bearer {shown['short']}",
+        f"Bearer {shown['revoked']}", f"Bearer sal_{prefix}_{'0' * 64}", f"Bearer sal_{'0' * 12}_{secret}",
+        f"Bearer {shown['live']}0", f"Bearer {shown['live'].upper()}", f"Bearer sal_{prefix}_{'٠' * 64}",
+        f"Bearer {shown['live']}, Bearer {shown['live']}", "Bearer \ud800",
+    ]  # fmt: skip
+    said = set()
+    for given in refused:
+        with pytest.raises(AccessError) as told:
+            door.enter(given)
+        said.add((type(told.value), str(told.value)))
+    assert len(said) == 1
+    assert not any(part in str(said) for part in (prefix, secret))
+
+
+def test_the_open_door_closes_with_the_first_key(clock):
+    keyring, everybody = MemoryKeyring(), Grant(tenant="acme", rights=["admin"], name="local")
+    door = Door(
+        [lambda token: granted(keyring, token, clock())], unlocked=lambda: everybody if keyring.is_empty() else None
+    )
+    assert door.enter(None) is everybody
+    assert door.enter("Bearer whatever") is everybody
+    token, key = made("acme", ["read"], {}, None, None, clock())
+    keyring.add(key)
+    with pytest.raises(AccessError):
+        door.enter(None)
+    assert door.enter(f"Bearer {token}").name == key.prefix
+    keyring.revoke(key.prefix, clock())
+    for given in (None, f"Bearer {token}"):
+        with pytest.raises(AccessError):
+            door.enter(given)
+
+
+def test_each_way_to_be_known_is_asked_in_turn():
+    one, two = grant("read"), grant("write")
+    door = Door([{"first": one}.get, {"first": two, "second": two}.get])
+    assert door.enter("Bearer first") is one
+    assert door.enter("Bearer second") is two
+    with pytest.raises(AccessError):
+        door.enter("Bearer third")

@@ -1,0 +1,180 @@
+"""What passes over the wire comes back as it was: records, errors, and the names of arguments."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import types
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from pydantic_core import to_json
+
+from salience import errors
+from salience.engine import Engine
+from salience.errors import ImportLineError, InputError, LimitError, NotFoundError, SalienceError
+from salience.keywords import NAMES
+from salience.rank.profile import LIMIT
+from salience.records import ANY, Scope, ScoreDetail
+from salience.wire import failures
+from salience.wire.told import Schemas
+from salience.wire.verbs import VERBS
+
+WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=8)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    str: WORDS,
+    bool: st.booleans(),
+    int: st.integers(-(2**53), 2**53),
+    float: FINITE,
+    type(None): st.none(),
+    datetime: st.datetimes(timezones=st.just(UTC)),
+    Any: st.recursive(
+        st.none() | st.booleans() | FINITE | WORDS, lambda inner: st.lists(inner).map(tuple), max_leaves=3
+    ),
+}
+COORDINATE = st.none() | WORDS
+
+
+def any_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for a kind of value, read off the annotations as the wire reads it."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind in PLAIN:
+        return PLAIN[kind]
+    if kind is Scope:
+        wild = COORDINATE | st.just(ANY)
+        return st.builds(Scope, environment=WORDS, project=wild, user_id=wild, session_id=COORDINATE)
+    if origin is Literal:
+        return st.sampled_from(inner)
+    if origin in (Union, types.UnionType):
+        return st.one_of(*map(any_of, inner))
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return st.tuples(*map(any_of, inner))
+    if origin in (tuple, Sequence, list):
+        return st.lists(any_of(inner[0]), max_size=2).map(list if origin is list else tuple)
+    if origin is Mapping:
+        return st.dictionaries(WORDS, any_of(inner[1]), max_size=2)
+    assert is_dataclass(kind), kind
+    hints = get_type_hints(kind)
+    parts = {item.name: st.deferred(lambda hint=hints[item.name]: any_of(hint)) for item in fields(kind) if item.init}
+    built: st.SearchStrategy[Any] = st.builds(kind, **parts)
+    return built.filter(_has_distinct_parts) if kind is ScoreDetail else built
+
+
+def _has_distinct_parts(detail: ScoreDetail) -> bool:
+    """Return whether each part has a name of its own, as it has in a profile, and none that Python has a use for."""
+    names = [part.signal for part in detail.parts]
+    return len({*names}) == len(names)
+
+
+KINDS = {str(verb.answers): verb for verb in VERBS.values()}
+"""A verb for each kind of answer."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_an_answer_comes_back_as_it_was_and_is_as_its_schema_says(kind: str, data: st.DataObject) -> None:
+    verb = KINDS[kind]
+    result = data.draw(any_of(verb.answers))
+    told = json.loads(to_json(verb.told(result)))
+    assert told == json.loads(json.dumps(verb.told(result)))
+    assert verb.read(told) == result
+    schemas = Schemas()
+    schema = verb.schema(schemas)
+    Draft202012Validator({**schema, "$defs": schemas.named}).validate(told)
+
+
+@pytest.mark.parametrize("told", [{}, {"hits": 3}, {"memory": {"id": 1}}, {"versions": [None]}])
+def test_what_is_no_answer_is_refused(told: dict[str, Any]) -> None:
+    for name in ("remember", "recall", "list"):
+        with pytest.raises(InputError):
+            VERBS[name].read(told)
+
+
+def every(kind: type[SalienceError]) -> list[type[SalienceError]]:
+    """Return an error and all that are made of it."""
+    return [kind, *(one for under in kind.__subclasses__() for one in every(under))]
+
+
+ERRORS = [kind for kind in every(SalienceError) if kind.__module__ == errors.__name__]
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+@given(text=WORDS, number=st.integers(1, 10**6), seconds=st.floats(0.1, 1e6))
+def test_an_error_comes_back_as_it_was(kind: type[SalienceError], text: str, number: int, seconds: float) -> None:
+    error = made(kind, text, number, seconds)
+    told = json.loads(to_json(failures.problem(error)))
+    Draft202012Validator(failures.schema()).validate(told)
+    back = failures.error(told)
+    there = errors.ServerError if kind is errors.MissingExtraError else kind  # what is missing is missing there
+    assert (type(back), str(back)) == (there, str(error))
+    for name in ("field", "remedy", "id", "line", "retry_after"):
+        assert getattr(back, name, None) == getattr(error, name, None)
+
+
+def made(kind: type[Any], text: str, number: int, seconds: float) -> SalienceError:
+    """Return an error of a kind."""
+    found: SalienceError
+    if issubclass(kind, ImportLineError):
+        found = kind(number, text, f"Mend {text}.")
+    elif issubclass(kind, InputError):
+        found = kind("limit", text, f"Give less than {text}.")
+    elif issubclass(kind, NotFoundError):
+        found = kind(text)
+    elif issubclass(kind, errors.MissingExtraError):
+        found = kind(text, text)
+    else:
+        found = kind(text, seconds) if issubclass(kind, LimitError) else kind(text)
+    return found
+
+
+def test_too_much_at_any_time_has_another_status_than_too_much_now() -> None:
+    assert [failures.failure(LimitError("x", after)).status for after in (None, 1.0)] == [413, 429]
+
+
+def test_problems_of_others_are_errors_of_the_server() -> None:
+    for told in ({}, {"type": "about:blank", "detail": "Bad Gateway"}, {"type": "urn:salience:problem:input"}):
+        assert type(failures.error(told)) is errors.ServerError
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_arguments_of_a_verb_are_the_engines(verb: str) -> None:
+    taken = inspect.signature(getattr(Engine, verb)).parameters
+    names = {name for name in taken if name not in ("self", "where", *OURS)}
+    scope = {*NAMES} if "where" in taken else set()
+    asked = {*VERBS[verb].asks.model_fields}
+    assert names <= asked <= names | scope
+    assert scope - asked <= {"session_id", "scope"}  # which some verbs have no use for
+
+
+OURS = ("progress", "file", "overwrite")
+"""Arguments of the engine that no request can hold."""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_what_a_verb_needs_is_what_the_engine_does(verb: str) -> None:
+    taken = inspect.signature(getattr(Engine, verb)).parameters
+    needed = {name for name, one in taken.items() if one.default is one.empty and name not in ("self", "where", *OURS)}
+    assert {name for name, field in VERBS[verb].asks.model_fields.items() if field.is_required()} == needed
+
+
+def test_a_whole_number_may_be_written_as_json_has_it() -> None:
+    asks = VERBS["recall"].asks
+    assert [asks.model_validate_json(f'{{"query": "x", "limit": {n}}}').arguments()["limit"] for n in ("2", "2.0")] == [
+        2,
+        2,
+    ]
+    with pytest.raises(ValueError, match="limit"):
+        asks.model_validate_json('{"query": "x", "limit": 2.5}')
+
+
+def test_the_most_hits_that_can_be_asked_for_are_those_of_any_profile() -> None:
+    limit, _ = VERBS["recall"].asks.model_json_schema()["properties"]["limit"]["anyOf"]
+    assert (limit["minimum"], limit["maximum"]) == (0, LIMIT)

@@ -1,0 +1,78 @@
+"""The OpenAPI document: its shape is held, so that a change to it is meant."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+from jsonschema import Draft202012Validator
+
+from salience.web.document import document
+from salience.web.examples import EXAMPLES
+from salience.wire import failures
+from salience.wire.verbs import VERBS
+
+GOLDEN = Path(__file__).with_name("openapi.txt")
+
+
+def shape() -> str:
+    """Return the document in short: a line an operation, its arguments, what it answers."""
+    lines = []
+    for path, methods in document()["paths"].items():
+        for method, operation in methods.items():
+            lines.append(f"{method.upper()} {path}  {operation['operationId']}")
+            arguments = [f"{one['in']}:{one['name']}" for one in operation.get("parameters", ())]
+            body = operation.get("requestBody", {}).get("content", {})
+            arguments += [f"{media} {named(content['schema'])}" for media, content in body.items()]
+            lines += [f"    {line}" for line in arguments]
+            lines.append(f"  = {' '.join(operation['responses'])}")
+    return "\n".join(lines) + "\n"
+
+
+def named(schema: dict[str, Any]) -> str:
+    return " | ".join(re.findall(r"schemas/(\w+)", json.dumps(schema))) or schema["type"]
+
+
+def test_the_document_has_the_shape_that_is_held() -> None:
+    assert shape() == GOLDEN.read_text("utf-8")
+
+
+def test_the_server_tells_it(http: httpx.Client) -> None:
+    assert http.get("/openapi.json").json() == json.loads(json.dumps(document()))
+
+
+def test_all_that_it_refers_to_is_there_and_all_that_is_there_is_referred_to() -> None:
+    text = json.dumps(document())
+    for kind in ("schemas", "responses", "headers"):
+        assert {*re.findall(rf'"#/components/{kind}/([^"]+)"', text)} == {*document()["components"][kind]}
+
+
+def test_its_schemas_are_schemas() -> None:
+    for schema in document()["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+def test_each_verb_and_each_status_of_an_error_is_in_it() -> None:
+    asked = {(verb.path, verb.method.lower()) for verb in VERBS.values()}
+    there = {(path, method) for path, methods in document()["paths"].items() for method in methods}
+    assert asked == {one for one in there if one[0] not in ("/v1/profiles", "/healthz", "/readyz")}
+    assert {*document()["components"]["responses"]} == {str(status) for status in failures.STATUSES if status != 405}
+
+
+def test_its_examples_can_be_sent() -> None:
+    for name, example in EXAMPLES.items():
+        given = {**dict.fromkeys(re.findall(r"{(\w+)}", VERBS[name].path), "0" * 32), **example}
+        VERBS[name].asks.model_validate(given, strict=True)
+    found = [
+        (content["schema"], example["value"])
+        for methods in document()["paths"].values()
+        for operation in methods.values()
+        for content in operation.get("requestBody", {}).get("content", {}).values()
+        for example in content.get("examples", {}).values()
+    ]
+    assert len(found) == len(EXAMPLES)
+    for schema, value in found:
+        Draft202012Validator({**schema, "components": document()["components"]}).validate(value)

@@ -1,0 +1,90 @@
+"""Who may call: the names of the server, the origins of pages, and what each answer carries."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+import servers
+from salience.engine import Engine
+
+PAGE = "https://app.example.org"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:8484", 200),
+        ("127.0.0.1:1", 200),
+        ("[::1]:8484", 200),
+        ("memory.example.org", 200),
+        ("memory.example.org:443", 200),
+        ("memory.example.org.:443", 200),
+        ("evil.example", 403),
+        ("memory.example.org.evil.example", 403),
+        ("evil.example:127.0.0.1", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("", 403),
+    ],
+)
+def test_a_server_answers_to_its_names_alone(host: str, status: int, standing: httpx.Client) -> None:
+    answer = standing.get("/v1/stats", headers={"host": host})
+    assert answer.status_code == status
+    assert answer.is_success or "SALIENCE_SERVER_HOSTS" in answer.json()["detail"]
+
+
+def test_a_server_may_answer_to_any_name(engine: Engine) -> None:
+    with servers.live(engine, hosts=("*",)) as url:
+        assert httpx.get(f"{url}/v1/stats", headers={"host": "any.example"}).status_code == 200
+
+
+def test_probes_may_use_any_name(standing: httpx.Client) -> None:
+    foreign = {"host": "10.0.0.7:8484", "origin": "https://evil.example"}
+    assert [standing.get(path, headers=foreign).status_code for path in ("/healthz", "/readyz")] == [200, 200]
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:3000", PAGE])
+def test_pages_may_not_call_a_server_that_names_no_origin(origin: str, standing: httpx.Client) -> None:
+    answers = [
+        standing.post("/v1/memories", json={"content": "x"}, headers={"origin": origin}),
+        standing.options("/v1/memories", headers={"origin": origin, "access-control-request-method": "POST"}),
+    ]
+    for answer in answers:
+        assert (answer.status_code, answer.headers["content-type"]) == (403, "application/problem+json")
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+    assert standing.get("/v1/stats").json()["memories"] == 0
+
+
+def test_pages_of_a_named_origin_may_call(engine: Engine) -> None:
+    with servers.live(engine, origins=(PAGE,)) as url, httpx.Client(base_url=url) as client:
+        asked = {"access-control-request-method": "PATCH", "access-control-request-headers": "authorization,if-match"}
+        before = client.options("/v1/memory/x", headers={"origin": PAGE, **asked})
+        answer = client.get("/v1/stats", headers={"origin": PAGE})
+        wrong = client.get("/v1/nothing", headers={"origin": PAGE})
+        foreign = client.options("/v1/stats", headers={"origin": "https://evil.example", **asked})
+    assert "PATCH" in before.headers["access-control-allow-methods"]
+    assert "if-match" in before.headers["access-control-allow-headers"]
+    assert "ETag" in answer.headers["access-control-expose-headers"]
+    assert {one.headers["access-control-allow-origin"] for one in (before, answer, wrong)} == {PAGE}
+    assert (foreign.status_code, "access-control-allow-origin" in foreign.headers) == (403, False)
+
+
+@pytest.mark.parametrize("path", ["/v1/stats", "/v1/nothing", "/healthz", "/openapi.json"])
+def test_every_answer_has_an_id_and_is_kept_by_nobody(path: str, standing: httpx.Client) -> None:
+    answer = standing.get(path)
+    assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+    assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
+
+
+@pytest.mark.parametrize(
+    ("given", "is_kept"), [("trace-1:a.B_2", True), ("a b", False), ("x" * 65, False), ("", False)]
+)
+def test_an_id_of_the_caller_is_kept_where_it_is_sane(given: str, is_kept: bool, standing: httpx.Client) -> None:
+    assert (standing.get("/v1/stats", headers={"x-request-id": given}).headers["x-request-id"] == given) == is_kept
+
+
+def test_there_is_no_page_that_loads_scripts(standing: httpx.Client) -> None:
+    assert [standing.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]

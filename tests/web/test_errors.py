@@ -1,0 +1,206 @@
+"""Whatever goes wrong is a problem of RFC 9457 that says what to do, and nothing of what was sent."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import Any, Final
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+import salience
+import servers
+from salience.engine import Engine
+from salience.errors import BusyError, EmbedderError, LimitError, SalienceError
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from salience.wire import failures
+
+ID = "0" * 32
+JSON = {"content-type": "application/json"}
+LATIN: Final = {"content-type": "application/json; charset=latin-1"}
+LONG: Final = {"idempotency-key": "k" * 257}
+RECALL: Final = ("POST", "/v1/recall")
+REMEMBER: Final = ("POST", "/v1/memories")
+WRONG: dict[str, tuple[tuple[str, str], dict[str, Any], int, str | None]] = {
+    "no such path": (("GET", "/v1/nothing"), {}, 404, None),
+    "no such method": (("PUT", "/v1/memories"), {}, 405, None),
+    "no JSON": (RECALL, {"content": b'{"query": ', "headers": JSON}, 400, None),
+    "no UTF-8": (RECALL, {"content": b'{"query": "\xff"}', "headers": JSON}, 400, None),
+    "not a number": (RECALL, {"content": b'{"min_score": NaN}', "headers": JSON}, 400, None),
+    "endless": (RECALL, {"content": b'{"min_score": -Infinity}', "headers": JSON}, 400, None),
+    "too large": (RECALL, {"content": b'{"query": "x", "min_score": 1e999}', "headers": JSON}, 422, "min_score"),
+    "half a character": (RECALL, {"content": b'{"query": "\\ud800"}', "headers": JSON}, 400, None),
+    "too deep": (RECALL, {"content": b"[" * 9999, "headers": JSON}, 400, None),
+    "no object": (RECALL, {"json": ["secret"]}, 422, "body"),
+    "no type": (RECALL, {"content": b"{}"}, 415, None),
+    "a form": (RECALL, {"data": {"query": "secret"}}, 415, None),
+    "other signs": (RECALL, {"content": b"{}", "headers": LATIN}, 415, None),
+    "nothing": (RECALL, {}, 422, "query"),
+    "a wrong type": (RECALL, {"json": {"query": {"secret": 1}}}, 422, "query"),
+    "a truth for a number": (RECALL, {"json": {"query": "x", "limit": True}}, 422, "limit"),
+    "an unknown name": (RECALL, {"json": {"query": "x", "limits": 1}}, 422, "argument"),
+    "out of range": (RECALL, {"json": {"query": "x", "min_score": -1}}, 422, "min_score"),
+    "in a list": (REMEMBER, {"json": {"drafts": [{"content": "x"}, {"content": 1}]}}, 422, "drafts[1].content"),
+    "unknown in a list": (REMEMBER, {"json": {"drafts": [{"content": "x", "kint": 1}]}}, 422, "drafts[0]"),
+    "two kinds of request": (REMEMBER, {"json": {"content": "x", "drafts": []}}, 422, "argument"),
+    "one of several forms": (RECALL, {"json": {"query": "x", "profile": {"toml": 1}}}, 422, "profile.toml"),
+    "a profile by its path": (RECALL, {"json": {"query": "x", "profile": "/etc/a.toml"}}, 422, "profile"),
+    "in the query and the body": (("POST", "/v1/recall?limit=1"), {"json": {"query": "x"}}, 422, "query"),
+    "in the path and the body": (("PATCH", f"/v1/memory/{ID}"), {"json": {"id": ID}}, 422, "id"),
+    "a body beside a query": (("DELETE", f"/v1/memory/{ID}"), {"json": {"reason": "secret"}}, 422, "body"),
+    "twice": (("GET", "/v1/memories?limit=1&limit=2"), {}, 422, "limit"),
+    "no number": (("GET", "/v1/memories?limit=1_0"), {}, 422, "limit"),
+    "an unknown parameter": (("GET", "/v1/memories?limits=1"), {}, 422, "argument"),
+    "no memory": (("GET", f"/v1/memory/{ID}"), {}, 404, None),
+    "no id": (("GET", "/v1/memory/nobody"), {}, 404, None),
+    "no name in a header": (REMEMBER, {"json": {"content": "x"}, "headers": LONG}, 422, "Idempotency-Key"),
+}
+
+
+def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    """Return the problem that an answer tells, which is held against the schema of problems."""
+    assert (response.status_code, response.headers["content-type"]) == (status, failures.MEDIA_TYPE), response.text
+    told: dict[str, Any] = response.json()
+    Draft202012Validator(failures.schema()).validate(told)
+    assert told["status"] == status
+    assert told["instance"] == f"urn:salience:request:{response.headers['x-request-id']}"
+    return told
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_bad_input_is_told_with_its_field_and_without_what_it_holds(case: str, standing: httpx.Client) -> None:
+    asked, given, status, field = WRONG[case]
+    told = is_problem(standing.request(*asked, **given), status)
+    assert told.get("field") == field
+    assert "secret" not in str(told)
+
+
+def test_methods_that_a_path_takes_are_told_whole(standing: httpx.Client) -> None:
+    allowed = [standing.put(path).headers["allow"] for path in ("/v1/memories", f"/v1/memory/{ID}", "/v1/recall")]
+    assert allowed == ["GET, POST", "DELETE, GET, PATCH", "POST"]
+
+
+def test_a_memory_that_is_not_there_is_not_found_by_any_verb(http: httpx.Client) -> None:
+    found = [
+        http.patch(f"/v1/memory/{ID}", json={"weight": 0.5}),
+        http.delete(f"/v1/memory/{ID}"),
+        http.get(f"/v1/memory/{ID}/history"),
+        http.post(f"/v1/memory/{ID}/restore"),
+        http.post("/v1/explain", json={"query": "x", "memory_id": ID}),
+    ]
+    assert {is_problem(response, 404)["type"] for response in found} == {"urn:salience:problem:not-found"}
+
+
+def test_a_key_of_another_content_is_a_conflict(http: httpx.Client) -> None:
+    first, second = (http.post("/v1/memories", json={"content": one, "key": "k"}) for one in ("x", "y"))
+    assert first.status_code == 201
+    assert is_problem(second, 409)["type"] == "urn:salience:problem:conflict"
+
+
+def chunked(size: int) -> Any:
+    """Yield a body of at least so many bytes whose length is not told beforehand."""
+    yield b'{"query": "'
+    for _ in range(size // 1000):
+        yield b"x" * 1000
+    yield b'"}'
+
+
+def test_a_body_beyond_the_limit_is_refused_even_where_its_length_is_not_told(engine: Engine) -> None:
+    with servers.live(engine, body_limit=10_000) as url, httpx.Client(base_url=url) as client:
+        for content in (b"x" * 10_001, chunked(20_000)):
+            told = is_problem(client.post("/v1/recall", content=content, headers=JSON), 413)
+            assert "10,000" in told["detail"]
+        assert client.post("/v1/recall", content=chunked(8_000), headers=JSON).status_code == 200
+
+
+def test_more_memories_than_one_request_may_hold_are_refused(engine: Engine) -> None:
+    limits = servers.Limits(batch=2)
+    with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
+        drafts = [{"content": str(n)} for n in range(3)]
+        told = is_problem(client.post("/v1/memories", json={"drafts": drafts}), 413)
+        assert "drafts" in told["detail"]
+        assert client.post("/v1/memories", json={"drafts": drafts[:2]}).status_code == 201
+
+
+def test_too_many_requests_are_told_when_to_come_again(engine: Engine) -> None:
+    def admit(name: str) -> None:
+        raise LimitError(f"{name}: slower", retry_after=2.5)
+
+    with servers.live(engine, admit=admit) as url, httpx.Client(base_url=url) as client:
+        response = client.get("/v1/stats")
+    assert is_problem(response, 429)["retry_after"] == 2.5
+    assert response.headers["retry-after"] == "3"
+
+
+class Failing(PlantedEmbedder):
+    """An embedder that raises what it is told to."""
+
+    error: Exception | None = None
+
+    def embed(self, texts: Any, /) -> Any:
+        if self.error is not None:
+            raise self.error
+        return super().embed(texts)
+
+
+FAILED: dict[str, tuple[SalienceError, int]] = {
+    "the store is busy": (BusyError("store: busy. Try again."), 503),
+    "a class without a line of its own": (type("Odd", (EmbedderError,), {})("embedder: odd. Wait."), 502),
+}
+
+
+@pytest.mark.parametrize("case", FAILED)
+def test_what_a_provider_or_store_raises_has_its_status(case: str, engine: Engine, monkeypatch: Any) -> None:
+    error, status = FAILED[case]
+    monkeypatch.setattr(type(engine), "stats", raising(error))
+    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
+        response = client.get("/v1/stats")
+    assert is_problem(response, status)["detail"] == str(error)
+    assert ("retry-after" in response.headers) == (status == 503)
+
+
+def test_what_nobody_expected_tells_the_id_of_the_request_alone(
+    engine: Engine, monkeypatch: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(type(engine), "stats", raising(RuntimeError("a secret that a user wrote")))
+    with (
+        caplog.at_level(logging.DEBUG),
+        servers.live(engine) as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        told = is_problem(client.get("/v1/stats", headers={"x-request-id": "mine"}), 500)
+        assert client.get("/v1/help").status_code == 200
+    assert told == {
+        "type": "about:blank",
+        "title": "Internal Server Error",
+        "status": 500,
+        "detail": "The server failed. Its log has more under the request mine.",
+        "instance": "urn:salience:request:mine",
+    }
+    (record,) = (record for record in caplog.records if record.name == "salience.web")
+    assert "request mine: RuntimeError" in record.getMessage()
+    assert "secret" not in caplog.text
+
+
+def raising(error: Exception) -> Any:
+    """Return a verb that raises an error."""
+
+    def verb(self: object, **where: object) -> None:
+        raise error
+
+    return verb
+
+
+def test_an_embedder_that_fails_leaves_a_memory_pending_that_was_created(clock: StoppedClock) -> None:
+    embedder = Failing()
+    with (
+        closing(salience.connect(":memory:", embedder=embedder, clock=clock)) as engine,
+        servers.live(engine) as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        engine.remember("the first one pins the model")
+        embedder.error = EmbedderError("embedder: down. Wait.")
+        response = client.post("/v1/memories", json={"content": "x"})
+    assert (response.status_code, response.json()["status"]) == (201, "pending")

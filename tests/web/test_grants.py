@@ -1,0 +1,158 @@
+"""Keys over HTTP: what they allow, and that one that does not hold allows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+import servers
+from salience import access
+from salience.engine import Engine
+from salience.store.keyring import MemoryKeyring
+from salience.testing.doubles import StoppedClock
+
+
+class House:
+    """A server whose memories are behind keys."""
+
+    def __init__(self, url: str, keyring: MemoryKeyring, clock: StoppedClock) -> None:
+        self.url = url
+        self.keyring = keyring
+        self.clock = clock
+
+    def key(self, *rights: str, tenant: str = "acme", hours: float | None = None, **bound: str) -> dict[str, str]:
+        """Return the header of a new key."""
+        now = self.clock()
+        ends = None if hours is None else now + timedelta(hours=hours)
+        token, key = access.made(tenant, rights, bound, ends, None, now)
+        self.keyring.add(key)
+        return {"authorization": f"Bearer {token}"}
+
+    def ask(self, key: dict[str, str], method: str, path: str, **given: Any) -> httpx.Response:
+        """Return the answer to a request under a key."""
+        return httpx.request(method, self.url + path, headers={**key, **given.pop("headers", {})}, **given)
+
+
+@pytest.fixture
+def house(engine: Engine, clock: StoppedClock) -> Iterator[House]:
+    keyring = MemoryKeyring()
+    with servers.live(engine, keyring) as url:
+        yield House(url, keyring, clock)
+
+
+def test_whoever_shows_no_key_that_holds_is_told_the_same(house: House) -> None:
+    good = house.key("admin")["authorization"]
+    ended = house.key("admin", hours=1)
+    revoked = house.key("admin")
+    house.clock.advance(hours=2)
+    house.keyring.revoke(revoked["authorization"].split("_")[1], house.clock())
+    shown = [
+        {},
+        ended,
+        revoked,
+        *({"authorization": value} for value in ("", "Basic x", "Bearer", good[:-1], good + "0")),
+    ]
+    answers = [house.ask(key, "GET", "/v1/stats") for key in shown]
+    assert {answer.status_code for answer in answers} == {401}
+    assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
+    assert len({answer.json()["detail"] for answer in answers}) == 1
+    assert house.ask({"authorization": good}, "GET", "/v1/stats").status_code == 200
+
+
+def test_a_revoked_key_fails_at_once(house: House) -> None:
+    key = house.key("read")
+    assert house.ask(key, "GET", "/v1/stats").status_code == 200
+    house.keyring.revoke(key["authorization"].split("_")[1], house.clock())
+    assert house.ask(key, "GET", "/v1/stats").status_code == 401
+
+
+OPEN = {"/healthz", "/readyz", "/openapi.json"}
+
+
+@pytest.mark.parametrize("path", ["/v1/memories", "/v1/export", "/v1/profiles", "/v1/help", *sorted(OPEN)])
+def test_what_needs_a_key_and_what_does_not(path: str, house: House) -> None:
+    assert house.ask({}, "GET", path).status_code == (200 if path in OPEN else 401)
+
+
+def test_an_import_without_a_key_that_may_is_refused_before_its_body_is_read(house: House) -> None:
+    def long() -> Iterator[bytes]:
+        for _ in range(3_000):
+            sizes.append(100_000)
+            yield b"x" * 100_000
+
+    sizes: list[int] = []
+
+    lines = {"content-type": "application/x-ndjson"}
+    for key, status in (({}, 401), (house.key("read", "write"), 403)):
+        with httpx.Client() as client:
+            request = client.build_request("POST", f"{house.url}/v1/import", content=long(), headers={**key, **lines})
+            answer = client.send(request)
+        assert (answer.status_code, answer.headers["connection"]) == (status, "close")
+    assert sum(sizes) < 100_000_000  # of 600 MB
+
+
+def test_a_right_to_read_writes_nothing_and_leaves_no_trace(house: House, engine: Engine) -> None:
+    writes, reads = house.key("write"), house.key("read")
+    id = house.ask(writes, "POST", "/v1/memories", json={"content": "tea"}).json()["memory"]["id"]
+    refused = [
+        house.ask(reads, "POST", "/v1/memories", json={"content": "x"}),
+        house.ask(reads, "PATCH", f"/v1/memory/{id}", json={"weight": 0.5}),
+        house.ask(reads, "DELETE", f"/v1/memory/{id}"),
+        house.ask(writes, "GET", f"/v1/memory/{id}"),
+        house.ask(writes, "GET", "/v1/export"),
+        house.ask(writes, "GET", "/v1/profiles"),
+        house.ask(writes, "POST", "/v1/upkeep"),
+    ]
+    assert {(answer.status_code, answer.json()["type"]) for answer in refused} == {
+        (403, "urn:salience:problem:forbidden")
+    }
+    assert house.ask(reads, "POST", "/v1/recall", json={"query": "tea"}).json()["hits"]
+    assert engine.of("acme").get(id).access_count == 0
+    assert house.ask(reads, "GET", f"/v1/memory/{id}").headers["etag"] == '"1"'
+
+
+def test_a_bound_key_sees_and_changes_what_is_its_own(house: House) -> None:
+    admin, alice = house.key("admin"), house.key("read", "write", user_id="alice")
+    for user in ("alice", "bob"):
+        house.ask(admin, "POST", "/v1/memories", json={"content": f"of {user}", "user_id": user})
+    theirs = house.ask(admin, "GET", "/v1/memories", params={"user_id": "bob"}).json()["memories"][0]["id"]
+    for params in ({}, {"user_id": "alice"}, {"user_id": "*"}):
+        seen = house.ask(alice, "GET", "/v1/memories", params=params).json()["memories"]
+        assert [memory["content"] for memory in seen] == ["of alice"]
+    assert house.ask(alice, "GET", "/v1/memories", params={"user_id": "bob"}).status_code == 403
+    assert house.ask(alice, "GET", f"/v1/memory/{theirs}").status_code == 404
+    assert "of bob" not in house.ask(alice, "GET", "/v1/export").text
+
+
+def test_a_memory_of_another_tenant_is_told_as_one_that_is_not_there(house: House) -> None:
+    ours, theirs = house.key("admin"), house.key("admin", tenant="other")
+    id = house.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
+    for asked in (id, "0" * 32):
+        answer = house.ask(ours, "GET", f"/v1/memory/{asked}")
+        told = {name: value for name, value in answer.json().items() if name != "instance"}
+        assert str(told).replace(asked, "ID") == str(
+            {
+                "type": "urn:salience:problem:not-found",
+                "title": "No such memory is visible",
+                "status": 404,
+                "detail": "id: no memory 'ID' is visible in this scope. Check the id and the scope keywords.",
+                "id": "ID",
+            }
+        )
+    assert "theirs" not in house.ask(ours, "GET", "/v1/export").text
+
+
+def test_a_lost_condition_of_no_version_tells_nothing_of_a_memory(house: House) -> None:
+    ours, theirs = house.key("admin"), house.key("admin", tenant="other")
+    id = house.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
+    answers = [
+        house.ask(ours, "DELETE", f"/v1/memory/{asked}", headers={"if-match": condition})
+        for asked in (id, "0" * 32)
+        for condition in ('"1"', '"2"', '"1", "2"', "*", 'W/"1"')
+    ]
+    statuses = [answer.status_code for answer in answers]
+    assert statuses[:5] == statuses[5:] == [404, 404, 404, 404, 412]
