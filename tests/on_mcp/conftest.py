@@ -1,0 +1,47 @@
+"""The official client on an engine in the test's process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp import Client
+
+import salience
+from salience.engine import Engine
+from salience.gate import Gate
+from salience.mcp.asking import Gated
+from salience.mcp.server import server
+from salience.records import Grant
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from speaking import AXES, COSINES, grant
+
+Opening = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def engine(clock: StoppedClock) -> Iterator[Engine]:
+    embedder = PlantedEmbedder(COSINES, axes=AXES)
+    with salience.connect(":memory:", embedder=embedder, clock=clock) as engine:
+        assert isinstance(engine, Engine)
+        yield engine
+
+
+@pytest.fixture
+def opened(engine: Engine) -> Opening:
+    """Return a function that opens the official client on the engine: `opened(grant("read"), project="p")`."""
+
+    @asynccontextmanager
+    async def opened(given: Grant | None = None, mode: Any = "auto", **defaults: str) -> Any:
+        asker = Gated(Gate(engine), given or grant(), defaults)
+        async with Client(server(lambda _: asker), mode=mode) as client:
+            yield client
+
+    return opened

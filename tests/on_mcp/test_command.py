@@ -1,0 +1,84 @@
+"""The command that serves: what it hands on, and what it says before it does."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import salience
+from salience.cli import app
+from salience.mcp import stdio
+from salience.mcp.asking import Gated, Remote
+from salience.wire.verbs import VERBS
+from speaking import TABS
+
+
+@pytest.fixture
+def started(monkeypatch, tmp_path):
+    """A function from arguments to who would answer, and the result of the command."""
+    seen = []
+    monkeypatch.setattr(stdio, "serve", seen.append)
+
+    def started(*arguments, store=None):
+        result = CliRunner().invoke(app, ["--store", store or str(tmp_path / "agent.db"), *arguments])
+        return (seen.pop() if seen else None), result
+
+    return started
+
+
+@pytest.mark.parametrize("arguments", [["mcp"], ["mcp", "serve"]])
+def test_it_serves_with_or_without_a_word(started, arguments):
+    asker, result = started(*arguments)
+    assert result.exit_code == 0
+    assert isinstance(asker, Gated)
+    assert (asker.grant.rights, asker.grant.bound, asker.defaults) == (("read", "write"), {}, {})
+
+
+def test_options_are_defaults_and_no_bound(started):
+    asker, _ = started("mcp", "serve", "--project", "parcel", "--agent", "coder", "--read-only")
+    assert asker.defaults == {"project": "parcel", "agent_id": "coder"}
+    assert (asker.grant.rights, asker.grant.bound) == (("read",), {})
+
+
+def test_a_url_is_asked_through_a_client(started):
+    asker, _ = started("mcp", "serve", "--user", "alice", "--read-only", store="https://memory.example.org")
+    assert isinstance(asker, Remote)
+    assert asker.defaults == {"user_id": "alice"}
+    assert (asker.may(VERBS["recall"]), asker.may(VERBS["remember"])) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--embedder", "nonsense", "mcp"], 2),
+        (["--profile", "nonsense", "mcp"], 2),
+        (["mcp", "serve", "--project", " "], 2),
+        (["--store", "/proc/nowhere/agent.db", "mcp"], 1),
+    ],
+)
+def test_what_cannot_be_opened_is_told_at_once(started, arguments, code):
+    asker, result = started(*arguments)
+    assert asker is None
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert result.stderr.startswith("salience: ")
+
+
+def test_another_model_than_that_of_the_store_is_told_at_once(started, tmp_path, engine):
+    with salience.connect(tmp_path / "agent.db", embedder=engine.world.embedder) as other:
+        other.remember(TABS)
+    asker, result = started("mcp")
+    assert (asker, result.exit_code) == (None, 1)
+    assert "reembed" in result.stderr
+
+
+def test_a_person_is_told_what_waits(started, monkeypatch):
+    monkeypatch.setattr("salience.cli.mcp.asks", lambda: True)
+    assert "salience mcp install --help" in started("mcp")[1].stderr
+
+
+def test_without_the_library_the_line_that_installs_it_is_told(started, monkeypatch):
+    monkeypatch.setattr("salience.loading.find_spec", lambda _: None)
+    asker, result = started("mcp")
+    assert (asker, result.exit_code) == (None, 1)
+    assert 'pip install "salience[server]"' in result.stderr

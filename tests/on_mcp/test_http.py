@@ -1,0 +1,219 @@
+"""MCP over HTTP: who is let in, from where, and both eras of the protocol."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+
+import anyio
+import httpx
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from salience.access import Door, made
+from salience.errors import BusyError
+from salience.gate import Gate
+from salience.mcp import http
+from salience.store.keyring import MemoryKeyring
+from servers import served
+from speaking import TABS, grant, said, site
+
+pytestmark = pytest.mark.anyio
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture
+def bare(engine):
+    """A function from options to the URL of MCP without another application around it."""
+
+    def bare(door=None, **options):
+        endpoint = http.app(Gate(engine), door or Door([], grant), **options)
+        made = Starlette(routes=[Route(http.PATH, endpoint)], lifespan=lambda _: endpoint.running())
+        return served(made)
+
+    return bare
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_one_session_remembers_and_the_next_recalls(engine, mode):
+    with site(engine) as url:
+        async with Client(url, mode=mode) as client:
+            await client.call_tool("remember", {"content": TABS})
+        async with Client(url, mode=mode) as client:
+            assert TABS in said(await client.call_tool("recall", {"query": "query"}))
+            assert len((await client.list_prompts()).prompts) == 4
+            assert (await client.read_resource("salience://bootstrap")).contents
+
+
+async def test_any_worker_answers_any_request(engine, bare):
+    with bare() as one, bare() as other, httpx.Client(headers=ACCEPT) as client:
+        client.post(f"{one}/mcp", json=INITIALIZE).raise_for_status()
+        asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        answer = client.post(f"{other}/mcp", json=asked, headers={"MCP-Protocol-Version": "2025-06-18"})
+    assert answer.headers["content-type"] == "application/json"
+    assert "mcp-session-id" not in answer.headers
+    assert len(answer.json()["result"]["tools"]) == 14
+
+
+async def test_many_at_once_are_answered(engine):
+    answers = []
+
+    async def recall(client):
+        answers.append(await client.call_tool("recall", {"query": "query"}))
+
+    engine.remember(TABS)
+    with site(engine, threads=2) as url:
+        async with Client(url) as client, anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(recall, client)
+    assert [answer.is_error for answer in answers] == [False] * 20
+
+
+@pytest.fixture
+def keyring():
+    return MemoryKeyring()
+
+
+@pytest.fixture
+def key(engine, keyring):
+    """A function from rights and a bound to the token of a new key and its prefix."""
+
+    def key(*rights, **bound):
+        token, kept = made("default", rights or ("read", "write"), bound, None, None, engine.world.clock())
+        keyring.add(kept)
+        return token, kept.prefix
+
+    return key
+
+
+@asynccontextmanager
+async def shown(url, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx.AsyncClient(headers=headers) as sending,
+        Client(streamable_http_client(url, http_client=sending)) as client,
+    ):
+        yield client
+
+
+async def test_a_key_is_a_bearer_token_with_its_rights_and_its_bound(engine, keyring, key):
+    engine.remember(TABS, project="parcel")
+    token, _ = key("read", project="parcel")
+    with site(engine, keyring) as url:
+        async with shown(url, token) as client:
+            assert TABS in said(await client.call_tool("list", {}))
+            assert (await client.call_tool("remember", {"content": "x"})).is_error
+            assert "remember" not in {tool.name for tool in (await client.list_tools()).tools}
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer sal_000000000000_" + "0" * 64, "Basic abc", "Bearer"])
+async def test_without_a_key_that_holds_nobody_is_let_in(engine, keyring, authorization):
+    headers = {**ACCEPT, **({"Authorization": authorization} if authorization else {})}
+    with site(engine, keyring) as url:
+        answer = httpx.post(url, json=INITIALIZE, headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.json()["type"] == "urn:salience:problem:access"
+
+
+async def test_a_refusal_tells_where_to_learn_of_the_issuer(engine, keyring, bare):
+    metadata = "https://memory.example.org/.well-known/oauth-protected-resource"
+    with bare(Door([]), metadata_url=metadata) as url:
+        answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT)
+    assert answer.headers["www-authenticate"] == f'Bearer resource_metadata="{metadata}"'
+
+
+async def test_a_revoked_key_fails_at_once(engine, keyring, key):
+    token, prefix = key()
+    headers = {**ACCEPT, "Authorization": f"Bearer {token}"}
+    with site(engine, keyring) as url, httpx.Client(headers=headers) as client:
+        assert client.post(url, json=INITIALIZE).status_code == 200
+        keyring.revoke(prefix, engine.world.clock())
+        assert client.post(url, json=INITIALIZE).status_code == 401
+
+
+async def test_a_store_that_is_busy_is_told_as_such(bare):
+    def busy(_):
+        raise BusyError("The store is busy.")
+
+    with bare(Door([busy])) as url:
+        answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers={**ACCEPT, "Authorization": "Bearer x"})
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:salience:problem:busy")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+async def test_nothing_is_listened_to_and_no_session_ended(engine, method):
+    with site(engine) as url:
+        answer = httpx.request(method, url, headers=ACCEPT)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize("era", ["2025-06-18", "2026-07-28"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
+        ({"Host": "memory.example.org"}, 200),
+        ({"Host": "memory.example.org:8484"}, 200),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "https://app.example.org"}, 200),
+        ({"Origin": "http://localhost:6274"}, 200),
+        ({"Origin": "null"}, 403),
+    ],
+)
+async def test_hosts_and_origins_are_held_to(bare, era, headers, status):
+    with bare(hosts=("memory.example.org",), origins=("https://app.example.org",)) as url:
+        answer = httpx.post(f"{url}/mcp", json=_asked(era), headers={**ACCEPT, **_standing(era), **headers})
+    assert answer.status_code == status, answer.text
+
+
+def _asked(era):
+    if era < "2026":
+        return INITIALIZE
+    meta = {"protocolVersion": era, "clientInfo": {"name": "t", "version": "1"}, "clientCapabilities": {}}
+    named = {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": named}}
+
+
+def _standing(era):
+    return {} if era < "2026" else {"MCP-Protocol-Version": era, "Mcp-Method": "tools/list"}
+
+
+async def test_behind_the_entrance_pages_of_the_server_itself_may_call_and_no_others(engine):
+    with site(engine) as url:
+        own = url.removesuffix(http.PATH)
+        statuses = [
+            httpx.post(url, json=INITIALIZE, headers={**ACCEPT, "Origin": origin}).status_code
+            for origin in (own, own + "0", "http://localhost:6274", "https://evil.example", "null")
+        ]
+        rebound = httpx.post(
+            url, json=INITIALIZE, headers={**ACCEPT, "Host": "evil.example", "Origin": "http://evil.example"}
+        )
+    assert statuses == [200, 403, 403, 403, 403]
+    assert rebound.status_code == 403
+
+
+async def test_a_body_beyond_the_limit_is_refused(bare):
+    with bare(body_limit=2000) as url:
+        answer = httpx.post(f"{url}/mcp", json={**INITIALIZE, "more": "x" * 3000}, headers=ACCEPT)
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("body", [b"SECRET", b"[]", b'{"jsonrpc": "2.0"}', b"[" * 100_000])
+async def test_what_is_no_message_is_refused(engine, body, caplog):
+    with site(engine) as url:
+        answer = httpx.post(url, content=body, headers={**ACCEPT, "Content-Type": "application/json"})
+    assert answer.status_code == 400
+    assert "SECRET" not in caplog.text
+    assert json.loads(answer.text)["error"]["code"] in (-32700, -32600, -32602)

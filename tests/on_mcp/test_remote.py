@@ -1,0 +1,44 @@
+"""A server of memories behind MCP: tools that ask it through a client."""
+
+from __future__ import annotations
+
+import pytest
+from mcp import Client
+
+import salience
+from salience.mcp.asking import Remote
+from salience.mcp.server import server
+from servers import live
+from speaking import TABS, said
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_a_server_is_asked_as_an_engine_is(engine, read_only):
+    id = engine.remember(TABS, project="parcel").memory.id
+    with live(engine) as url, salience.connect(url) as memory:
+        asker = Remote(memory, {"project": "parcel"}, read_only)
+        async with Client(server(lambda _: asker)) as client:
+            tools = {tool.name for tool in (await client.list_tools()).tools}
+            recalled = await client.call_tool("recall", {"query": "query", "profile": "zeromemory"})
+            everywhere = await client.call_tool("list", {"project": "*"})
+            said_so = {"session_id": "monday", "messages": [{"role": "user", "content": "Hello"}]}
+            written = await client.call_tool("ingest", said_so)
+            refused = await client.call_tool("recall", {"query": "query", "profile": "nonsense"})
+            known = (await client.read_resource("salience://bootstrap")).contents[0].text
+    assert TABS in said(recalled)
+    assert TABS in said(everywhere)
+    assert written.is_error == read_only
+    assert ("remember" in tools) != read_only
+    assert said(refused).startswith("profile: 'nonsense' is not accepted.")
+    assert "bootstrap" in known
+    assert engine.get(id, project="parcel").access_count == (0 if read_only else 1)
+
+
+async def test_a_server_that_is_away_is_told_by_each_call():
+    with salience.connect("http://127.0.0.1:9", api_key="sal_secret") as memory:
+        async with Client(server(lambda _: Remote(memory))) as client:
+            answer = await client.call_tool("help", {})
+    assert answer.is_error
+    assert "sal_secret" not in said(answer)
