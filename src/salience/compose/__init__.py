@@ -1,0 +1,39 @@
+"""From a target and settings to an engine or a client: the only importer of concrete stores and embedders.
+
+```
+targets     what a target names: a file, a database, this process, a server
+stores      the store of a target, and the keys beside it
+engines     connect, aconnect, and the engines that other rooms ask for
+operating   what an operator does with a store as a whole
+```
+"""
+
+from salience.compose.engines import EMBEDDER, SALIENCE, aconnect, checked, connect, engine, local, moved, moving
+from salience.compose.operating import copy, database, distribute, file_of, reinstate, require_store
+from salience.compose.stores import keyring, model, store
+from salience.compose.targets import MEMORY, SERVERS, SQLITE, on_server
+
+__all__ = [
+    "EMBEDDER",
+    "MEMORY",
+    "SALIENCE",
+    "SERVERS",
+    "SQLITE",
+    "aconnect",
+    "checked",
+    "connect",
+    "copy",
+    "database",
+    "distribute",
+    "engine",
+    "file_of",
+    "keyring",
+    "local",
+    "model",
+    "moved",
+    "moving",
+    "on_server",
+    "reinstate",
+    "require_store",
+    "store",
+]

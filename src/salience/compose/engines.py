@@ -1,0 +1,205 @@
+"""From a target and settings to an engine, or to a client of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from salience import checks, profiles
+from salience import settings as configuration
+from salience.client import AsyncClient, AsyncEngine, AsyncVerbs, Client, Opening, Patience, Place, is_url
+from salience.compose.stores import model, store
+from salience.embed import calibration_file
+from salience.embed.calibration import calibration_of
+from salience.embed.registry import embedder as chosen_embedder
+from salience.engine import Engine
+from salience.errors import InputError, Words
+from salience.extract.registry import extractor, fact_reader
+from salience.ids import TimeOrderedIds
+from salience.judge.registry import judge as chosen_judge
+from salience.ports import Clustering, Embedder, Reranker, Summariser, World
+from salience.profiles import ProfileLike
+from salience.rerank.registry import reranker as chosen_reranker
+from salience.settings import Settings
+from salience.summarise.registry import summariser as chosen_summariser
+from salience.text import Tokeniser
+
+EMBEDDER: Final = "minilm"
+"""The embedder that is taken where none is named."""
+SALIENCE: Final = "salience"
+"""The profile of a local store where none is named."""
+
+
+def connect(
+    target: str | Path | None = None,
+    *,
+    embedder: str | Embedder = EMBEDDER,
+    profile: ProfileLike | None = None,
+    api_key: str | None = None,
+    clock: Callable[[], datetime] | None = None,
+    reranker: str | Reranker | None = None,
+    summariser: str | Summariser | None = None,
+) -> Engine | Client:
+    """Return an engine on the store that `target` names, or a client of a server: they have the same verbs.
+
+    A server has an embedder, a clock, a reranker and a summariser of its own; to name others is an error.
+
+    Args:
+        target: path of a file (or `sqlite:///path`), `postgresql://user:password@host:port/database`, `:memory:`, or
+            `https://host`. None takes `SALIENCE_URL`, then `memory.db` in the platform's data directory.
+        embedder: `minilm`, `static`, `fastembed`, `openai`, or an object with `name`, `dimension` and `embed`.
+        profile: the ranking profile of recalls that name none: a name, the path of a TOML file, or a `Profile`. None
+            for `salience`, or for the one that the server runs with.
+        api_key: of the server; None takes `SALIENCE_API_KEY`. A local store takes none.
+        clock: returns an aware UTC instant; None for the system's clock.
+        reranker: `none`, `fastembed`, `sentence-transformers`, or an object with `name` and `scores`. None takes
+            `SALIENCE_RERANKER`, then `none`.
+        summariser: `none`, `openai`, or an object with `name` and `summarise`. None takes `SALIENCE_SUMMARISER`, then
+            `none`: the text of a reflection is then that of one of its sources.
+
+    Raises:
+        InputError: a target, embedder, reranker, summariser or setting that cannot be used.
+        ProfileError: an unknown profile, or a TOML that is not one.
+        MissingExtraError: a target or choice that needs a library which is not installed.
+        StoreError: the file or database cannot be opened; see its subclasses. A server is not asked yet.
+    """
+    settings = configuration.load()
+    models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
+    if is_url(settings.url if target is None else target):
+        return Client(*_server(settings, target, api_key, models), profile)
+    return engine(settings, target, profile=SALIENCE if profile is None else profile, api_key=api_key, **models)
+
+
+def aconnect(
+    target: str | Path | None = None,
+    *,
+    embedder: str | Embedder = EMBEDDER,
+    profile: ProfileLike | None = None,
+    api_key: str | None = None,
+    clock: Callable[[], datetime] | None = None,
+    reranker: str | Reranker | None = None,
+    summariser: str | Summariser | None = None,
+) -> Opening:
+    """Return what opens a target for coroutines: `await` it, or enter it with `async with`.
+
+    The verbs are those of `connect`, which has the arguments and errors as well. Those of a local store run in threads,
+    at most 32 at a time.
+    """
+    models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
+
+    def opened() -> AsyncVerbs:
+        settings = configuration.load()
+        if is_url(settings.url if target is None else target):
+            return AsyncClient(*_server(settings, target, api_key, models), profile)
+        chosen = SALIENCE if profile is None else profile
+        return AsyncEngine(engine(settings, target, profile=chosen, api_key=api_key, **models))
+
+    return Opening(opened)
+
+
+def _server(
+    settings: Settings, target: str | Path | None, api_key: str | None, models: Mapping[str, object]
+) -> tuple[Place, Patience]:
+    """Return the server that a target names, and how long it is waited for.
+
+    Raises:
+        InputError: a URL or key that cannot be used, or a model or clock that is not the server's.
+    """
+    for name, chosen in models.items():
+        if chosen not in (None, EMBEDDER):
+            told = chosen if isinstance(chosen, str) else Words(type(chosen).__name__)
+            raise InputError(name, told, "Leave it out: a server has its own.")
+    kept = settings.api_key.get_secret_value() if settings.api_key else None
+    where, key = str(settings.url if target is None else target), kept if api_key is None else api_key
+    place = Place.at(where, key, allow_http=settings.client_allow_http)
+    return place, Patience(settings.client_timeout, settings.client_retries)
+
+
+def local(
+    target: str | Path | None = None,
+    *,
+    embedder: str | Embedder = EMBEDDER,
+    profile: ProfileLike = SALIENCE,
+    clock: Callable[[], datetime] | None = None,
+) -> Engine:
+    """Return an engine as `connect` does, for what needs the store itself; a server's URL is refused."""
+    return engine(configuration.load(), target, embedder=embedder, profile=profile, clock=clock)
+
+
+def moving(target: str | Path | None = None, *, embedder: str | Embedder = EMBEDDER) -> Engine:
+    """Return an engine on a store that may be pinned to another model than the embedder's.
+
+    It is there to give the store that model by `reembed`, or to make a backup whatever the model is. Until the former
+    is done, its recalls answer by words, and what it stores is pending. Takes and raises what `connect` does.
+    """
+    return engine(configuration.load(), target, embedder=embedder, moving=True)
+
+
+def engine(
+    settings: Settings,
+    target: str | Path | None = None,
+    *,
+    embedder: str | Embedder = EMBEDDER,
+    profile: ProfileLike = SALIENCE,
+    api_key: str | None = None,
+    clock: Callable[[], datetime] | None = None,
+    reranker: str | Reranker | None = None,
+    summariser: str | Summariser | None = None,
+    moving: bool = False,
+) -> Engine:
+    """Return an engine as `connect` does, under given settings; one that is `moving` as the function does."""
+    if target is not None and not isinstance(target, (str, Path)):
+        raise InputError("target", Words(type(target).__name__), "Give a path or a URL as text.")
+    where = str(target if target is not None else settings.url)
+    if api_key is not None:
+        raise InputError("api_key", "***", "Leave it out: a local store takes no key.")
+    ranking = profiles.load(profile)  # before a file is made
+    ready = chosen_embedder(embedder, settings)
+    reordering = chosen_reranker(reranker, settings)
+    writing = chosen_summariser(summariser, settings)
+    facts, judge = fact_reader(settings), chosen_judge(settings)
+    clustering = Clustering(
+        settings.reflect_tightness, settings.reflect_share, settings.reflect_least, settings.reflect_greatest
+    )
+    fitted_here = calibration_file.load(settings.calibrations)
+    reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
+    world = World(
+        store=store(where, ready, settings, moving),
+        embedder=ready,
+        extractor=reader,
+        tokeniser=tokeniser,
+        calibration=calibration_of(ready, fitted_here),
+        clock=checked(clock) if clock else lambda: datetime.now(UTC),
+        new_id=TimeOrderedIds(),
+        tenant=settings.tenant,
+        content_limit=settings.content_limit,
+        reranker=reordering,
+        rerank_top=settings.rerank_top,
+        summariser=writing,
+        clustering=clustering,
+        fact_reader=facts,
+        llm_extract_timeout=settings.llm_extract_timeout,
+        judge=judge,
+        judge_timeout=settings.judge_timeout,
+        embed_patience=settings.embed_patience,
+        keep_versions=settings.keep_versions,
+        keep_touches=settings.keep_touches,
+        keep_requests=settings.keep_requests,
+    )
+    return Engine(world, ranking, lambda standing, chosen: moved(standing, chosen, settings))
+
+
+def moved(world: World, chosen: str | Embedder, settings: Settings) -> World:
+    """Return the world under another embedder, on the same store."""
+    ready = chosen_embedder(chosen, settings)
+    fitted_here = calibration_file.load(settings.calibrations)
+    under = world.store.under(model(ready))
+    return replace(world, embedder=ready, store=under, calibration=calibration_of(ready, fitted_here))
+
+
+def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:
+    """Return the clock with its instants checked to be aware, and in UTC."""
+    return lambda: checks.instant("clock", clock())

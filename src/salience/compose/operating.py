@@ -1,0 +1,147 @@
+"""What the operator of a store does with it as a whole: look at it, spread it, put a backup in its place, copy it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from salience import settings as configuration
+from salience.compose.targets import SERVERS, named, on_server, path_of
+from salience.errors import InputError, StoreError
+from salience.extract.distinctions import distinctions
+from salience.loading import require
+from salience.ports import Database
+from salience.records import CopyReport, Distributed
+from salience.settings import Settings
+from salience.store import copying
+from salience.store.copying import Progress
+from salience.store.moving.copy import Progress as CopyProgress
+from salience.store.moving.copy import copy as moving_copy
+from salience.store.moving.on_sqlite import SQLiteSide
+from salience.store.moving.side import Side
+from salience.store.sqlite_database import SQLiteDatabase
+
+
+def file_of(target: str | Path | None = None) -> Path:
+    """Return the file that a target names, which need not be there; without one, that of the settings.
+
+    Raises:
+        InputError: it names no file.
+    """
+    return path_of(named(target))
+
+
+def require_store(target: str | Path | None = None) -> None:
+    """Return if the store that a target names is there; to open one that is not would make it, with nothing in it.
+
+    Raises:
+        InputError: no such file.
+        StoreError: the database holds no store, or it cannot be reached.
+    """
+    with database(target) as found:
+        if on_server(named(target)) and found.state().revision is None:
+            raise StoreError(found.state().faults[0])
+
+
+def database(target: str | Path | None = None) -> Database:
+    """Return the database or file that a target names, for its operator; without one, that of the settings.
+
+    Nothing is made. It is to be closed, or used in a `with` statement.
+
+    Raises:
+        InputError: it names none, or a file that is not there.
+        MissingExtraError: it needs a library which is not installed.
+    """
+    settings, where = configuration.load(), named(target)
+    if on_server(where):
+        require("psycopg", "a store on PostgreSQL", "postgres")
+        from salience.store.postgres.database import PostgresDatabase
+
+        return PostgresDatabase(
+            where,
+            busy_timeout=settings.busy_timeout,
+            statement_timeout=settings.statement_timeout,
+            exact_rows=settings.exact_rows,
+            distinguish=distinctions,
+        )
+    path = path_of(where)
+    if not path.exists():
+        raise InputError("target", str(path), "Name the file of a store that is there.")
+    return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinctions)
+
+
+def distribute(target: str | Path | None = None, *, shards: int | None = None, dry_run: bool = False) -> Distributed:
+    """Spread the tables of a PostgreSQL database over a Citus cluster, and return what was done and what is wrong.
+
+    Raises:
+        InputError: the target is no such database, or the number of shards is not to be had.
+        MissingExtraError: it needs a library which is not installed.
+        StoreError: as `store.postgres.citus.distribute` does.
+    """
+    settings, where = configuration.load(), named(target)
+    if not on_server(where):
+        raise InputError("target", where, f"Give {SERVERS[0]}://HOST/DATABASE: a file is on one machine.")
+    require("psycopg", "a store on PostgreSQL", "postgres")
+    from salience.store.postgres import citus
+
+    return citus.distribute(where, shards=shards, dry_run=dry_run, patience=settings.busy_timeout)
+
+
+def reinstate(
+    file: str | Path, target: str | Path | None = None, *, keeping: bool = True, progress: Progress | None = None
+) -> Path | None:
+    """Put a backup in the place of a store that others may have open, and return where its former state is kept.
+
+    Args:
+        file: the backup.
+        target: of the store, as for `connect`; made if it is not there.
+        keeping: whether to write the present state to a file beside the store first; None is returned if not.
+        progress: called with the pages of the backup that are left to read, and the pages in all.
+
+    Raises:
+        InputError: a target or file that cannot be used.
+        StoreError: as `store.copying.reinstate` does.
+    """
+    settings, place = configuration.load(), file_of(target)
+    kept = copying.reinstate(
+        str(file), str(place), settings.busy_timeout, distinguish=distinctions, keeping=keeping, progress=progress
+    )
+    return None if kept is None else Path(kept)
+
+
+def copy(
+    source: str | Path,
+    target: str | Path,
+    *,
+    tenants: Sequence[str] | None = None,
+    progress: CopyProgress | None = None,
+) -> CopyReport:
+    """Bring all that a store holds into another one, as it is, and return what was done.
+
+    Cut off, it goes on where it was when it is called again; until it is whole, the target is refused to `connect`.
+
+    Args:
+        source: as for `connect`; it has to be there, and may be in use.
+        target: likewise; made if it is not there.
+        tenants: copied alone; None: all.
+        progress: called with "copying" or "comparing", the rows done, and the rows in all.
+
+    Raises:
+        InputError, StoreError, ConflictError: as `store.moving.copy.copy` does.
+    """
+    settings = configuration.load()
+    with closing(_side(source, settings, is_source=True)) as here, closing(_side(target, settings)) as there:
+        return moving_copy(here, there, tenants, progress or (lambda *_: None))
+
+
+def _side(target: str | Path, settings: Settings, *, is_source: bool = False) -> Side:
+    """Return the store that `target` names, as a copy works on it."""
+    if on_server(target):
+        require("psycopg", "a store on PostgreSQL", "postgres")
+        from salience.store.moving.on_postgres import PostgresSide  # the driver is an optional library
+
+        own = {"is_source": is_source, "prepares": settings.prepared_statements}
+        return PostgresSide.open(str(target), settings.busy_timeout, distinctions, **own)
+    path = path_of(str(target)).resolve()
+    return SQLiteSide.open(path, settings.busy_timeout, distinctions, is_source=is_source)

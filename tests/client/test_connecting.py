@@ -1,0 +1,243 @@
+"""How a target becomes a client: URLs, keys, settings, coroutines, the command line; and a server that is no good."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+
+import anyio
+import pytest
+from typer.testing import CliRunner
+
+import salience
+import servers
+from salience import AccessError, ForbiddenError, InputError, ServerError, UnsettledError, access, compose
+from salience.cli import app
+from salience.client import AsyncClient, AsyncEngine, Client, Place
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
+
+KEY = "sal_0123456789ab_secret"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://",
+        "https://user:s3cret@host",
+        "https://host?api_key=s3cret",
+        "https://host/#s3cret",
+        "https://[",
+        "https://ho st",
+    ],
+)
+def test_a_url_is_the_place_of_a_server_and_no_more(url):
+    with pytest.raises(InputError, match=r"^target: a URL that is more or less") as caught:
+        salience.connect(url)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["example.org", "10.0.0.1", "localhost.example.org", "[2001:db8::1]"])
+def test_http_is_for_this_machine(host, monkeypatch):
+    with pytest.raises(InputError, match=r"Use https\. .* SALIENCE_CLIENT_ALLOW_HTTP=true"):
+        salience.connect(f"http://{host}", api_key=KEY)
+    monkeypatch.setenv("SALIENCE_CLIENT_ALLOW_HTTP", "true")
+    salience.connect(f"http://{host}", api_key=KEY).close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "[::1]", "a.localhost"])
+def test_which_may_be_called_by_any_name_of_its_own(host):
+    assert Place.at(f"http://{host}").is_loopback
+
+
+@pytest.mark.parametrize("key", ["", " ", "two words", "clé", "line\nbreak"])
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key):
+    with pytest.raises(InputError, match=r"^api_key: \*\*\* is not accepted"):
+        salience.connect("https://host", api_key=key)
+
+
+def test_a_key_is_in_no_representation():
+    with salience.connect("https://host/path/", api_key=KEY) as memory:
+        assert repr(memory) == "Client('https://host/path/')"
+        assert "secret" not in repr(memory.place)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"embedder": "static"}, "embedder: 'static'"),
+        ({"embedder": PlantedEmbedder()}, "embedder: PlantedEmbedder"),
+        ({"clock": StoppedClock()}, "clock: StoppedClock"),
+        ({"reranker": "fastembed"}, "reranker: 'fastembed'"),
+        ({"summariser": "openai"}, "summariser: 'openai'"),
+    ],
+)
+def test_a_server_has_models_of_its_own(options, field):
+    with pytest.raises(InputError, match=f"^{field} is not accepted. Leave it out: a server has its own."):
+        salience.connect("https://host", **options)
+
+
+def test_the_settings_name_the_server_and_the_key(monkeypatch):
+    monkeypatch.setenv("SALIENCE_URL", "HTTPS://memory.example.org/salience")
+    monkeypatch.setenv("SALIENCE_API_KEY", KEY)
+    monkeypatch.setenv("SALIENCE_CLIENT_TIMEOUT", "7")
+    with salience.connect() as memory:
+        assert isinstance(memory, Client)
+        assert str(memory.place.url) == "https://memory.example.org/salience/"
+        assert memory.place.headers == {"Authorization": f"Bearer {KEY}"}
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as memory:  # to which the key says nothing
+        assert memory.stats().memories == 0
+
+
+@contextmanager
+def locked(engine) -> Iterator[tuple[str, str, str]]:
+    """Yield the URL of a server, a key that reads and writes, and one that reads."""
+    keyring, now = compose.keyring(":memory:"), engine.world.clock()
+    tokens = []
+    for rights in (("read", "write"), ("read",)):
+        token, key = access.made("default", rights, {}, None, None, now)
+        keyring.add(key)
+        tokens.append(token)
+    with closing(keyring), servers.live(engine, keyring) as url:
+        yield url, *tokens
+
+
+def test_a_key_lets_in_and_keeps_out(engine):
+    with locked(engine) as (url, whole, reading):
+        with salience.connect(url, api_key=whole) as memory:
+            assert memory.remember("text", user_id="keyed").status == "created"
+        with salience.connect(url, api_key=reading) as memory, pytest.raises(ForbiddenError, match="'write'"):
+            memory.remember("text", user_id="keyed")
+        for key in (None, whole[:-1] + "x"):
+            with salience.connect(url, api_key=key) as memory, pytest.raises(AccessError, match="no key that holds"):
+                memory.recall("query")
+
+
+def test_coroutines_of_every_target(url, where):
+    async def go() -> None:
+        options = {"embedder": PlantedEmbedder(), "profile": "cmm"}
+        for target, more, kind in ((":memory:", options, AsyncEngine), (url, {"profile": "cmm"}, AsyncClient)):
+            async with salience.aconnect(target, **more) as memory:
+                assert isinstance(memory, kind)
+                async with anyio.create_task_group() as tasks:
+                    for number in range(8):
+                        tasks.start_soon(partial(memory.remember, f"text {number}", **where))
+                assert (await memory.stats(**where)).memories == 8
+                assert (await memory.recall("query", **where)).profile == "cmm"
+            memory = await salience.aconnect(target, **more)
+            await memory.close()
+
+    anyio.run(go)
+
+
+def test_what_cannot_be_opened_is_told_where_it_is_awaited():
+    async def go() -> None:
+        with pytest.raises(InputError, match=r"^embedder: 'best'"):
+            await salience.aconnect(":memory:", embedder="best")
+
+    anyio.run(go)
+
+
+def test_a_write_of_a_task_that_is_cancelled_is_done_to_its_end(where):
+    class Slow(PlantedEmbedder):
+        begun, go_on = threading.Event(), threading.Event()
+
+        def embed(self, texts, /):
+            self.begun.set()
+            assert self.go_on.wait(60)
+            return super().embed(texts)
+
+    async def go() -> None:
+        embedder = Slow()
+        async with salience.aconnect(":memory:", embedder=embedder) as memory:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(partial(memory.remember, "text", **where))
+                await anyio.to_thread.run_sync(embedder.begun.wait)
+                tasks.cancel_scope.cancel()
+                embedder.go_on.set()
+            assert (await memory.stats(**where)).memories == 1
+
+    anyio.run(go)
+
+
+@contextmanager
+def speaking(answer: bytes, then: threading.Event | None = None) -> Iterator[str]:
+    """Yield the URL of a server that says `answer` to every request, waits for `then`, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    while b"\r\n\r\n" not in connection.recv(65_536):
+                        pass
+                    connection.sendall(answer)
+                    if then is not None:
+                        then.wait(60)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+HALF = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH\r\n\r\n", HALF])
+def test_a_server_that_hangs_up_is_told(answer, monkeypatch, tmp_path):
+    monkeypatch.setenv("SALIENCE_CLIENT_RETRIES", "0")
+    with speaking(answer) as url, salience.connect(url) as memory:
+        with pytest.raises(ServerError, match="did not answer"):
+            memory.stats()
+        with pytest.raises(ServerError, match="did not answer"):
+            memory.export(tmp_path / "export.ndjson")
+        with pytest.raises(UnsettledError):
+            memory.remember("text")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_says_nothing_is_waited_for_as_long_as_the_setting_says(monkeypatch):
+    monkeypatch.setenv("SALIENCE_CLIENT_RETRIES", "0")
+    monkeypatch.setenv("SALIENCE_CLIENT_TIMEOUT", "0.05")
+    end = threading.Event()
+    with speaking(HALF, end) as url, salience.connect(url) as memory:
+        with pytest.raises(ServerError, match=r"did not answer \(ReadTimeout\)"):
+            memory.recall("query")
+        end.set()
+
+
+@pytest.fixture
+def command(url, where):
+    """Return a function from arguments to the result of the command line against a server."""
+
+    def run(*args: str, code: int = 0):
+        result = CliRunner().invoke(app, ["--store", url, *args])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return run
+
+
+def test_the_command_line_works_on_a_server(command, where, tmp_path):
+    mine = ("--user", where["user_id"])
+    command("remember", "text", *mine)
+    assert "text" in command("recall", "query", *mine)
+    assert "text" in command("list", *mine)
+    assert "text" in command("context", "query", *mine)
+    command("export", str(tmp_path / "export.ndjson"), *mine)
+    assert "1 already there" in command("import", str(tmp_path / "export.ndjson"))
+    assert "embedded" in command("upkeep")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("doctor",), ("backup", "file.db"), ("reinstate", "file.db"), ("reembed",), ("db", "status"), ("keys", "list"),
+     ("upkeep", "--every", "1h")],
+)  # fmt: skip
+def test_and_says_what_is_done_where_the_store_is(command, args):
+    assert "Do this where the server's store is" in command(*args, code=2)

@@ -1,0 +1,97 @@
+"""Exports and imports over HTTP: line by line, counted, and never half a file."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import httpx
+import pytest
+
+import salience
+from salience import ImportLineError, InputError, ServerError
+from salience.client import streams
+from salience.testing.doubles import PlantedEmbedder
+
+LINES = "application/x-ndjson"
+HEADER = b'{"format": "salience", "version": 1, "embedder": "planted", "dimension": 64}\n'
+LINE = b'{"memory": {"id": "a"}}\n'
+
+
+@pytest.fixture
+def stored(engine, where):
+    drafts = [{"content": f"text {number}\u2028\u0085 of {'x' * 900}"} for number in range(200)]
+    receipts = engine.remember_many(drafts, **where)
+    engine.update(receipts[0].memory.id, importance=0.9, **where)
+    return where
+
+
+def test_an_export_is_the_engines_own(engine, through, stored, tmp_path):
+    memory, _ = through()
+    seen: list[int] = []
+    assert memory.export(tmp_path / "there.ndjson", progress=seen.append, **stored).written == 200
+    engine.export(tmp_path / "here.ndjson", **stored)
+    assert (tmp_path / "there.ndjson").read_bytes() == (tmp_path / "here.ndjson").read_bytes()
+    assert seen == [1, 1, *range(2, 201)]
+    with pytest.raises(InputError, match="Name a new file"):
+        memory.export(tmp_path / "there.ndjson")
+    assert memory.export(tmp_path / "there.ndjson", overwrite=True, **stored).written == 200
+
+
+def test_an_import_is_whole_and_counted(through, stored):
+    memory, _ = through()
+    exported, seen = io.StringIO(), []
+    memory.export(exported, **stored)
+    lines = exported.getvalue().splitlines(keepends=True)
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as engine:
+        assert engine.import_(io.StringIO(exported.getvalue())).written == 200
+    assert memory.import_(lines, progress=seen.append).unchanged == 200
+    assert seen
+    assert seen == sorted(seen)
+    assert max(len(chunk) for chunk in streams.leaving(lines, None)) < 2 * streams.CHUNK
+
+
+def test_a_broken_line_is_told_by_its_number(through, where, tmp_path):
+    path = tmp_path / "drafts.ndjson"
+    path.write_text('{"content": "one"}\n\n{"content": 2}\n')
+    memory, _ = through()
+    with pytest.raises(ImportLineError, match=r"^line 3: content: int") as caught:
+        memory.import_(path, **where)
+    assert caught.value.line == 3
+    assert memory.stats(**where).memories == 0
+    report = memory.import_(path, on_error="skip", **where)
+    assert (report.written, [line for line, _ in report.skipped]) == (1, [3])
+    with pytest.raises(InputError, match="on_error: 'perhaps'"):
+        memory.import_(path, on_error="perhaps")
+    with pytest.raises(InputError, match="file: an item of int"):
+        memory.import_([1, 2])
+
+
+BROKEN = [
+    pytest.param(HEADER + LINE + LINE[:9], "broke off", id="half a line"),
+    pytest.param(b"", "broke off", id="nothing"),
+    pytest.param(LINE, "something else than one export", id="no header"),
+    pytest.param(HEADER + LINE + HEADER, "something else than one export", id="two exports"),
+    pytest.param(HEADER + b"<html>\n", "something else than lines of JSON", id="a page"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BROKEN)
+def test_an_export_that_is_not_whole_leaves_no_file(through, tmp_path, content, message):
+    memory, _ = through(httpx.Response(200, content=content, headers={"Content-Type": LINES}))
+    path = tmp_path / "export.ndjson"
+    with pytest.raises(ServerError, match=message):
+        memory.export(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_server_refuses_is_told_and_leaves_no_file(through, tmp_path):
+    memory, _ = through()
+    with pytest.raises(InputError, match=r"^user_id: text with a control character"):
+        memory.export(tmp_path / "export.ndjson", user_id="a\nb")
+    refused = {"type": "urn:salience:problem:forbidden", "title": "-", "status": 403, "detail": "not you"}
+    answer = httpx.Response(403, content=json.dumps(refused), headers={"Content-Type": "application/problem+json"})
+    memory, _ = through(answer)
+    with pytest.raises(salience.ForbiddenError, match="not you"):
+        memory.export(tmp_path / "export.ndjson")
+    assert list(tmp_path.iterdir()) == []
