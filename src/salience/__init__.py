@@ -1,6 +1,6 @@
 """Salience: memory for AI agents that ranks what matters, shows why, and loses nothing."""
 
-from salience.compose import connect
+from salience.compose import aconnect, connect
 from salience.errors import (
     AccessError,
     BusyError,
@@ -85,5 +85,6 @@ __all__ = [
     "UnsettledError",
     "Version",
     "VersionError",
+    "aconnect",
     "connect",
 ]

@@ -53,6 +53,11 @@ def default_target() -> str:
     return str(Path(platformdirs.user_data_dir("salience", appauthor=False)) / "memory.db")
 
 
+def standard_otlp_endpoint() -> str | None:
+    """Return where traces go by the variable that OpenTelemetry has for it; None: nowhere."""
+    return os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
+
+
 def length_of_time(value: object) -> timedelta | None:
     """Return a length of time from seconds, a timedelta, or text such as `30d`; None for `forever`."""
     if value is None or (isinstance(value, str) and value.strip().lower() == FOREVER):
@@ -144,6 +149,11 @@ class Settings(BaseSettings):
     reflect_least: int = Field(3, ge=2, le=1000, description="fewest memories that a reflection sums up")
     reflect_greatest: int = Field(20, ge=2, le=1000, description="most of them")
 
+    api_key: SecretStr | None = Field(None, description="key of the server that `url`, or a target, names")
+    client_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for each step of a server's answer")
+    client_retries: int = Field(3, ge=0, le=20, description="further tries after a failure that may pass")
+    client_allow_http: bool = Field(False, description="whether a server of another machine may be called over http")
+
     server_host: str = Field("127.0.0.1", min_length=1, description="address that `salience serve` listens on")
     server_port: int = Field(8484, ge=0, le=65_535, description="its port; 0: any that is free")
     server_workers: int = Field(1, ge=1, le=256, description="its processes")
@@ -165,7 +175,9 @@ class Settings(BaseSettings):
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="least grave line that is logged"
     )
-    otlp_endpoint: str | None = Field(None, min_length=1, description="where traces go, OTLP over HTTP; nowhere")
+    otlp_endpoint: str | None = Field(
+        default_factory=standard_otlp_endpoint, min_length=1, description="where traces go, OTLP over HTTP; nowhere"
+    )
     oauth_issuer: str | None = Field(
         None, min_length=1, description="issuer of the tokens that MCP over HTTP takes too"
     )

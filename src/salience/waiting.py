@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as OutOfTime
+from contextvars import copy_context
+from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
-__all__ = ["LATE", "OutOfTime", "Rest", "places", "within"]
+__all__ = ["LATE", "RETRY_AFTER_LIMIT", "OutOfTime", "Rest", "asked_to_wait", "places", "within"]
 
 LATE: Final = 64
 """How much work of a kind may go on at a time, some of it after its deadline."""
+RETRY_AFTER_LIMIT: Final = 30.0
+"""Longest wait, seconds, that a server's Retry-After may ask of us."""
 Worked = TypeVar("Worked")
 
 
@@ -47,7 +51,8 @@ def within(seconds: float, work: Callable[[], Worked], places: threading.Bounded
         finally:
             places.release()
 
-    threading.Thread(target=run, name="salience-deadline", daemon=True).start()
+    context = copy_context()  # what is noted of the caller's request holds for the work too
+    threading.Thread(target=context.run, args=(run,), name="salience-deadline", daemon=True).start()
     return done.result(timeout=max(0.0, deadline - time.monotonic()))
 
 
@@ -72,3 +77,23 @@ class Rest:
     def is_on(self) -> bool:
         """Whether it lasts."""
         return self._until is not None and self._clock() < self._until
+
+
+def asked_to_wait(headers: Mapping[str, str]) -> float:
+    """Return the wait, 0 to `RETRY_AFTER_LIMIT` seconds, that the headers of an answer ask for.
+
+    A date counts from the answer's own date.
+    """
+    asked = headers.get("Retry-After", "")
+    try:
+        seconds = float(asked)
+    except ValueError:
+        seconds = _seconds_between(headers.get("Date", ""), asked)
+    return min(max(seconds, 0.0), RETRY_AFTER_LIMIT) if seconds == seconds else 0.0
+
+
+def _seconds_between(start: str, end: str) -> float:
+    try:
+        return (parsedate_to_datetime(end) - parsedate_to_datetime(start)).total_seconds()
+    except (ValueError, TypeError):  # no date, or only one with a zone
+        return 0.0

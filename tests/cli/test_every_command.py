@@ -40,20 +40,26 @@ CASES = {
     "db status": ["db", "status"],
     "db index": ["--store", "TABLES", "db", "index", "--drop"],
     "db doctor": ["db", "doctor"],
+    "keys create": ["keys", "create", "--right", "read"],
+    "keys list": ["keys", "list"],
+    "keys revoke": ["keys", "revoke", "KEY"],
+    "mcp install": ["mcp", "install", "--client", "claude-desktop", "--dry-run"],
     "profiles list": ["profiles", "list"],
     "profiles show": ["profiles", "show", "cmm"],
     "profiles check": ["profiles", "check", "salience", "cmm"],
     "calibrate": ["calibrate", "JUDGED"],
     "eval": ["eval", "ASKED", "--profiles", "bm25,cosine", "--foreign", "2", "--no-cache"],
     "tune": ["tune", "ASKED", "--trials", "2", "--no-cache"],
+    "config show": ["config", "show"],
+    "config path": ["config", "path"],
     "help": ["help", "scope"],
     "demo": ["demo"],
 }
-ELSEWHERE = "db distribute"
-"""It needs a Citus cluster, or what stands for one: see tests/store/test_citus.py."""
+ELSEWHERE = ("db distribute", "mcp serve", "serve")
+"""What needs a Citus cluster, or goes on until it is ended: see tests/store/test_citus.py, on_mcp and serving."""
 UNSCOPED = (
     "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
-    "reembed", "db",
+    "reembed", "db", "keys", "mcp", "config",
 )  # fmt: skip
 SCOPED = [name for name in CASES if not name.startswith(UNSCOPED)]
 
@@ -77,6 +83,7 @@ def arguments(request, stored, run, written, tmp_path):
     judged = written("judged.jsonl", *pairs)
     places = {"ALICE": stored.alice, "CHAT": chat, "DRAFTS": drafts, "NEW": str(tmp_path / "new.jsonl"), "GONE": gone}
     run("backup", str(tmp_path / "backup.db"))
+    places["KEY"] = run("keys", "create", "--right", "read").stdout.split("_")[1]
     places |= {"JUDGED": judged, "BACKUP": str(tmp_path / "backup.db"), "COPY": str(tmp_path / "copy.db")}
     said = [("Ana", "I drink tea"), ("Bo", "I sail"), ("Bo", "My boat leaks")]
     turns = [{"speaker": who, "dia_id": f"D1:{n}", "text": text} for n, (who, text) in enumerate(said, 1)]
@@ -93,7 +100,7 @@ def arguments(request, stored, run, written, tmp_path):
 
 
 def test_the_cases_cover_every_command():
-    assert sorted(commands()) == sorted([*CASES, ELSEWHERE])
+    assert sorted(commands()) == sorted([*CASES, *ELSEWHERE])
 
 
 def test_help_lists_every_command_in_the_order_of_a_day(run):

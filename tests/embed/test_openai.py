@@ -14,9 +14,10 @@ import httpx
 import numpy as np
 import pytest
 
-from salience.embed.openai import RETRY_AFTER_LIMIT, OpenAI, _retry_after
+from salience.embed.openai import OpenAI
 from salience.errors import EmbedderError, InputError
 from salience.ports import Embedder
+from salience.waiting import RETRY_AFTER_LIMIT, asked_to_wait
 
 KEY = "sk-very-secret"
 TEXT = "a very private text"
@@ -202,8 +203,8 @@ def test_the_endpoints_wait_is_kept_within_bounds(embedder, endpoint, waits, hea
 
 def test_a_date_to_wait_for_counts_from_the_answers_own_date():
     later, now = "Fri, 01 May 2099 12:00:09 GMT", "Fri, 01 May 2099 12:00:00 GMT"
-    assert _retry_after(httpx.Headers({"Retry-After": later, "Date": now})) == 9
-    assert _retry_after(httpx.Headers({"Retry-After": later})) == 0
+    assert asked_to_wait(httpx.Headers({"Retry-After": later, "Date": now})) == 9
+    assert asked_to_wait(httpx.Headers({"Retry-After": later})) == 0
 
 
 @pytest.mark.parametrize(

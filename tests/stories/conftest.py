@@ -1,8 +1,77 @@
-"""The helpers of this folder can be imported by its tests."""
+"""The helpers of this folder can be imported by its tests, and those of the public API run on every surface."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+import surfaces
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+Connect = Callable[..., Any]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every_surface: runs here, over HTTP, and by coroutines of both")
+    config.addinivalue_line("markers", "local(reason): of a module that is so marked, runs here alone")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "surface" not in metafunc.fixturenames:
+        return
+    marked, kept = map(metafunc.definition.get_closest_marker, ("every_surface", "local"))
+    chosen = dict(surfaces.HERE) if "target" in metafunc.fixturenames else {"here": surfaces.HERE["memory"]}
+    if marked is not None and kept is None and "connect" in metafunc.fixturenames:
+        chosen |= surfaces.ELSEWHERE
+    metafunc.parametrize("surface", chosen.values(), ids=chosen.keys(), indirect=True, scope="function")
+
+
+@pytest.fixture
+def surface(request: pytest.FixtureRequest) -> surfaces.Surface:
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def target(surface: surfaces.Surface, tmp_path: Path) -> str:
+    return ":memory:" if surface.store == "memory" else str(tmp_path / "agent.db")
+
+
+@pytest.fixture(scope="session")
+def _house() -> Iterator[tuple[surfaces.House, str]]:
+    with surfaces.housed() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def _portal() -> Iterator[Any]:
+    with start_blocking_portal() as portal:
+        yield portal
+
+
+@pytest.fixture
+def connect(surface: surfaces.Surface, request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Return `salience.connect`, or what does the same on another surface."""
+    if surface in surfaces.HERE.values():  # which needs no server
+        world = surfaces.World(None, "", None)  # type: ignore[arg-type]
+    else:
+        world = surfaces.World(*request.getfixturevalue("_house"), request.getfixturevalue("_portal"))
+    with world.closing:
+        yield lambda target=None, **options: surface.connect(world, target, **options)
+
+
+@pytest.fixture
+def planted(connect: Connect, target: str, clock: StoppedClock) -> Callable[..., Any]:
+    """Return a function from planted cosines to an engine or client: `planted({"text": 0.9}, profile="cmm")`."""
+
+    def make(cosines: dict[str, float] | None = None, *, profile: str = "salience", **options: object) -> Any:
+        embedder = PlantedEmbedder(cosines, **options)  # type: ignore[arg-type]
+        return connect(target, embedder=embedder, profile=profile, clock=clock)
+
+    return make

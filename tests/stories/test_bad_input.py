@@ -13,6 +13,8 @@ import salience
 from salience import Draft, InputError, NotFoundError, ProfileError
 from salience.testing.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.every_surface
+
 
 def nested(depth: int) -> list:
     return [nested(depth - 1)] if depth else []

@@ -14,6 +14,8 @@ from salience.context import FOOTER, HEADER, tokens
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.text import normalise
 
+pytestmark = pytest.mark.every_surface
+
 
 def test_each_memory_is_a_line_of_json_with_id_date_and_scope(planted):
     memory = planted({"the deploy key is in the vault": 0.9})

@@ -4,8 +4,8 @@
 surface     the command itself: global options, errors as messages and exit codes
 calls       how a command is registered: scope options and --json for each
 options     options that several commands share
-reading, explaining, writing, history, reflecting, upkeeping, transfers, copying,
-database, distributing, profiles, calibrating, evals, demo    the commands: parse, call, shape
+reading, explaining, writing, history, reflecting, upkeeping, transfers, copying, database, distributing,
+serving, keys, mcp, profiles, calibrating, evals, config, demo                  the commands: parse, call, shape
 recalls, records, bars, figures, words          records and figures as lines and as tables
 screen, shapes                                  which form is shown; JSON
 files       files of any format into a store
@@ -19,6 +19,7 @@ from io import TextIOWrapper
 
 from salience.cli import (
     calibrating,
+    config,
     copying,
     database,
     demo,
@@ -26,10 +27,13 @@ from salience.cli import (
     evals,
     explaining,
     history,
+    keys,
+    mcp,
     profiles,
     reading,
     reflecting,
     repairing,
+    serving,
     transfers,
     upkeeping,
     writing,
@@ -40,7 +44,7 @@ __all__ = ["app", "main"]
 
 COMMANDS = (
     writing, history, reading, explaining, reflecting, upkeeping, transfers, repairing, copying, database, distributing,
-    profiles, calibrating, evals, demo,
+    serving, keys, mcp, profiles, calibrating, evals, config, demo,
 )  # fmt: skip
 """The modules whose import registers commands."""
 

@@ -9,9 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
-import salience
 from salience import calibrate as calibrations
-from salience import settings
+from salience import compose, settings
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, one_line, waiting
 from salience.cli.surface import app
@@ -54,7 +53,7 @@ def calibrate(
     is kept, and used by every later command with that embedder.
     """
     read = {path: judged.read(path) for path in (pairs, held_out) if path is not None}
-    with salience.connect(":memory:", embedder=embedder or call.options.embedder) as engine, waiting("Embedding"):
+    with compose.local(":memory:", embedder=embedder or call.options.embedder) as engine, waiting("Embedding"):
         name = engine.world.embedder.name
         cosines = {path: calibrations.cosines(engine.world, held) for path, held in read.items()}
     source = f"{len(read[pairs]):,} judged pairs of {pairs.name}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 import typer
 
 import salience
-from salience import profiles
+from salience import compose, profiles
 from salience.cli.screen import Answer, show
+from salience.client import Client
 from salience.engine import Engine
 from salience.profiles import ProfileLike
 from salience.records import ANY
@@ -40,14 +42,24 @@ class Call:
     where: dict[str, Any]
     as_json: bool
 
-    def engine(self) -> Engine:
-        """Return the engine on the store that the options name; a bad profile is told before a file is made."""
-        profile = profiles.load(self.options.profile or "salience")
+    def engine(self) -> Engine | Client:
+        """Return the engine or client of the target that is named; a bad profile is told before a file is made."""
+        profile = None if self.options.profile is None else profiles.load(self.options.profile)
         return salience.connect(self.options.store, embedder=self.options.embedder, profile=profile)
+
+    def store(self) -> Engine:
+        """Return the engine on the store that the options name; a server's URL is refused."""
+        profile = profiles.load(self.options.profile or compose.SALIENCE)
+        return compose.local(self.options.store, embedder=self.options.embedder, profile=profile)
 
     def profile(self, chosen: str | None) -> ProfileLike | None:
         """Return the profile that the command names, else the one before it, else None for the verb's own."""
         return chosen or self.options.profile
+
+
+def present(memory: Engine | Client) -> datetime:
+    """Return the instant at which answers are looked at: an engine's, or that of this machine."""
+    return memory.world.clock() if isinstance(memory, Engine) else datetime.now(UTC)
 
 
 def _coordinate(flag: str, what: str) -> Any:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from salience.cli.options import STDIN
+from salience.client import Client
 from salience.engine import Engine
 from salience.errors import ImportLineError, InputError, Words
 from salience.lab import datasets
@@ -69,7 +70,7 @@ def count_turns(path: Path, limit: int) -> int:
     return number
 
 
-def ingest(engine: Engine, path: Path, where: Mapping[str, Any], advance: Progress) -> Loaded:
+def ingest(engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Progress) -> Loaded:
     """Store the turns of a conversation, each under its session, and return counts."""
     statuses, places = Counter[str](), Counter[str]()
     for session, held in groupby(turns(path, where.get("session_id")), key=lambda turn: turn[0]):
@@ -90,7 +91,7 @@ def _keyed(message: datasets.Message, source: Path, session: str, place: int) ->
 
 
 def import_any(
-    engine: Engine, path: Path, where: Mapping[str, Any], advance: Progress, on_error: Literal["stop", "skip"]
+    engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Progress, on_error: Literal["stop", "skip"]
 ) -> Loaded:
     """Store an export, drafts or a conversation, and return counts."""
     if not is_lines(path):

@@ -8,7 +8,7 @@ import typer
 
 from salience import checks
 from salience.cli import recalls, records
-from salience.cli.calls import Call, command
+from salience.cli.calls import Call, command, present
 from salience.cli.options import (
     AsOf,
     Deadline,
@@ -83,7 +83,7 @@ def recall(
             **call.where,
         )
         asked = now or as_of
-        return recalls.answer(found, checks.instant("now", asked) if asked else engine.world.clock(), explain)
+        return recalls.answer(found, checks.instant("now", asked) if asked else present(engine), explain)
 
 
 @command(app, "graph-recall")
@@ -115,7 +115,7 @@ def graph_recall(
             dry_run=dry_run,
             **call.where,
         )
-        return recalls.answer(found, engine.world.clock(), explain)
+        return recalls.answer(found, present(engine), explain)
 
 
 @command(app)
@@ -179,7 +179,7 @@ def list_(
             cursor=cursor,
             **call.where,
         )
-        return records.page(found, engine.world.clock())
+        return records.page(found, present(engine))
 
 
 @command(app)

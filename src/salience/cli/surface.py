@@ -27,7 +27,8 @@ ORDER: Final = (
     "remember", "recall", "graph-recall", "explain", "context", "get", "update", "forget", "restore", "history",
     "erase", "list", "stats", "ingest",
     "end-session", "consolidate", "reflect", "upkeep", "import", "export",
-    "backup", "reinstate", "copy", "doctor", "reembed", "db", "profiles", "calibrate", "eval", "tune", "help", "demo",
+    "backup", "reinstate", "copy", "doctor", "reembed", "db", "serve", "keys", "mcp", "profiles", "calibrate", "eval",
+    "tune", "config", "help", "demo",
 )  # fmt: skip
 """The commands as help lists them."""
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from salience import settings
 from salience.cli import files
 from salience.cli.calls import Call, command
 from salience.cli.files import Loaded
@@ -19,6 +20,7 @@ from salience.cli.options import STDIN
 from salience.cli.screen import Answer, one_line, progress
 from salience.cli.surface import app
 from salience.cli.words import counted
+from salience.engine import Engine
 from salience.errors import InputError, Words
 
 Paths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files; - reads standard input.")]
@@ -85,7 +87,8 @@ def load(
     """Store the memories of files by `into`, once `count` has read them all, and report in the word `done`."""
     started = time.perf_counter()
     with call.engine() as engine, files.at_hand(paths) as ready:
-        total = sum(count(path, engine.world.content_limit) for path in ready)
+        limit = engine.world.content_limit if isinstance(engine, Engine) else settings.load().content_limit
+        total = sum(count(path, limit) for path in ready)
         with progress(done.removesuffix("ed") + "ing", total) as advance:
             loaded = [into(engine, path, call.where, advance) for path in ready]
     named = [replace(one, file=str(path)) for one, path in zip(loaded, paths, strict=True)]

@@ -17,11 +17,11 @@ from salience import checks, upkeep
 from salience.cli import words
 from salience.cli.calls import CALLER, Call, command
 from salience.cli.screen import Answer, visible, waiting
-from salience.wire.told import values
 from salience.cli.surface import FAILED, app, complain
 from salience.engine import Engine
 from salience.errors import InputError
 from salience.records import ConsolidateReport, UpkeepReport
+from salience.wire.told import values
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
 NOTHING_WRITTEN: Final = "nothing was written"
@@ -60,7 +60,7 @@ def keep_up(
     if dry_run:
         raise InputError("every", every, "Leave it out with --dry-run: the passes would all tell the same.")
     pace = upkeep.Pace(checks.ttl("every", every))
-    with call.engine() as engine:
+    with call.store() as engine:
         _go_on(engine, pace, call.as_json)
     raise typer.Exit
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx
@@ -22,11 +21,10 @@ from tenacity import (
 from salience.batch import Vectors32, unit_vectors
 from salience.errors import EmbedderError, InputError, Words
 from salience.loading import mapped
+from salience.waiting import asked_to_wait
 
 REQUEST_TEXTS: Final = 128
 """Most texts in a request: small enough for every known provider."""
-RETRY_AFTER_LIMIT: Final = 30.0
-"""Longest wait, seconds, that the endpoint's Retry-After may ask of us."""
 PASSING: Final = frozenset({408, 409, 429, *range(500, 600)})
 """Statuses that may pass when asked again."""
 _BACKOFF: Final = wait_exponential(multiplier=0.5, max=8.0) + wait_random(0.0, 0.5)
@@ -128,7 +126,7 @@ class OpenAI:
         status = response.status_code
         fallback = _URL_REMEDY if status in PASSING else _MODEL_REMEDY
         message = self._says(f"answered with status {status}", _REMEDIES.get(status, fallback))
-        return _PassingError(message, _retry_after(response.headers)) if status in PASSING else EmbedderError(message)
+        return _PassingError(message, asked_to_wait(response.headers)) if status in PASSING else EmbedderError(message)
 
     def _says(self, what: str, remedy: str) -> str:
         return f"embedder {self.name!r}: {self.remote} {what}. {remedy}"
@@ -168,23 +166,6 @@ def _wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, _PassingError) else 0.0
     return max(_BACKOFF(state), asked)
-
-
-def _retry_after(headers: httpx.Headers) -> float:
-    """Return the header's wait in seconds, 0 to `RETRY_AFTER_LIMIT`; a date counts from the answer's own date."""
-    asked = headers.get("Retry-After", "")
-    try:
-        seconds = float(asked)
-    except ValueError:
-        seconds = _seconds_between(headers.get("Date", ""), asked)
-    return min(max(seconds, 0.0), RETRY_AFTER_LIMIT) if seconds == seconds else 0.0
-
-
-def _seconds_between(start: str, end: str) -> float:
-    try:
-        return (parsedate_to_datetime(end) - parsedate_to_datetime(start)).total_seconds()
-    except (ValueError, TypeError):  # no date, or only one with a zone
-        return 0.0
 
 
 def _in_order(answer: Any, count: int) -> list[Any]:

@@ -68,7 +68,7 @@ def storing(corpus: Corpus, folder: Path) -> tuple[float, float]:
     """Return seconds to embed the texts alone and to ingest them: medians of rounds done in turn."""
     alone, whole = [], []
     for number in range(ROUNDS):
-        with compose.connect(folder / f"{number}.db") as memory:
+        with compose.local(folder / f"{number}.db") as memory:
             memory.world.embedder.embed(["warm up"])
             alone.append(seconds(partial(embed, memory, corpus)))
             whole.append(seconds(partial(ingest, memory, corpus)))
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> None:
     store = Table("stored", "memories", "embed only /s", "ingest /s", "engine adds", title="Storing")
     recall = Table("profile", "memories", *STEPS, title="Recall, median ms by step")
     with tempfile.TemporaryDirectory() as temporary:
-        everything = compose.connect(Path(temporary) / "all.db")
+        everything = compose.local(Path(temporary) / "all.db")
         questions: list[str] = []
         for place, corpus in enumerate(corpora(folder)):
             (own := Path(temporary) / str(place)).mkdir()

@@ -59,7 +59,7 @@ def cut_offs(folder: Path, embedders: Sequence[str]) -> str:
 
 def without_cut_off(profile: Profile) -> Profile:
     """Return the profile that returns what fits best, however little that is."""
-    return replace(profile, stages=tuple(name for name in profile.stages if name != "cut_off"))
+    return replace(profile, stages=tuple(name for name in profile.stages if name != "cut_off"), toml=None)
 
 
 def _counted(folder: Path, embedder: str) -> Counted:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from salience import profiles
-from salience.compose import connect
+from salience.compose import local
 from salience.engine import Engine
 from salience.lab import sample
 from salience.lab.sample import SampleQuestion
@@ -52,7 +52,7 @@ def run(folder: Path, embedder: str = "minilm", every: bool = False) -> Demo:
     of the questions gives the same answers.
     """
     now, limit = sample.now(), LIMIT if every else LIMIT_OF_A_SCREEN
-    with connect(folder / "demo.db", embedder=embedder, clock=lambda: now) as engine:
+    with local(folder / "demo.db", embedder=embedder, clock=lambda: now) as engine:
         sample.store(engine)
         questions = sample.questions() if every else sample.questions()[: sample.first_screen()]
         rounds = tuple(ask(engine, question, limit) for question in questions)

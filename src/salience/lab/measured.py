@@ -28,6 +28,6 @@ class Measured:
 
 def measured(embedder: str, pairs: Sequence[Judged]) -> Measured:
     """Return what an embedder that ships makes of the pairs, whatever calibration was fitted on this machine."""
-    with compose.connect(":memory:", embedder=embedder) as engine:
+    with compose.local(":memory:", embedder=embedder) as engine:
         shipped = calibration_of(engine.world.embedder)
         return Measured(embedder, shipped, cosines(engine.world, pairs))

@@ -55,7 +55,7 @@ def planted(conversation: Conversation, embedder: Embedder, cache: Path | None) 
     makes = embedder if cache is None else OnDisk(embedder, cache)
     with (
         TemporaryDirectory(prefix="salience-eval-") as folder,
-        compose.connect(Path(folder) / "store.db", embedder=makes, clock=lambda: end) as engine,
+        compose.local(Path(folder) / "store.db", embedder=makes, clock=lambda: end) as engine,
     ):
         refs, sessions = _store(engine, conversation)
         yield Planted(conversation.name, engine, replace(engine.world, embedder=embedder), refs, sessions, end)

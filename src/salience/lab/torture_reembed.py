@@ -142,7 +142,7 @@ def torture(folder: Path, memories: int, kills: int, old: Hashed, new: Hashed) -
 
 def seed(file: Path, memories: int, old: Hashed) -> int:
     """Fill a file with memories, a tenth of them with an older version, and return the number of versions in all."""
-    with compose.connect(file, embedder=old) as engine:
+    with compose.local(file, embedder=old) as engine:
         for first in range(0, memories, SEEDED):
             texts = [f"memory {number} of the beginning" for number in range(first, min(first + SEEDED, memories))]
             held = engine.remember_many([{"content": text} for text in texts])
@@ -167,7 +167,7 @@ def change(file: Path, new: Hashed, line: Line) -> None:
 def write(file: Path, old: Hashed, line: Line) -> None:
     """Remember and update under the former model until told to stop, then say how much."""
     counts = {"written": 0, "pending": 0}
-    with compose.connect(file, embedder=old) as engine:
+    with compose.local(file, embedder=old) as engine:
         while not line.poll(0.01):
             number = counts["written"]
             receipt = engine.remember(f"memory {number} of meanwhile")
@@ -181,7 +181,7 @@ def write(file: Path, old: Hashed, line: Line) -> None:
 def recall(file: Path, old: Hashed, line: Line) -> None:
     """Recall under the former model until told to stop, then say how often; no recall may fail or come back empty."""
     counts = {"recalls": 0, "degraded": 0}
-    with compose.connect(file, embedder=old) as engine:
+    with compose.local(file, embedder=old) as engine:
         while not line.poll(0.005):
             counts["degraded"] += _recalled(engine, counts["recalls"])
             counts["recalls"] += 1

@@ -234,7 +234,7 @@ def turned(profile: Profile, dials: Sequence[Dial], settings: Mapping[str, float
         replace(term, weight=round(term.weight * scale, DECIMALS)) if (term.label, "weight") in summed else term
         for term in terms
     )
-    return replace(profile, terms=scaled)
+    return replace(profile, terms=scaled, toml=None)
 
 
 def _turned(term: Term, own: Mapping[tuple[str, str], float]) -> Term:

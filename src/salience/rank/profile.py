@@ -76,6 +76,7 @@ class Profile:
         contradiction_above: similarity from which a new memory is reported to conflict with an old one; None: never.
         graph_weight, max_hops: of `graph_recall`.
         first_person: whether a question about a speaker of the store is embedded as that speaker would put it.
+        toml: the text that it was read from; None of one that was changed since.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Profile:
     graph_weight: float = 0.3
     max_hops: int = 2
     first_person: bool = False
+    toml: str | None = field(default=None, compare=False, repr=False)
 
     def weights(self, intent: str) -> dict[str, float]:
         """Return label -> weight under an intent."""
@@ -136,7 +138,7 @@ class Profile:
                  for label, weight in weights.items()}  # fmt: skip
         terms = tuple(replace(term, weight=clean.get(term.label, term.weight)) for term in self.terms)
         intents = {name: replace(rule, weights={**rule.weights, **clean}) for name, rule in self.intents.items()}
-        return replace(self, terms=terms, intents=intents)
+        return replace(self, terms=terms, intents=intents, toml=None)
 
     def for_graph(self, graph_weight: float, max_hops: int) -> Profile:
         """Return the profile of `graph_recall`: (1 - w) x similarity + w x graph proximity over these stages.
@@ -147,7 +149,7 @@ class Profile:
             Term("similarity", "similarity", 1 - graph_weight, "sum", {}),
             Term("graph_proximity", "graph_proximity", graph_weight, "sum", {"per_hop": 0.5, "max_hops": max_hops}),
         )
-        return replace(self, terms=terms, intents={}, candidates=None)
+        return replace(self, terms=terms, intents={}, candidates=None, toml=None)
 
 
 def parse(text: str, source: str) -> Profile:
@@ -161,7 +163,7 @@ def parse(text: str, source: str) -> Profile:
         ProfileError: no TOML, or an unknown, missing or unacceptable key; names the key and lists the real ones.
     """
     try:
-        return _profile(tomllib.loads(text))
+        return replace(_profile(tomllib.loads(text)), toml=text)
     except tomllib.TOMLDecodeError as error:
         raise ProfileError(source, str(error), "Write it in TOML.") from None
     except InputError as error:

@@ -191,8 +191,10 @@ class Pass:
 
     def _naming(self, memories: Iterable[Memory], reflection: str | None, now: datetime) -> list[Change]:
         """Return the changes that make memories name a reflection as the one that sums them up."""
-        by = self.caller.who
-        return [Revise(memory.changed("reflect", now, by=by, reflection=reflection)) for memory in memories]
+        return [
+            Revise(memory.changed("reflect", now, by=self.caller.who_at(memory.scope), reflection=reflection))
+            for memory in memories
+        ]
 
     def _made(self, home: Home, group: Group, worded: Worded, now: datetime) -> Memory:
         fields = carried(group, worded, self.world.calibration)
@@ -207,7 +209,7 @@ class Pass:
             updated_at=fields["created_at"],
             tier_since=now,
             changed_at=now,
-            changed_by=self.caller.who,
+            changed_by=self.caller.who_at(home.scope),
             reason=_reason(worded),
             **fields,
         )
@@ -223,7 +225,7 @@ class Pass:
         fields = carried(group, worded, self.world.calibration)
         hashed, said = content_hash(worded.content), fields["created_at"]
         made = {**fields, "content_hash": hashed, "updated_at": said, "forgotten_at": None}
-        return old.changed("reflect", now, by=self.caller.who, reason=_reason(worded), **made)
+        return old.changed("reflect", now, by=self.caller.who_at(old.scope), reason=_reason(worded), **made)
 
     def _retire(self, reflection: Memory, loose: Loose, now: datetime) -> None:
         """Take a reflection that stands for no group out of sight, and let its sources name it no more."""
@@ -232,7 +234,8 @@ class Pass:
             self._apply(changes)
             return
         reason = "its sources no longer belong together"
-        gone = reflection.changed("stale", now, by=self.caller.who, reason=reason, forgotten_at=now)
+        by = self.caller.who_at(reflection.scope)
+        gone = reflection.changed("stale", now, by=by, reason=reason, forgotten_at=now)
         self._apply([*changes, Revise(gone)])
         self.retired[reflection.id] = None
 

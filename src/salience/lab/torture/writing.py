@@ -23,7 +23,7 @@ PROFILE: Final = "zeromemory"
 
 def opened(path: Path) -> Engine:
     """Return an engine on the file, with an embedder that costs nothing."""
-    return compose.connect(path, embedder=TopicalEmbedder(), profile=PROFILE)
+    return compose.local(path, embedder=TopicalEmbedder(), profile=PROFILE)
 
 
 def seeded(seed: object) -> Random:

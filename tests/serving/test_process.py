@@ -1,0 +1,143 @@
+"""The command as it is run: what it promises when it is told to end, and when a part of it dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import httpx
+import pytest
+
+import salience
+from salience.errors import SalienceError
+from salience.serving import workers
+from salience.serving.listening import bound, url_of
+from salience.serving.server import serve
+from salience.serving.site import standing
+from salience.serving.workers import FAILED, SPAWN, Supervisor, end_of
+
+WRITERS = 6
+STORED = 'salience_requests_total{status="201",surface="rest",verb="remember"}'
+
+
+class Load:
+    """Writers that go on until the server answers no more; it keeps what was acknowledged."""
+
+    def __init__(self, url, enough):
+        self.stored, self.others = [], []
+        self.enough, self._left = threading.Event(), enough
+        self._lock = threading.Lock()
+        self._url, self.over = url, threading.Event()
+
+    def write(self, writer):
+        with httpx.Client(base_url=self._url, timeout=60) as client:
+            number = 0
+            while not self.over.is_set():
+                number += 1
+                try:
+                    answer = client.post("/v1/memories", json={"content": f"Memory {number} of writer {writer}"})
+                except httpx.TimeoutException:
+                    self.others.append("hangs")
+                    return
+                except httpx.TransportError:
+                    continue  # not acknowledged: it is stored or not
+                self._note(answer)
+
+    def _note(self, answer):
+        with self._lock:
+            if answer.is_success:
+                self.stored.append(answer.json()["memory"]["id"])
+                self._left -= 1
+                if self._left == 0:
+                    self.enough.set()
+            else:
+                self.others.append(answer.status_code)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request, tmp_path):
+    return str(tmp_path / "agent.db") if request.param == "sqlite" else request.getfixturevalue("tables")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_all_that_was_acknowledged_is_stored_when_it_ends_under_load(running, store, count):
+    server = running(store, "--workers", str(count))
+    load = Load(server.url, enough=40)
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writers = [pool.submit(load.write, number) for number in range(WRITERS)]
+        assert load.enough.wait(90)
+        if count > 1:
+            os.kill(server.workers()[0], signal.SIGKILL)
+            assert server.until("a worker died and is replaced")["code"] == -signal.SIGKILL
+            page = httpx.get(f"{server.url}/metrics", timeout=90).text
+            counted = sum(float(line.split()[-1]) for line in page.splitlines() if line.startswith(STORED))
+            assert counted >= len(load.stored[:40]) - WRITERS  # of both workers, and of the one that is gone
+        assert server.end() == 0
+        load.over.set()
+        for writer in writers:
+            writer.result(90)
+    assert load.others == []
+    with closing(salience.connect(store, embedder="static")) as engine:
+        assert {engine.get(id).id for id in load.stored} == set(load.stored)
+    assert server.until("ended")["level"] == "info"
+
+
+def test_a_reader_that_does_not_read_keeps_it_from_nothing(running, tmp_path):
+    store = str(tmp_path / "agent.db")
+    with closing(salience.connect(store, embedder="static")) as engine:
+        engine.remember_many(
+            [{"content": f"Memory {number}", "metadata": {"long": "=" * 60_000}} for number in range(150)]
+        )
+    server = running(store, SALIENCE_SERVER_SHUTDOWN="600")
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"GET /v1/export HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(1024).startswith(b"HTTP/1.1 200")
+        assert server.end() == 0
+        rest = b"".join(iter(lambda: connection.recv(1 << 20), b""))
+    assert not rest.endswith(b"0\r\n\r\n")  # nobody takes it for a whole export
+
+
+def test_a_second_signal_ends_it_at_once(running, tmp_path):
+    server = running(str(tmp_path / "agent.db"), SALIENCE_SERVER_SHUTDOWN="600")
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as connection:
+        half = b"POST /v1/memories HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 99\r\n\r\n"
+        connection.sendall(half)
+        assert connection.recv(1024).startswith(b"HTTP/1.1 100")  # it waits for the rest
+        server.process.send_signal(signal.SIGINT)
+        assert server.until("ending")["connections"] == 1
+        assert server.end(signal.SIGINT) == 128 + signal.SIGINT
+
+
+def test_a_worker_does_not_outlive_its_supervisor(planned):
+    reader, writer = SPAWN.Pipe(duplex=False)
+    with standing(planned()) as site, bound("127.0.0.1", 0) as listening:
+        worker = threading.Thread(target=serve, args=(site, listening, 30.0, end_of(reader)), daemon=True)
+        worker.start()
+        assert httpx.get(f"{url_of(listening)}/readyz", timeout=90).status_code == 200
+        writer.close()  # as it is when the process that holds it is gone
+        worker.join(90)
+        assert not worker.is_alive()
+
+
+def test_workers_that_cannot_serve_end_all(planned, monkeypatch):
+    class Dead:
+        pid, exitcode, sentinel = 1, FAILED, None
+
+        def is_alive(self):
+            return False
+
+        def start(self):
+            pass
+
+        terminate = kill = start
+
+    monkeypatch.setattr(SPAWN, "Process", lambda **_: Dead())
+    monkeypatch.setattr(workers, "wait", lambda *_: [])
+    with bound("127.0.0.1", 0) as listening, pytest.raises(SalienceError, match="a worker cannot serve"):
+        Supervisor(planned(server_workers=2), listening).run()

@@ -1,0 +1,167 @@
+"""What is wrong is told before a port is taken: by an error, and with what to do."""
+
+from __future__ import annotations
+
+import socket
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+import salience
+from salience import compose
+from salience.access import made
+from salience.cli import app
+from salience.embed import registry
+from salience.errors import EmbedderError, InputError
+from salience.serving import listening, process
+from salience.serving.listening import bound, is_loopback, url_of
+from salience.testing.doubles import PlantedEmbedder
+
+
+@pytest.fixture
+def refused(monkeypatch, tmp_path):
+    """Return a function from arguments of the command to its code and what it says; it must not come to bind a port."""
+
+    def not_yet(*_):
+        raise AssertionError("a port was taken")
+
+    monkeypatch.setattr(process, "bound", not_yet)
+    monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
+
+    def refuse(*args, before=()):
+        options = ["--store", str(tmp_path / "agent.db"), "--embedder", "planted", *before]
+        result = CliRunner().invoke(app, [*options, "serve", *args])
+        assert "Traceback" not in result.output
+        return result.exit_code, result.stderr
+
+    return refuse
+
+
+def test_a_server_that_others_reach_needs_a_key_first(refused):
+    code, said = refused("--host", "0.0.0.0")  # noqa: S104 - that is what is refused
+    assert code == 2
+    assert said.startswith("salience: server_host: '0.0.0.0' is not accepted. No key was made yet")
+    assert "salience keys create" in said
+
+
+def test_so_does_one_that_goes_by_the_name_of_a_proxy(refused, monkeypatch):
+    monkeypatch.setenv("SALIENCE_SERVER_HOSTS", "memory.example.org")
+    code, said = refused()
+    assert code == 2
+    assert said.startswith("salience: server_hosts: ('memory.example.org',) is not accepted. No key was made yet")
+
+
+def test_it_is_served_once_there_is_one(refused, tmp_path):
+    ring = compose.keyring(str(tmp_path / "agent.db"))
+    ring.add(made("default", ("read",), {}, None, None, datetime.now(UTC))[1])
+    ring.close()
+    code, _ = refused("--host", "0.0.0.0")  # noqa: S104
+    assert code == 1  # the port was asked for
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_another_model_than_the_stores_is_an_error_at_once(refused, tmp_path, workers):
+    with salience.connect(str(tmp_path / "agent.db"), embedder="static") as engine:
+        engine.remember("Alice drinks tea")
+    code, said = refused("--workers", workers)
+    assert code == 1
+    assert "wordllama" in said
+
+
+def test_so_is_an_embedder_that_cannot_be_loaded(refused, monkeypatch):
+    class Broken(PlantedEmbedder):
+        def embed(self, texts, /):
+            raise OSError("no such model")
+
+    monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: Broken())
+    code, said = refused()
+    assert code == 1
+    assert "failed with OSError" in said
+
+
+def test_so_is_a_database_without_its_tables(refused, database):
+    code, said = refused("--store", "nowhere", before=("--store", database))
+    assert (code, "No such option" in said) == (2, True)
+    code, said = refused(before=("--store", f"{database}-is-not-there"))
+    assert (code, said.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "field"),
+    [
+        ("SALIENCE_SERVER_RATE", "often", "server_rate"),
+        ("SALIENCE_SERVER_PORT", "70000", "server_port"),
+        ("SALIENCE_LOG_LEVEL", "loud", "log_level"),
+        ("SALIENCE_SERVER_HOST", "no.such.host.invalid", "server_host"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_named(refused, monkeypatch, setting, value, field):
+    monkeypatch.setenv(setting, value)
+    code, said = refused()
+    assert code == 2
+    assert said.startswith(f"salience: {field}: ")
+
+
+def test_a_profile_that_is_unknown_is_named(refused):
+    code, said = refused(before=("--profile", "nobodys"))
+    assert code == 2
+    assert "Choose one of: salience," in said
+
+
+def test_memories_of_a_process_cannot_be_served_by_several(refused):
+    code, said = refused("--workers", "2", before=("--store", ":memory:"))
+    assert code == 2
+    assert "server_workers" in said
+
+
+def test_a_port_that_is_taken_is_named():
+    with bound("127.0.0.1", 0) as first, pytest.raises(salience.errors.SalienceError) as caught:
+        bound("127.0.0.1", first.getsockname()[1])
+    assert "server_port: cannot listen on port" in str(caught.value)
+    assert "Address already in use" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [("127.0.0.1", True), ("127.1.2.3", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("::", False)],  # noqa: S104
+)
+def test_who_can_reach_a_host(host, loopback):
+    assert is_loopback(host) is loopback
+
+
+def test_the_url_of_a_socket_can_be_opened():
+    with bound("127.0.0.1", 0) as made:
+        host, port = made.getsockname()
+        assert url_of(made) == f"http://{host}:{port}"
+        socket.create_connection((host, port)).close()
+
+
+def test_an_address_of_ipv6_is_written_as_a_url_has_it():
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    try:
+        made = bound("::1", 0)
+    except salience.errors.SalienceError:
+        pytest.skip("this machine has no IPv6")
+    with made:
+        assert url_of(made).startswith("http://[::1]:")
+
+
+def test_a_host_that_is_none_is_refused():
+    with pytest.raises(InputError, match="server_host"):
+        listening.is_loopback("a..b")
+
+
+def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
+    from salience.serving.site import awake
+
+    class Remote(PlantedEmbedder):
+        remote = True
+
+        def embed(self, texts, /):
+            raise AssertionError
+
+    assert isinstance(awake(Remote()), Remote)
+    with pytest.raises(EmbedderError):
+        awake(type("Local", (Remote,), {"remote": False})())

@@ -1,0 +1,107 @@
+"""Upkeep beside the requests: each tenant in its turn, its reports counted, its end not waited for long."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import salience
+from salience.access import made
+from salience.errors import LeaseError
+from salience.serving.metrics import Meter
+from salience.serving.upkeep import Keeper, Rounds, Shared
+from salience.store.keyring import MemoryKeyring
+from salience.testing.doubles import PlantedEmbedder
+from salience.upkeep import story
+
+
+class Reports(Meter):
+    """Counts, and tells when so many passes were done."""
+
+    def __init__(self, passes):
+        super().__init__()
+        self.reports, self.errors = [], []
+        self._left, self.enough = passes, threading.Event()
+
+    def kept(self, report):
+        super().kept(report)
+        self._noted(self.reports, report)
+
+    def not_kept(self, error):
+        super().not_kept(error)
+        self._noted(self.errors, error)
+
+    def _noted(self, where, what):
+        where.append(what)
+        self._left -= 1
+        if not self._left:
+            self.enough.set()
+
+
+@pytest.fixture
+def engine():
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def keyring():
+    ring = MemoryKeyring()
+    for tenant in ("acme", "zeta", "acme"):
+        ring.add(made(tenant, ("read",), {}, None, None, datetime.now(UTC))[1])
+    return ring
+
+
+def test_every_tenant_has_its_turn_the_own_one_first(engine, keyring):
+    rounds = Rounds(engine, keyring)
+    assert [rounds.next().tenant for _ in range(7)] == [
+        "default", "default", "acme", "zeta", "default", "acme", "zeta",
+    ]  # fmt: skip
+
+
+def test_a_tenant_whose_key_is_made_meanwhile_joins_the_next_round(engine):
+    ring = MemoryKeyring()
+    rounds = Rounds(engine, ring)
+    assert rounds.next().tenant == "default"
+    ring.add(made("late", ("read",), {}, None, None, datetime.now(UTC))[1])
+    assert [rounds.next().tenant for _ in range(2)] == ["default", "late"]
+
+
+def test_the_more_tenants_the_shorter_the_time_between_two_passes():
+    pace = Shared(timedelta(minutes=10), monotonic=lambda: 0.0, tenants=lambda: 5)
+    assert pace.after(0.0) == 120.0
+
+
+def test_what_is_due_is_done_and_counted(engine, keyring):
+    for tenant in ("default", "acme", "zeta"):
+        engine.of(tenant).remember("Soon gone", ttl=1, created_at=datetime.now(UTC) - timedelta(hours=1))
+    meter = Reports(passes=4)
+    keeper = Keeper(engine, keyring, timedelta(milliseconds=1), meter)
+    keeper.start()
+    assert meter.enough.wait(30)
+    keeper.stop()
+    assert sum(len(report.expired) for report in meter.reports) == 3
+    value = meter.registry.get_sample_value
+    assert value("salience_upkeep_changes_total", {"change": "expired"}) == 3
+    assert value("salience_upkeep_passes_total", {"outcome": "done"}) == len(meter.reports)
+
+
+def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
+    meter = Reports(passes=2)
+    keeper = Keeper(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
+    with story.leased(engine.world):
+        keeper.start()
+        assert meter.enough.wait(30)
+        keeper.stop()
+    assert {type(error) for error in meter.errors} == {LeaseError}
+    assert meter.registry.get_sample_value("salience_upkeep_passes_total", {"outcome": "elsewhere"}) >= 2
+
+
+def test_never_is_never(engine):
+    keeper = Keeper(engine, MemoryKeyring(), None, Meter())
+    before = threading.active_count()
+    keeper.start()
+    assert threading.active_count() == before
+    keeper.stop()

@@ -1,0 +1,65 @@
+"""MCP in tests: a server behind the entrance of the web application, a server as a process, and what was said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from starlette.routing import Route
+
+from salience.access import Door, granted
+from salience.engine import Engine
+from salience.gate import Gate
+from salience.mcp import http
+from salience.ports import Keyring
+from salience.records import Grant
+from salience.web.app import app as web
+from salience.web.options import Options
+from servers import served
+
+TABS = "Alice prefers tabs"
+SPACES = "Alice prefers spaces"
+TEA = "Bob drinks tea"
+COSINES = {TABS: 0.9, SPACES: 0.88, TEA: 0.5}
+AXES = {TABS: 1, SPACES: 1, TEA: 2}
+COMMAND = str(Path(sys.executable).with_name("salience"))
+
+
+def grant(*rights: str, tenant: str = "default", **bound: str) -> Grant:
+    return Grant(tenant=tenant, rights=rights or ("read", "write"), bound=bound, name="test")
+
+
+@contextmanager
+def site(engine: Engine, keyring: Keyring | None = None, **options: Any) -> Iterator[str]:
+    """Yield the URL of MCP behind the entrance of the web application, as a server has it."""
+    everybody = Grant(tenant=engine.world.tenant, rights=("admin",), name="local")
+    door = Door(verify=[], unlocked=lambda: everybody)
+    if keyring is not None:
+        door = Door(verify=[lambda token: granted(keyring, token, engine.world.clock())])
+    endpoint = http.app(Gate(engine), door, hosts=(http.ANY_HOST,), **options)
+
+    @asynccontextmanager
+    async def running(_: Any) -> Any:
+        async with endpoint.running():
+            yield
+
+    made = web(Gate(engine), door, Options(), running)
+    made.router.routes.append(Route(http.PATH, endpoint))
+    with served(made) as url:
+        yield f"{url}{http.PATH}"
+
+
+def surroundings(folder: Path, **env: str) -> dict[str, str]:
+    """Return the environment of a process whose files all stand in a folder."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    own = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"), str(folder))
+    return {**kept, **own, **env}
+
+
+def said(result: Any) -> str:
+    """Return the text of a tool's answer."""
+    return "\n".join(block.text for block in result.content)
