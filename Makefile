@@ -4,6 +4,9 @@
 # make thresholds  docs/thresholds.md: how often each threshold errs
 # make torture     kill -9, full disks, a crowd of processes, a change of model: what was acknowledged is there
 # make torture-postgres  the same for a server: tenants that must not meet, kill -9 of all of it, tenants by the thousand
+# make torture-server  keys of several tenants over REST and MCP: nobody meets another, nor learns that they are there
+# make fuzz        Schemathesis over the OpenAPI document of a server: every check, thousands of cases, a walk along the links
+# make bench-server  docs/server-bench.md: what a server bears on loopback
 # make soak        every verb, in any order, beside a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
@@ -11,7 +14,7 @@ BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
 
-.PHONY: demo test lint bench bench-postgres thresholds torture torture-postgres soak clean
+.PHONY: demo test lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -44,6 +47,12 @@ torture-postgres: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.torture_postgres leaks --tenants 50 --threads 16 --seconds 60
 	$(BIN)/python -m salience.lab.torture_postgres kill --rounds 60
 	$(BIN)/python -m salience.lab.torture_postgres tenants --count 3000
+
+torture-server: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.torture_server leaks --store sqlite --seconds 120
+	$(BIN)/python -m salience.lab.torture_server leaks --store postgres --seconds 120
+	$(BIN)/python -m salience.lab.torture_server timing --store sqlite
+	$(BIN)/python -m salience.lab.torture_server timing --store postgres
 
 soak: $(VENV)/.dev
 	SALIENCE_TEST_STEPS=$(STEPS) $(BIN)/pytest tests/nothing_is_lost

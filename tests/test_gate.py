@@ -2,7 +2,9 @@
 
 import io
 import json
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from salience.records import RIGHTS, Grant
 from salience.store.keyring import MemoryKeyring
 from salience.wire.verbs import VERBS
 
+KEYS = Path(__file__).parents[1] / "docs" / "keys.md"
 EVERYWHERE = {"environment": "*", "project": "*", "user_id": "*", "agent_id": "*"}
 
 
@@ -109,6 +112,12 @@ def test_each_verb_takes_its_right(house, verb, right):
         with pytest.raises(ForbiddenError, match=VERBS[verb].right):
             run(house, grant(right), verb)
         assert house.standing() == before
+
+
+@pytest.mark.parametrize("right", RIGHTS)
+def test_the_docs_tell_which_verb_takes_which_right(right):
+    (row,) = re.findall(rf"^\| `{right}` \| (.*) \|$", KEYS.read_text(), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == {name for name, verb in VERBS.items() if verb.right == right}
 
 
 def test_a_tenant_has_its_own_memories_alone(house):

@@ -18,7 +18,7 @@ from issuers import AUDIENCE, MAKERS, NOW, Issuer, published
 from salience import oauth
 from salience.access import Door, granted, made
 from salience.errors import AccessError, InputError
-from salience.oauth import FRESH, HELD, LEEWAY, PAUSE, TOKEN_LIMIT, metadata_urls, verifier
+from salience.oauth import FRESH, HELD, LEEWAY, PAUSE, TOKEN_LIMIT, Keys, KeysError, metadata_urls, verifier
 from salience.records import Grant
 from salience.store.keyring import MemoryKeyring
 
@@ -319,10 +319,24 @@ def test_an_issuer_that_does_not_answer_is_waited_for_once(issuer, ticks):
     token = issuer.token("first")
     issuer.held.clear()
     assert [verify(token) for _ in range(5)] == [None] * 5
-    assert issuer.asked.total() == 1
+    assert issuer.asked.total() <= 1  # 0, if even that did not come through in time
     issuer.held.set()
-    ticks.now += PAUSE
+    verify = verifying(issuer, ticks)
     assert verify(token) is not None
+
+
+def test_keys_that_cannot_be_had_are_asked_for_once_a_minute(ticks):
+    tried = []
+
+    def fetch():
+        tried.append(ticks.now)
+        raise KeysError("away")
+
+    keys = Keys(fetch, ticks)
+    for _ in range(3):
+        assert [keys.of(name) for name in ("first", None, "second")] == [None] * 3
+        ticks.now += PAUSE
+    assert tried == [1000.0, 1000.0 + PAUSE, 1000.0 + 2 * PAUSE]
 
 
 def test_who_has_a_key_does_not_wait_for_a_fetch(issuer, ticks, verify):
@@ -339,7 +353,7 @@ def test_who_has_a_key_does_not_wait_for_a_fetch(issuer, ticks, verify):
     thread = threading.Thread(target=renew)
     thread.start()
     begun.wait()
-    while issuer.asked.total() < 3:  # the fetch is under way
+    while thread.is_alive() and issuer.asked.total() < 3:  # until the fetch is under way
         thread.join(0.001)
     assert verify(token) is not None
     assert not found

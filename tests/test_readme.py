@@ -41,14 +41,20 @@ def test_the_two_commands_are_targets_of_the_makefile():
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
 
 
+ENDS = {"mcp install": ["--dry-run"], "serve": ["--help"]}
+"""Commands that would ask, or go on -> what ends them."""
+
+
 def test_the_shell_examples_run(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "chat.json").write_text('[{"role": "user", "content": "hello"}]')
     lines = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("salience")]
-    assert len(lines) == 3
+    assert len(lines) == 6
+    monkeypatch.setenv("SALIENCE_URL", str(tmp_path / "agent.db"))
     for line in lines:
         for command in line.split("&&"):
-            result = CliRunner().invoke(app, shlex.split(command)[1:])
+            words = shlex.split(command, comments=True)[1:]
+            result = CliRunner().invoke(app, [*words, *ENDS.get(" ".join(words[:2]), ())])
             assert result.exit_code == 0, result.output
 
 

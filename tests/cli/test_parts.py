@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salience import InputError
 from salience.cli import words
 from salience.cli.bars import SCORE, Share, cells, shares, total
 from salience.cli.recalls import initials, times
 from salience.cli.screen import one_line, shortened, visible
-from salience.wire.told import values
 from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, TimeCue, Via
+from salience.wire.told import values
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -186,6 +187,6 @@ def test_a_query_that_names_no_time_has_no_line_of_it():
     assert times(Recall((), "salience")) == []
 
 
-def test_a_value_without_a_json_form_is_a_mistake():
-    with pytest.raises(TypeError, match="no JSON form of object"):
+def test_a_value_without_a_json_form_is_refused():
+    with pytest.raises(InputError, match="value: object is not accepted"):
         values(object())

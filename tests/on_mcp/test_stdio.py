@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
 from contextlib import contextmanager
 
 import anyio
@@ -13,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import salience
+from salience.testing.doubles import PlantedEmbedder
 from speaking import COMMAND, TABS, said, surroundings
 
 pytestmark = pytest.mark.anyio
@@ -51,9 +54,45 @@ async def test_many_servers_share_one_file_at_once(tmp_path):
     assert len(kept) == SERVERS * EACH
 
 
+SLOW = """
+import os, sys
+import salience
+from salience.gate import Gate
+from salience.mcp import stdio
+from salience.mcp.asking import Gated
+from salience.records import Grant
+from salience.testing.doubles import PlantedEmbedder
+
+class Slow(PlantedEmbedder):
+    def embed(self, texts):
+        if "slow" in texts:
+            print("embedding", file=sys.stderr, flush=True)
+            open(sys.argv[2]).read()  # until the test closes the other end
+        return super().embed(texts)
+
+with salience.connect(sys.argv[1], embedder=Slow({})) as engine:
+    stdio.serve(Gated(Gate(engine), Grant(tenant="default", rights=("write",), name="stdio")))
+"""
+"""A server whose embedder goes on once the test lets it."""
+
+
+async def test_a_signal_lets_a_call_that_has_begun_come_to_its_end(tmp_path):
+    gate, store = tmp_path / "gate", tmp_path / "agent.db"
+    os.mkfifo(gate)
+    with started(tmp_path, command=[sys.executable, "-c", SLOW, str(store), str(gate)]) as server:
+        initialized(server)
+        ask(server, 2, "tools/call", name="remember", arguments={"content": "slow"})
+        assert server.stderr.readline() == "embedding\n"
+        server.send_signal(signal.SIGTERM)
+        gate.write_text("")
+        assert ended(server)[0] == 0
+    with salience.connect(store, embedder=PlantedEmbedder({})) as engine:
+        assert [memory.content for memory in engine.list().memories] == ["slow"]
+
+
 @contextmanager
-def started(folder, *options, **env):
-    arguments = [COMMAND, "--store", str(folder / "agent.db"), "mcp", "serve", *options]
+def started(folder, *options, command=None, **env):
+    arguments = command or [COMMAND, "--store", str(folder / "agent.db"), "mcp", "serve", *options]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(arguments, env=surroundings(folder, **env), text=True, **pipes) as server:
         try:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -67,22 +66,27 @@ class Log(io.StringIO):
         return [json.loads(line) for line in self.getvalue().splitlines()]
 
 
-@pytest.fixture
-def logged() -> Iterator[Log]:
-    """Let all lines of this process go to a text, as a server has them at the level `debug`; undo that in the end."""
-    root, out = logging.getLogger(), Log()
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """Undo in the end what a server does to the logs of its process."""
+    root = logging.getLogger()
     before = (root.handlers[:], root.level, logging.getLogger("salience").level)
     hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
-    with warnings.catch_warnings():
-        logs.configure("debug", out)
-        warnings.simplefilter("error")
-        yield out
+    yield
     logging.captureWarnings(False)
     root.handlers[:] = before[0]
     root.setLevel(before[1])
     logging.getLogger("salience").setLevel(before[2])
     sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def logged() -> Log:
+    """Let all lines of this process go to a text, as a server has them at the level `debug`."""
+    out = Log()
+    logs.configure("debug", out)
+    return out
 
 
 class Running:

@@ -37,10 +37,10 @@ def test_nobody_meets_another(place):
     found = leaks(*place, threads=4, seed=1, turns=20)
     assert found.faults == {}
     assert found.foreign == found.changed == 0
-    assert found.answered.total() > 100
+    assert found.answered.total() > 80
     assert found.beyond.total() > 5
     assert found.taken_back >= 40  # each of twenty keys, over both surfaces, right after it was revoked
-    assert found.checked > 100
+    assert found.checked > 50
     assert {name.split()[0] for name in found.answered} == {"rest", "mcp"}
     assert list(report.of_leaks(found, 4))[-1].split() == ["faults", "0"]
 
@@ -58,7 +58,7 @@ def test_the_search_for_leaks_finds_them(place, monkeypatch):
     monkeypatch.setattr("salience.gate._bounded", lambda *_: {})
     monkeypatch.setattr(Gate, "allow", lambda *_: None)
     monkeypatch.setattr(access.ApiKey, "status", lambda *_: "live")
-    found = leaks(*place, threads=2, seed=2, turns=50)
+    found = leaks(*place, threads=2, seed=2, turns=40)
     said = " ".join(found.faults)
     assert found.foreign > 0
     assert found.changed > 0

@@ -198,3 +198,11 @@ def test_on_a_terminal_lines_are_made_for_reading():
     assert "RuntimeError" in out.getvalue()
     assert SECRET not in out.getvalue()
     assert "left out" not in out.getvalue()
+
+
+def test_what_is_served_goes_on_when_nobody_reads_the_lines(started):
+    out = io.StringIO()
+    logs.configure("debug", out)
+    client = started()
+    out.close()
+    assert client.get("/v1/stats").status_code == 200

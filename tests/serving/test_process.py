@@ -141,3 +141,27 @@ def test_workers_that_cannot_serve_end_all(planned, monkeypatch):
     monkeypatch.setattr(workers, "wait", lambda *_: [])
     with bound("127.0.0.1", 0) as listening, pytest.raises(SalienceError, match="a worker cannot serve"):
         Supervisor(planned(server_workers=2), listening).run()
+
+
+def test_a_second_signal_ends_workers_that_do_not_end(planned, monkeypatch):
+    class Stubborn:
+        pid, exitcode, sentinel, lives = 1, None, None, True
+
+        def is_alive(self):
+            return self.lives
+
+        def start(self):
+            pass
+
+        def terminate(self):
+            os.kill(os.getpid(), signal.SIGTERM)  # the second, while the first is seen to
+
+        def kill(self):
+            self.lives = False
+
+    monkeypatch.setattr(SPAWN, "Process", lambda **_: Stubborn())
+    monkeypatch.setattr(workers, "wait", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    with bound("127.0.0.1", 0) as listening, pytest.raises(SystemExit) as caught:
+        Supervisor(planned(server_workers=2), listening).run()
+    assert caught.value.code == 128 + signal.SIGTERM
+    assert listening.fileno() == -1

@@ -14,7 +14,6 @@ import salience
 from salience import ANY, ConflictError, Draft, InputError
 from salience.testing.doubles import PlantedEmbedder
 
-
 pytestmark = pytest.mark.every_surface
 
 

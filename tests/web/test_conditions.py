@@ -55,9 +55,14 @@ def test_a_change_is_made_only_where_its_condition_holds(
     assert len(versions) == (2 if status == 200 else 1)
 
 
-def test_a_condition_that_a_verb_cannot_hold_is_refused_rather_than_passed_over(
-    standing: httpx.Client, id: str
-) -> None:
+def test_a_condition_of_the_header_and_another_of_the_body_are_refused(standing: httpx.Client, id: str) -> None:
+    for condition, status in (('"1"', 200), ('"2"', 422), ('"1", "2"', 422)):
+        body = {"weight": 0.5, "if_version": 1 if status == 200 else 3}
+        answer = standing.patch(f"/v1/memory/{id}", json=body, headers={"if-match": condition})
+        assert answer.status_code == status
+
+
+def test_a_condition_that_a_verb_cannot_hold_is_refused(standing: httpx.Client, id: str) -> None:
     answer = standing.post(f"/v1/memory/{id}/restore", headers={"if-match": '"1"'}, json={"version": 1})
     assert (answer.status_code, answer.json()["field"]) == (422, "If-Match")
 

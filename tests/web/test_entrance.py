@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import anyio.to_thread
 import httpx
 import pytest
 
@@ -84,6 +87,20 @@ def test_every_answer_has_an_id_and_is_kept_by_nobody(path: str, standing: httpx
 )
 def test_an_id_of_the_caller_is_kept_where_it_is_sane(given: str, is_kept: bool, standing: httpx.Client) -> None:
     assert (standing.get("/v1/stats", headers={"x-request-id": given}).headers["x-request-id"] == given) == is_kept
+
+
+def test_an_application_works_on_so_many_requests_at_a_time_as_it_is_told(engine: Engine) -> None:
+    seen: list[float] = []
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        seen.append(anyio.to_thread.current_default_thread_limiter().total_tokens)
+        yield
+        seen.append(0)
+
+    with servers.live(engine, threads=3, lifespan=lifespan):
+        assert seen == [3]
+    assert seen == [3, 0]
 
 
 def test_there_is_no_page_that_loads_scripts(standing: httpx.Client) -> None:

@@ -6,17 +6,19 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 import salience
 from salience import compose, profiles
 from salience.cli.screen import Answer, show
-from salience.client import Client
 from salience.engine import Engine
 from salience.profiles import ProfileLike
 from salience.records import ANY
+
+if TYPE_CHECKING:
+    from salience.client import Client
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,17 @@ from dataclasses import dataclass, fields
 from itertools import groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from salience.cli.options import STDIN
-from salience.client import Client
 from salience.engine import Engine
 from salience.errors import ImportLineError, InputError, Words
 from salience.lab import datasets
 from salience.text import content_hash
 from salience.transfer.files import is_export
+
+if TYPE_CHECKING:
+    from salience.client import Client
 
 CHUNK: Final = 100
 """Turns of a session that are stored in one transaction."""

@@ -16,7 +16,7 @@ from salience.cli.calls import Call, Globals, command
 from salience.cli.repairing import asks, confirm
 from salience.cli.screen import Answer, one_line, visible
 from salience.cli.surface import app
-from salience.client import is_url
+from salience.compose import is_url
 from salience.engine import Engine
 from salience.gate import Gate
 from salience.loading import require

@@ -14,8 +14,8 @@ from rich.text import Text
 from salience.cli import words
 from salience.cli.recalls import LONGEST
 from salience.cli.screen import Answer, one_line, visible
-from salience.wire.told import values
 from salience.records import Memory, Page, Receipt, SessionReport, Stats
+from salience.wire.told import values
 
 _COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
 _NAMELESS: Final = "(none)"

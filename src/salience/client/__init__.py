@@ -17,8 +17,8 @@ Nothing but sending and waiting is there twice.
 from salience.client.faces import AsyncVerbs
 from salience.client.local import AsyncEngine
 from salience.client.opening import Opening
-from salience.client.place import Place, is_url
+from salience.client.place import Place
 from salience.client.remote import AsyncClient, Client
 from salience.client.trying import Patience
 
-__all__ = ["AsyncClient", "AsyncEngine", "AsyncVerbs", "Client", "Opening", "Patience", "Place", "is_url"]
+__all__ = ["AsyncClient", "AsyncEngine", "AsyncVerbs", "Client", "Opening", "Patience", "Place"]

@@ -16,12 +16,6 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 _URL_REMEDY: Final = "Give https://HOST[:PORT][/PATH], and the key as api_key or SALIENCE_API_KEY."
 
 
-def is_url(target: object) -> bool:
-    """Return whether a target is a server's."""
-    scheme, separator, _ = str(target).partition("://")
-    return bool(separator) and scheme.lower() in SCHEMES
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A server as a client calls it.

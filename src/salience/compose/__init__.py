@@ -11,7 +11,7 @@ operating   what an operator does with a store as a whole
 from salience.compose.engines import EMBEDDER, SALIENCE, aconnect, checked, connect, engine, local, moved, moving
 from salience.compose.operating import copy, database, distribute, file_of, reinstate, require_store
 from salience.compose.stores import keyring, model, store
-from salience.compose.targets import MEMORY, SERVERS, SQLITE, on_server
+from salience.compose.targets import MEMORY, SERVERS, SQLITE, is_url, on_server
 
 __all__ = [
     "EMBEDDER",
@@ -27,6 +27,7 @@ __all__ = [
     "distribute",
     "engine",
     "file_of",
+    "is_url",
     "keyring",
     "local",
     "model",

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from salience import checks, profiles
 from salience import settings as configuration
-from salience.client import AsyncClient, AsyncEngine, AsyncVerbs, Client, Opening, Patience, Place, is_url
 from salience.compose.stores import model, store
+from salience.compose.targets import is_url
 from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
@@ -26,6 +26,9 @@ from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
 from salience.summarise.registry import summariser as chosen_summariser
 from salience.text import Tokeniser
+
+if TYPE_CHECKING:  # what sends requests is loaded for those who do
+    from salience.client import AsyncVerbs, Client, Opening, Patience, Place
 
 EMBEDDER: Final = "minilm"
 """The embedder that is taken where none is named."""
@@ -69,6 +72,8 @@ def connect(
     settings = configuration.load()
     models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
     if is_url(settings.url if target is None else target):
+        from salience.client import Client
+
         return Client(*_server(settings, target, api_key, models), profile)
     return engine(settings, target, profile=SALIENCE if profile is None else profile, api_key=api_key, **models)
 
@@ -88,6 +93,8 @@ def aconnect(
     The verbs are those of `connect`, which has the arguments and errors as well. Those of a local store run in threads,
     at most 32 at a time.
     """
+    from salience.client import AsyncClient, AsyncEngine, Opening
+
     models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
 
     def opened() -> AsyncVerbs:
@@ -108,6 +115,8 @@ def _server(
     Raises:
         InputError: a URL or key that cannot be used, or a model or clock that is not the server's.
     """
+    from salience.client import Patience, Place
+
     for name, chosen in models.items():
         if chosen not in (None, EMBEDDER):
             told = chosen if isinstance(chosen, str) else Words(type(chosen).__name__)

@@ -6,14 +6,21 @@ from pathlib import Path
 from typing import Final
 
 from salience import settings as configuration
-from salience.client import is_url
 from salience.errors import InputError, Words
 
 MEMORY: Final = ":memory:"
 """The target that keeps memories in this process only."""
 SQLITE: Final = "sqlite:///"
+URLS: Final = ("https", "http")
+"""Schemes of a server of Salience."""
 SERVERS: Final = ("postgresql", "postgres")
 """Schemes of a PostgreSQL database."""
+
+
+def is_url(target: object) -> bool:
+    """Return whether a target is a server of Salience, by its URL."""
+    scheme, separator, _ = str(target).partition("://")
+    return bool(separator) and scheme.lower() in URLS
 
 
 def on_server(target: str | Path) -> bool:

@@ -11,8 +11,9 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, MutableMapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 import structlog
 
@@ -48,7 +49,7 @@ def configure(level: str, stream: TextIO | None = None) -> None:
             *(forms[0] if out.isatty() else forms[1]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
-        logger_factory=structlog.WriteLoggerFactory(out),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", Unfailing(out))),
         cache_logger_on_first_use=False,
     )
     foreign = least if least == logging.DEBUG else max(least, logging.WARNING)
@@ -58,6 +59,23 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     sys.excepthook = lambda _, error, __: _died("process", error)
     threading.excepthook = lambda told: _died(told.thread.name if told.thread else "a thread", told.exc_value)
     sys.unraisablehook = lambda told: _died("a finalizer", told.exc_value)
+
+
+class Unfailing:
+    """Writes to a stream; where nobody reads it any more, what is served goes on without its lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write a text, if that can be done."""
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Hand on what was written, if that can be done."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class Forwarding(logging.Handler):

@@ -54,7 +54,7 @@ class Requests:
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                note.status = message["status"]
+                note.status = int(message["status"])
             await send(message)
 
         before = NOTE.set(note)

@@ -17,9 +17,8 @@ import structlog
 import uvicorn
 
 from salience.serving.site import Site
+from salience.serving.workers import KILLED
 
-KILLED: Final = 128
-"""Added to the number of a signal that ended a process at once, as shells do."""
 UNREAD: Final = 1.0
 """Seconds for which nothing is read of the end of an answer, until its connection is dropped."""
 FAREWELL: Final = 0.5

@@ -29,6 +29,8 @@ SHORT: Final = 1.0
 GRACE: Final = 10.0
 """Seconds that a worker has to close its store, beside those for its requests."""
 FAILED: Final = 1
+KILLED: Final = 128
+"""Added to the number of a signal that ended a process at once, as shells do."""
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class Supervisor:
     def __init__(self, plan: Plan, listening: socket.socket) -> None:
         self._plan = plan
         self._listening = listening
-        self._signals = 0
+        self._signals: list[int] = []
         self._reader, self._writer = SPAWN.Pipe(duplex=False)
         self._workers: list[Worker] = []
 
@@ -71,10 +73,10 @@ class Supervisor:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Count the signals that ask for an end."""
+        """Keep the signals that ask for an end."""
 
-        def told(*_: object) -> None:
-            self._signals += 1
+        def told(number: int, _: object) -> None:
+            self._signals.append(number)
 
         before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -108,10 +110,12 @@ class Supervisor:
         for worker in self._workers:
             worker.process.terminate()
         while any(worker.process.is_alive() for worker in self._workers):
-            if self._signals > 1 or time.monotonic() > deadline:
+            if len(self._signals) > 1 or time.monotonic() > deadline:
                 for worker in self._workers:
                     worker.process.kill()
             time.sleep(TURN)
+        if len(self._signals) > 1:
+            sys.exit(KILLED + self._signals[1])
 
 
 def work(plan: Plan, listening: socket.socket, supervisor: Connection) -> None:

@@ -119,11 +119,16 @@ class Net:
         except ClientDisconnect:
             return  # nobody is there to be told
         except Exception as error:
-            # without the message of the error, which may hold what a user wrote
-            where = "".join(traceback.format_tb(error.__traceback__))
-            _log.error("request %s: %s\n%s", scope["state"][ID], type(error).__name__, where)
+            _note(scope["state"][ID], error)
             if not has_begun:
                 await told(scope["state"][ID], error)(scope, receive, send)
+
+
+def _note(named: str, error: Exception) -> None:
+    """Log an error without its message, which may hold what a user wrote."""
+    first = error.__cause__ or error
+    frames = "".join(traceback.format_tb(first.__traceback__))
+    _log.error("request %s: %s\n%s", named, type(first).__name__, frames)
 
 
 def _is_long(headers: Headers) -> bool:

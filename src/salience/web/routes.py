@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from salience import profiles
 from salience.access import Door
-from salience.errors import StaleError
+from salience.errors import InputError, StaleError, Words
 from salience.gate import Gate
 from salience.records import Grant
 from salience.web import answering, grouping, reading, streams
@@ -71,6 +71,8 @@ def _answer(gate: Gate, grant: Grant, verb: Verb, asked: Any, versions: list[int
     """
     if versions is None:
         return gate.answer(grant, verb, asked)
+    if asked.if_version is not None and versions != [asked.if_version]:
+        raise InputError("If-Match", Words("another version than if_version"), "Give one of them.")
     for one in versions[:-1]:
         try:
             return gate.answer(grant, verb, asked.model_copy(update={"if_version": one}))

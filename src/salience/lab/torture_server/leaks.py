@@ -30,7 +30,7 @@ STRANGE: Final = 0.5
 """Chance that a request about a memory is tried on one beyond the key, and beside it on one that is not there."""
 REVOKED: Final = (1, 7, 13, 19)
 """Numbers of the holders whose keys are revoked halfway, while threads use them."""
-FIRST: Final = 2
+FIRST: Final = 1
 """Memories that each home has before it begins."""
 
 

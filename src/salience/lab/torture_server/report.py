@@ -30,12 +30,12 @@ def of_leaks(found: Leaks, threads: int) -> Iterator[str]:
 def of_timing(found: Sequence[Timed]) -> Iterator[str]:
     """Yield how long requests about nothing and about what is another's took, and the ratio of the medians."""
     rounds = len(found[0].seconds[KINDS[0]])
-    yield f"{'request':<22}{'median, ms':<24}{'quartiles, ms':<24}over that of what is not there; n = {rounds}"
+    yield f"{'request':<22}{'on what is':<18}{'median, p10 in ms':<20}over what is not there; n = {rounds}"
     for one in found:
         for kind in KINDS:
-            low, high = one.spread(kind)
-            what = f"{one.what if kind == KINDS[0] else '':<22}{one.median(kind):<7.3f}{kind:<17}"
-            yield f"{what}{f'{low:.3f} to {high:.3f}':<24}{one.ratio(kind):.3f}"
+            what = f"{one.what if kind == KINDS[0] else '':<22}{kind:<18}"
+            times, ratios = f"{one.median(kind):.2f}, {one.fast(kind):.2f}", one.ratios(kind)
+            yield f"{what}{times:<20}{ratios[0]:.3f}, {ratios[1]:.3f}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:
