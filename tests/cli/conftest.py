@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,13 +34,23 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Return a function from arguments to the result: `run("recall", "query", code=0, terminal=True)`."""
-    monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder(COSINES, axes=AXES))
+    plant(monkeypatch)
+    return runner(tmp_path)
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    """Let the command line choose the planted embedder."""
+    patch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder(COSINES, axes=AXES))
+
+
+def runner(folder: Path) -> Run:
+    """Return a function that runs the command line in this process, on a store in a folder."""
 
     def call(
         *args: str, code: int = 0, input: str | None = None, terminal: bool = False, env: dict[str, str] | None = None
     ) -> Result:
         shown = {"COLUMNS": "120", "FORCE_COLOR": "1" if terminal else None, "NO_COLOR": None, "TERM": "xterm"}
-        options = ["--store", str(tmp_path / "agent.db"), "--embedder", "planted"]
+        options = ["--store", str(folder / "agent.db"), "--embedder", "planted"]
         result = CliRunner().invoke(app, [*options, *args], input=input, env={**shown, **(env or {})})
         assert result.exit_code == code, result.output
         assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -57,11 +69,37 @@ def said(run: Run) -> Callable[..., Any]:
     return call
 
 
+@pytest.fixture(scope="session")
+def apart() -> Callable[[Path], AbstractContextManager[Run]]:
+    """Return a context in which the command line runs on a store in a folder, for what several tests share."""
+
+    @contextmanager
+    def running(folder: Path) -> Iterator[Run]:
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch)
+            yield runner(folder)
+
+    return running
+
+
+@pytest.fixture(scope="session")
+def of_alice(
+    apart: Callable[[Path], AbstractContextManager[Run]], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, SimpleNamespace]:
+    """Return the file of a store with two memories of the user alice, to be copied; and their texts and ids."""
+    folder = tmp_path_factory.mktemp("of_alice")
+    with apart(folder) as run:
+        told = [run("remember", text, "--user", "alice", "--json").stdout for text in (ALICE, BOB)]
+    alice, bob = (json.loads(one)["memory"]["id"] for one in told)
+    return folder / "agent.db", SimpleNamespace(alice=alice, bob=bob, text=ALICE, other=BOB, again=AGAIN, trip=TRIP)
+
+
 @pytest.fixture
-def stored(said: Callable[..., Any]) -> SimpleNamespace:
+def stored(of_alice: tuple[Path, SimpleNamespace], tmp_path: Path) -> SimpleNamespace:
     """Store two memories of the user alice; return their texts and ids."""
-    ids = {text: said("remember", text, "--user", "alice")["memory"]["id"] for text in (ALICE, BOB)}
-    return SimpleNamespace(alice=ids[ALICE], bob=ids[BOB], text=ALICE, other=BOB, again=AGAIN, trip=TRIP)
+    file, told = of_alice
+    shutil.copyfile(file, tmp_path / file.name)
+    return told
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import typer
@@ -73,23 +74,39 @@ def commands():
     ]
 
 
+@pytest.fixture(scope="session")
+def files(apart, of_alice, tmp_path_factory):
+    """A folder with what the cases name, to be copied, and the ids in it."""
+    folder = tmp_path_factory.mktemp("files")
+    store, told = of_alice
+    shutil.copyfile(store, folder / store.name)
+    with apart(folder) as run:
+        gone = run("remember", "Gone", "--user", "alice").stdout.split()[1]
+        run("forget", gone, "--user", "alice")
+        run("backup", str(folder / "backup.db"))
+        key = run("keys", "create", "--right", "read").stdout.split("_")[1]
+    return folder, {"ALICE": told.alice, "GONE": gone, "KEY": key}
+
+
 @pytest.fixture
-def arguments(request, stored, run, written, tmp_path):
-    gone = run("remember", "Gone", "--user", "alice").stdout.split()[1]
-    run("forget", gone, "--user", "alice")
-    chat = written("chat.json", [{"role": "user", "content": "Hello"}])
-    drafts = written("drafts.jsonl", {"content": "A draft"})
+def arguments(request, files, run, written, tmp_path):
+    folder, places = files
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     pairs = [{"first": str(n), "second": str(n + n % 2), "relatedness": 1 - n % 2} for n in range(60)]
-    judged = written("judged.jsonl", *pairs)
-    places = {"ALICE": stored.alice, "CHAT": chat, "DRAFTS": drafts, "NEW": str(tmp_path / "new.jsonl"), "GONE": gone}
-    run("backup", str(tmp_path / "backup.db"))
-    places["KEY"] = run("keys", "create", "--right", "read").stdout.split("_")[1]
-    places |= {"JUDGED": judged, "BACKUP": str(tmp_path / "backup.db"), "COPY": str(tmp_path / "copy.db")}
     said = [("Ana", "I drink tea"), ("Bo", "I sail"), ("Bo", "My boat leaks")]
     turns = [{"speaker": who, "dia_id": f"D1:{n}", "text": text} for n, (who, text) in enumerate(said, 1)]
-    talk = {"session_1": turns}
     asked = [{"question": "Who drinks tea?", "answer": "Ana", "category": 4, "evidence": ["D1:1"]}]
-    places["ASKED"] = written("asked.json", [{"sample_id": name, "conversation": talk, "qa": asked} for name in "ab"])
+    talks = [{"sample_id": name, "conversation": {"session_1": turns}, "qa": asked} for name in "ab"]
+    places = {
+        **places,
+        "CHAT": written("chat.json", [{"role": "user", "content": "Hello"}]),
+        "DRAFTS": written("drafts.jsonl", {"content": "A draft"}),
+        "JUDGED": written("judged.jsonl", *pairs),
+        "ASKED": written("asked.json", talks),
+        "NEW": str(tmp_path / "new.jsonl"),
+        "BACKUP": str(tmp_path / "backup.db"),
+        "COPY": str(tmp_path / "copy.db"),
+    }
 
     def arguments(name):
         if "TABLES" in CASES[name]:
@@ -143,11 +160,11 @@ def test_a_pipe_gets_plain_text(run, arguments, name):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("profiles")])
-def test_a_terminal_gets_the_same_facts(run, arguments, stored, name):
+def test_a_terminal_gets_the_same_facts(run, arguments, of_alice, name):
     result = run(*arguments(name), terminal=True)
     assert result.stdout.strip()
     if name in ("recall", "graph-recall", "context", "get", "list"):
-        assert stored.text in result.stdout
+        assert of_alice[1].text in result.stdout
 
 
 @pytest.mark.parametrize("option", ["--embedder", "--profile", "--store"])
