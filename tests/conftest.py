@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent))  # where the helpers of the tests
 import databases
 
 __all__ = ["database", "postgres"]  # fixtures for every test
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # those that are started here are to be interrupted
 
 
 @pytest.fixture(autouse=True)
