@@ -62,11 +62,15 @@ def application(
     **options: Any,
 ) -> Any:
     """Return the web application of an engine; without a keyring, everybody may do everything in its tenant."""
+    return app(Gate(engine, limits, admit, watch), door(engine, keyring), Options(**options), lifespan)
+
+
+def door(engine: Engine, keyring: Keyring | None = None) -> Door:
+    """Return the door of an engine; without a keyring, everybody may do everything in its tenant."""
     everybody = Grant(tenant=engine.world.tenant, rights=("admin",), name="local")
-    door = Door(verify=[], unlocked=lambda: everybody)
-    if keyring is not None:
-        door = Door(verify=[lambda token: granted(keyring, token, engine.world.clock())])
-    return app(Gate(engine, limits, admit, watch), door, Options(**options), lifespan)
+    if keyring is None:
+        return Door(verify=[], unlocked=lambda: everybody)
+    return Door(verify=[lambda token: granted(keyring, token, engine.world.clock())])
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.routing import Route
 
-from salience.access import Door, granted
+import servers
 from salience.engine import Engine
 from salience.gate import Gate
 from salience.mcp import http
@@ -19,7 +19,6 @@ from salience.ports import Keyring
 from salience.records import Grant
 from salience.web.app import app as web
 from salience.web.options import Options
-from servers import served
 
 TABS = "Alice prefers tabs"
 SPACES = "Alice prefers spaces"
@@ -34,22 +33,19 @@ def grant(*rights: str, tenant: str = "default", **bound: str) -> Grant:
 
 
 @contextmanager
-def site(engine: Engine, keyring: Keyring | None = None, **options: Any) -> Iterator[str]:
-    """Yield the URL of MCP behind the entrance of the web application, as a server has it."""
-    everybody = Grant(tenant=engine.world.tenant, rights=("admin",), name="local")
-    door = Door(verify=[], unlocked=lambda: everybody)
-    if keyring is not None:
-        door = Door(verify=[lambda token: granted(keyring, token, engine.world.clock())])
-    endpoint = http.app(Gate(engine), door, hosts=(http.ANY_HOST,), **options)
+def site(engine: Engine, keyring: Keyring | None = None, options: Options = Options(), **given: Any) -> Iterator[str]:
+    """Yield the URL of MCP behind the entrance of the web application, as a server has it; `given` is for MCP."""
+    door = servers.door(engine, keyring)
+    endpoint = http.app(Gate(engine), door, **given)
 
     @asynccontextmanager
     async def running(_: Any) -> Any:
         async with endpoint.running():
             yield
 
-    made = web(Gate(engine), door, Options(), running)
+    made = web(Gate(engine), door, options, running)
     made.router.routes.append(Route(http.PATH, endpoint))
-    with served(made) as url:
+    with servers.served(made) as url:
         yield f"{url}{http.PATH}"
 
 

@@ -39,7 +39,8 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
         st.none() | st.booleans() | FINITE | WORDS, lambda inner: st.lists(inner).map(tuple), max_leaves=3
     ),
 }
-COORDINATE = st.none() | WORDS
+NAMED = WORDS.filter(lambda word: word != ANY.value)  # which is no name, but every value
+COORDINATE = st.none() | NAMED
 
 
 def any_of(kind: Any) -> st.SearchStrategy[Any]:
@@ -49,7 +50,7 @@ def any_of(kind: Any) -> st.SearchStrategy[Any]:
         return PLAIN[kind]
     if kind is Scope:
         wild = COORDINATE | st.just(ANY)
-        return st.builds(Scope, environment=WORDS, project=wild, user_id=wild, session_id=COORDINATE)
+        return st.builds(Scope, environment=NAMED, project=wild, user_id=wild, session_id=COORDINATE)
     if origin is Literal:
         return st.sampled_from(inner)
     if origin in (Union, types.UnionType):

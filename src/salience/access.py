@@ -67,6 +67,12 @@ def granted(keyring: Keyring, token: str, now: datetime) -> Grant | None:
     return Grant(tenant=key.tenant, rights=key.rights, bound=key.bound, name=key.prefix)
 
 
+def bearer(authorization: str | None) -> str | None:
+    """Return the token in the value of an Authorization header; None where it shows none."""
+    scheme, _, token = (authorization or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
 def prefix_of(told: str) -> str:
     """Return the prefix of a token, if it is one, lest the whole of it is shown or sought; else what is given."""
     match = _TOKEN.fullmatch(told)
@@ -99,9 +105,8 @@ class Door:
         """
         if (everybody := self._unlocked()) is not None:
             return everybody
-        scheme, _, token = (authorization or "").partition(" ")
-        if scheme.lower() == "bearer":
+        if (token := bearer(authorization)) is not None:
             for verify in self._verify:
-                if (grant := verify(token.strip())) is not None:
+                if (grant := verify(token)) is not None:
                     return grant
         raise AccessError("authorization: no key that holds was shown. Send Authorization: Bearer sal_...")

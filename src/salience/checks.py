@@ -11,13 +11,15 @@ from typing import Any
 
 from salience.errors import InputError, Words
 
-_TTL = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.IGNORECASE)
+_TTL = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.IGNORECASE | re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TTL_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
 METADATA_DEPTH = 32
 """How deep metadata may be nested."""
+TTL_LEAST = 1e-6
+"""Shortest time to live, seconds: what an instant can be told apart by."""
 TTL_LIMIT = 100 * 366 * 86400.0
 """Longest time to live, seconds: about a century."""
 
@@ -126,7 +128,7 @@ def ttl(field: str, value: object) -> timedelta:
         seconds = _real(value)
     else:
         raise InputError(field, value, "Give seconds, a timedelta, or text such as '24h' or '7d'.")
-    if not 0 < seconds <= TTL_LIMIT:  # also refuses NaN
+    if not TTL_LEAST <= seconds <= TTL_LIMIT:  # also refuses NaN
         raise InputError(field, value, "Give a length of time of more than 0 seconds and at most 100 years.")
     return timedelta(seconds=seconds)
 

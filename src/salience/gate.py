@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from salience import checks, profiles
@@ -12,7 +12,7 @@ from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
 from salience.keywords import NAMES
 from salience.rank.profile import Profile, parse
-from salience.records import ANY, BOUNDS, Grant
+from salience.records import ANY, BOUNDS, Grant, Receipt
 from salience.wire.asked import Asked, ProfileText
 from salience.wire.verbs import Verb
 
@@ -20,8 +20,14 @@ _MANY: Final = ("drafts", "messages", "ids")
 """Arguments that hold one thing after another."""
 _STORE_WIDE: Final = ("upkeep", "import_")
 """Verbs that go beyond any coordinate, so that no bound can hold them."""
-PROFILE_LIMIT: Final = 65_536
-"""Longest text of a profile, characters."""
+_TELLING: Final = ("update", "forget", "restore", "reflect")
+"""Verbs that write, and answer with what was stored before."""
+_NAMING: Final = ("tags", "entities", "kinds", "tiers", "sessions")
+"""Arguments, of a draft too, that hold names."""
+NAMES_LIMIT: Final = 1000
+"""Most names that one of them may hold."""
+PROFILE_LIMIT: Final = 8192
+"""Longest text of a profile, characters; to read one takes up to the square of it. Those that ship have up to 1,800."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +76,9 @@ class Gate:
     def answer(self, grant: Grant, verb: Verb, request: Asked) -> Any:
         """Return what the engine answers to a request of somebody with a grant.
 
-        A caller that may only read leaves no trace: its recalls are dry runs. A caller that is bound to a value of a
-        coordinate sees what is visible there, and changes what lives there alone; what others share with it stays.
+        A caller that may only read leaves no trace: its recalls are dry runs. One that may only write is told nothing
+        of what was stored before. A caller that is bound to a value of a coordinate sees what is visible there, and
+        changes what lives there alone; what others share with it stays.
 
         Raises:
             ForbiddenError: the grant has not the right, or asks beyond its bound.
@@ -86,7 +93,7 @@ class Gate:
         outcome: object = None
         try:
             engine, arguments = self._admitted(grant, verb, given)
-            outcome = getattr(engine, verb.name)(**arguments, **ours)
+            outcome = _seen_by(grant, getattr(engine, verb.name)(**arguments, **ours))
         except Exception as error:
             outcome = error
             raise
@@ -96,13 +103,18 @@ class Gate:
         return outcome
 
     def allow(self, grant: Grant, verb: Verb) -> None:
-        """Return if a grant has the right that a verb takes; `answer` asks this too.
+        """Return if a grant has what a verb takes; `answer` asks this too.
 
         Raises:
             ForbiddenError: it has not.
         """
-        if not grant.may(verb.right):
-            raise ForbiddenError(f"{verb.name}: this needs the right {verb.right!r}. Use a key that has it.")
+        for right in _rights(verb):
+            if not grant.may(right):
+                raise ForbiddenError(f"{verb.name}: this needs the right {right!r}. Use a key that has it.")
+
+    def may(self, grant: Grant, verb: Verb) -> bool:
+        """Return whether a grant has what a verb takes."""
+        return all(map(grant.may, _rights(verb)))
 
     def ready(self) -> None:
         """Return if the store answers and has its tables; `StoreError` says what is wrong."""
@@ -114,10 +126,11 @@ class Gate:
         self.allow(grant, verb)
         _within(self.limits.batch, given)
         arguments = {**given, **_meant(given)}
+        _within_names(arguments)
         engine = self.engine.of(grant.tenant)
         if "deadline_ms" in verb.asks.model_fields and arguments.get("deadline_ms") is None:
             arguments["deadline_ms"] = self.limits.deadline_ms
-        if "dry_run" in verb.asks.model_fields and verb.right == "read" and not grant.may("write"):
+        if "dry_run" in verb.asks.model_fields and verb.right == "read" and not _leaves_traces(grant, given):
             arguments["dry_run"] = True
         if grant.bound:
             arguments |= _bounded(engine, grant, verb, arguments)
@@ -129,6 +142,42 @@ def _within(batch: int, given: Mapping[str, Any]) -> None:
         count = len(given.get(name) or ())
         if count > batch:
             raise LimitError(f"{name}: {count:,} are more than the {batch:,} that one request may hold. Send fewer.")
+
+
+def _within_names(arguments: Mapping[str, Any]) -> None:
+    for path, given in _parts(arguments):
+        for name in _NAMING:
+            count = len(given.get(name) or ())
+            if count > NAMES_LIMIT:
+                raise InputError(f"{path}{name}", Words(f"a list of {count:,} names"), f"Give up to {NAMES_LIMIT:,}.")
+
+
+def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the arguments, and each draft in them, after what stands before the names of its fields in an error."""
+    yield "", arguments
+    for place, draft in enumerate(arguments.get("drafts", ())):
+        yield f"drafts[{place}].", draft
+
+
+def _rights(verb: Verb) -> tuple[str, ...]:
+    """Return the rights that a verb takes."""
+    return (verb.right, "read") if verb.name in _TELLING else (verb.right,)
+
+
+def _leaves_traces(grant: Grant, given: Mapping[str, Any]) -> bool:
+    """Return whether a recall counts. Under a profile of one's own it could set the importance of what others share."""
+    return grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
+
+
+def _seen_by(grant: Grant, result: Any) -> Any:
+    """Return a result without what the caller may not read: the memories that contradict a new one."""
+    if grant.may("read"):
+        return result
+    if isinstance(result, list):
+        return [_seen_by(grant, one) for one in result]
+    if isinstance(result, Receipt) and result.contradictions:
+        return replace(result, contradictions=(), warning=None)
+    return result
 
 
 def _meant(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +202,9 @@ def _profile(given: str | ProfileText) -> Profile:
     if isinstance(given, str):
         return profiles.load(checks.choice("profile", given, profiles.NAMES))
     if len(given.toml) > PROFILE_LIMIT:
-        raise InputError("profile.toml", Words(f"text of {len(given.toml):,} characters"), "Keep it within 65,536.")
+        raise InputError(
+            "profile.toml", Words(f"text of {len(given.toml):,} characters"), f"Keep it within {PROFILE_LIMIT:,}."
+        )
     return parse(given.toml, "profile")
 
 
@@ -168,13 +219,13 @@ def _bounded(engine: Engine, grant: Grant, verb: Verb, arguments: Mapping[str, A
         raise ForbiddenError(f"{verb.name}: a key that is bound to {_said(grant)} may not. Use one without a bound.")
     if verb.name == "help":
         return {}
-    where = _narrowed(grant, arguments)
-    for place, draft in enumerate(arguments.get("drafts", ())):
-        _narrowed(grant, draft, f"drafts[{place}].")
+    where = dict(grant.bound)  # what is asked for every value is asked for the one
+    for path, given in _parts(arguments):
+        _require_within(grant, given, path)
     seen = {name: value for name, value in {**arguments, **where}.items() if name in NAMES}
     for one in [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ():
         _own(engine, grant, one, seen)
-    for draft in (arguments, *arguments.get("drafts", ())):
+    for _, draft in _parts(arguments):
         if draft.get("supersedes") is not None:
             own = {name: value for name, value in draft.items() if name in NAMES}
             _own(engine, grant, draft["supersedes"], {**seen, **own, **where})
@@ -183,14 +234,12 @@ def _bounded(engine: Engine, grant: Grant, verb: Verb, arguments: Mapping[str, A
     return where
 
 
-def _narrowed(grant: Grant, given: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Return the coordinates that the bound sets; what is asked for every value is asked for the one."""
+def _require_within(grant: Grant, given: Mapping[str, Any], path: str) -> None:
     for name, value in grant.bound.items():
         if given.get(name, value) not in (value, ANY):
             raise ForbiddenError(
                 f"{path}{name}: {shown(given[name])} is beyond this key, which is bound to {_said(grant)}."
             )
-    return dict(grant.bound)
 
 
 def _own(engine: Engine, grant: Grant, id: str, where: Mapping[str, Any]) -> None:

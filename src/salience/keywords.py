@@ -31,6 +31,8 @@ NAMES: Final = (*(item.name for item in fields(Scope) if item.name != "tenant"),
 """Every scope keyword; the tenant comes with the connection."""
 EVERYWHERE: Final = dict.fromkeys(("environment", *NARROWING), ANY)
 """The keywords that ask for every value of each coordinate."""
+SHORT: Final = {"environment": "env", "user_id": "user", "agent_id": "agent", "session_id": "session"}
+"""What coordinates are called where there is little room; the project is called as it is."""
 
 
 def scope(tenant: str, where: Mapping[str, object]) -> tuple[Scope, str | None]:
@@ -43,6 +45,8 @@ def scope(tenant: str, where: Mapping[str, object]) -> tuple[Scope, str | None]:
         checks.choice("keyword", name, NAMES)
     words: dict[str, Any] = {**where}
     level = words.pop("scope", None)
+    if level is not None:
+        checks.choice("scope", level, SCOPE_LEVELS)
     return Scope(tenant, **words), level
 
 
@@ -53,10 +57,14 @@ def home(tenant: str, where: Mapping[str, object]) -> Scope:
         InputError: as `scope`, or a scope level that does not go with the project.
     """
     found, level = scope(tenant, where)
-    if level is not None:
-        checks.choice("scope", level, SCOPE_LEVELS)
     if level == "global" and found.project is not None:
         raise InputError("scope", "global", "Name no project, or use scope='project'.")
     if level == "project" and found.project is None:
         raise InputError("scope", "project", "Name the project.")
     return found.as_home()
+
+
+def short(home: Scope) -> list[str]:
+    """Return the coordinates that are set, without the default environment: `user:alice`, `project:parcel`."""
+    named = {name: value for name, value in home.as_dict().items() if (name, value) != ("environment", "default")}
+    return [f"{SHORT.get(name, name)}:{value}" for name, value in named.items()]

@@ -179,7 +179,7 @@ class Settings(BaseSettings):
         default_factory=standard_otlp_endpoint, min_length=1, description="where traces go, OTLP over HTTP; nowhere"
     )
     oauth_issuer: str | None = Field(
-        None, min_length=1, description="issuer of the tokens that MCP over HTTP takes too"
+        None, min_length=1, description="issuer of the tokens that the server takes beside its keys"
     )
     oauth_audience: str | None = Field(None, min_length=1, description="audience that such a token has to name")
     oauth_jwks_url: str | None = Field(None, min_length=1, description="its keys; found by the issuer's metadata")

@@ -154,6 +154,11 @@ def one_line(text: str) -> str:
     return spelled(" ".join(text.split()))
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: `1 session`, `2,000 sessions`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def content_hash(content: str) -> str:
     """Return the sha256 of `content` in UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(content.encode("utf-8")).hexdigest()

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from typer.testing import CliRunner
 
+from salience import settings
 from salience.cli import app
 from salience.mcp import clients, jsonc
 from speaking import COMMAND
@@ -96,6 +97,36 @@ def test_a_store_of_the_settings_is_entered_since_a_client_has_not_their_variabl
     install("--client", "cursor", "--yes")
     entry = json.loads((home / ".cursor/mcp.json").read_text())["mcpServers"]["salience"]
     assert entry["args"][:2] == ["--store", str(home / "of-mine.db")]
+
+
+SECRET_URL = "postgresql://agents:hunter2@db.example.org/memory"
+
+
+@pytest.mark.parametrize(
+    ("client", "named"),
+    [("claude-code", "${SALIENCE_URL}"), ("cursor", "${env:SALIENCE_URL}"), ("claude-desktop", None)],
+)
+def test_a_password_of_a_variable_is_handed_on_and_never_written(install, home, monkeypatch, client, named):
+    monkeypatch.setenv("SALIENCE_URL", SECRET_URL)
+    told = install("--client", client, "--yes", code=0 if named else 2)
+    if named is None:
+        assert "config.toml" in told.stderr
+        assert "hunter2" not in told.output
+        assert not any(home.rglob("claude_desktop_config.json"))
+    else:
+        text = Path(told["file"]).read_text()
+        (entry,) = next(iter(json.loads(text).values())).values()
+        assert entry["env"] == {"SALIENCE_URL": named}
+        assert "hunter2" not in text
+
+
+def test_a_password_of_the_config_file_stays_there(install, home):
+    settings.config_file().parent.mkdir(parents=True)
+    settings.config_file().write_text(f'url = "{SECRET_URL}"\n')
+    told = install("--client", "claude-desktop", "--yes")
+    assert "hunter2" not in Path(told["file"]).read_text()
+    refused = install("--client", "claude-code", "--yes", before=["--store", SECRET_URL], code=2)
+    assert "hunter2" not in refused.output
 
 
 @pytest.mark.parametrize(

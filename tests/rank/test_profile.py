@@ -155,6 +155,14 @@ def test_only_the_threshold_may_stand_twice(stage):
         parse(good.replace(f"'{stage}'", f"'{stage}', '{stage}'"), "mine.toml")
 
 
+@pytest.mark.parametrize(
+    "text", [f"a = {'[' * 5000}", f"combine{'.a' * 2000} = 1", f"limit = {'1' * 5000}"], ids=["lists", "keys", "digits"]
+)
+def test_what_is_too_deep_or_too_long_is_no_profile(text):
+    with pytest.raises(ProfileError, match=r"^mine\.toml: what is nested too deeply, or a number too long"):
+        parse(text, "mine.toml")
+
+
 def test_a_profile_file_that_cannot_be_read(tmp_path):
     with pytest.raises(ProfileError, match=r"absent\.toml"):
         profiles.load(tmp_path / "absent.toml")

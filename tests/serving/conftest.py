@@ -61,6 +61,24 @@ def started(planned: Callable[..., Plan]) -> Iterator[Started]:
 class Log(io.StringIO):
     """What a process has logged."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = threading.Condition()
+
+    def write(self, text: str) -> int:
+        with self._more:
+            self._more.notify_all()
+            return super().write(text)
+
+    def requests(self, least: int = 1) -> list[dict[str, Any]]:
+        """Return the lines of requests, once there are so many: one is written when its client has the answer."""
+        with self._more:
+            assert self._more.wait_for(lambda: len(self._requests()) >= least, PATIENCE), f"no {least} requests"
+            return self._requests()
+
+    def _requests(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines() if line["event"] == "request"]
+
     def lines(self) -> list[dict[str, Any]]:
         """Return the lines, each of which is a JSON object."""
         return [json.loads(line) for line in self.getvalue().splitlines()]

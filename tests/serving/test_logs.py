@@ -8,24 +8,25 @@ import logging
 import sqlite3
 import threading
 
+import anyio
 import pytest
 import structlog
 
 from salience.serving import logs
+from salience.serving.metrics import Meter
+from salience.serving.requests import Requests
+from salience.serving.streams import Streams
+from salience.serving.traces import Untraced
 from salience.store.sqlite import SQLiteStore
 
 SECRET = "zebra-7c1f-quagga"
 CALL = {"accept": "application/json, text/event-stream"}
 
 
-def requests(out):
-    return [line for line in out.lines() if line["event"] == "request"]
-
-
 def test_a_request_is_a_line_with_all_that_is_told_of_it(logged, started):
     client = started()
     answer = client.get("/v1/stats?user_id=alice", headers={"x-request-id": "trace-me"})
-    line = requests(logged)[-1]
+    line = logged.requests()[-1]
     assert answer.headers["x-request-id"] == "trace-me"
     assert {name: value for name, value in line.items() if name not in ("timestamp", "ms")} == {
         "level": "info", "event": "request", "request_id": "trace-me", "method": "GET", "route": "/v1/stats",
@@ -39,25 +40,41 @@ def test_a_path_is_logged_as_its_template(logged, started):
     client.get("/v1/memory/00000000/history")
     client.get(f"/v1/{SECRET}")
     client.request(SECRET.upper(), "/v1/stats")
-    assert [line["route"] for line in requests(logged)] == ["/v1/memory/{id}/history", "-", "/v1/stats"]
-    assert [line["method"] for line in requests(logged)] == ["GET", "GET", "-"]
-    assert requests(logged)[0]["error"] == "not-found"
+    found = logged.requests(3)
+    assert [line["route"] for line in found] == ["/v1/memory/{id}/history", "-", "/v1/stats"]
+    assert [line["method"] for line in found] == ["GET", "GET", "-"]
+    assert found[0]["error"] == "not-found"
 
 
 def test_a_call_over_mcp_tells_its_verb_and_how_it_ended(logged, started):
     call = {"name": "forget", "arguments": {"id": "00000000"}}
     asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     started().post("/mcp", json=asked, headers=CALL)
-    line = requests(logged)[-1]
+    line = logged.requests()[-1]
     assert (line["surface"], line["route"], line["verb"]) == ("mcp", "/mcp", "forget")
     assert (line["status"], line["error"]) == (200, "not-found")
+
+
+def test_a_call_over_mcp_that_comes_to_no_verb_tells_who_asked(logged, started):
+    started().post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=CALL)
+    line = logged.requests()[-1]
+    assert (line["verb"], line["tenant"], line["key"]) == ("none", "default", "local")
+
+
+def test_one_who_leaves_before_the_answer_is_no_failure_of_the_server(logged):
+    async def left(*_):
+        return None
+
+    answering = Requests(left, "/mcp", Meter(), Untraced(), Streams())
+    anyio.run(answering, {"type": "http", "method": "POST", "path": "/v1/recall", "headers": []}, left, left)
+    assert [(line["status"], line["level"]) for line in logged.requests()] == [(499, "info")]
 
 
 def test_probes_are_logged_for_debugging_alone(logged, started):
     client = started()
     for path in ("/healthz", "/readyz", "/metrics"):
         assert client.get(path).status_code == 200
-    found = requests(logged)
+    found = logged.requests(3)
     assert [(line["route"], line["level"]) for line in found] == [
         ("/healthz", "debug"), ("/readyz", "debug"), ("/metrics", "debug"),
     ]  # fmt: skip
@@ -102,7 +119,7 @@ def session(client):
 
 def test_no_line_of_a_session_holds_what_was_written(logged, started):
     session(started())
-    assert len(requests(logged)) > 25
+    assert logged.requests(26)
     assert SECRET not in logged.getvalue()
 
 
@@ -112,7 +129,7 @@ def test_nor_where_the_embedder_is_away(logged, started, monkeypatch):
     client = started(embedder="openai")
     session(client)
     client.post("/v1/upkeep", json={})
-    assert {line["status"] for line in requests(logged)} >= {200, 201, 404, 422}
+    assert {line["status"] for line in logged.requests(27)} >= {200, 201, 404, 422}
     assert SECRET not in logged.getvalue()
 
 
@@ -127,7 +144,7 @@ def test_nor_where_the_store_or_the_code_fails(logged, started, monkeypatch, err
     assert client.post("/v1/memories", json={"content": SECRET}).status_code >= 500
     assert client.get("/v1/memories").status_code >= 500
     client.post("/v1/recall", json={"query": f"query {SECRET}"})
-    assert [line["level"] for line in requests(logged)][:2] == ["error", "error"]
+    assert [line["level"] for line in logged.requests(2)][:2] == ["error", "error"]
     assert SECRET not in logged.getvalue()
 
 

@@ -128,6 +128,13 @@ def test_with_a_key_and_no_token_there_is_no_page(started, key):
     assert (found.status_code, found.headers["content-type"]) == (404, "application/problem+json")
 
 
+def test_an_empty_token_opens_no_page(started, key):
+    client = started(metrics_token="")
+    key()
+    for shown in ("Bearer", ""):
+        assert client.get("/metrics", headers={"authorization": shown}).status_code == 404
+
+
 def test_with_a_key_the_page_takes_its_own_token_alone(started, key):
     client = started(metrics_token="scraper")  # noqa: S106
     token = key()

@@ -76,3 +76,29 @@ def test_its_examples_can_be_sent() -> None:
     assert len(found) == len(EXAMPLES)
     for schema, value in found:
         Draft202012Validator({**schema, "components": document()["components"]}).validate(value)
+
+
+def test_its_links_lead_to_operations_and_name_arguments_of_theirs() -> None:
+    operations = {one["operationId"]: one for path in document()["paths"].values() for one in path.values()}
+    answers = [answer for one in operations.values() for answer in one["responses"].values()]
+    links = [link for answer in answers for link in answer.get("links", {}).values()]
+    assert {"get", "update", "forget", "restore", "history", "list", "explain", "end_session"} == {
+        link["operationId"] for link in links
+    }
+    for link in links:
+        target = operations[link["operationId"]]
+        there = {f"{one['in']}.{one['name']}" for one in target.get("parameters", ())}
+        assert link.get("parameters", {}).keys() <= there
+        assert "requestBody" not in link or "requestBody" in target
+
+
+def test_what_several_arguments_are_held_to_together_is_in_the_schemas() -> None:
+    def accepts(name: str, value: dict[str, Any]) -> bool:
+        schema = {"$ref": f"#/components/schemas/{name}Request", "components": document()["components"]}
+        return Draft202012Validator(schema).is_valid(value)
+
+    assert [accepts("Update", one) for one in ({}, {"reason": "x"}, {"ttl": None})] == [False, False, True]
+    assert [accepts("Ingest", {"messages": [], **one}) for one in ({}, {"session_id": "x"})] == [False, True]
+    assert [accepts("Erase", one) for one in ({}, {"ids": None}, {"ids": []}, {"project": None}, {"user_id": "x"})] == [
+        False, False, True, False, True
+    ]  # fmt: skip

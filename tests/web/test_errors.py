@@ -20,7 +20,8 @@ from salience.wire import failures
 ID = "0" * 32
 JSON = {"content-type": "application/json"}
 LATIN: Final = {"content-type": "application/json; charset=latin-1"}
-LONG: Final = {"idempotency-key": "k" * 257}
+LONG: Final = {"idempotency-key": "k" * 201}
+SPACED: Final = {"idempotency-key": "a b"}
 RECALL: Final = ("POST", "/v1/recall")
 REMEMBER: Final = ("POST", "/v1/memories")
 WRONG: dict[str, tuple[tuple[str, str], dict[str, Any], int, str | None]] = {
@@ -55,6 +56,9 @@ WRONG: dict[str, tuple[tuple[str, str], dict[str, Any], int, str | None]] = {
     "an unknown parameter": (("GET", "/v1/memories?limits=1"), {}, 422, "argument"),
     "no memory": (("GET", f"/v1/memory/{ID}"), {}, 404, None),
     "no id": (("GET", "/v1/memory/nobody"), {}, 404, None),
+    "no level of scope": (("GET", f"/v1/memory/{ID}?scope=null"), {}, 422, "scope"),
+    "no topic": (("GET", "/v1/help?topic="), {}, 422, "topic"),
+    "a space in a header": (REMEMBER, {"json": {"content": "x"}, "headers": SPACED}, 422, "Idempotency-Key"),
     "no name in a header": (REMEMBER, {"json": {"content": "x"}, "headers": LONG}, 422, "Idempotency-Key"),
 }
 

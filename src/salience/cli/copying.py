@@ -17,9 +17,9 @@ from salience.cli import files
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, one_line, progress
 from salience.cli.surface import app
-from salience.cli.words import counted
 from salience.records import Copied, CopyReport
 from salience.store.moving.copy import Progress
+from salience.text import counted
 
 SHOWN: Final = 12
 """Digits of a checksum that are shown where not the whole of it is."""

@@ -14,9 +14,9 @@ from salience.cli.calls import Call, command
 from salience.cli.repairing import bar, told
 from salience.cli.screen import Answer, one_line, show, waiting
 from salience.cli.surface import FAILED, app
-from salience.cli.words import counted
 from salience.errors import InputError, Words
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
+from salience.text import counted
 
 group = typer.Typer(help="See to the database of a store: its tables, rights and indexes.", no_args_is_help=False)
 app.add_typer(group, name="db")

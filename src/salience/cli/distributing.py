@@ -13,8 +13,8 @@ from salience.cli.database import group
 from salience.cli.repairing import told
 from salience.cli.screen import Answer, one_line, show, waiting
 from salience.cli.surface import FAILED
-from salience.cli.words import counted
 from salience.records import Distributed
+from salience.text import counted
 
 
 @command(group, scope=())

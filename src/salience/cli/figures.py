@@ -11,10 +11,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from salience.cli.words import counted
 from salience.lab.metrics import ROUNDS, Estimate
 from salience.lab.summary import ALL, Difference, Measured, Times
 from salience.lab.tune import Tuned
+from salience.text import counted
 
 RESTS: Final = ("precision", "hits")
 """Columns after the metrics."""

@@ -21,6 +21,7 @@ from salience.cli.screen import Answer, one_line, shortened, visible
 from salience.cli.surface import FAILED, app
 from salience.errors import InputError, Words
 from salience.records import Version
+from salience.text import counted
 
 ERASE: Final = "erase"
 MEANING: Final = (
@@ -87,7 +88,7 @@ def erase(
                 confirm(count, yes)
             count = engine.erase(ids or None, **call.where)
     done = "would erase" if dry_run else "erased"
-    line = f"{done} {words.counted(count, 'memory', 'memories')}"
+    line = f"{done} {counted(count, 'memory', 'memories')}"
     return Answer({"erased": count, "dry_run": dry_run}, lambda: (line, *([] if count else [words.ELSEWHERE])))
 
 
@@ -99,7 +100,7 @@ def confirm(count: int, yes: bool) -> None:
     """
     if yes:
         return
-    memories = words.counted(count, "memory", "memories")
+    memories = counted(count, "memory", "memories")
     if not asks():
         raise InputError("--yes", Words("no answer"), f"Give --yes to erase {memories} without being asked.")
     typer.echo(f"{memories} to erase. {MEANING}", err=True)

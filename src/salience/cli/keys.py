@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from salience import access, checks, compose, settings
+from salience import access, checks, compose, keywords, settings
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, one_line, visible
 from salience.cli.surface import app
@@ -24,7 +24,6 @@ app.add_typer(group, name="keys")
 NEVER: Final = "never"
 NONE: Final = "-"
 _HEADS: Final = ("key", "tenant", "rights", "bound", "status", "created", "expires", "note")
-_OPTIONS: Final = {"environment": "env", "user_id": "user", "agent_id": "agent"}
 
 
 def _bound(flag: str, what: str) -> Any:
@@ -99,7 +98,7 @@ def fields(key: ApiKey, now: datetime) -> dict[str, object]:
 
 def cells(key: ApiKey, now: datetime) -> tuple[str, ...]:
     """Return a key as cells, in the order of the list's head."""
-    bound = " ".join(f"{_OPTIONS.get(name, name)}:{value}" for name, value in key.bound.items())
+    bound = " ".join(f"{keywords.SHORT.get(name, name)}:{value}" for name, value in key.bound.items())
     expires = NEVER if key.expires_at is None else _instant(key.expires_at)
     told = (key.prefix, key.tenant, ",".join(key.rights), bound or NONE, key.status(now), _instant(key.created_at))
     return tuple(map(one_line, (*told, expires, key.note or NONE)))

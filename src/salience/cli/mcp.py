@@ -16,8 +16,9 @@ from salience.cli.calls import Call, Globals, command
 from salience.cli.repairing import asks, confirm
 from salience.cli.screen import Answer, one_line, visible
 from salience.cli.surface import app
-from salience.compose import is_url
+from salience.compose import EMBEDDER, MEMORY, is_url
 from salience.engine import Engine
+from salience.errors import InputError
 from salience.gate import Gate
 from salience.loading import require
 from salience.mcp import clients, install
@@ -30,6 +31,8 @@ group = typer.Typer(help="Speak MCP with agents and editors.", invoke_without_co
 app.add_typer(group, name="mcp")
 API_KEY: Final = "SALIENCE_API_KEY"
 """The variable that holds the key of a server."""
+URL: Final = settings.variable("url")
+"""The variable that names the store."""
 HELLO: Final = "Speaking MCP on standard input and output; a client starts this: see salience mcp install --help.\n"
 _FLAGS: Final = {"environment": "--environment", "project": "--project", "user_id": "--user", "agent_id": "--agent"}
 
@@ -138,19 +141,36 @@ def install_(
 
 
 def _entry(client: clients.Client, options: Globals, where: dict[str, str], *, read_only: bool) -> dict[str, Any]:
-    """Return how the client is to start this installation, with the options that this command was given."""
+    """Return how the client is to start this installation, with the options that this command was given.
+
+    Raises:
+        InputError: the store's URL holds a password, which the client's file is not to hold.
+    """
     store = options.store or settings.load().url
-    remote = is_url(store)
-    shown = [] if store == settings.default_target() else ["--store", store if _no_file(store) else _absolute(store)]
-    models = [] if remote or options.embedder == "minilm" else ["--embedder", options.embedder]
+    remote, secret = is_url(store), settings.masked(store) != store
+    handed_on = secret and _comes_of_a_variable()
+    if secret and (options.store is not None or (handed_on and client.variable is None)):
+        remedy = (
+            f"Its password would stand in the client's file. Write it as url into {settings.config_file()} instead."
+        )
+        raise InputError("store", settings.masked(store), remedy)
+    named = store != settings.default_target() and not secret
+    shown = ["--store", store if _no_file(store) else _absolute(store)] if named else []
+    models = [] if remote or options.embedder == EMBEDDER else ["--embedder", options.embedder]
     profile = [] if options.profile is None else ["--profile", options.profile]
     scope = [part for name, value in where.items() for part in (_FLAGS[name], value)]
     started = [*shown, *models, *profile, "mcp", "serve", *scope, *(["--read-only"] if read_only else [])]
-    return client.entry([clients.command(), *started], [API_KEY] if remote else ())
+    variables = [*([API_KEY] if remote else []), *([URL] if handed_on else [])]
+    return client.entry([clients.command(), *started], variables)
+
+
+def _comes_of_a_variable() -> bool:
+    """Return whether the store of the settings does."""
+    return any((one.name, one.source) == ("url", "environment") for one in settings.standing())
 
 
 def _no_file(store: str) -> bool:
-    return "://" in store or store == ":memory:"
+    return "://" in store or store == MEMORY
 
 
 def _absolute(store: str) -> str:

@@ -15,6 +15,7 @@ from salience.cli import words
 from salience.cli.recalls import LONGEST
 from salience.cli.screen import Answer, one_line, visible
 from salience.records import Memory, Page, Receipt, SessionReport, Stats
+from salience.text import counted
 from salience.wire.told import values
 
 _COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
@@ -130,9 +131,9 @@ def stats(found: Stats) -> Answer:
 def _counts(found: Stats) -> RenderableType:
     head = " · ".join(
         (
-            words.counted(found.memories, "memory", "memories"),
+            counted(found.memories, "memory", "memories"),
             *([f"{found.pending:,} pending"] if found.pending else []),
-            words.counted(found.sessions, "session"),
+            counted(found.sessions, "session"),
             f"{visible(found.embedder)}, {found.dimension} dimensions",
         )
     )

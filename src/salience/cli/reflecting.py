@@ -16,6 +16,7 @@ from salience.cli.screen import Answer, one_line, progress, shortened, visible
 from salience.cli.surface import app
 from salience.ids import short_id
 from salience.records import Memory, ReflectReport
+from salience.text import counted
 
 
 @command(app, scope=CALLER)
@@ -39,7 +40,7 @@ def report(found: ReflectReport) -> Answer:
 
     def lines() -> Iterator[str]:
         for what, memory in _written(found):
-            sources = words.counted(len(memory.sources), "memory", "memories")
+            sources = counted(len(memory.sources), "memory", "memories")
             yield "\t".join((what, memory.id, sources, subject(memory), one_line(memory.content)))
         yield from (f"retired\t{gone}" for gone in found.retired)
         yield counts(found)
@@ -49,7 +50,7 @@ def report(found: ReflectReport) -> Answer:
 
 def _view(found: ReflectReport) -> Iterator[RenderableType]:
     for what, memory in _written(found):
-        head = f"{subject(memory)} · {words.counted(len(memory.sources), 'memory', 'memories')}"
+        head = f"{subject(memory)} · {counted(len(memory.sources), 'memory', 'memories')}"
         yield Text.assemble((what, "bold green"), "  ", (memory.short_id, "dim"), "  ", (head, "bold"))
         speaker = f"{visible(memory.speaker)}: " if memory.speaker else ""
         yield Text.assemble("  ", (speaker, "dim"), shortened(memory.content, LONGEST))
@@ -73,7 +74,7 @@ def subject(memory: Memory) -> str:
 def counts(found: ReflectReport) -> str:
     """Return the counts in a line."""
     done = f"{len(found.made):,} made, {len(found.renewed):,} renewed, {len(found.retired):,} retired"
-    said = [f"{words.counted(found.examined, 'memory', 'memories')} looked at: {done}, {found.unchanged:,} unchanged"]
+    said = [f"{counted(found.examined, 'memory', 'memories')} looked at: {done}, {found.unchanged:,} unchanged"]
     if found.fell_back:
         said.append(f"{found.fell_back:,} without a summary, since the summariser failed")
     return "; ".join(said) + ("; nothing was written" if found.dry_run else "")

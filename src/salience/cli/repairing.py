@@ -17,10 +17,10 @@ from salience.cli import files
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, one_line, progress, show, visible
 from salience.cli.surface import FAILED, app
-from salience.cli.words import counted
 from salience.errors import InputError, Words
 from salience.ids import short_id
 from salience.records import DoctorReport, Finding, ReembedReport
+from salience.text import counted
 
 MEGABYTE: Final = 1e6
 

@@ -19,9 +19,9 @@ from salience.cli.files import Loaded
 from salience.cli.options import STDIN
 from salience.cli.screen import Answer, one_line, progress
 from salience.cli.surface import app
-from salience.cli.words import counted
 from salience.engine import Engine
 from salience.errors import InputError, Words
+from salience.text import counted
 
 Paths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files; - reads standard input.")]
 

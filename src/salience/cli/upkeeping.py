@@ -21,6 +21,7 @@ from salience.cli.surface import FAILED, app, complain
 from salience.engine import Engine
 from salience.errors import InputError
 from salience.records import ConsolidateReport, UpkeepReport
+from salience.text import counted
 from salience.wire.told import values
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
@@ -97,7 +98,7 @@ def _interrupted_by_termination() -> Iterator[None]:
 
 def consolidated(found: ConsolidateReport) -> Answer:
     """Return which memories moved to which tier, then the counts."""
-    looked = f"{words.counted(found.examined, 'memory', 'memories')} looked at: {_moved(found.promoted)}"
+    looked = f"{counted(found.examined, 'memory', 'memories')} looked at: {_moved(found.promoted)}"
     lines = [*_promoted(found.promoted), f"{looked}; {NOTHING_WRITTEN}" if found.dry_run else looked]
     hint = [] if found.examined else [words.ELSEWHERE]
     return Answer(found, lambda: lines, lambda _: Text("\n".join(lines + hint)))
@@ -127,7 +128,7 @@ def counts(found: UpkeepReport) -> str:
     """Return the counts in a line."""
     done = (
         f"{found.embedded:,} embedded, {found.pending:,} pending, {len(found.expired):,} expired, "
-        f"{_moved(found.promoted)}, {words.counted(found.pruned, 'version')} dropped"
+        f"{_moved(found.promoted)}, {counted(found.pruned, 'version')} dropped"
     )
     return f"{done}; {NOTHING_WRITTEN}" if found.dry_run else done
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
+from salience import keywords
 from salience.ids import short_id
 from salience.records import Hit, Part, Recall, Scope, ScoreDetail
 
@@ -15,12 +16,6 @@ NEAREST: Final = "With --min-score 0, what comes nearest is shown, whether it fi
 """Said where a recall is empty, since its profile may have held everything to be too far off."""
 _STEPS: Final = ((60.0, 1.0, "s"), (3600.0, 60.0, "m"), (86400.0, 3600.0, "h"), (8_640_000.0, 86400.0, "d"))
 _MONTH: Final = 30.44 * 86400.0
-_COORDINATES: Final = {"environment": "env", "user_id": "user", "agent_id": "agent", "session_id": "session"}
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: `1 session`, `2,000 sessions`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def age(since: datetime, now: datetime) -> str:
@@ -35,8 +30,7 @@ def age(since: datetime, now: datetime) -> str:
 
 def scope(home: Scope) -> str:
     """Return the coordinates that are set, without the default environment: `user:alice project:parcel`."""
-    named = {name: value for name, value in home.as_dict().items() if (name, value) != ("environment", "default")}
-    return " ".join(f"{_COORDINATES.get(name, name)}:{value}" for name, value in named.items()) or "-"
+    return " ".join(keywords.short(home)) or "-"
 
 
 def part(of: Part) -> str:

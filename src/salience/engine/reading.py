@@ -201,7 +201,7 @@ class Reading(Base):
 
     def help(self, topic: str | None = None) -> str:
         """Return what there is to know about a topic; without one, about the verbs."""
-        return TOPICS[checks.choice("topic", topic or "verbs", TOPICS)]
+        return TOPICS[checks.choice("topic", "verbs" if topic is None else topic, TOPICS)]
 
     def history(self, id: str, **where: Unpack[ScopeKeywords]) -> tuple[Version, ...]:
         """Return every version of a memory, forgotten or not, oldest first: who changed what, when and why."""

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
-
-from pydantic import ValidationError
+from typing import Any
 
 from salience.errors import InputError, Words
+from salience.wire import reading
 from salience.wire.asked import Asked
-
-_SHAPES: Final[Mapping[type, str]] = {
-    str: "text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
-"""Type of a JSON value -> what an error calls it; the value itself may be a user's text."""
 
 
 def request(
@@ -57,20 +45,4 @@ def request(
         for name, value in defaults.items()
         if name in asks.model_fields and not (everywhere and name == "project")
     }
-    try:
-        return asks.model_validate({**held, **meant})
-    except ValidationError as error:
-        raise refusal(error) from None
-
-
-def refusal(error: ValidationError) -> InputError:
-    """Return the first thing that is wrong with a request; of what was given, its shape alone."""
-    first = error.errors(include_url=False)[0]
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]).removeprefix(".")
-    match first["type"]:
-        case "missing":
-            return InputError(path, Words("nothing"), "It has to be given.")
-        case "extra_forbidden":
-            return InputError(path, Words("an unknown name"), "Leave it out.")
-    shape = _SHAPES.get(type(first["input"]), type(first["input"]).__name__)
-    return InputError(path, Words(shape), f"{first['msg']}.")
+    return reading.shaped(asks, {**held, **meant})

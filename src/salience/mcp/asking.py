@@ -39,8 +39,8 @@ class Gated:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def may(self, verb: Verb) -> bool:
-        """Return whether the grant holds the right that a verb takes."""
-        return self.grant.may(verb.right)
+        """Return whether the grant holds what a verb takes."""
+        return self.gate.may(self.grant, verb)
 
     def ask(self, verb: Verb, request: Asked) -> Any:
         """Return what the gate answers."""

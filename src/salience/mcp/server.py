@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, ParamSpec, TypeVar
 
 import anyio.to_thread
@@ -17,11 +17,12 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 import salience
-from salience.errors import InputError, NotFoundError, SalienceError, shown
+from salience.errors import InputError, SalienceError, shown
 from salience.mcp import bootstrap
 from salience.mcp.asking import Asker
 from salience.mcp.prompts import PROMPTS, Prompt
 from salience.mcp.tools import TOOLS, Tool
+from salience.wire.failures import failure, place_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -143,7 +144,7 @@ def _called(tool: Tool, asker: Asker, given: dict[str, Any]) -> types.CallToolRe
     except SalienceError as error:
         return _failed(str(error))
     except Exception as error:
-        _log.error("tool %s: %s", tool.name, _place(error))
+        _log.error("tool %s: %s", tool.name, place_of(error))
         return _failed(UNEXPECTED)
 
 
@@ -159,10 +160,10 @@ def _refusing(what: str) -> Iterator[None]:
     except MCPError:
         raise
     except SalienceError as error:
-        theirs = isinstance(error, (InputError, NotFoundError))
+        theirs = failure(error).status < HTTPStatus.INTERNAL_SERVER_ERROR
         raise MCPError(types.INVALID_PARAMS if theirs else types.INTERNAL_ERROR, str(error)) from None
     except Exception as error:
-        _log.error("%s: %s", what, _place(error))
+        _log.error("%s: %s", what, place_of(error))
         raise MCPError(types.INTERNAL_ERROR, UNEXPECTED) from None
 
 
@@ -183,9 +184,3 @@ def _read(asker: Asker, uri: str) -> str:
 @_refusing("completion")
 def _projects(asker: Asker, start: str) -> list[str]:
     return bootstrap.projects(asker, start)
-
-
-def _place(error: Exception) -> str:
-    """Return the type of an error and where it was raised; its message may hold a user's text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return " < ".join([type(error).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames[-5:]))])

@@ -69,7 +69,7 @@ class Tool:
 
     @property
     def verb(self) -> Verb:
-        """Return the verb."""
+        """The verb."""
         return VERBS[self.name]
 
     def request(self, given: Mapping[str, Any], defaults: Mapping[str, str]) -> Asked:

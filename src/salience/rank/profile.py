@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from salience import checks
-from salience.errors import InputError, ProfileError
+from salience.errors import InputError, ProfileError, Words
 from salience.rank.signals import DECAYING, SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES
 from salience.records import ScoreDetail
@@ -168,6 +168,8 @@ def parse(text: str, source: str) -> Profile:
         raise ProfileError(source, str(error), "Write it in TOML.") from None
     except InputError as error:
         raise ProfileError(f"{source}: {error.field}", error.value, error.remedy) from None
+    except (RecursionError, ValueError):  # what the parser itself does not foresee
+        raise ProfileError(source, Words("what is nested too deeply, or a number too long"), "Write less.") from None
 
 
 _KEYS: Final = (

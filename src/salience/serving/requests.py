@@ -19,6 +19,8 @@ QUIET: Final = ("/healthz", "/readyz", "/metrics")
 """Paths of probes: neither counted nor, but for debugging, logged."""
 UNKNOWN: Final = "-"
 """Stands for what is not known, or not told."""
+GONE: Final = 499
+"""Status that is noted where the client went before there was an answer; no server sends it. As nginx has it."""
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """What is logged as it is; any other method is what a client made up."""
 
@@ -52,7 +54,11 @@ class Requests:
             return
         note = Note("mcp" if self._is_mcp(scope["path"]) else "rest")
 
+        is_answered = False
+
         async def noted(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = True
             if message["type"] == "http.response.start":
                 note.status = int(message["status"])
             await send(message)
@@ -63,6 +69,7 @@ class Requests:
             with self._traces.request(scope["headers"]) as ended:
                 try:
                     await self._streams.through(self._app, scope, receive, noted)
+                    note.status = note.status if is_answered else GONE
                 finally:
                     told = self._told(scope, note)
                     ended(f"{told['method']} {told['route']}", _attributes(told))

@@ -14,6 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from salience.access import bearer
+
 PATH: Final = "/metrics"
 _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The variable by which the client library is told the folder; it looks when it is first imported."""
@@ -53,7 +55,7 @@ def page(
 
     def endpoint(request: Request) -> Response:
         if not is_open():
-            if token is None:
+            if token is None or not token.get_secret_value():  # an empty one is shown by whoever shows nothing
                 raise HTTPException(404)
             if not _shows(request, token.get_secret_value()):
                 raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
@@ -63,6 +65,9 @@ def page(
 
 
 def _shows(request: Request, token: str) -> bool:
-    scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-    same = hmac.compare_digest(shown.strip().encode("utf-8", "surrogatepass"), token.encode("utf-8", "surrogatepass"))
-    return same and scheme.lower() == "bearer"
+    shown = bearer(request.headers.get("authorization"))
+    return shown is not None and hmac.compare_digest(_bytes(shown), _bytes(token))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

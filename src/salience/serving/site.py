@@ -88,7 +88,6 @@ def _application(settings: Settings, rest: Gate, tools: Gate, door: Door, keeper
     endpoint = mcp.app(
         tools,
         door,
-        hosts=(mcp.ANY_HOST,),  # the entrance has seen to hosts and origins
         threads=settings.server_threads,
         body_limit=settings.server_body_limit,
         metadata_url=known.metadata_url if known else None,

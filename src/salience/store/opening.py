@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
@@ -119,8 +119,14 @@ def _make(file: Path) -> None:
             os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
 
 
-def engine(path: str, busy_timeout: float) -> Engine:
-    """Return an engine whose transactions begin when SQLAlchemy says so: IMMEDIATE on connections from `writing`."""
+def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
+    """Return an engine whose transactions begin when SQLAlchemy says so: IMMEDIATE on connections from `writing`.
+
+    Args:
+        path: of the file.
+        busy_timeout: seconds to wait for another's write.
+        pooled: whether connections are kept, to be used again, until the engine is disposed of.
+    """
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
@@ -129,7 +135,8 @@ def engine(path: str, busy_timeout: float) -> Engine:
         connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten, not only let go of
         return connection
 
-    made = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+    pool: dict[str, Any] = {"poolclass": QueuePool, "max_overflow": -1} if pooled else {"poolclass": NullPool}
+    made = create_engine("sqlite://", creator=connect, hide_parameters=True, **pool)
 
     @event.listens_for(made, "begin")
     def _begin(connection: Connection) -> None:

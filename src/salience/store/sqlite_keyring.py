@@ -16,12 +16,15 @@ T = TypeVar("T")
 
 
 class SQLiteKeyring(TableKeyring):
-    """Made by `open`. Each call has a connection of its own, so that none waits for another's, nor for the store's."""
+    """Made by `open`. Each call has a connection of its own, so that none waits for another's, nor for the store's.
+
+    They are kept: a key is sought for every request, and to open a file takes longer than to read a row of it.
+    """
 
     def __init__(self, path: str, busy_timeout: float) -> None:
         self._path = path
         self._identity = opening.identity(path)
-        self._engine = opening.engine(path, busy_timeout)
+        self._engine = opening.engine(path, busy_timeout, pooled=True)
         self._closed = False
 
     @classmethod
@@ -57,6 +60,7 @@ class SQLiteKeyring(TableKeyring):
     def close(self) -> None:
         """Let go of the file; further calls raise `StoreError`."""
         self._closed = True
+        self._engine.dispose()
 
     def _check_open(self) -> None:
         if self._closed:

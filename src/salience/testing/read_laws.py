@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -369,9 +370,7 @@ class ReadLaws:
         batch = store.gather(need(Scope(), entities=True, names=("bob", "alice smith", "carol", "strasse", "nobody")))
         assert batch.entities is not None
         lists = batch.entities.of_row
-        of_row = [
-            lists.values[start:end].tolist() for start, end in zip(lists.offsets, lists.offsets[1:], strict=False)
-        ]
+        of_row = [lists.values[start:end].tolist() for start, end in pairwise(lists.offsets)]
         assert [len(codes) for codes in of_row] == [2, 0, 2, 1]
         alice, bob, street = of_row[0][0], of_row[2][1], of_row[3][0]
         assert of_row[2] == [alice, bob]

@@ -10,9 +10,11 @@ from typing import Any, Final
 import salience
 from salience import profiles
 from salience.help import TOPICS
+from salience.web.answering import TAGS
 from salience.web.examples import EXAMPLES
 from salience.web.grouping import STREAMED, arguments, groups, is_in_query
-from salience.web.reading import JSON, KEY, LINES, MANY
+from salience.web.links import links
+from salience.web.reading import JSON, KEY, KEY_LIMIT, LINES, MANY
 from salience.wire import failures
 from salience.wire.asked import Asked
 from salience.wire.told import Schemas
@@ -57,6 +59,9 @@ CHOICES: Final = {"profile": profiles.NAMES, "topic": tuple(sorted(TOPICS))}
 """Arguments that name something that the server has."""
 _NO_METHOD: Final = 405
 """Status of what is no operation, so that none can end with it."""
+_TAG: Final = '(W/)?"[!#-~]*"'
+_TAGGED: Final = rf"^(\*|{_TAG}(, *{_TAG}){{0,{TAGS - 1}}})$"
+"""What `If-Match` may hold."""
 _ALWAYS: Final = (401, 403, 422, 429, 500, 503)
 """Statuses of errors that every verb can end with."""
 
@@ -139,15 +144,15 @@ def _conditions(verbs: Sequence[Verb]) -> list[Json]:
     names = {name for verb in verbs for name in verb.asks.model_fields}
     made = []
     if names & {"key", *MANY}:
-        key = {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"}
+        key = {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[!-~]+$"}
         made.append({"name": KEY, "in": "header", "schema": key, "description": "a retry under it writes nothing"})
-    tag = {"type": "string", "pattern": '^"[1-9][0-9]{0,8}"$'}
     if "if_version" in names:
-        said = "refused unless the memory is at this version; in place of `if_version`"
-        made.append({"name": "If-Match", "in": "header", "schema": tag, "description": said})
+        said = 'refused unless the memory is at one of these versions, such as `"3"`; in place of `if_version`'
+        tags = {"type": "string", "pattern": _TAGGED}
+        made.append({"name": "If-Match", "in": "header", "schema": tags, "description": said})
     if verbs[0].name == "get":
-        said = "304 where the memory is at this version"
-        made.append({"name": "If-None-Match", "in": "header", "schema": tag, "description": said})
+        said = '304 where the memory is at this version, such as `"3"`; what is no version is that of none'
+        made.append({"name": "If-None-Match", "in": "header", "schema": _TEXT, "description": said})
     return made
 
 
@@ -165,7 +170,8 @@ def _body(verbs: Sequence[Verb], requests: Json) -> Json:
     content: Json = {"schema": either[0] if len(either) == 1 else {"anyOf": either}}
     if examples:
         content["examples"] = examples
-    return {"required": all(requests[_name(verb.asks)]["required"] for verb in verbs), "content": {JSON[0]: content}}
+    is_needed = all(made["required"] or "anyOf" in made for made in (requests[_name(verb.asks)] for verb in verbs))
+    return {"required": is_needed, "content": {JSON[0]: content}}
 
 
 def _chosen(properties: Json) -> Json:
@@ -198,10 +204,11 @@ def _answers(verbs: Sequence[Verb], schemas: Schemas) -> Json:
         }
     each = [verb.schema(schemas) for verb in verbs]
     content = {JSON[0]: {"schema": each[0] if len(each) == 1 else {"anyOf": each}}}
-    headers = _headers(verb)
-    found: Json = {"200": {"description": _SAID[200], "content": content, **headers}}
+    headers, on = _headers(verb), {name: link for one in verbs for name, link in links(one).items()}
+    leading = {"links": on} if on else {}
+    found: Json = {"200": {"description": _SAID[200], "content": content, **headers, **leading}}
     if verb.creates:
-        found["201"] = {"description": _SAID[201], "content": content, **_headers(verb, "Location")}
+        found["201"] = {"description": _SAID[201], "content": content, **_headers(verb, "Location"), **leading}
     if verb.name == "get":
         found["304"] = {"description": _SAID[304], **headers}
     return found

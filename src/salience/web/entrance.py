@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import traceback
 import uuid
 from typing import Final
 
@@ -15,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from salience.errors import shown
 from salience.web.options import Options
 from salience.web.problems import ID, Refused, told
+from salience.wire.failures import place_of
 
 HEALTH: Final = ("/healthz", "/readyz")
 """Paths that are open under any name and from anywhere: what probes ask, and nothing of a memory."""
@@ -119,16 +119,9 @@ class Net:
         except ClientDisconnect:
             return  # nobody is there to be told
         except Exception as error:
-            _note(scope["state"][ID], error)
+            _log.error("request %s: %s", scope["state"][ID], place_of(error))  # its message may hold a user's text
             if not has_begun:
                 await told(scope["state"][ID], error)(scope, receive, send)
-
-
-def _note(named: str, error: Exception) -> None:
-    """Log an error without its message, which may hold what a user wrote."""
-    first = error.__cause__ or error
-    frames = "".join(traceback.format_tb(first.__traceback__))
-    _log.error("request %s: %s\n%s", named, type(first).__name__, frames)
 
 
 def _is_long(headers: Headers) -> bool:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from salience.errors import AccessError, ForbiddenError, LimitError, SalienceError
-from salience.wire.failures import MEDIA_TYPE, UNTYPED, problem
+from salience.wire.failures import MEDIA_TYPE, UNTYPED, instance, problem
 
 ID: Final = "request_id"
 """Where the state of a request holds its id."""
@@ -72,7 +72,7 @@ def _allowed(request: Request) -> str:
 
 
 def _response(id: str, details: Mapping[str, Any], headers: Mapping[str, str]) -> Response:
-    body = to_json({**details, "instance": f"urn:salience:request:{id}"})
+    body = to_json({**details, "instance": instance(id)})
     return Response(body, details["status"], dict(headers), MEDIA_TYPE)
 
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from email.message import Message
-from types import NoneType
 from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails, from_json
+from pydantic_core import from_json
 
 from salience import checks
 from salience.errors import InputError, LimitError, Words
 from salience.web.grouping import is_in_query
 from salience.web.problems import Refused
-from salience.wire import asked
+from salience.wire.asked import Asked
+from salience.wire.reading import kind_of, shaped
 from salience.wire.verbs import Verb
 
 JSON: Final = ("application/json",)
 LINES: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 KEY: Final = "Idempotency-Key"
+KEY_LIMIT: Final = 200
+"""Longest key in that header: those that are made of it for each of many are longer."""
 MANY: Final = ("drafts", "messages")
 """Arguments whose items have idempotency keys of their own."""
+_VISIBLE: Final = re.compile("[!-~]+")
 _WHOLE: Final = re.compile("-?[0-9]{1,18}")
 _TRUTH: Final = {"true": True, "false": False}
-_KINDS: Final = ((bool, "true or false"), (str, "text"), (int, "a number"), (float, "a number"), (list, "a list"),
-                 (dict, "an object"), (NoneType, "null"))  # fmt: skip
 
 
 async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
@@ -84,7 +84,7 @@ def require_type(request: Request, accepted: Sequence[str]) -> None:
         raise Refused(415, f"Content-Type: not what this takes. Send {accepted[0]}, in UTF-8.")
 
 
-def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb, asked.Asked]:
+def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb, Asked]:
     """Return which verb of a path and method a request asks for, and with what arguments.
 
     Raises:
@@ -93,7 +93,7 @@ def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb
     """
     path, query = request.path_params, request.query_params.multi_items()
     if is_in_query(verbs[0]):
-        verb, given = verbs[0], in_query(verbs[0], query)
+        verb, given = verbs[0], _in_query(verbs[0], query)
     else:
         if query:
             raise InputError("query", Words("a query"), "Leave it out: the arguments stand in the body.")
@@ -101,10 +101,15 @@ def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb
         verb = next((verb for verb in verbs if _required(verb) <= {*given, *path}), verbs[0])
     for name in given.keys() & path.keys():
         raise InputError(name, Words("a second value"), "Leave it out: the path has it.")
-    return verb, validated(verb, _under_key(verb, {**given, **path}, request.headers.get(KEY)))
+    return verb, shaped(verb.asks, _under_key(verb, {**given, **path}, request.headers.get(KEY)))
 
 
-def in_query(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def asked_in_query(verb: Verb, request: Request) -> Asked:
+    """Return the arguments in the query of a request for a verb that has no others; raises as `asked_by` does."""
+    return shaped(verb.asks, _in_query(verb, request.query_params.multi_items()))
+
+
+def _in_query(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """Return the arguments that a query holds: lists for names that may stand more than once, numbers from digits.
 
     Raises:
@@ -124,21 +129,6 @@ def in_query(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return given
 
 
-def validated(verb: Verb, given: Mapping[str, Any]) -> asked.Asked:
-    """Return arguments as the request of a verb.
-
-    Raises:
-        InputError: another shape, or a name that is unknown; names the first one that is wrong, never what it holds.
-    """
-    try:
-        return verb.asks.model_validate(given, strict=True)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False)
-        first = _path(found[0]["loc"])
-        # of what each member of a union has against a value, the innermost is said of the member that was meant
-        raise _refused(verb, max((one for one in found if _path(one["loc"]).startswith(first)), key=_depth)) from None
-
-
 def _object(request: Request, body: bytes) -> dict[str, Any]:
     """Return the JSON object of a body; of an empty one, an empty object."""
     if not body:
@@ -150,7 +140,7 @@ def _object(request: Request, body: bytes) -> dict[str, Any]:
         place = re.search(r"line \d+ column \d+$", str(error))
         raise Refused(400, f"body: no JSON ({place[0] if place else 'cut off'}). Send an object, in UTF-8.") from None
     if not isinstance(found, dict):
-        raise InputError("body", Words(_kind(found)), "Send an object of the arguments.")
+        raise InputError("body", kind_of(found), "Send an object of the arguments.")
     return found
 
 
@@ -170,7 +160,8 @@ def _under_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, 
     """Return the arguments with the idempotency key of the header; each of many has a key of its own, by its place."""
     if key is None:
         return given
-    checks.name(KEY, key)
+    if len(checks.name(KEY, key)) > KEY_LIMIT or not _VISIBLE.fullmatch(key):
+        raise InputError(KEY, Words("another key"), f"Give up to {KEY_LIMIT} ASCII characters without spaces.")
     if "key" in verb.asks.model_fields:
         if given.get("key") not in (None, key):
             raise InputError(KEY, Words("another key than the body's"), "Give one of them.")
@@ -181,39 +172,3 @@ def _under_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, 
 
 def _keyed(item: Any, key: str) -> Any:
     return {**item, "key": key} if isinstance(item, dict) and item.get("key") is None else item
-
-
-def _refused(verb: Verb, error: ErrorDetails) -> InputError:
-    """Return what pydantic found wrong, under the API's names."""
-    *above, last = error["loc"] or ("body",)
-    match error["type"]:
-        case "extra_forbidden":
-            names = "" if above else f" Choose one of: {', '.join(verb.asks.model_fields)}."
-            return InputError(_path(above) or "argument", str(last), f"Leave it out.{names}")
-        case "missing":
-            return InputError(_path(error["loc"]), Words("nothing"), "Give a value.")
-    remedy = error["msg"].replace("Input should be", "Give") + "."
-    return InputError(_path(error["loc"]) or "body", Words(_kind(error["input"])), remedy)
-
-
-def _path(loc: Sequence[int | str]) -> str:
-    """Return the place of a value, such as `drafts[0].content`; what pydantic says of a union's members is left out."""
-    names = [item for item in loc if isinstance(item, int) or item in _FIELDS]
-    return "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in names).removeprefix(".")
-
-
-def _depth(error: ErrorDetails) -> int:
-    return len(_path(error["loc"]))
-
-
-def _kind(value: object) -> str:
-    return next((words for kind, words in _KINDS if isinstance(value, kind)), type(value).__name__)
-
-
-_FIELDS: Final = {
-    name
-    for model in vars(asked).values()
-    if isinstance(model, type) and issubclass(model, BaseModel)
-    for name in model.model_fields
-}
-"""Every name that an argument, or a part of one, can have."""

@@ -87,7 +87,7 @@ def _export(gate: Gate, entered: Entered, options: Options) -> Callable[..., Res
     def endpoint(request: Request) -> Response:
         grant = entered(request)
         setattr(request.state, VERB, verb.name)
-        given = reading.validated(verb, reading.in_query(verb, request.query_params.multi_items())).arguments()
+        given = reading.asked_in_query(verb, request).arguments()
         return streams.LinesResponse(lambda file: gate.call(grant, verb, given, file=file), turns)
 
     return endpoint
@@ -104,7 +104,7 @@ def _import(gate: Gate, entered: Entered, options: Options) -> Callable[..., Res
 
     def endpoint(request: Request, grant: Grant = Depends(entered), file: IO[bytes] = Depends(spooled)) -> Response:
         setattr(request.state, VERB, verb.name)
-        given = reading.validated(verb, reading.in_query(verb, request.query_params.multi_items())).arguments()
+        given = reading.asked_in_query(verb, request).arguments()
         return answering.answered(request, verb, gate.call(grant, verb, given, file=file))
 
     return endpoint

@@ -10,10 +10,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from salience.checks import NAME_LIMIT
+from salience.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT
 from salience.records import KINDS, SCOPE_LEVELS, TIERS
 
 _NAMED: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+
+
+CHANGED: Final = ("content", "kind", "importance", "weight", "tags", "entities", "fact_key", "ttl", "tier", "metadata")
+"""What of a memory can be changed; a change names at least one."""
+NAMED: Final = ("project", "user_id", "agent_id", "session_id")
+"""What says whose memories are meant where they themselves are not named."""
 
 
 def _text(**schema: Any) -> WithJsonSchema:
@@ -33,15 +39,26 @@ def _integral(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _together(**schema: Any) -> ConfigDict:
+    """Return what a schema states of several arguments at once, which no type does."""
+    return ConfigDict(json_schema_extra=schema)
+
+
+def _one_of(*names: str) -> list[dict[str, Any]]:
+    return [{"required": [name]} for name in names]
+
+
 def _left(description: str) -> Any:
     """Return a field that may be left out and has no value then; null is none of its values."""
     return Field(default_factory=lambda: None, description=description)
 
 
-Name = Annotated[str, _text(minLength=1, maxLength=NAME_LIMIT, pattern=_NAMED)]
-Text = Annotated[str, _text(minLength=1, pattern=r"[^\s\x00]")]
+_NAME: Final = _text(minLength=1, maxLength=NAME_LIMIT, pattern=_NAMED)
+Name = Annotated[str, _NAME]
+Text = Annotated[str, _text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
 Id = Annotated[str, _text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")]
 Instant = Annotated[str, _text(format="date-time")]
+Seconds = Annotated[float, _number(0, 1e14)]
 Tier = Annotated[str, _text(enum=list(TIERS))]
 Level = Annotated[str, _text(enum=list(SCOPE_LEVELS))]
 Share = Annotated[float, _number(0, 1)]
@@ -49,12 +66,20 @@ Weight = Annotated[float, _number(0.1, 1)]
 Least = Annotated[float, _number(0, 100)]
 Limit = Annotated[int, *_whole(0, 1000)]
 Milliseconds = Annotated[float, _number(0, 3_600_000)]
+Metadata = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "propertyNames": _NAME.json_schema})]
+Said = Annotated[str, _text(pattern=r"^[^\x00]*$")]
+Weights = Annotated[
+    dict[str, float], WithJsonSchema({"type": "object", "additionalProperties": _number(0, 100).json_schema})
+]
 Version = Annotated[int, *_whole(1, 2**31 - 1)]
 Ttl = Annotated[
     float | str,
     WithJsonSchema(
         {
-            "anyOf": [_number(1, 3_153_600_000).json_schema, _text(pattern="^[1-9][0-9]{0,4}[smhd]$").json_schema],
+            "anyOf": [
+                _number(TTL_LEAST, TTL_LIMIT).json_schema,
+                {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[smhdwSMHDW]?\s*$"},
+            ],
             "examples": ["24h", "7d", 3600],
         }
     ),
@@ -100,7 +125,7 @@ class Remembered(Asked):
     supersedes: Id | None = Field(None, description="id of the memory that this one replaces")
     ttl: Ttl | None = Field(None, description="time to live: seconds, 24h, 7d")
     tier: Tier = Field("episodic", description="where it starts")
-    metadata: dict[str, Any] = Field({}, description="values of your own, given back as they are")
+    metadata: Metadata = Field({}, description="values of your own, given back as they are")
     key: Name | None = Field(None, description="idempotency key: a retry under it returns the first receipt")
     created_at: Instant | None = Field(None, description="when it came to be; without it, now")
 
@@ -130,7 +155,7 @@ class MessagePart(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     type: str = "text"
-    text: str | None = None
+    text: Said | None = None
 
 
 class Message(BaseModel):
@@ -138,22 +163,31 @@ class Message(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
 
-    content: str | list[MessagePart] | None = Field(None, description="what was said")
+    content: Said | list[MessagePart] | None = Field(None, description="what was said; needed unless it calls tools")
+    text: Said | list[MessagePart] | None = Field(None, description="another word for `content`")
     role: Name | None = Field(None, description="user, assistant, ...")
     speaker: Name | None = Field(None, description="who said it, where that is known by name")
-    timestamp: Instant | float | None = Field(None, description="when: ISO 8601 with an offset, or seconds since 1970")
-    metadata: dict[str, Any] | None = None
+    name: Name | None = Field(None, description="another word for `speaker`")
+    timestamp: Instant | Seconds | None = Field(
+        None, description="when: ISO 8601 with an offset, or seconds since 1970"
+    )
+    metadata: Metadata | None = None
     key: Name | None = Field(None, description="idempotency key")
 
 
 class Ingest(Whereabouts):
     """Store a conversation turn by turn."""
 
+    model_config = _together(required=["session_id", "messages"])
+
+    session_id: Annotated[str | None, _NAME] = Field(None, description="the session that the messages belong to")
     messages: list[Message] = Field(description="the turns, in order")
 
 
 class Update(Whereabouts):
     """Change a memory; what is not named stays."""
+
+    model_config = _together(anyOf=_one_of(*CHANGED))
 
     id: Id
     content: Text = _left("the text")
@@ -165,7 +199,7 @@ class Update(Whereabouts):
     fact_key: Name | None = _left("identity of the fact; null: of none")
     ttl: Ttl | None = _left("time to live from now; null: no end")
     tier: Tier = _left("where it is from now")
-    metadata: dict[str, Any] = _left("all of it")
+    metadata: Metadata = _left("all of it")
     reason: Name | None = Field(None, description="why, for the history")
     if_version: Version | None = Field(None, description="refused unless the memory is at this version")
     key: Name | None = Field(None, description="idempotency key")
@@ -173,8 +207,6 @@ class Update(Whereabouts):
 
 class OfId(Whereabouts):
     """A memory by its id."""
-
-    model_config = ConfigDict(strict=False)
 
     id: Id = Field(description="whole, or its last 8 characters")
 
@@ -228,7 +260,7 @@ class Recall(Question, Narrowed):
     dry_run: bool = Field(False, description="leave every counter and clock as it is")
     as_of: Instant | None = Field(None, description="answer as it would have been then")
     deadline_ms: Milliseconds | None = Field(None, description="milliseconds that an answer may take")
-    weights: dict[str, float] | None = Field(None, description="other weights of the profile's signals, by label")
+    weights: Weights | None = Field(None, description="other weights of the profile's signals, by label")
 
 
 class GraphRecall(Question):
@@ -247,13 +279,13 @@ class Explain(Question, Narrowed):
     min_score: Least | None = None
     as_of: Instant | None = None
     deadline_ms: Milliseconds | None = None
-    weights: dict[str, float] | None = None
+    weights: Weights | None = None
 
 
 class Context(Question):
     """Have the memories for a question packed for a prompt."""
 
-    budget_tokens: Annotated[int, *_whole(1, 1_000_000)] = 2000
+    budget_tokens: Annotated[int, *_whole(0, 10_000_000)] = 2000
     min_score: Least | None = None
     tags: list[Name] = []
     dry_run: bool = False
@@ -261,8 +293,6 @@ class Context(Question):
 
 class Listing(Narrowed):
     """Go through memories in the order of storing."""
-
-    model_config = ConfigDict(strict=False)
 
     limit: Annotated[int, *_whole(1, 1000)] = 100
     cursor: Name | None = Field(None, description="of the page before")
@@ -283,6 +313,13 @@ class Consolidate(Where):
 class Erase(Whereabouts):
     """Delete memories for good."""
 
+    model_config = _together(
+        anyOf=[
+            {"required": ["ids"], "properties": {"ids": {"type": "array"}}},
+            {"anyOf": _one_of(*NAMED), "properties": {name: {"type": "string"} for name in NAMED}},
+        ]
+    )
+
     ids: list[Id] | None = Field(None, description="the memories; without it, all that live in the scope")
     dry_run: bool = Field(False, description="count, and delete nothing")
 
@@ -296,20 +333,14 @@ class Upkeep(Asked):
 class Topic(Asked):
     """What there is to know."""
 
-    model_config = ConfigDict(strict=False)
-
     topic: Name | None = None
 
 
 class InScope(Whereabouts):
     """What is asked of all that is in sight."""
 
-    model_config = ConfigDict(strict=False)
-
 
 class Import(Whereabouts):
     """Store lines of JSON."""
-
-    model_config = ConfigDict(strict=False)
 
     on_error: Literal["stop", "skip"] = Field("stop", description="a broken line: store nothing, or leave it out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,6 +37,8 @@ from salience.errors import (
     shown,
 )
 
+FRAMES: Final = 10
+"""Innermost frames of an error that are told."""
 MEDIA_TYPE: Final = "application/problem+json"
 _TYPE: Final = "urn:salience:problem:"
 
@@ -102,9 +105,8 @@ def problem(error: SalienceError) -> dict[str, Any]:
         "status": found.status,
         "detail": str(error),
     }
-    match error:
-        case ImportLineError():
-            told |= {"line": error.line}
+    if isinstance(error, ImportLineError):
+        told |= {"line": error.line}
     match error:
         case InputError():
             told |= {"field": error.field, "value": shown(error.value), "remedy": error.remedy}
@@ -113,6 +115,18 @@ def problem(error: SalienceError) -> dict[str, Any]:
         case LimitError() if error.retry_after is not None:
             told |= {"retry_after": error.retry_after}
     return told
+
+
+def instance(request_id: str) -> str:
+    """Return the `instance` of the problem with a request."""
+    return f"urn:salience:request:{request_id}"
+
+
+def place_of(error: BaseException) -> str:
+    """Return the class of an error and where it was raised, innermost first; its message may hold a user's text."""
+    first = error.__cause__ or error
+    frames = traceback.extract_tb(first.__traceback__)[-FRAMES:]
+    return " < ".join([type(first).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))])
 
 
 def error(told: Mapping[str, Any]) -> SalienceError:

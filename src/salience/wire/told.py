@@ -149,7 +149,8 @@ class Schemas:
         if origin in (Union, types.UnionType):
             return {"anyOf": [self.of(one) for one in inner]}
         if origin is tuple and inner[-1] is not Ellipsis:
-            return {"type": "array", "prefixItems": [self.of(one) for one in inner], "minItems": len(inner)}
+            items = {"anyOf": [self.of(one) for one in inner]}  # not one by one, which few readers understand
+            return {"type": "array", "items": items, "minItems": len(inner), "maxItems": len(inner)}
         if origin in (tuple, Sequence, list):
             return {"type": "array", "items": self.of(inner[0])}
         if origin is Mapping:

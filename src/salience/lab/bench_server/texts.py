@@ -25,7 +25,7 @@ DEEDS: Final = (
 REASONS: Final = (
     "because the costs have doubled since spring", "after two customers called about it",
     "so that the release can go out on time", "although nobody had asked for it", "before the visit of the auditors",
-    "since the tests fail every other night", "while the others were at lunch", "because the supplier changed its terms",
+    "since the tests fail every other night", "while the others were at lunch", "because the supplier changed terms",
     "as soon as the new laptops arrive", "until the migration is over", "since the heating broke down",
     "because the children start school in autumn", "after a long talk with the landlord",
     "so that the weekend stays free", "because the figures did not add up", "once the lawyers have agreed",

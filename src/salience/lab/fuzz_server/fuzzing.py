@@ -4,26 +4,42 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Final
 
 import schemathesis
 from hypothesis import strategies
-from schemathesis import Case, Response
+from schemathesis import Response
 from schemathesis.checks import load_all_checks
-from schemathesis.config import GenerationConfig, PhasesConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig
+from schemathesis.config import (
+    ChecksConfig,
+    GenerationConfig,
+    PhasesConfig,
+    ProjectConfig,
+    ProjectsConfig,
+    SchemathesisConfig,
+    SimpleCheckConfig,
+    StatefulPhaseConfig,
+)
+from schemathesis.config._phases import InferenceConfig
 from schemathesis.core.failures import Failure
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.engine.recorder import CheckNode, ScenarioRecorder
+from schemathesis.generation import GenerationMode
 from schemathesis.hooks import HookContext
 from schemathesis.schemas import BaseSchema
 
 from salience.lab.fuzz_server import allowed
-from salience.web.reading import LINES
 
-PHASES: Final = ("examples", "coverage", "fuzzing", "stateful")
-"""What can be run: the document's examples, each bound of each argument by itself, made-up cases, chains of them."""
+LINES: Final = "application/x-ndjson"
+"""Media type of what is imported."""
+
+PHASES: Final = ("examples", "coverage", "fuzzing")
+"""How operations are tried by themselves: as the document's examples are, at each bound of each argument, at will."""
+STEPS: Final = 25
+"""Most operations of a chain."""
 
 
 @dataclass(slots=True)
@@ -49,54 +65,73 @@ class Found:
     failures: list[str] = field(default_factory=list)
 
 
-def fuzz(
-    url: str, token: str | None, *, cases: int, seed: int, phases: Sequence[str] = PHASES, workers: int = 1
-) -> Found:
-    """Return what came of trying every operation of a server.
+def fuzz(url: str, token: str | None, *, cases: int, chains: int, seed: int, phases: Sequence[str] = PHASES) -> Found:
+    """Return what came of trying every operation of a server, by itself and in chains.
 
     Args:
         url: of the server, on a store for this alone.
         token: a key that may do everything; None: of a server that asks for none.
-        cases: how many are made up for each operation, and how many chains.
+        cases: how many are made up for each operation.
+        chains: how many are made up along the links of the document.
         seed: of all that is made up.
         phases: some of `PHASES`.
-        workers: threads that ask at once.
     """
     load_all_checks()
-    schemathesis.openapi.media_type(LINES[0], _lines())
+    schemathesis.openapi.media_type(LINES, _lines())
     found = Found()
-    schema = schemathesis.openapi.from_url(
-        f"{url}/openapi.json", config=_config(token, cases, seed, phases, workers), headers=_shown(token)
-    )
-    _excuse(schema, found)
-    for event in from_schema(schema).execute():
-        _count(found, event)
+    each = PhasesConfig()
+    each.update(phases=list(phases))
+    _run(found, _schema(url, token, seed, each, GenerationConfig(max_examples=cases, database="none")))
+    linked = PhasesConfig(stateful=StatefulPhaseConfig(max_steps=STEPS, inference=InferenceConfig(algorithms=[])))
+    linked.update(phases=["stateful"])
+    # of what the document allows alone, since what is refused leads nowhere
+    valid = GenerationConfig(max_examples=chains, modes=[GenerationMode.POSITIVE], database="none")
+    schema = _schema(url, token, seed, linked, valid)
+    _run(found, schema.include(operation_id=_on_links(schema.raw_schema)))
     return found
 
 
-def _shown(token: str | None) -> dict[str, str]:
-    return {} if token is None else {"Authorization": f"Bearer {token}"}
-
-
-def _config(token: str | None, cases: int, seed: int, phases: Sequence[str], workers: int) -> SchemathesisConfig:
-    chosen = PhasesConfig()
-    chosen.update(phases=list(phases))
-    generation = GenerationConfig(max_examples=cases, database="none")
+def _schema(url: str, token: str | None, seed: int, phases: PhasesConfig, generation: GenerationConfig) -> BaseSchema:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    checks = ChecksConfig(ignored_auth=SimpleCheckConfig(enabled=token is not None))
     project = ProjectConfig(
-        headers=_shown(token), workers=workers, continue_on_failure=True, phases=chosen, generation=generation
+        headers=headers, continue_on_failure=True, checks=checks, phases=phases, generation=generation
     )
-    return SchemathesisConfig(seed=seed, projects=ProjectsConfig(default=project))
+    config = SchemathesisConfig(seed=seed, projects=ProjectsConfig(default=project))
+    return schemathesis.openapi.from_url(f"{url}/openapi.json", config=config, headers=headers)
+
+
+def _on_links(document: Mapping[str, Any]) -> list[str]:
+    """Return the operations of a document from which a link leads, or to which one does."""
+    found: set[str] = set()
+    for operation in (one for path in document["paths"].values() for one in path.values()):
+        links = [link for answer in operation["responses"].values() for link in answer.get("links", {}).values()]
+        found.update(link["operationId"] for link in links)
+        found.update([operation["operationId"]] if links else [])
+    return sorted(found)
+
+
+def _run(found: Found, schema: BaseSchema) -> None:
+    _excuse(schema, found)
+    for event in from_schema(schema).execute():
+        _count(found, event)
 
 
 def _excuse(schema: BaseSchema, found: Found) -> None:
     """Let pass what is allowed, and count it by its reason."""
+    restored: set[str] = set()
 
-    def filter_failure(_context: HookContext, failure: Failure, case: Case, response: Response) -> bool:
-        reason = allowed.reason(failure, case, response)
+    def after_call(_context: HookContext, case: allowed.AnyCase, response: Response) -> None:
+        if case.path.endswith("/restore") and response.status_code == HTTPStatus.OK:
+            restored.add(response.json()["memory"]["id"])
+
+    def filter_failure(_context: HookContext, failure: Failure, case: allowed.AnyCase, response: Response) -> bool:
+        reason = allowed.reason(failure, case, response, restored)
         if reason is not None:
             found.excused[reason] += 1
         return reason is None
 
+    schema.hook(after_call)
     schema.hook(filter_failure)
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
-import httpx
 import typer
 
-from salience import checks, compose
+from salience import compose
 from salience import settings as configuration
 from salience.engine import Engine
+from salience.lab.served import empty_store, running
 from salience.lab.torture.writing import seeded
 from salience.lab.torture_postgres.marks import MARK
 from salience.lab.torture_server import cast, report
@@ -26,7 +21,6 @@ from salience.lab.torture_server.cast import Home
 from salience.lab.torture_server.leaks import leaks
 from salience.lab.torture_server.timing import timed
 from salience.ports import Keyring
-from salience.testing.postgres import fresh, server
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 Seed = Annotated[int, typer.Option(help="What chance starts from; what threads do at once is the machine's own.")]
@@ -36,10 +30,6 @@ EMBEDDER: Final = "static"
 """Costs next to nothing."""
 STORED: Final = 2000
 """Memories of each home while time is taken."""
-STORES: Final = ("sqlite", "postgres")
-PATIENCE: Final = 600
-"""Tenths of a second that a server has to start."""
-_URL: Final = re.compile(r"http://[0-9.]+:\d+")
 
 
 @app.command("leaks")
@@ -82,51 +72,16 @@ def _stored(engine: Engine, home: Home) -> list[str]:
 
 
 @contextmanager
-def _served(store: str, workers: int) -> Iterator[tuple[str, Engine, Keyring, Path]]:
+def _served(kind: str, workers: int) -> Iterator[tuple[str, Engine, Keyring, Path]]:
     """Yield the URL of a server of our own on an empty store, engine and keys on the same store, and its log."""
-    with TemporaryDirectory() as folder, _target(checks.choice("store", store, STORES), Path(folder)) as target:
-        settings = configuration.load()
+    with TemporaryDirectory() as folder, empty_store(kind, Path(folder)) as target:
+        settings, log = configuration.load(), Path(folder) / "log"
         with (
             closing(compose.engine(settings, target, embedder=EMBEDDER, profile="salience")) as engine,
             closing(compose.keyring(target)) as keyring,
-            _running(target, workers, Path(folder) / "log") as url,
+            running(target, log, embedder=EMBEDDER, workers=workers) as served,
         ):
-            yield url, engine, keyring, Path(folder) / "log"
-
-
-@contextmanager
-def _target(store: str, folder: Path) -> Iterator[str]:
-    if store == "sqlite":
-        yield str(folder / "memory.db")
-        return
-    with server() as running, fresh(running) as dsn:
-        yield dsn
-
-
-@contextmanager
-def _running(target: str, workers: int, log: Path) -> Iterator[str]:
-    command = [str(Path(sys.executable).with_name("salience")), "--store", target, "--embedder", EMBEDDER]
-    command += ["serve", "--port", "0", "--workers", str(workers)]
-    with log.open("wb") as told, subprocess.Popen(command, stderr=told) as process:  # noqa: S603 - our own
-        try:
-            yield _url(process, log)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-
-
-def _url(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Return where the server is, once it answers there."""
-    for _ in range(PATIENCE):
-        time.sleep(0.1)
-        found = _URL.search(log.read_text(errors="replace"))
-        if found is not None:
-            with suppress(httpx.TransportError):
-                if httpx.get(f"{found[0]}/readyz").is_success:
-                    return found[0]
-        if process.poll() is not None:
-            break
-    raise SystemExit(f"The server did not start:\n{log.read_text(errors='replace')}")
+            yield served.url, engine, keyring, log
 
 
 def _tell(lines: Iterable[str], wrong: bool) -> None:

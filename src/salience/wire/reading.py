@@ -1,0 +1,69 @@
+"""From what was given to a request; what is wrong with it is told in the names of the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from salience.errors import InputError, Words
+from salience.wire import asked
+
+R = TypeVar("R", bound=asked.Asked)
+_KINDS: Final = ((bool, "true or false"), (str, "text"), (int, "a number"), (float, "a number"), (list, "a list"),
+                 (dict, "an object"), (NoneType, "null"))  # fmt: skip
+
+
+def shaped(asks: type[R], given: Mapping[str, Any]) -> R:
+    """Return arguments as a request.
+
+    Raises:
+        InputError: another shape, or a name that is unknown; names the first one that is wrong, never what it holds.
+    """
+    try:
+        return asks.model_validate(given, strict=True)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)
+        first = _path(found[0]["loc"])
+        # of what each member of a union has against a value, the innermost is said of the member that was meant
+        raise _refused(asks, max((one for one in found if _path(one["loc"]).startswith(first)), key=_depth)) from None
+
+
+def kind_of(value: object) -> Words:
+    """Return what a value is called in an error, which is not to show it: `a number`, `an object`."""
+    return Words(next((words for kind, words in _KINDS if isinstance(value, kind)), type(value).__name__))
+
+
+def _refused(asks: type[asked.Asked], error: ErrorDetails) -> InputError:
+    """Return what pydantic found wrong, under the API's names."""
+    *above, last = error["loc"] or ("body",)
+    match error["type"]:
+        case "extra_forbidden":
+            names = "" if above else f" Choose one of: {', '.join(asks.model_fields)}."
+            return InputError(_path(above) or "argument", str(last), f"Leave it out.{names}")
+        case "missing":
+            return InputError(_path(error["loc"]), Words("nothing"), "Give a value.")
+    remedy = error["msg"].replace("Input should be", "Give") + "."
+    return InputError(_path(error["loc"]) or "body", kind_of(error["input"]), remedy)
+
+
+def _path(loc: Sequence[int | str]) -> str:
+    """Return the place of a value, such as `drafts[0].content`; what pydantic says of a union's members is left out."""
+    names = [item for item in loc if isinstance(item, int) or item in _FIELDS]
+    return "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in names).removeprefix(".")
+
+
+def _depth(error: ErrorDetails) -> int:
+    return len(_path(error["loc"]))
+
+
+_FIELDS: Final = {
+    name
+    for model in vars(asked).values()
+    if isinstance(model, type) and issubclass(model, BaseModel)
+    for name in model.model_fields
+}
+"""Every name that an argument, or a part of one, can have."""
