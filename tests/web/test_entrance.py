@@ -44,6 +44,15 @@ def test_a_server_may_answer_to_any_name(engine: Engine) -> None:
         assert httpx.get(f"{url}/v1/stats", headers={"host": "any.example"}).status_code == 200
 
 
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+def test_as_long_as_everybody_is_let_in_no_proxy_is(header: str, engine: Engine) -> None:
+    for is_open, status in ((True, 403), (False, 200)):
+        with servers.live(engine, is_open=lambda is_open=is_open: is_open) as url:
+            answer = httpx.get(f"{url}/v1/stats", headers={header: "203.0.113.9"})
+            assert answer.status_code == status
+            assert httpx.get(f"{url}/v1/stats").status_code == 200
+
+
 def test_probes_may_use_any_name(standing: httpx.Client) -> None:
     foreign = {"host": "10.0.0.7:8484", "origin": "https://evil.example"}
     assert [standing.get(path, headers=foreign).status_code for path in ("/healthz", "/readyz")] == [200, 200]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -156,3 +157,12 @@ def test_a_lost_condition_of_no_version_tells_nothing_of_a_memory(house: House) 
     ]
     statuses = [answer.status_code for answer in answers]
     assert statuses[:5] == statuses[5:] == [404, 404, 404, 404, 412]
+
+
+def test_nothing_of_a_body_is_taken_from_nobody(engine: Engine) -> None:
+    with servers.live(engine, MemoryKeyring()) as url:
+        port = int(url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as sent:
+            head = "POST /v1/memories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            sent.sendall(f"{head}Content-Length: 4000000\r\n\r\n".encode())  # and none of it follows
+            assert sent.recv(1000).startswith(b"HTTP/1.1 401 ")

@@ -162,6 +162,25 @@ def test_an_export_stops_where_its_client_has_gone(engine: Engine, monkeypatch: 
         assert stopped.wait(servers.PATIENCE)
 
 
+def test_an_export_that_nobody_takes_is_cut_off_and_gives_its_turn_back(engine: Engine, monkeypatch: Any) -> None:
+    monkeypatch.setattr("salience.web.streams.PATIENCE", 0.3)
+
+    def export(self: Engine, file: IO[str], **where: object) -> None:
+        for _ in range(300):
+            file.write("x" * 100_000)
+
+    monkeypatch.setattr(type(engine), "export", export)
+    with (
+        servers.live(engine, exports=1) as url,
+        httpx.Client(base_url=url) as first,
+        first.stream("GET", "/v1/export") as slow,
+    ):
+        second = httpx.get(f"{url}/v1/export", timeout=servers.PATIENCE)
+        assert len(second.content) == 30_000_000
+        with pytest.raises(httpx.RemoteProtocolError):
+            slow.read()
+
+
 def test_an_upload_whose_client_goes_stores_nothing(engine: Engine, http: httpx.Client) -> None:
     async def upload() -> None:
         head = "POST /v1/import HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"

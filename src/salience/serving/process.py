@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from typing import Any
 
@@ -53,6 +54,7 @@ def _by_workers(plan: Plan) -> None:
     with bound(settings.server_host, settings.server_port) as listening, scraping.counting_together():
         _announce(settings, listening, is_open)
         Supervisor(plan, listening).run()
+    gc.freeze()  # as `leave` does
 
 
 def _announce(settings: Settings, listening: socket.socket, is_open: bool) -> None:

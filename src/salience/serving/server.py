@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
 import signal
@@ -88,7 +89,7 @@ def serve(site: Site, listening: socket.socket, seconds: float, supervisor: Call
 def leave() -> None:
     """End the process with code 0 where a thread would keep it from ending: its request had all the time that it had.
 
-    Returns if there is none.
+    Returns if there is none. What the process holds is not looked through for garbage any more: that took seconds.
     """
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
@@ -96,6 +97,7 @@ def leave() -> None:
             if thread.is_alive():
                 sys.stderr.flush()
                 os._exit(0)
+    gc.freeze()
 
 
 def _follow(supervisor: Callable[[], None], server: Server) -> None:

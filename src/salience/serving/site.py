@@ -76,13 +76,15 @@ def standing(plan: Plan) -> Iterator[Site]:
         meter.watch(getattr(engine.world.store, "connections", dict))
         limits = Limits(batch=settings.server_batch_limit, deadline_ms=settings.server_deadline_ms)
         rest, tools = (Gate(engine, limits, admit, Watcher(meter, sent, counts)) for counts in (None, "mcp"))
-        made = _application(settings, rest, tools, door(settings, keyring, engine, unlocked), keeper)
+        made = _application(settings, rest, tools, door(settings, keyring, engine, unlocked), keeper, unlocked.is_open)
         page = scraping.page(lambda: _exposed(meter), unlocked.is_open, settings.metrics_token)
         made.router.routes.append(Route(scraping.PATH, page))
         yield Site(Requests(made, mcp.PATH, meter, sent, streams), unlocked.is_open, streams.end)
 
 
-def _application(settings: Settings, rest: Gate, tools: Gate, door: Door, keeper: Keeper) -> FastAPI:
+def _application(
+    settings: Settings, rest: Gate, tools: Gate, door: Door, keeper: Keeper, is_open: Callable[[], bool]
+) -> FastAPI:
     """Return REST, with MCP behind the same entrance, and upkeep going on beside both."""
     known = _known_to_oauth(settings)
     endpoint = mcp.app(
@@ -105,6 +107,7 @@ def _application(settings: Settings, rest: Gate, tools: Gate, door: Door, keeper
         import_limit=settings.server_import_limit,
         hosts=settings.server_hosts,
         origins=settings.server_origins,
+        is_open=is_open,
     )
     made = web.app(rest, door, options, beside)
     made.router.routes += [Route(mcp.PATH, endpoint), *(known.routes if known else ())]

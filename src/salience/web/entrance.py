@@ -23,10 +23,13 @@ LONG: Final = 5
 """Digits of the length of a body that is read to its end, or thrown away, rather than cut off."""
 _SANE: Final = re.compile("[A-Za-z0-9._:-]{1,64}")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+_PASSED_ON: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+"""Headers that a proxy adds to what it passes on."""
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
 }
 """Headers of every answer that does not set them itself."""
 _log = logging.getLogger("salience.web")
@@ -43,6 +46,7 @@ class Entrance:
         self._app = app
         self._hosts = {host.lower() for host in options.hosts}
         self._origins = {origin.lower() for origin in options.origins}
+        self._is_open = options.is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it with what is wrong."""
@@ -88,6 +92,12 @@ class Entrance:
                 403,
                 f"Origin: pages of {shown(origin)} may not call this server. Add it to the setting server_origins "
                 "(SALIENCE_SERVER_ORIGINS).",
+            )
+        if any(name in headers for name in _PASSED_ON) and self._is_open():
+            return Refused(
+                403,
+                "authorization: no key was made yet, so that only this machine is let in, and a proxy passed this on. "
+                "Make a key first.",
             )
         return None
 

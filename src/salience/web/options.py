@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -17,6 +18,7 @@ class Options:
         import_limit: longest body of an import, bytes; it is kept in a temporary file.
         hosts: names under which the server may be addressed, beside its own address and loopback; `*`: any.
         origins: web origins, such as `https://example.org`, whose pages may call it.
+        is_open: returns whether everybody is let in, so that nobody from elsewhere may come through a proxy.
     """
 
     threads: int = 32
@@ -25,3 +27,4 @@ class Options:
     import_limit: int = 1024**3
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
+    is_open: Callable[[], bool] = lambda: False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import IO, Any, Final
 
@@ -11,7 +12,7 @@ from fastapi.responses import Response
 
 from salience import profiles
 from salience.access import Door
-from salience.errors import InputError, StaleError, Words
+from salience.errors import InputError, StaleError, StoreError, Words
 from salience.gate import Gate
 from salience.records import Grant
 from salience.web import answering, grouping, reading, streams
@@ -21,6 +22,7 @@ from salience.wire.verbs import VERBS, Verb
 GRANT: Final = "grant"
 VERB: Final = "verb"
 """Where the state of a request holds who asked, and for which verb."""
+_log = logging.getLogger("salience.web")
 
 
 def add(made: FastAPI, gate: Gate, door: Door, options: Options) -> None:
@@ -52,8 +54,7 @@ def _plain(gate: Gate, entered: Entered, options: Options, verbs: Sequence[Verb]
     """Return the endpoint of the verbs of one method and path."""
     whole = reading.no_body if grouping.is_in_query(verbs[0]) else reading.whole_body(options.body_limit)
 
-    def endpoint(request: Request, body: bytes = Depends(whole)) -> Response:
-        grant = entered(request)
+    def endpoint(request: Request, grant: Grant = Depends(entered), body: bytes = Depends(whole)) -> Response:
         verb, asked = reading.asked_by(verbs, request, body)
         setattr(request.state, VERB, verb.name)
         versions = answering.wanted(request, verb)
@@ -131,8 +132,12 @@ async def _alive() -> Response:
 
 def _ready(gate: Gate) -> Callable[[], Response]:
     def endpoint() -> Response:
-        """Return that the store answers; otherwise a problem."""
-        gate.ready()
+        """Return that the store answers; otherwise a problem, of which strangers learn no more than that."""
+        try:
+            gate.ready()
+        except StoreError as error:
+            _log.error("not ready: %s", error)
+            raise StoreError("store: it does not answer. The server's log says why.") from None
         return answering.json_response({"status": "ok"})
 
     return endpoint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from tempfile import TemporaryFile
@@ -13,6 +14,7 @@ import anyio.to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 from fastapi import Request
 from fastapi.responses import Response
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from salience.web.reading import LINES, chunks
@@ -21,6 +23,8 @@ CHUNK: Final = 64 * 1024
 """Characters that are handed on at a time."""
 SPOOLED: Final = 1024 * 1024
 """Bytes that are written to disk at a time."""
+PATIENCE: Final = 30.0
+"""Seconds for which a client may take nothing, until the answer is cut off: others wait for its turn."""
 AHEAD: Final = 4
 """Chunks that are written before the first of them is taken."""
 
@@ -81,11 +85,15 @@ class LinesResponse(Response):
             with anyio.CancelScope() as sending, take:  # once nobody takes, the writing ends
                 tasks.start_soon(self._listen, receive, sending)
                 async for chunk in take:
+                    sending.deadline = anyio.current_time() + PATIENCE
                     if not has_begun:
                         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                         has_begun = True
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    sending.deadline = math.inf
             tasks.cancel_scope.cancel()
+        if sending.cancelled_caught and self._is_heard:
+            raise ClientDisconnect  # it took nothing for too long; the answer is left unfinished
         if self._failure is not None and self._is_heard:
             raise self._failure
         if has_begun:

@@ -17,6 +17,7 @@ _PLACE: Final = re.compile(r"(drafts\[(?P<draft>\d+)]\.)?(?P<name>\w+)")
 TAG: Final = "If-Match"
 _TWICE: Final = {"Idempotency-Key": "key", TAG: "if_version"}
 """Headers, and the argument that says the same."""
+_OBJECTS: Final = ("application/json", "application/problem+json")
 _CONDITIONS: Final = ("if-match", "if_version")
 
 
@@ -166,7 +167,7 @@ def reason(failure: Failure, case: AnyCase, response: Response, restored: Contai
     if kind == _FREED and (case.path_parameters or {}).get("id") in restored:
         return "what was forgotten was restored since"
     near = [one for one in ALLOWED if one.check == kind and one.status == response.status_code]
-    if not near:
+    if not near or response.headers.get("content-type", [""])[0] not in _OBJECTS:
         return None
     told = response.json()
     return next((one.reason for one in near if isinstance(told, Mapping) and one.holds(case, told)), None)
