@@ -34,6 +34,13 @@ bench: $(VENV)/.dev
 bench-postgres: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.bench_postgres > docs/postgres-bench.md
 
+bench-server: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.bench_server > docs/server-bench.md
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.fuzz_server --store sqlite
+	$(BIN)/python -m salience.lab.fuzz_server --store postgres
+
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.thresholds $(DATA) > docs/thresholds.md
 
