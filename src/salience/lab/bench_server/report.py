@@ -52,16 +52,16 @@ alone in the same run, to one worker, to one client."""
 
 def _recalls(kept: Kept, amounts: Amounts) -> str:
     rows = [row for kind in STORES for row in _rows(kept, kind)]
-    head = ("store", "asked", "workers", "clients", "embedded", "a second", "ratio", *QUANTILES, "errors")
+    head = ("store", "asked", "workers", "clients", "embedded", "a second", "ratio", *QUANTILES, "errors", "load")
     return f"""## Recalls
 
 By `wrk`, {amounts.seconds:.0f} s a row. Of {KNOWN} known questions the server has the vectors, since they were asked
 before; a new one was never asked, and its vector is made on the cores that all share. *Embedded* is the share of the
 new ones, as the server counted. A recall is noted on what it returned, which is a write; with a key that may only read
-it is not.
-The row without workers is the engine alone, in a process without a server, one recall after the other; *ratio* is the
-rate over that one. p50, p95 and p99 are milliseconds. *Errors* are answers with a status of 400 or more, connections
-that broke, and answers that took a minute.
+it is not. The row without workers is the engine alone, in a process without a server, one recall after the other;
+*ratio* is the rate over that one. p50, p95 and p99 are milliseconds. *Errors* are answers with a status of 400 or more,
+connections that broke, and answers that took a minute. *Load* is the load average before and after
+the part of the measurement to which a row belongs.
 
 {_table(head, rows)}"""
 
@@ -69,11 +69,14 @@ that broke, and answers that took a minute.
 def _rows(kept: Kept, kind: str) -> Iterator[list[str]]:
     for load in LOADS:
         alone = kept[f"{kind} alone"][load.name]
-        yield [NAMES[kind], load.name, "", "", "", f"{alone['a_second']:,.0f}", "1", *_quantiles(alone), ""]
+        figures = [f"{alone['a_second']:,.0f}", "1", *_quantiles(alone), "", _machine_load(kept[f"{kind} alone"])]
+        yield [NAMES[kind], load.name, "", "", "", *figures]
         for workers in WORKERS:
-            for row in kept[f"{kind} asked {workers}"]["rows"]:
+            part = kept[f"{kind} asked {workers}"]
+            for row in part["rows"]:
                 if row["load"] == load.name:
-                    yield [NAMES[kind], load.name, str(workers), *_row(row, alone["a_second"])]
+                    found = _row(row, alone["a_second"])
+                    yield [NAMES[kind], load.name, str(workers), *found, _machine_load(part)]
 
 
 def _row(row: Mapping[str, Any], alone: float) -> list[str]:
@@ -87,13 +90,13 @@ def _mixed(kept: Kept, amounts: Amounts) -> str:
         [NAMES[kind], str(workers), *_mix(kept[f"{kind} mixed {workers}"])] for kind in STORES for workers in WORKERS
     ]
     verbs = [f"{verb} {name}" for verb in ("recall", "write") for name in QUANTILES]
-    head = ("store", "workers", "recalls", "writes", "a second", *verbs, "errors", "acknowledged", "lost")
+    head = ("store", "workers", "recalls", "writes", "a second", *verbs, "errors", "acknowledged", "lost", "load")
     return f"""## Recalls and writes
 
 {CLIENTS} clients for {amounts.mixed:.0f} s: {1 - amounts.writes:.0%} of the requests recall, {amounts.writes:.0%}
-write. Half of the questions are new. So is each text that is written: it is embedded, compared
-with what is there, and on the disk before it is acknowledged. These clients are Python, and need more of the cores
-than `wrk`. Once the server is ended, each memory that it acknowledged is looked for in the store, with its text.
+write. Half of the questions are new. So is each text that is written: it is embedded, compared with what is there, and
+on the disk before it is acknowledged. These clients are Python, and need more of the cores than `wrk`. Once the server
+is ended, each memory that it acknowledged is looked for in the store, with its text.
 
 {_table(head, rows)}"""
 
@@ -103,7 +106,7 @@ def _mix(found: Mapping[str, Any]) -> list[str]:
     rate = (recalls["count"] + writes["count"]) / found["seconds"]
     counts = [f"{recalls['count']:,}", f"{writes['count']:,}", f"{rate:,.0f}"]
     errors = sum(found["errors"].values())
-    after = [str(errors), f"{found['acknowledged']:,}", str(found["lost"])]
+    after = [str(errors), f"{found['acknowledged']:,}", str(found["lost"]), _machine_load(found)]
     return [*counts, *_quantiles(recalls), *_quantiles(writes), *after]
 
 
@@ -129,6 +132,11 @@ def _ended(rounds: Sequence[Mapping[str, Any]]) -> list[str]:
     errors = sum(sum(one["errors"].values()) for one in rounds)
     spent = f"{took[len(took) // 2]:.1f}, {took[-1]:.1f}"
     return [str(len(rounds)), str(clean), spent, f"{acknowledged:,}", str(lost), str(errors)]
+
+
+def _machine_load(part: Mapping[str, Any]) -> str:
+    """Return the load average before and after a part."""
+    return ", ".join(f"{one:.1f}" for one in part["loads"])
 
 
 def _quantiles(found: Mapping[str, float]) -> list[str]:
