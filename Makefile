@@ -13,6 +13,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
+JOBS   ?= $(shell expr $$(nproc) + 1) # many tests wait, for disks and for processes
 
 .PHONY: demo test lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server soak clean
 
@@ -20,7 +21,7 @@ demo: $(VENV)/.installed
 	$(BIN)/salience demo
 
 test: lint
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n auto
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests

@@ -47,6 +47,9 @@ CLUSTER: Final = ("--username", SUPERUSER, "--auth=trust", "--encoding=UTF8", "-
 LOCALE: Final = MappingProxyType({18: ("--locale-provider=builtin", "--builtin-locale=C.UTF-8")})
 """By version: upper and lower case of all letters, where PostgreSQL knows them without the machine's locales."""
 
+QUIT_PATIENCE: Final = 10.0
+"""Seconds that a server has to end when it is told to do so at once."""
+
 TAIL: Final = 2000
 """Characters of the log that an error shows."""
 
@@ -203,12 +206,12 @@ class Server:
     def _end(self, how: signal.Signals) -> None:
         """End the first process, which ends the others unless it is killed; at once where it takes too long."""
         assert self._process is not None
-        self._process.send_signal(how)
-        try:
-            self._process.wait(self._patience)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGQUIT)  # within seconds, with whatever it still had to do undone
-            self._process.wait()
+        harder = ((how, self._patience), (signal.SIGQUIT, QUIT_PATIENCE), (signal.SIGKILL, None))
+        for one, patience in harder:  # one that has only begun may not hear the first
+            self._process.send_signal(one)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience)
+                break
         self._watchdog.watch(None)
 
 
