@@ -1,5 +1,6 @@
 # make demo   the main job on the embedded default       make test   format, rules, types, layers, tests
-# make lint   the same without the tests                 make bench  what the engine costs beside the model
+# make lint   the same without the tests
+# make bench  docs/bench.md: what recalls and writes cost, beside other stores: SIZES, PEERS, ONLY; in an environment of its own
 # make bench-postgres  docs/postgres-bench.md: what one server holds, by a million made-up memories; about half an hour
 # make thresholds  docs/thresholds.md: how often each threshold errs
 # make torture     kill -9, full disks, a crowd of processes, a change of model: what was acknowledged is there
@@ -7,15 +8,20 @@
 # make torture-server  keys of several tenants over REST and MCP: nobody meets another, nor learns that they are there
 # make fuzz        Schemathesis over the OpenAPI document of a server: every check, thousands of cases, a walk along the links
 # make bench-server  docs/server-bench.md: what a server bears on loopback
+# make flames  docs/performance/*.svg: where the time of a recall and of a remember goes
+# make startup  how long it takes to start, beside what starting NumPy and SQLAlchemy takes
 # make soak        every verb, in any order, beside a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
+BENCH  := .venv-bench
 BIN    := $(VENV)/bin
 DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
+SIZES  ?= 10000,100000
+PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # many tests wait, for disks and for processes
 
-.PHONY: demo test lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server soak clean
+.PHONY: demo test lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server flames startup soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -29,14 +35,20 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.bench $(DATA)
+bench: $(BENCH)/.installed
+	$(BENCH)/bin/salience bench --sizes $(SIZES) --peers $(PEERS) $(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) --out docs/bench
 
 bench-postgres: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.bench_postgres > docs/postgres-bench.md
 
 bench-server: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.bench_server > docs/server-bench.md
+
+flames: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.flames docs/performance
+
+startup: $(VENV)/.dev
+	$(BIN)/python -m salience.lab.startup
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m salience.lab.fuzz_server --store sqlite
@@ -68,6 +80,11 @@ soak: $(VENV)/.dev
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
 
+$(BENCH)/.installed: pyproject.toml
+	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	touch $@
+
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
@@ -77,4 +94,4 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

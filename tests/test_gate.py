@@ -14,6 +14,7 @@ from salience.errors import AccessError, ForbiddenError, InputError, LimitError,
 from salience.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
 from salience.records import RIGHTS, Grant
 from salience.store.keyring import MemoryKeyring
+from salience.wire.asked import QUESTIONS_LIMIT
 from salience.wire.verbs import VERBS
 
 KEYS = Path(__file__).parents[1] / "docs" / "keys.md"
@@ -68,6 +69,7 @@ ARGUMENTS = {
     "end_session": {"session_id": "monday"},
     "update": {"tags": ["new"]},
     "recall": {"query": "tea"},
+    "recall_many": {"queries": ["tea", "more tea"]},
     "graph_recall": {"query": "tea"},
     "context": {"query": "tea"},
     "explain": {"query": "tea"},
@@ -379,6 +381,7 @@ def test_under_a_profile_of_ones_own_what_is_shared_keeps_its_importance(house, 
         ("remember_many", {"drafts": [{"content": str(number)} for number in range(4)]}),
         ("ingest", {"messages": [{"content": str(number)} for number in range(4)], "session_id": "monday"}),
         ("erase", {"ids": ["0" * 32] * 4}),
+        ("recall_many", {"queries": ["tea"] * 4}),
     ],
 )
 def test_a_request_holds_so_many(house, verb, given):
@@ -387,6 +390,12 @@ def test_a_request_holds_so_many(house, verb, given):
         house.ask(grant("admin"), verb, Gate(house.engine, Limits(batch=3)), **given)
     assert told.value.retry_after is None
     assert house.standing() == before
+
+
+def test_a_request_holds_no_more_questions_than_that_whatever_else_it_may_hold(house):
+    assert len(house.ask(ALICE, "recall_many", queries=["tea"] * QUESTIONS_LIMIT)) == QUESTIONS_LIMIT
+    with pytest.raises(LimitError, match="queries: 33 are more than the 32"):
+        house.ask(ALICE, "recall_many", queries=["tea"] * (QUESTIONS_LIMIT + 1))
 
 
 @pytest.mark.parametrize("name", ["tags", "kinds", "sessions"])

@@ -54,6 +54,20 @@ def test_phrases_are_the_names_a_query_may_hold():
     assert len(found) == len(set(found))
 
 
+@given(st.text(alphabet="aB '\u2019s.,!\u3000\u00e9", max_size=24), st.integers(1, 5))
+def test_phrases_are_the_runs_of_each_form_of_the_words(text, longest):
+    tokens = normalise(text).split()
+    stripped = [token.strip("\"'`.,;:!?()[]{}<>") for token in tokens]
+    bare = [token.removesuffix("'s") for token in stripped]
+    runs = [
+        " ".join(form[start : start + length])
+        for form in (tokens, stripped, bare)
+        for length in range(1, longest + 1)
+        for start in range(len(form) - length + 1)
+    ]
+    assert phrases(text, longest) == tuple(dict.fromkeys(run for run in runs if run))
+
+
 def test_content_hash_is_sha256():
     assert content_hash("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 

@@ -1,6 +1,7 @@
 """Salience: memory for AI agents that ranks what matters, shows why, and loses nothing."""
 
-from salience.compose import aconnect, connect
+from typing import TYPE_CHECKING
+
 from salience.errors import (
     AccessError,
     BusyError,
@@ -28,21 +29,47 @@ from salience.errors import (
     UnsettledError,
     VersionError,
 )
-from salience.records import (
-    ANY,
-    Context,
-    Contradiction,
-    Draft,
-    Explanation,
-    Hit,
-    Memory,
-    Recall,
-    Receipt,
-    Scope,
-    ScoreDetail,
-    Stats,
-    Version,
-)
+from salience.loading import on_use
+
+if TYPE_CHECKING:
+    from salience.compose import aconnect, connect
+    from salience.records import (
+        ANY,
+        Context,
+        Contradiction,
+        Draft,
+        Explanation,
+        Hit,
+        Memory,
+        Recall,
+        Receipt,
+        Scope,
+        ScoreDetail,
+        Stats,
+        Version,
+    )
+else:  # the command line, a client and a reader of one error need no store
+    __getattr__, __dir__ = on_use(
+        __name__,
+        {
+            "salience.compose": ("aconnect", "connect"),
+            "salience.records": (
+                "ANY",
+                "Context",
+                "Contradiction",
+                "Draft",
+                "Explanation",
+                "Hit",
+                "Memory",
+                "Recall",
+                "Receipt",
+                "Scope",
+                "ScoreDetail",
+                "Stats",
+                "Version",
+            ),
+        },
+    )
 
 __version__ = "0.1.0"
 

@@ -195,6 +195,8 @@ class Batch:
         distinctions: what tells each memory's text from others, in order; None unless needed. Codes as of `coded`.
         complete: whether every visible memory that passes the filter is here.
         beyond: a cosine to the query that none of those which are not here exceeds, as far as an index can tell.
+        floor: a score that each of those scores less than, by `Need.pruning`; None where that is not known.
+        standing: how many there are with those, without the ones that are expired or outdated; likewise.
     """
 
     ids: NDArray[np.object_]
@@ -206,6 +208,8 @@ class Batch:
     distinctions: Ragged | None = None
     complete: bool = True
     beyond: float = 1.0
+    floor: float | None = None
+    standing: int | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

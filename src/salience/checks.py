@@ -38,24 +38,36 @@ def text(field: str, value: object, limit: int | None = None) -> str:
     """
     if not isinstance(value, str):
         raise InputError(field, Words(type(value).__name__), "Give text (str).")
-    if not value.strip():
+    if not value or value.isspace():
         raise InputError(field, Words("empty text"), "Give at least one character that is not white space.")
     if "\0" in value:
         raise InputError(field, Words("text with a NUL byte"), "Remove the NUL (\\x00) characters.")
-    try:
-        size = len(value.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        remedy = f"Replace the lone surrogate at position {error.start}, for example with U+FFFD."
-        raise InputError(field, Words("text with a lone surrogate"), remedy) from None
+    size = _bytes(field, value)
     if limit is not None and size > limit:
         raise InputError(field, Words(f"text of {size:,} bytes"), f"Keep it within {limit:,} bytes, or split it.")
     return value
 
 
+def _bytes(field: str, value: str) -> int:
+    """Return the length of `value` in UTF-8, or raise where it cannot be written so."""
+    if value.isascii():
+        return len(value)
+    try:
+        return len(value.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        remedy = f"Replace the lone surrogate at position {error.start}, for example with U+FFFD."
+        raise InputError(field, Words("text with a lone surrogate"), remedy) from None
+
+
+def texts(field: str, value: object, limit: int | None = None) -> tuple[str, ...]:
+    """Return a tuple of texts in the given order, each as `text` has it; a single str is refused, being a slip."""
+    return tuple(text(f"{field}[{index}]", item, limit) for index, item in enumerate(_several(field, value)))
+
+
 def name(field: str, value: object) -> str:
     """Return `value` if it is text of at most 256 characters without control characters."""
     clean = text(field, value)
-    if _CONTROL.search(clean):
+    if not clean.isprintable() and _CONTROL.search(clean):
         raise InputError(field, Words("text with a control character"), "Remove line breaks, tabs and the like.")
     if len(clean) > NAME_LIMIT:
         raise InputError(field, Words(f"text of {len(clean)} characters"), f"Keep it within {NAME_LIMIT} characters.")
@@ -64,14 +76,18 @@ def name(field: str, value: object) -> str:
 
 def names(field: str, value: object) -> tuple[str, ...]:
     """Return a tuple of distinct names in the given order; a single str is refused, since it is usually a slip."""
+    return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(_several(field, value))))
+
+
+def _several(field: str, value: object) -> Iterable[object]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InputError(field, Words(type(value).__name__), "Give a list of texts.")
-    return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(value)))
+    return value
 
 
 def number(field: str, value: object, low: float, high: float) -> float:
     """Return `value` as a float if it is a finite number in [low, high]."""
-    real = _real(value)
+    real = value if type(value) is float else _real(value)
     if not low <= real <= high:  # refuses NaN too
         raise InputError(field, value, f"Give a number from {low:g} to {high:g}.")
     return real
@@ -135,9 +151,9 @@ def ttl(field: str, value: object) -> timedelta:
 
 def choice(field: str, value: object, choices: Iterable[str]) -> str:
     """Return `value` if it is one of `choices`; the error lists them."""
-    known = sorted(choices)
+    known = choices if isinstance(choices, (tuple, frozenset, dict)) else tuple(choices)
     if not isinstance(value, str) or value not in known:
-        raise InputError(field, value, f"Choose one of: {', '.join(known)}.")
+        raise InputError(field, value, f"Choose one of: {', '.join(sorted(known))}.")
     return value
 
 
@@ -164,7 +180,7 @@ def metadata(field: str, value: object) -> Frozen:
     """Return an unchangeable copy of `value` if it is a mapping of text to plain JSON values without NaN."""
     if not isinstance(value, Mapping):
         raise InputError(field, Words(type(value).__name__), "Give a mapping of JSON values.")
-    clean: Frozen = frozen(_json_object(field, value, METADATA_DEPTH))
+    clean: Frozen = frozen(_json_object(field, value, METADATA_DEPTH)) if value else Frozen()
     return clean
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import numpy as np
@@ -36,6 +37,19 @@ def embed(world: World, texts: Sequence[str]) -> Vectors32:
             own error says is left out, since it may quote a text.
     """
     return vectors_of(world.embedder, texts)
+
+
+def embed_each(world: World, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d], n > 0: of each text the one that it has alone, as a query has.
+
+    Raises:
+        EmbedderError: as `embed` does, of any of them.
+    """
+    each: Callable[[Sequence[str]], Vectors32] | None = getattr(world.embedder, "embed_each", None)
+    if each is None:
+        return np.concatenate([embed(world, [text]) for text in texts])
+    with _failing(world.embedder):
+        return each(texts)
 
 
 def embedded_or_not(world: World, texts: Sequence[str]) -> tuple[Vectors32 | None, str | None]:
@@ -73,8 +87,15 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors32:
     """Return unit vectors float32[len(texts), d], or raise as `embed` does."""
     if not texts:
         return np.empty((0, embedder.dimension), np.float32)
-    try:
+    with _failing(embedder):
         return unit_vectors(embedder.embed(list(texts)), embedder.name, len(texts), embedder.dimension)
+
+
+@contextmanager
+def _failing(embedder: Embedder) -> Iterator[None]:
+    """Turn whatever an embedder fails with into an `EmbedderError`."""
+    try:
+        yield
     except EmbedderError:
         raise
     except Exception as error:

@@ -13,7 +13,7 @@ from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
 from salience.keywords import NAMES
 from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, Grant, Receipt
-from salience.wire.asked import Asked, ProfileText
+from salience.wire.asked import QUESTIONS_LIMIT, Asked, ProfileText
 from salience.wire.verbs import Verb
 
 _MANY: Final = ("drafts", "messages", "ids")
@@ -35,7 +35,7 @@ class Limits:
     """What one request may ask.
 
     Attributes:
-        batch: most memories, turns or ids.
+        batch: most memories, turns, ids or questions; of these no more than `QUESTIONS_LIMIT`, whatever it says.
         deadline_ms: of a recall that names none; None: no deadline.
     """
 
@@ -138,10 +138,10 @@ class Gate:
 
 
 def _within(batch: int, given: Mapping[str, Any]) -> None:
-    for name in _MANY:
+    for name, most in {**dict.fromkeys(_MANY, batch), "queries": min(batch, QUESTIONS_LIMIT)}.items():
         count = len(given.get(name) or ())
-        if count > batch:
-            raise LimitError(f"{name}: {count:,} are more than the {batch:,} that one request may hold. Send fewer.")
+        if count > most:
+            raise LimitError(f"{name}: {count:,} are more than the {most:,} that one request may hold. Send fewer.")
 
 
 def _within_names(arguments: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ TOPICS: Final[Mapping[str, str]] = {
 remember(content)            store a fact, rule, decision, ...; tells of memories that it may contradict
 ingest(messages)             store a conversation turn by turn; needs session_id
 recall(query)                the few memories that matter now, each score taken apart
+recall_many(queries)         the same for several questions at once, in less time than one by one
 explain(query, id)           why a memory is or is not in the answer: the stage, the numbers, what would change it
 graph_recall(query)          the same by similarity and by the entities that the query names
 context(query)               bootstrap memories and hits, quoted as data, within budget_tokens

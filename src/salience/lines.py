@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ KEYS: Final = frozenset(item.name for item in fields(Draft) if item.name != "sco
 def parsed(written: bytes | str) -> Any:
     """Return a JSON value; a `ValueError` says why there is none."""
     try:
-        return json.loads(written.decode("utf-8-sig") if isinstance(written, bytes) else written)
+        return json.loads(written.removeprefix(BOM_UTF8).decode("utf-8") if isinstance(written, bytes) else written)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 

@@ -1,13 +1,19 @@
-"""Loading of engines that are heavy or optional: once, under a lock, their failures turned into ours."""
+"""Loading of what is heavy or optional: modules on first use, engines once and under a lock, failures turned into ours.
+
+Most programs need a few of the parts that ship. A module that offers many, such as `salience` itself or
+`compose.parts`, lists them by `on_use`; each is imported when somebody first asks for it, and by nothing else.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from salience import checks
 from salience.errors import (
@@ -28,6 +34,33 @@ ERRORS: Final[Mapping[Kind, type[SalienceError]]] = {
     "judge": JudgeError,
 }
 """What a library's failure becomes."""
+
+
+def on_use(module: str, offered: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the `__getattr__` and the `__dir__` of a module whose names are imported when they are first used.
+
+    ```
+    if TYPE_CHECKING:                        # what a type checker and the import linter read
+        from salience.store.sqlite import SQLiteStore
+    else:                                    # what runs (PEP 562)
+        __getattr__, __dir__ = on_use(__name__, {"salience.store.sqlite": ("SQLiteStore",)})
+    ```
+    A name that was used once is the module's own from then on. The two lists are held together by a test.
+
+    Args:
+        module: its `__name__`.
+        offered: module that a name comes from -> the names.
+    """
+    homes = {name: home for home, names in offered.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    return get, lambda: sorted({*vars(sys.modules[module]), *homes})
 
 
 class Once(Generic[T]):

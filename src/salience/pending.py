@@ -90,10 +90,10 @@ def catch_up(world: World) -> None:
     if time.monotonic() < _resting.get(world.embedder, 0.0):
         return
     try:
-        waiting = pending_of(world)
-        page = waiting.unembedded(FIRST, FEW)
+        page = world.store.unembedded(FIRST, FEW)  # by its own handle, whose vectors the store has just taken
         if not page:
             return
+        waiting = pending_of(world)
         admitted(world)
         texts = _texts(page)
         vectors, _ = embedded_or_not(world, texts)

@@ -6,20 +6,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from salience import checks
 from salience.batch import Batch, Floats, Vectors32
-from salience.derived import embed, patience, rerank_scores
+from salience.derived import embed_each, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
-from salience.rank.bound import exact, provable, starved
+from salience.rank.bound import exact, provable, pruning, starved
 from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
-from salience.rank.run import Ranked, detail, rank, via
+from salience.rank.run import Ranked, details, rank
 from salience.records import Hit, Memory, Query, Recall, TimeCue
 from salience.text import phrases
 from salience.waiting import OutOfTime, places, within
@@ -32,6 +33,8 @@ WIDEST: Final = 1600
 """How many at most."""
 WIDER: Final = 4
 """How many times as many it is asked for where those were too few."""
+SPARING: Final = 4
+"""How many times as many of the best a store keeps at most before it is asked for all."""
 _late: Final = places()
 _late_rerankings: Final = places()
 
@@ -67,6 +70,11 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
     watch.lap("need")
     need = directed(need, embedded(world, query, texts))
     watch.lap("embed")
+    return counted(world, profile, query, answered(world, profile, query, need, watch), watch)
+
+
+def answered(world: World, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
+    """Return the answer to a need that has the vectors of its query; nothing is counted yet."""
     need, batch, ranked = searched(world, profile, need, query.text, watch)
     hits = shaped(world, profile, need, batch, ranked)
     watch.lap("fetch")
@@ -76,11 +84,17 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
         hits, by = reranked(world.reranker, query, need.limit, hits, watch)
         degraded += () if by else ("rerank",)
         watch.lap("rerank")
-    if not query.dry_run and query.as_of is None:
-        degraded += touch(world, profile, query, hits)
-        watch.lap("touch")
     is_exact = exact(profile, batch, need, ranked)
     return Recall(hits, profile.name, need.intent, is_exact, degraded, watch.laps, by)
+
+
+def counted(world: World, profile: Profile, query: Query, found: Recall, watch: Stopwatch) -> Recall:
+    """Return the answer once its recall is recorded, as the profile says; a dry run, or one of the past, is not."""
+    if query.dry_run or query.as_of is not None:
+        return found
+    degraded = touch(world, profile, query, found.hits)
+    watch.lap("touch")
+    return replace(found, degraded=(*found.degraded, *degraded), timings=watch.laps)
 
 
 def at_an_instant(world: World, query: Query) -> Query:
@@ -89,6 +103,8 @@ def at_an_instant(world: World, query: Query) -> Query:
     Raises:
         InputError: a state of the future.
     """
+    if query.now is not None and query.as_of is None:
+        return query
     now = world.clock()
     if query.as_of is not None and query.as_of > now:
         raise InputError("as_of", query.as_of.isoformat(), "Give an instant of the past; leave it out for the present.")
@@ -101,6 +117,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
     now = at_an_instant(world, query).now or world.clock()
     cue = timed(query.text, now) if profile.reads_time else None
+    meant = intent.detect(query.text, {name: rule.words for name, rule in profile.intents.items()})
     terms = tuple(dict.fromkeys(world.tokeniser.terms(query.text))) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
@@ -120,7 +137,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         latest=profile.favours_latest,
         limit=limit,
         min_score=profile.min_score if query.min_score is None else query.min_score,
-        intent=replace(intent.detect(query.text, {n: rule.words for n, rule in profile.intents.items()}), time=cue),
+        intent=replace(meant, time=cue) if cue else meant,
         calibration=world.calibration,
         calibrated=profile.threshold_scale == "calibrated",
     )
@@ -146,31 +163,37 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
     """
     if not (profile.first_person or "speaker_named" in profile.columns):
         return need, (query.text,)
-    speakers = voice.named(query.text, world.store.speakers(query.scope, phrases(query.text), as_of=query.as_of))
-    known = voice.forms(speakers)
-    names = tuple(name for name in need.names if name not in known)
-    need = replace(need, names=names, speakers=(*known, *voice.roles(query.text)))
-    own = query.text
-    if profile.first_person and world.tokeniser.language == voice.LANGUAGE:
+    names = need.names or phrases(query.text)
+    speakers = voice.named(query.text, world.store.speakers(query.scope, names, as_of=query.as_of))
+    known, own = voice.forms(speakers), query.text
+    if spoken := (*known, *voice.roles(query.text)):
+        need = replace(need, names=tuple(name for name in need.names if name not in known), speakers=spoken)
+    if speakers and profile.first_person and world.tokeniser.language == voice.LANGUAGE:
         own = voice.first_person(query.text, speakers)
     return need, (query.text,) if own == query.text else (query.text, own)
 
 
 def embedded(world: World, query: Query, texts: Sequence[str]) -> Vectors32 | None:
-    """Return unit vectors float32[len(texts), d]; None where the embedder fails or the deadline passes before.
+    """Return unit vectors float32[len(texts), d]; None where the embedder fails or the deadline passes before."""
+    return embedded_within(world, allowance(world, query, len(texts)), texts)
+
+
+def allowance(world: World, query: Query, texts: int = 1) -> float | None:
+    """Return the seconds that the vectors of a query's texts are waited for; None: as long as it takes.
 
     Without a deadline a remote embedder is waited for no longer than a write waits for it.
     """
-    seconds = patience(world) if query.deadline_ms is None else query.deadline_ms / 1e3
+    return patience(world, texts) if query.deadline_ms is None else query.deadline_ms / 1e3
+
+
+def embedded_within(world: World, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
+    """Return unit vectors float32[len(texts), d]; None where the embedder fails or needs longer."""
     try:
-        return each(world, texts) if seconds is None else within(seconds, lambda: each(world, texts), _late)
+        return (
+            embed_each(world, texts) if seconds is None else within(seconds, partial(embed_each, world, texts), _late)
+        )
     except (EmbedderError, OutOfTime):
         return None
-
-
-def each(world: World, texts: Sequence[str]) -> Vectors32:
-    """Return unit vectors float32[len(texts), d], each text embedded alone, so that one asked before is known."""
-    return np.concatenate([embed(world, [text]) for text in texts])
 
 
 def directed(need: Need, vectors: Vectors32 | None) -> Need:
@@ -185,22 +208,34 @@ def undirected(need: Need) -> Need:
     return replace(need, vector=None, voice=None, reach=need.reach and max(need.reach, WIDEST))
 
 
-def searched(world: World, profile: Profile, need: Need, text: str, watch: Stopwatch) -> tuple[Need, Batch, Ranked]:
+def searched(
+    world: World, profile: Profile, need: Need, text: str, watch: Stopwatch, spare: int = 1
+) -> tuple[Need, Batch, Ranked]:
     """Return the candidates, the need that they meet, and their ranking.
 
-    A store that brings no more of them than `need.reach` is asked for more, up to `WIDEST`, until none that is left out
-    can be in the answer, as long as that can be shown at all; and while the answer lacks memories for no better reason
-    than that others stand for those that were brought.
+    A store that brings no more than the best, or no more than `need.reach`, is asked for more until none that is left
+    out can be in the answer, as long as that can be shown at all; and while the answer lacks memories for no better
+    reason than that others stand for those that were brought.
+
+    Args:
+        world, profile, need, text: what is asked.
+        watch: notes how long the steps take.
+        spare: how many times as many as are likely to do the store is to keep, where it brings the best alone; 0: it is
+            to bring every candidate.
     """
+    need = replace(need, pruning=pruning(profile, need, spare) if spare else None)
     need, batch = met(world, need, text)
     watch.lap("gather")
     ranked = rank(profile, batch, need)
     watch.lap("rank")
-    reach = WIDER * (need.reach or WIDEST)
-    settled = exact(profile, batch, need, ranked) or reach > WIDEST
-    if settled or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
+    if exact(profile, batch, need, ranked):
         return need, batch, ranked
-    return searched(world, profile, replace(need, reach=reach), text, watch)
+    if batch.floor is not None:
+        return searched(world, profile, need, text, watch, 0 if spare > SPARING else WIDER * spare)
+    reach = WIDER * (need.reach or WIDEST)
+    if reach > WIDEST or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
+        return need, batch, ranked
+    return searched(world, profile, replace(need, reach=reach), text, watch, spare)
 
 
 def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:
@@ -231,19 +266,18 @@ def gathered(world: World, need: Need, text: str) -> Batch:
 
 def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:
     """Return the ranked rows as hits; a memory that went away meanwhile is left out."""
-    ids = [str(batch.ids[row]) for row in ranked.rows]
+    ids: list[str] = batch.ids[ranked.rows].tolist()
     memories = {memory.id: memory for memory in world.store.fetch(need.scope, ids, as_of=need.as_of)}
+    scores = details(profile, ranked, batch, ranked.rows, need.intent.name)
     return tuple(
-        Hit(
-            memory=memories[found],
-            score=float(ranked.scores[row]),
-            score_detail=detail(profile, ranked, batch, row, need.intent.name),
-            via=via(ranked, batch, row),
-            absorbed=tuple(str(batch.ids[other]) for other in ranked.absorbed.get(row, ())),
-        )
-        for found, row in zip(ids, ranked.rows.tolist(), strict=True)
+        Hit(memories[found], score.final, score, score.via, _ids(batch, ranked.absorbed.get(row, ())))
+        for found, row, score in zip(ids, ranked.rows.tolist(), scores, strict=True)
         if found in memories
     )
+
+
+def _ids(batch: Batch, rows: Sequence[int]) -> tuple[str, ...]:
+    return tuple(batch.ids[list(rows)].tolist()) if rows else ()
 
 
 def deeper(world: World, need: Need) -> Need:
@@ -291,7 +325,8 @@ def spoken(memory: Memory) -> str:
 def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> tuple[str, ...]:
     """Record the recall on the memories that it returned, as the profile's `[on_recall]` says.
 
-    Returns `("touch",)` if the store could not be written, which takes nothing from the answer; else `()`.
+    Returns `("touch",)` if what recalls have touched could not be written, this one's or that of earlier ones, which
+    takes nothing from the answer; else `()`.
     """
     rule = profile.on_recall
     if not rule or not (hits or (rule.activate and query.scope.session_key)):

@@ -8,19 +8,11 @@ import tomllib
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_origin
 
 import platformdirs
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
 
 from salience import checks
 from salience.errors import InputError, Words
@@ -73,22 +65,14 @@ Kept = Annotated[timedelta | None, BeforeValidator(length_of_time)]
 """How long something is kept; None: for ever."""
 
 
-class _Environment(EnvSettingsSource):
-    """Our variables, in which a list is written with commas: `memory.example.org,localhost`."""
-
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> list[str]:
-        """Return the items of a list."""
-        return [item.strip() for item in str(value).split(",") if item.strip()]
-
-
-class Settings(BaseSettings):
-    """Choices of the installation. Each is read from `SALIENCE_<NAME>`, then from the config file, then as below.
+class Settings(BaseModel):
+    """Choices of the installation. `load` reads each from `SALIENCE_<NAME>`, then from the config file, then as below.
 
     Raises (from `load`):
         InputError: a value that does not fit, or an unknown key in the config file.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     url: str = Field(default_factory=default_target, description="where memories live when no target is named")
     tenant: str = Field("default", min_length=1, max_length=256, description="the tenant of local stores")
@@ -120,6 +104,7 @@ class Settings(BaseSettings):
     judge_timeout: float = Field(5.0, gt=0, le=3600, description="seconds that a write waits for the judge")
 
     embedder_threads: int = Field(0, ge=0, le=1024, description="threads of the minilm embedder; 0: one per core")
+    warm: bool = Field(False, description="whether the model and memories are loaded as soon as a store is opened")
     embedder_cache: int = Field(1024, ge=0, description="query vectors kept in memory")
     minilm_weights: Path | None = Field(None, description="another copy of model.onnx for the minilm embedder")
     fastembed_model: str = Field("BAAI/bge-small-en-v1.5", description="model of the fastembed embedder")
@@ -185,37 +170,49 @@ class Settings(BaseSettings):
     oauth_jwks_url: str | None = Field(None, min_length=1, description="its keys; found by the issuer's metadata")
     oauth_tenant_claim: str = Field("tenant", min_length=1, description="claim that holds the tenant")
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read what is given, then the environment, then the config file; never a `.env` of some other project."""
-        return init_settings, _Environment(settings_cls), _file(settings_cls)
+
+def _environment() -> dict[str, Any]:
+    """Return what our variables set; in them a list is written with commas: `memory.example.org,localhost`."""
+    there = {name.upper(): value for name, value in os.environ.items()}
+    found = {name: there[variable(name)] for name in Settings.model_fields if variable(name) in there}
+    return {name: _items(value) if _is_list(name) else value for name, value in found.items()}
 
 
-def _file(settings_cls: type[BaseSettings]) -> TomlConfigSettingsSource:
-    """Return the config file as a source.
+def _is_list(name: str) -> bool:
+    return get_origin(Settings.model_fields[name].annotation) is tuple
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def _file() -> dict[str, Any]:
+    """Return what the config file sets: nothing where there is none.
 
     Raises:
         InputError: it is no TOML.
     """
+    file = config_file()
     try:
-        return TomlConfigSettingsSource(settings_cls, toml_file=config_file())
+        return tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
     except tomllib.TOMLDecodeError as error:
-        raise InputError(str(config_file()), Words("what is no TOML"), f"{error}. Write lines: key = value.") from None
+        raise InputError(str(file), Words("what is no TOML"), f"{error}. Write lines: key = value.") from None
     except UnicodeDecodeError:
-        raise InputError(str(config_file()), Words("what is not UTF-8"), "Save it in UTF-8.") from None
+        raise InputError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.") from None
+
+
+Source = Literal["argument", "environment", "config file", "default"]
+
+
+def _layers(given: dict[str, Any]) -> dict[Source, dict[str, Any]]:
+    """Return what each source sets; a later one stands before an earlier. No `.env` of some other project is read."""
+    return {"config file": _file(), "environment": _environment(), "argument": given}
 
 
 def load(**given: Any) -> Settings:
     """Return the settings, with `given` before every other source."""
     try:
-        return Settings(**given)
+        return Settings(**{name: value for layer in _layers(given).values() for name, value in layer.items()})
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
@@ -228,7 +225,6 @@ def variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
-Source = Literal["argument", "environment", "config file", "default"]
 Plain = str | float | bool | tuple[str, ...] | None
 """A value in the form in which it can be given; None: unset."""
 
@@ -265,12 +261,7 @@ def standing(**given: Any) -> list[Setting]:
 
 def _sources(given: dict[str, Any]) -> dict[str, Source]:
     """Return what gave each setting that has not its default; the later layer stands before the earlier."""
-    layers: dict[Source, dict[str, Any]] = {
-        "config file": _file(Settings)(),
-        "environment": _Environment(Settings)(),
-        "argument": given,
-    }
-    return {name: source for source, found in layers.items() for name in found}
+    return {name: source for source, found in _layers(given).items() for name in found}
 
 
 def unknown() -> list[str]:

@@ -7,9 +7,10 @@ import json
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from itertools import chain
+from typing import Final, TypeVar
 
 import snowballstemmer
 from stop_words import StopWordError, get_stop_words
@@ -45,10 +46,45 @@ _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\uff07": "'"})
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 
+Made = TypeVar("Made")
+
+
+class Kept(dict[str, Made]):
+    """What a function makes of short texts, made once and kept: `kept[text]`.
+
+    Most of a text are words that were read before. A longer text is never kept, and all is dropped once `MOST` are,
+    so that no input takes more than a few megabytes. Threads may share it: at worst two make the same.
+
+    Args:
+        make: from a text to a value that nobody changes.
+    """
+
+    MOST: Final = 32_768
+    LONGEST: Final = 40
+
+    def __init__(self, make: Callable[[str], Made]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, text: str) -> Made:
+        made = self._make(text)
+        if len(text) <= self.LONGEST:
+            if len(self) >= self.MOST:
+                self.clear()
+            self[text] = made
+        return made
+
 
 def normalise(text: str) -> str:
     """Return `text` in Unicode form NFKC, case folded, apostrophes straight, white space runs as one space."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES).split())
+    return " ".join(folded(text).split())
+
+
+def folded(text: str) -> str:
+    """Return `text` as `normalise` does, with its white space as it is."""
+    if text.isascii():  # is in form NFKC and has no other apostrophe
+        return text.lower()
+    return unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
 
 
 def words(text: str) -> list[str]:
@@ -57,7 +93,11 @@ def words(text: str) -> list[str]:
     Scripts that write without spaces (Han, kana) give overlapping pairs of characters, the field's usual stand-in for
     words there.
     """
-    return [piece for word in _WORD.findall(normalise(text)) for piece in _pieces(word)]
+    plain = folded(text)
+    found: list[str] = _WORD.findall(plain)
+    if plain.isascii() or not _UNSPACED.search(plain):
+        return found
+    return [piece for word in found for piece in _pieces(word)]
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -85,10 +125,15 @@ class Tokeniser:
         self.language = language
         self._stopwords = stopwords(language)
         self._stem = lru_cache(maxsize=65536)(_stemmer(language))
+        self._kept = Kept(self._read)
 
     def terms(self, text: str) -> tuple[str, ...]:
         """Return the terms of `text` in order, with repetitions."""
-        return tuple(self._stem(word) for word in words(text) if word not in self._stopwords)
+        return tuple(chain.from_iterable(map(self._kept.__getitem__, text.split())))
+
+    def _read(self, part: str) -> tuple[str, ...]:
+        """Return the terms of what stands between white space; no word reaches further."""
+        return tuple(self._stem(word) for word in words(part) if word not in self._stopwords)
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
@@ -123,14 +168,16 @@ def phrases(text: str, longest: int = 4) -> tuple[str, ...]:
     tokens = normalise(text).split()
     stripped = [token.strip("\"'`.,;:!?()[]{}<>") for token in tokens]
     bare = [token.removesuffix("'s") for token in stripped]
-    forms = (_runs(form, longest) for form in (tokens, stripped, bare))
-    return tuple(dict.fromkeys(run for runs in forms for run in runs if run))
+    runs = dict.fromkeys(
+        run for form in dict.fromkeys(map(tuple, (tokens, stripped, bare))) for run in _runs(form, longest)
+    )
+    runs.pop("", None)
+    return tuple(runs)
 
 
-def _runs(tokens: list[str], longest: int) -> Iterable[str]:
+def _runs(tokens: Sequence[str], longest: int) -> Iterator[str]:
     for length in range(1, longest + 1):
-        for start in range(len(tokens) - length + 1):
-            yield " ".join(tokens[start : start + length])
+        yield from map(" ".join, zip(*(tokens[start:] for start in range(length)), strict=False))
 
 
 def is_hidden(sign: str) -> bool:

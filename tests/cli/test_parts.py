@@ -15,7 +15,7 @@ from salience import InputError
 from salience.cli import words
 from salience.cli.bars import SCORE, Share, cells, shares, total
 from salience.cli.recalls import initials, times
-from salience.cli.screen import one_line, shortened, visible
+from salience.cli.signs import one_line, shortened, visible
 from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, TimeCue, Via
 from salience.wire.told import values
 

@@ -102,6 +102,21 @@ def test_a_dry_run_leaves_the_counters(said, stored):
     assert said("get", stored.alice, "--user", "alice")["access_count"] == 1
 
 
+def test_further_questions_are_answered_beside_each_under_its_own(run, said, stored):
+    asking = ("recall", "query", "--also", "query\ttoo", "--user", "alice", "--dry-run")
+    alone = said("recall", "query", "--user", "alice", "--dry-run")
+    assert [found["hits"] for found in said(*asking)["recalls"]] == [alone["hits"]] * 2
+    lines = run(*asking).stdout.splitlines()
+    assert [line for line in lines if line.startswith("# question: ")] == [
+        "# question: query",
+        r"# question: query\ttoo",
+    ]
+    assert sum(line.startswith("1\t") for line in lines) == 2
+    shown = ANSI.sub("", run(*asking, terminal=True).stdout)
+    assert shown.index("query\n") < shown.index("made of") < shown.index("too")
+    assert shown.count("made of") == 2
+
+
 def test_the_star_stands_for_any_value(said, stored):
     assert said("stats")["memories"] == 0
     assert said("stats", "--user", "*")["memories"] == 2

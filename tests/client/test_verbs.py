@@ -160,8 +160,9 @@ def test_a_profile_goes_by_its_name_or_its_text(through, where, tmp_path: Path):
         assert memory.recall("query", profile=chosen, **where).profile == name
     assert memory.recall("query", profile=profiles.load(path), **where).profile == "mine"
     assert len(memory.context("query", **where).hits) == 1
+    assert [found.profile for found in memory.recall_many(["query"] * 2, **where)] == ["cmm"] * 2
     bodies = [json.loads(request.content).get("profile") for request in network.requests]
-    assert bodies == [None, "cmm", "memlayer", {"toml": MINE}, "cmm", {"toml": MINE}, "cmm"]
+    assert bodies == [None, "cmm", "memlayer", {"toml": MINE}, "cmm", {"toml": MINE}, "cmm", "cmm"]
     assert memory.graph_recall("query", **where).profile == "zeromemory"
 
 

@@ -11,9 +11,8 @@ import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from typer.main import get_command
 
-from salience.cli import app
+from salience.cli.surface import read
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def test_it_runs_as_a_user_by_number_and_starts_the_command_itself(steps):
 
 def test_the_command_that_it_starts_is_there(steps):
     name = json.loads(of(steps, "CMD")[0])[0]
-    command = get_command(app).commands[name]
+    command = read(name)
     assert "--host" in [option for parameter in command.params for option in parameter.opts]
 
 

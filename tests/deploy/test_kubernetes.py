@@ -10,6 +10,7 @@ import pytest
 import yaml
 from kubernetes_validate.utils import all_versions
 
+from salience import settings
 from salience.settings import Settings
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -144,7 +145,7 @@ def test_the_settings_can_be_read(monkeypatch):
     data = {**OBJECTS["ConfigMap", "salience"]["data"], **SECRETS["salience"]["stringData"]}
     for name, value in data.items():
         monkeypatch.setenv(name, value)
-    chosen = Settings()
+    chosen = settings.load()
     assert chosen.server_hosts == ("memory.example.org", "salience.salience.svc")
     memory = int(PODS["Deployment"]["spec"]["containers"][0]["resources"]["limits"]["memory"].removesuffix("Mi"))
     assert chosen.cached_rows * 6_000 < memory * 2**20 / 2

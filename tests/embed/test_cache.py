@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salience.batch import unit_vectors
 from salience.embed.cache import Cached
 from salience.embed.calibration import UNCALIBRATED
 from salience.errors import EmbedderError
@@ -57,6 +60,79 @@ def test_the_text_not_asked_for_longest_is_dropped():
     for text in ("a", "b", "a", "c", "a", "b"):
         cached.embed([text])
     assert inner.texts == ["a", "b", "c", "b"]
+
+
+def test_each_of_several_texts_has_the_vector_that_it_has_alone():
+    inner = PlantedEmbedder({"twice as long": 0.5})
+    inner.embed = lambda texts, embed=inner.embed: 2 * embed(texts)
+    cached = Cached(inner, 4)
+    found = cached.embed_each(["a", "twice as long", "a"])
+    assert inner.texts == ["a", "twice as long"]
+    for text, vector in zip(["a", "twice as long", "a"], found, strict=True):
+        assert np.array_equal(unit_vectors(cached.embed([text]), "planted", 1, 64)[0], vector)
+    assert inner.texts == ["a", "twice as long"]
+    with pytest.raises(ValueError, match="read-only"):
+        cached.embed_each(["a"])[0, 0] = 9
+
+
+class Counting(PlantedEmbedder):
+    """Notes how many texts stood in each call."""
+
+    def __init__(self, **more):
+        super().__init__()
+        self.calls = []
+        vars(self).update(more)
+
+    def embed(self, texts, /):
+        self.calls.append(len(texts))
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize(("kind", "calls"), [({}, [1, 1, 1]), ({"independent": True}, [3]), ({"remote": "h"}, [1] * 3)])
+def test_several_texts_are_embedded_together_where_neighbours_change_nothing(kind, calls):
+    inner = Counting(**kind)
+    cached = Cached(inner, 0)
+    assert cached.independent == bool(kind.get("independent"))
+    found = cached.embed_each(["a", "b", "c", "b"])
+    assert inner.calls == calls
+    assert np.array_equal(found, Cached(PlantedEmbedder(), 0).embed_each(["a", "b", "c", "b"]))
+
+
+def test_what_is_known_is_not_embedded_with_the_rest():
+    inner = Counting(independent=True)
+    cached = Cached(inner, 4)
+    cached.embed(["b"])
+    cached.embed_each(["a", "b", "c"])
+    assert inner.calls == [1, 2]
+    assert inner.texts == ["b", "a", "c"]
+
+
+def test_a_remote_embedder_is_asked_for_several_texts_at_the_same_time_in_the_callers_context():
+    noted = contextvars.ContextVar("noted", default="nothing")
+    met = threading.Barrier(2, timeout=10)
+
+    class Remote(PlantedEmbedder):
+        remote = True
+
+        def embed(self, texts, /):
+            met.wait()
+            return super().embed(texts) if noted.get() == "the request" else None
+
+    noted.set("the request")
+    assert Cached(Remote(), 4).embed_each(["a", "b"]).shape == (2, 64)
+
+
+def test_of_several_texts_too_nonsense_is_refused_and_not_kept():
+    class Failing:
+        name, dimension, independent = "failing", 2, True
+
+        def embed(self, texts, /):
+            return np.array([[1, 0], [0, 0]], np.float32)
+
+    cached = Cached(Failing(), 4)
+    with pytest.raises(EmbedderError, match="zeros"):
+        cached.embed_each(["a", "b"])
+    assert len(cached._kept) == 1
 
 
 def test_it_holds_no_text_and_can_be_told_to_forget():

@@ -52,7 +52,8 @@ def test_no_texts_give_no_rows_without_loading():
 def test_a_vector_does_not_depend_on_its_neighbours(neighbours):
     alone = MODEL.embed(TEXTS[:1])[0]
     beside = MODEL.embed([*neighbours, TEXTS[0]])[-1]
-    np.testing.assert_allclose(beside, alone, atol=1e-5)
+    assert np.array_equal(beside, alone)  # which `independent` promises
+    assert MODEL.independent
 
 
 def test_case_and_accents_are_folded():
@@ -68,11 +69,17 @@ def test_only_the_first_256_tokens_count():
     assert not np.array_equal(one, shorter)
 
 
-@given(st.lists(st.integers(2, 256), min_size=1, max_size=60))
-def test_batches_hold_every_row_once_and_few_tokens(lengths):
-    batches = minilm._batches(np.array(lengths))
+@given(st.lists(st.integers(2, 256), min_size=1, max_size=60), st.integers(1, 9))
+def test_batches_hold_every_row_once_and_few_tokens_and_leave_no_thread_without_work(lengths, threads):
+    batches = minilm._batches(np.array(lengths), threads)
     assert sorted(int(row) for batch in batches for row in batch) == list(range(len(lengths)))
     assert all(len(batch) * max(lengths[row] for row in batch) <= BATCH_TOKENS for batch in batches)
+    assert all(len(batch) * threads < len(lengths) + threads for batch in batches)
+
+
+def test_one_thread_has_short_texts_in_one_batch():
+    assert len(minilm._batches(np.full(8, 14), 1)) == 1
+    assert [len(batch) for batch in minilm._batches(np.full(8, 14), 2)] == [4, 4]
 
 
 def test_weights_that_are_not_there_are_named_with_the_remedy(tmp_path):

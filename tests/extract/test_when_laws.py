@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.extract import periods
-from salience.extract.when import read
+from salience.extract.dateforms import FORMS, TURNS, held
+from salience.extract.when import BOND, RELATING, RELATIONS, SIGNS, Sign, read
 
 NOW = datetime(2023, 12, 1, 9, 30, tzinfo=UTC)
 QUERIES = {
@@ -61,6 +63,48 @@ def test_no_text_is_too_odd(query: str, now: datetime) -> None:
 @given(st.lists(PIECES, max_size=14).map(" ".join), ANY_TIME)
 def test_no_heap_of_time_words_is_too_odd(query: str, now: datetime) -> None:
     check(query, now)
+
+
+NAMES = [form for name in periods.HOLIDAYS for form in (name, re.sub(r"s\b", "'s", name, count=1))]
+PHRASES = [
+    *QUERIES, *periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, *NAMES, periods.EASTER,
+    *(form.format(unit) for form in ("the {} before last", "the last {}", "this past {}") for unit in periods.UNITS),
+    *(form.format(unit) for form in ("3 {}s ago", "last two {}s", "next few {}s") for unit in periods.UNITS),
+    *(f"{turn} {name}" for turn in TURNS for name in ("week", "Monday", "May 8", "Christmas", "Q3", "third quarter")),
+    *(f"this {part}" for part in periods.DAY_PARTS),
+    *(f"{word} {relation} the move" for word in ("right", "two weeks") for relation in RELATIONS),
+    *"""
+    2023-05-08; 2023/5/8; 8.5.2023; 8/5/23; in 2023; the 1990s; the '90s; today; tonight; last night; tomorrow;
+    the other day; this time last year; on the 5th; the quarter; q1 in Q2; for the very first time; originally;
+    our initial plan; the original; the earliest; at first; to begin with; to start with; my very first car;
+    did we first meet; did he say it first?; did she call us last?; the last time; most recently; the newest;
+    the latest; Bob's last job; has he last seen it; just now; lately; of late; what is recent; currently; these days;
+    at the moment; at present; as of today; as of now; right now; is it on now; our current plan; presently; nowadays
+    """.split("; "),
+]  # fmt: skip
+"""What times, orders and relations look like, of each form one at least."""
+FOUND = [*FORMS, *SIGNS, Sign(BOND, "earliest", RELATING)]
+
+
+def test_each_form_is_among_the_phrases() -> None:
+    assert [one.pattern.pattern for one in FOUND if not any(map(one.pattern.search, PHRASES))] == []
+
+
+@given(
+    st.lists(st.sampled_from(PHRASES) | PIECES | st.text(max_size=3), min_size=1, max_size=8).map(" ".join),
+    st.sampled_from([str, str.upper, str.title]),
+)
+def test_no_form_is_in_a_text_without_a_word_that_it_holds(text: str, spell: Callable[[str], str]) -> None:
+    words = held(spell(text))
+    for one in FOUND:
+        assert not one.pattern.search(spell(text)) or not one.holds.isdisjoint(words)
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_each_phrase_is_found_by_a_word_that_its_forms_hold(phrase: str) -> None:
+    for text in (phrase, phrase.upper(), f"x{phrase}", f"({phrase})"):
+        missed = [one for one in FOUND if one.holds.isdisjoint(held(text)) and one.pattern.search(text)]
+        assert missed == []
 
 
 @given(st.sampled_from([*QUERIES.items()]), ASKED)
@@ -119,6 +163,17 @@ def test_what_comes_round_is_never_in_the_future(now: datetime, name: str) -> No
     assert cue is not None
     assert cue.start is not None
     assert cue.start <= now
+
+
+NAMED = [*periods.MONTHS, *periods.SEASONS, *periods.WEEKDAYS, *periods.HOLIDAYS, periods.EASTER, "29 feb", "q3"]
+
+
+@given(ASKED, st.sampled_from(NAMED))
+def test_the_latest_and_the_last_are_those_of_all_that_come_round(now: datetime, name: str) -> None:
+    around = list(periods.occurrences(name, now))
+    assert any(window.start > now for window in around)
+    assert periods.latest(name, now) == next(window for window in around if window.start <= now)
+    assert periods.last(name, now) == next(window for window in around if window.end <= periods.midnight(now))
 
 
 @pytest.mark.data

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 import salience
 from salience.cli import app
+from salience.engine import warming
 from salience.mcp import stdio
 from salience.mcp.asking import Gated, Remote
 from salience.wire.verbs import VERBS
@@ -70,6 +71,13 @@ def test_another_model_than_that_of_the_store_is_told_at_once(started, tmp_path,
     asker, result = started("mcp")
     assert (asker, result.exit_code) == (None, 1)
     assert "reembed" in result.stderr
+
+
+def test_the_model_and_the_memories_are_loaded_before_the_first_question(started, monkeypatch):
+    warmed = []
+    monkeypatch.setattr(warming, "begin", warmed.append)
+    asker, _ = started("mcp")
+    assert warmed == [asker.gate.engine]
 
 
 def test_a_person_is_told_what_waits(started, monkeypatch):

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salience.batch import Batch, Ragged, Vectors
+from salience.batch import Batch, Ragged, Vectors, cosines
 from salience.extract.distinctions import distinctions
-from salience.ports import Calibration, Need
+from salience.ports import EDGE, Calibration, Need
+from salience.rank import stages
 from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.rank.sameness import covers
@@ -110,6 +111,41 @@ def test_whatever_the_vectors_what_collapses_is_covered_and_alike(texts, seed, l
     if paraphrase == -1.0 and limit == 12:
         kept = [told.of_row(row) for row in answer.rows.tolist()]
         assert not any(covers(kept[place], later) for place in range(len(kept)) for later in kept[place + 1 :])
+
+
+def one_by_one(matrix, told, rows, limit, least):
+    """What `near_duplicate` keeps and absorbs, each row held against those kept before it."""
+    kept, absorbed = [], {}
+    for row in rows:
+        if len(kept) == limit:
+            break
+        alike = cosines(matrix[kept], matrix[row]) if kept else []
+        near = sorted((-cosine, place) for place, cosine in enumerate(alike) if cosine >= least - EDGE)
+        keeper = next((kept[place] for _, place in near if covers(told.of_row(kept[place]), told.of_row(row))), None)
+        if keeper is None:
+            kept.append(row)
+        else:
+            absorbed[keeper] = (*absorbed.get(keeper, ()), row)
+    return kept, absorbed
+
+
+@given(
+    texts=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=30),
+    seed=st.integers(0, 2**32 - 1),
+    limit=st.integers(0, 12),
+    block=st.integers(1, 8),
+    paraphrase=st.sampled_from([-1.0, 0.0, 0.9]),
+)
+@settings(deadline=None)
+def test_blocks_of_any_length_come_to_what_one_by_one_comes_to(texts, seed, limit, block, paraphrase):
+    random = np.random.default_rng(seed)
+    matrix, query = units(random.normal(size=(len(texts), 3))), units(random.normal(size=(1, 3)))[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stages, "BLOCK", block)
+        answer, told = ranked(texts, matrix, query, limit, paraphrase)
+    rows = stages.best_first(answer.scores, np.arange(len(texts))).tolist()
+    kept, absorbed = one_by_one(matrix, told, rows, limit, paraphrase)
+    assert (answer.rows.tolist(), answer.absorbed) == (kept, absorbed)
 
 
 PLANTED = {

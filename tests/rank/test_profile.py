@@ -57,6 +57,17 @@ def test_a_profile_of_ones_own():
     assert not any(profile.brings(part) for part in ("terms", "entities", "vectors"))
 
 
+def test_what_follows_from_a_profile_is_found_anew_for_another_one():
+    profile = parse(GOOD, "mine.toml")
+    before = (profile.columns, profile.weights("time"), profile.favours_latest, profile.brings("entities"))
+    other = profile.with_weights({"recency": 0.1})
+    graph = profile.for_graph(0.3, 2)
+    assert other.weights("time") == {"similarity": 0.5, "recency": 0.1}
+    assert (graph.columns, graph.favours_latest, graph.brings("entities")) == ({"cosine", "expires_at"}, False, True)
+    assert before == (profile.columns, profile.weights("time"), profile.favours_latest, profile.brings("entities"))
+    assert profile == parse(GOOD, "other.toml")  # whatever either has found
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -21,6 +21,7 @@ import structlog
 
 from salience import settings
 from salience.embed import registry
+from salience.engine import warming
 from salience.serving import Plan, logs
 from salience.serving.site import standing
 from salience.testing.doubles import PlantedEmbedder
@@ -52,6 +53,9 @@ def started(planned: Callable[..., Plan]) -> Iterator[Started]:
 
         def start(plan: Plan | None = None, **given: Any) -> httpx.Client:
             site = stack.enter_context(standing(plan or planned(**given)))
+            for thread in threading.enumerate():
+                if thread.name == warming.NAME:
+                    thread.join(PATIENCE)  # so that counts stand still
             url = stack.enter_context(served(site.app, lifespan="on"))
             return stack.enter_context(httpx.Client(base_url=url, timeout=PATIENCE))
 

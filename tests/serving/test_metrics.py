@@ -73,6 +73,15 @@ def test_a_session_is_counted_by_surface_verb_and_status(started):
     assert counted(found, "salience_recall_step_seconds_count", step="rank") == 1
 
 
+def test_the_steps_of_each_of_several_recalls_are_counted(started):
+    client = started()
+    client.post("/v1/memories", json=MANY)
+    client.post("/v1/recall", json={"queries": ["query", "query too"], "user_id": "alice"})
+    found = samples(client)
+    assert counted(found, "salience_requests_total", surface="rest", verb="recall_many", status="200") == 1
+    assert counted(found, "salience_recall_step_seconds_count", step="rank") == 2
+
+
 def test_what_is_embedded_is_counted_once_whoever_asks_again(started):
     client = started()
     before = counted(samples(client), "salience_embedded_texts_total", outcome="embedded") or 0
@@ -80,7 +89,8 @@ def test_what_is_embedded_is_counted_once_whoever_asks_again(started):
     for _ in range(3):
         client.post("/v1/recall", json={"query": "query of one"})
     after = counted(samples(client), "salience_embedded_texts_total", outcome="embedded")
-    assert after - before == 3 + 1  # the fingerprint of the model is written with the first vectors
+    assert before == 1  # the fingerprint of the model, which is written with the first vectors
+    assert after - before == 3
 
 
 def test_what_fails_is_counted_as_failed_and_degraded(started, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 
 from salience.batch import COLUMNS, cosines
 from salience.ports import Near
+from salience.records import Scope
 from salience.store import arena as arenas
 from salience.store import distances
 from salience.store.arena import Arena
@@ -17,6 +18,7 @@ from salience.store.postings import Index
 from salience.store.rows import of_stored
 from salience.store.slots import Slots
 from salience.store.sql import ARENA
+from salience.store.view import view_of
 from salience.testing.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, stored, unit
 
 
@@ -182,9 +184,10 @@ def test_near_comes_block_by_block_to_the_same(products, wanted):
     vectors = np.stack([random_unit(1000 + n) for n in range(20)])
     own = np.stack([np.zeros(DIMENSION, np.float32) if n % 5 == 0 else random_unit(n) for n in rows])
     cosine = np.where(rows % 5 == 0, -np.inf, cosines(own, vectors).max(axis=1))
+    view = view_of(arena, Scope())
     with patch.object(distances, "_PRODUCTS", products):
         for above in (-2.0, -1.0, 0.0, 0.7, 1.0, *np.unique(cosine[cosine > -1])):
-            assert within(arena, arena.order[rows], Near(vectors, float(above))).tolist() == (cosine > above).tolist()
+            assert within(view, rows, Near(vectors, float(above))).tolist() == (cosine > above).tolist()
 
 
 def test_many_vectors_do_not_walk_the_matrix_one_by_one():

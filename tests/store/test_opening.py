@@ -365,13 +365,17 @@ def test_an_up_to_date_file_is_opened_without_loading_the_migrations(opened, pat
     subprocess.run([sys.executable, "-c", program, str(path)], check=True)
 
 
+def with_values(statement, values):
+    return statement.params(**values)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         sql.of_ids("t", ["a"]),
         sql.of_keys("t", "h", ["a"]),
-        sql.named(Scope(user_id="u"), ["a"]),
-        sql.named_short(Scope(user_id="u"), ["a"]),
+        with_values(*sql.named(Scope(user_id="u"), ["a"])),
+        with_values(*sql.named(Scope(user_id="u"), ["a"], "short_id")),
         sql.page(Scope(), "a", 5, Filter(kinds=["x"]), False),
         sql.newer("t", 3),
         sql.older("t", ["a"]),
@@ -399,10 +403,6 @@ def test_no_statement_reads_all_of_a_tenant(opened, statement):
     assert len(plan) == 1
     assert plan[0].startswith("SEARCH")
     assert " AND " in plan[0]
-
-
-def with_values(statement, values):
-    return statement.params(**values)
 
 
 @pytest.mark.parametrize(

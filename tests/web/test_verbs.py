@@ -37,6 +37,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "history": {"id": "{id}"},
     "restore": {"id": "{id}", "version": 1},
     "recall": {"query": "query Alice", "limit": 5, "weights": {"similarity": 0.7}, "profile": "zeromemory"},
+    "recall_many": {"queries": ["query Alice", "query Bob"], "limit": 5, "profile": "zeromemory"},
     "graph_recall": {"query": "query Alice", "max_hops": 1, "graph_weight": 0.5},
     "context": {"query": "query Alice", "budget_tokens": 100},
     "explain": {"query": "query Alice", "memory_id": "{id}"},

@@ -2,12 +2,14 @@
 
 ```
 surface     the command itself: global options, errors as messages and exit codes
+commands    the commands as help lists them, and the module of each
 calls       how a command is registered: scope options and --json for each
 options     options that several commands share
 reading, explaining, writing, history, reflecting, upkeeping, transfers, copying, database, distributing,
-serving, keys, mcp, profiles, calibrating, evals, config, demo                  the commands: parse, call, shape
+repairing, serving, keys, mcp, profiles, calibrating, evals, benching, config, demo
+            the commands, each imported when it is called: parse, call, shape
 recalls, records, bars, figures, words          records and figures as lines and as tables
-screen, shapes                                  which form is shown; JSON
+screen, signs                                   which form is shown; text of others on a terminal
 files       files of any format into a store
 ```
 """
@@ -17,36 +19,9 @@ from __future__ import annotations
 import sys
 from io import TextIOWrapper
 
-from salience.cli import (
-    calibrating,
-    config,
-    copying,
-    database,
-    demo,
-    distributing,
-    evals,
-    explaining,
-    history,
-    keys,
-    mcp,
-    profiles,
-    reading,
-    reflecting,
-    repairing,
-    serving,
-    transfers,
-    upkeeping,
-    writing,
-)
 from salience.cli.surface import app
 
 __all__ = ["app", "main"]
-
-COMMANDS = (
-    writing, history, reading, explaining, reflecting, upkeeping, transfers, repairing, copying, database, distributing,
-    serving, keys, mcp, profiles, calibrating, evals, config, demo,
-)  # fmt: skip
-"""The modules whose import registers commands."""
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ import typer
 from salience import calibrate as calibrations
 from salience import compose, settings
 from salience.cli.calls import Call, command
-from salience.cli.screen import Answer, one_line, waiting
+from salience.cli.screen import Answer, waiting
+from salience.cli.signs import one_line
 from salience.cli.surface import app
 from salience.embed import calibration_file
 from salience.lab import judged

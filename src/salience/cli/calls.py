@@ -1,4 +1,4 @@
-"""What every command starts from: the global options, the scope, and one way to register."""
+"""What every command starts from: the engine of the global options, the scope, and one way to register."""
 
 from __future__ import annotations
 
@@ -13,21 +13,13 @@ import typer
 import salience
 from salience import compose, profiles
 from salience.cli.screen import Answer, show
+from salience.cli.surface import Globals, paragraphs
 from salience.engine import Engine
 from salience.profiles import ProfileLike
 from salience.records import ANY
 
 if TYPE_CHECKING:
     from salience.client import Client
-
-
-@dataclass(frozen=True, slots=True)
-class Globals:
-    """The options before the command; None where the user named nothing."""
-
-    store: str | None
-    embedder: str
-    profile: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +109,6 @@ def command(
         return function
 
     return register
-
-
-def paragraphs(text: str) -> str:
-    """Return `text` with each paragraph on one line, so that help is broken where its reader's terminal ends."""
-    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 
 def _signature(run: Callable[..., None], function: Command, scope: tuple[str, ...]) -> inspect.Signature:

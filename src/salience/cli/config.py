@@ -13,7 +13,8 @@ from rich.text import Text
 
 from salience import settings
 from salience.cli.calls import Call, command
-from salience.cli.screen import Answer, one_line
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line
 from salience.cli.surface import app
 from salience.settings import Setting
 

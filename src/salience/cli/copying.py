@@ -15,7 +15,8 @@ from rich.text import Text
 from salience import compose
 from salience.cli import files
 from salience.cli.calls import Call, command
-from salience.cli.screen import Answer, one_line, progress
+from salience.cli.screen import Answer, progress
+from salience.cli.signs import one_line
 from salience.cli.surface import app
 from salience.records import Copied, CopyReport
 from salience.store.moving.copy import Progress

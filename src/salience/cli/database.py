@@ -12,7 +12,8 @@ from rich.table import Table
 from salience import compose
 from salience.cli.calls import Call, command
 from salience.cli.repairing import bar, told
-from salience.cli.screen import Answer, one_line, show, waiting
+from salience.cli.screen import Answer, show, waiting
+from salience.cli.signs import one_line
 from salience.cli.surface import FAILED, app
 from salience.errors import InputError, Words
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded

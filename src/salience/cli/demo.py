@@ -17,7 +17,8 @@ from rich.text import Text
 from salience import profiles
 from salience.cli import words
 from salience.cli.calls import Call, command
-from salience.cli.screen import Answer, shortened, visible, waiting
+from salience.cli.screen import Answer, waiting
+from salience.cli.signs import shortened, visible
 from salience.cli.surface import app
 from salience.lab import demo as lab
 from salience.lab.demo import Demo, Round

@@ -11,7 +11,8 @@ from salience import compose
 from salience.cli.calls import Call, command
 from salience.cli.database import group
 from salience.cli.repairing import told
-from salience.cli.screen import Answer, one_line, show, waiting
+from salience.cli.screen import Answer, show, waiting
+from salience.cli.signs import one_line
 from salience.cli.surface import FAILED
 from salience.records import Distributed
 from salience.text import counted

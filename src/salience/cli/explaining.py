@@ -29,7 +29,8 @@ from salience.cli.options import (
     Weights,
     pairs,
 )
-from salience.cli.screen import Answer, one_line, visible
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line, visible
 from salience.cli.surface import app
 from salience.records import Explanation
 

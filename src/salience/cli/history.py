@@ -17,7 +17,8 @@ from salience.cli.calls import Call, command
 from salience.cli.options import Id, Reason, RequestKey
 from salience.cli.recalls import LONGEST
 from salience.cli.repairing import asks
-from salience.cli.screen import Answer, one_line, shortened, visible
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line, shortened, visible
 from salience.cli.surface import FAILED, app
 from salience.errors import InputError, Words
 from salience.records import Version

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from salience import access, checks, compose, keywords, settings
 from salience.cli.calls import Call, command
-from salience.cli.screen import Answer, one_line, visible
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line, visible
 from salience.cli.surface import app
 from salience.records import ApiKey
 

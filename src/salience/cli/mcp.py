@@ -12,10 +12,11 @@ import typer
 
 import salience
 from salience import checks, profiles, settings
-from salience.cli.calls import Call, Globals, command
+from salience.cli.calls import Call, command
 from salience.cli.repairing import asks, confirm
-from salience.cli.screen import Answer, one_line, visible
-from salience.cli.surface import app
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line, visible
+from salience.cli.surface import Globals, app
 from salience.compose import EMBEDDER, MEMORY, is_url
 from salience.engine import Engine
 from salience.errors import InputError
@@ -85,7 +86,7 @@ def _serve(options: Globals, defaults: dict[str, str], *, read_only: bool) -> No
     profile = None if options.profile is None else profiles.load(options.profile)
     if asks():
         sys.stderr.write(HELLO)
-    with salience.connect(options.store, embedder=options.embedder, profile=profile) as memory:
+    with salience.connect(options.store, embedder=options.embedder, profile=profile, warm=True) as memory:
         stdio.serve(_asker(memory, defaults, read_only=read_only))
 
 

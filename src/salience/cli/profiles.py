@@ -13,7 +13,8 @@ from rich.table import Table
 
 from salience import profiles
 from salience.cli.calls import Call, command
-from salience.cli.screen import Answer, one_line, visible
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line, visible
 from salience.cli.surface import app
 from salience.rank.profile import Profile
 

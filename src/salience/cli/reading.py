@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,10 +29,16 @@ from salience.cli.options import (
     Weights,
     pairs,
 )
-from salience.cli.screen import Answer, visible
+from salience.cli.screen import Answer
+from salience.cli.signs import visible
 from salience.cli.surface import app
+from salience.engine import Engine
 from salience.help import TOPICS
 
+if TYPE_CHECKING:
+    from salience.client import Client
+
+Also = Annotated[list[str] | None, typer.Option("--also", metavar="QUERY", help="One more question; may be repeated.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of every score.")]
 
 
@@ -39,6 +46,7 @@ Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of
 def recall(
     call: Call,
     query: QueryText,
+    also: Also = None,
     limit: Limit = None,
     profile: Profile = None,
     min_score: MinScore = None,
@@ -63,27 +71,33 @@ def recall(
     makes the whole bar longer. Without colours, segments are letters: capitals for what is kept, small ones for what is
     taken.
     """
+    given: dict[str, Any] = {
+        "limit": limit,
+        "profile": call.profile(profile),
+        "min_score": min_score,
+        "tags": tags or (),
+        "kinds": kinds or (),
+        "tiers": tiers or (),
+        "sessions": sessions or (),
+        "since": since,
+        "until": until,
+        "as_of": as_of,
+        "now": now,
+        "deadline_ms": deadline_ms,
+        "weights": pairs(weights or ()),
+        "dry_run": dry_run,
+        **call.where,
+    }
+    instant = now or as_of
     with call.engine() as engine:
-        found = engine.recall(
-            query,
-            limit=limit,
-            profile=call.profile(profile),
-            min_score=min_score,
-            tags=tags or (),
-            kinds=kinds or (),
-            tiers=tiers or (),
-            sessions=sessions or (),
-            since=since,
-            until=until,
-            as_of=as_of,
-            now=now,
-            deadline_ms=deadline_ms,
-            weights=pairs(weights or ()),
-            dry_run=dry_run,
-            **call.where,
-        )
-        asked = now or as_of
-        return recalls.answer(found, checks.instant("now", asked) if asked else present(engine), explain)
+        if also:
+            queries = [query, *also]
+            return recalls.answers(queries, engine.recall_many(queries, **given), _looked_at(engine, instant), explain)
+        return recalls.answer(engine.recall(query, **given), _looked_at(engine, instant), explain)
+
+
+def _looked_at(engine: Engine | Client, instant: str | None) -> datetime:
+    return checks.instant("now", instant) if instant else present(engine)
 
 
 @command(app, "graph-recall")

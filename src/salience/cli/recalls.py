@@ -15,7 +15,8 @@ from rich.text import Text
 
 from salience.cli import words
 from salience.cli.bars import SCORE, VIA, Share, cells, shares, total
-from salience.cli.screen import Answer, one_line, visible
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line, visible
 from salience.records import Hit, Recall
 
 BAR: Final = 20
@@ -33,6 +34,23 @@ def answer(found: Recall, now: datetime, explain: bool) -> Answer:
         return view(found, now, explain, letters=console.no_color or not console.color_system)
 
     return Answer(found, lambda: lines(found, now, explain), shown)
+
+
+def answers(queries: Sequence[str], found: Sequence[Recall], now: datetime, explain: bool) -> Answer:
+    """Return several recalls, each under its question, in their three forms."""
+    each = [(query, answer(one, now, explain)) for query, one in zip(queries, found, strict=True)]
+
+    def written() -> Iterator[str]:
+        for query, one in each:
+            yield f"# question: {one_line(query)}"
+            yield from one.lines()
+
+    def shown(console: Console) -> RenderableType:
+        return Group(
+            *(Group(Text(visible(query), style="bold"), one.view(console), "") for query, one in each if one.view)
+        )
+
+    return Answer({"recalls": found}, written, shown)
 
 
 def lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:

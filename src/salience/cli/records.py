@@ -13,7 +13,8 @@ from rich.text import Text
 
 from salience.cli import words
 from salience.cli.recalls import LONGEST
-from salience.cli.screen import Answer, one_line, visible
+from salience.cli.screen import Answer
+from salience.cli.signs import one_line, visible
 from salience.records import Memory, Page, Receipt, SessionReport, Stats
 from salience.text import counted
 from salience.wire.told import values

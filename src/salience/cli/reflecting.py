@@ -12,7 +12,8 @@ from rich.text import Text
 from salience.cli import words
 from salience.cli.calls import CALLER, Call, command
 from salience.cli.recalls import LONGEST
-from salience.cli.screen import Answer, one_line, progress, shortened, visible
+from salience.cli.screen import Answer, progress
+from salience.cli.signs import one_line, shortened, visible
 from salience.cli.surface import app
 from salience.ids import short_id
 from salience.records import Memory, ReflectReport

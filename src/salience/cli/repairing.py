@@ -15,7 +15,8 @@ from rich.text import Text
 from salience import compose
 from salience.cli import files
 from salience.cli.calls import Call, command
-from salience.cli.screen import Answer, one_line, progress, show, visible
+from salience.cli.screen import Answer, progress, show
+from salience.cli.signs import one_line, visible
 from salience.cli.surface import FAILED, app
 from salience.errors import InputError, Words
 from salience.ids import short_id

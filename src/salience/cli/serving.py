@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from salience import settings
-from salience.cli.calls import Globals, paragraphs
 from salience.cli.options import given
-from salience.cli.surface import app
+from salience.cli.surface import Globals, app, paragraphs
 from salience.loading import require
 
 HELP = paragraphs("""

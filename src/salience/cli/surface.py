@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import salience
-from salience.cli.calls import Globals, paragraphs
-from salience.cli.screen import visible
+from salience.cli.commands import COMMANDS
+from salience.cli.signs import visible
 from salience.errors import InputError, SalienceError
 
 USAGE: Final = 2
@@ -23,18 +25,46 @@ FAILED: Final = 1
 CLOSED_PIPE: Final = 128 + 13
 """What a shell reports of a command that ended because its reader did (SIGPIPE)."""
 
-ORDER: Final = (
-    "remember", "recall", "graph-recall", "explain", "context", "get", "update", "forget", "restore", "history",
-    "erase", "list", "stats", "ingest",
-    "end-session", "consolidate", "reflect", "upkeep", "import", "export",
-    "backup", "reinstate", "copy", "doctor", "reembed", "db", "serve", "keys", "mcp", "profiles", "calibrate", "eval",
-    "tune", "config", "help", "demo",
-)  # fmt: skip
-"""The commands as help lists them."""
+
+@dataclass(frozen=True, slots=True)
+class Globals:
+    """The options before the command; None where the user named nothing."""
+
+    store: str | None
+    embedder: str
+    profile: str | None
+
+
+class Unread(TyperCommand):
+    """A command as help lists it, whose module is not imported."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, help=COMMANDS[name].summary)
+
+
+def read(name: str) -> Any:
+    """Return a command whole, its module imported."""
+    import_module(f"{__package__}.{COMMANDS[name].module}")
+    whole: Any = typer.main.get_command(app)
+    return whole.commands[name]
 
 
 class Surface(TyperGroup):
-    """The commands, with an error told in one or two lines on stderr, never as a traceback."""
+    """The commands, with an error told in one or two lines on stderr, never as a traceback.
+
+    A command's module is imported when the command is called, or its own help is asked for; until then what
+    `COMMANDS` tells of it stands in its place.
+    """
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {name: self.commands.get(name) or Unread(name) for name in COMMANDS}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the arguments that are left to it."""
+        if args and isinstance(self.commands.get(args[0]), Unread):
+            self.commands[args[0]] = read(args[0])
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; when the reader of stdout is gone, end without a word."""
@@ -45,8 +75,8 @@ class Surface(TyperGroup):
             raise typer.Exit(CLOSED_PIPE) from None
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the commands in the order of `ORDER`."""
-        return sorted(super().list_commands(ctx), key=ORDER.index)
+        """Return the commands in the order of `COMMANDS`."""
+        return list(self.commands)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run and exit with the code that the module's docstring tells."""
@@ -74,6 +104,11 @@ def hint(error: typer.TyperException) -> str:
     """Return where to read on, as a line, if the error knows which command it belongs to."""
     context = getattr(error, "ctx", None)
     return f"Try: {context.command_path} --help\n" if context else ""
+
+
+def paragraphs(text: str) -> str:
+    """Return `text` with each paragraph on one line, so that help is broken where its reader's terminal ends."""
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 
 HELP: Final = paragraphs("""

@@ -17,7 +17,8 @@ from salience.cli import files
 from salience.cli.calls import Call, command
 from salience.cli.files import Loaded
 from salience.cli.options import STDIN
-from salience.cli.screen import Answer, one_line, progress
+from salience.cli.screen import Answer, progress
+from salience.cli.signs import one_line
 from salience.cli.surface import app
 from salience.engine import Engine
 from salience.errors import InputError, Words

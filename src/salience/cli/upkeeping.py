@@ -16,7 +16,8 @@ from rich.text import Text
 from salience import checks, upkeep
 from salience.cli import words
 from salience.cli.calls import CALLER, Call, command
-from salience.cli.screen import Answer, visible, waiting
+from salience.cli.screen import Answer, waiting
+from salience.cli.signs import visible
 from salience.cli.surface import FAILED, app, complain
 from salience.engine import Engine
 from salience.errors import InputError

@@ -29,7 +29,7 @@ LOST: Final = (
 _DRAFTED: Final = tuple(name for name in inspect.signature(Draft).parameters if name != "scope")
 _FILTER: Final = ("tags", "kinds", "tiers", "sessions", "since", "until")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
-_RANKED: Final = ("recall", "context", "explain")
+_RANKED: Final = ("recall", "recall_many", "context", "explain")
 """Verbs that rank by the profile of the connection unless they name one."""
 _LONG: Final = ("consolidate", "reflect", "end_session", "upkeep", "erase")
 """Verbs that may go through a whole store."""
@@ -176,6 +176,8 @@ def _asked(arguments: dict[str, Any]) -> dict[str, Any]:
     checked = Filter(**_picked(arguments, _FILTER), level=level)
     if arguments.get("limit") is not None:
         checks.whole("limit", arguments["limit"], 0, LIMIT)
+    for text in checks.texts("queries", arguments["queries"]) if "queries" in arguments else ():
+        Query(text=text, scope=scope, filter=checked, **_picked(arguments, _QUERY))
     if "query" in arguments:
         Query(text=arguments["query"], scope=scope, filter=checked, **_picked(arguments, _QUERY))
     told = {name: plain.plain(name, value) for name, value in arguments.items() if name != "profile"}

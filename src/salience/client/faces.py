@@ -50,6 +50,7 @@ class Verbs:
     erase = called(Engine.erase)
 
     recall = called(Engine.recall)
+    recall_many = called(Engine.recall_many)
     graph_recall = called(Engine.graph_recall)
     explain = called(Engine.explain)
     context = called(Engine.context)
@@ -97,6 +98,7 @@ class AsyncVerbs:
     erase = awaited(Engine.erase)
 
     recall = awaited(Engine.recall)
+    recall_many = awaited(Engine.recall_many)
     graph_recall = awaited(Engine.graph_recall)
     explain = awaited(Engine.explain)
     context = awaited(Engine.context)

@@ -2,16 +2,42 @@
 
 ```
 targets     what a target names: a file, a database, this process, a server
+parts       the concrete stores and clients, each imported when it is chosen
 stores      the store of a target, and the keys beside it
 engines     connect, aconnect, and the engines that other rooms ask for
 operating   what an operator does with a store as a whole
 ```
 """
 
-from salience.compose.engines import EMBEDDER, SALIENCE, aconnect, checked, connect, engine, local, moved, moving
-from salience.compose.operating import copy, database, distribute, file_of, reinstate, require_store
-from salience.compose.stores import keyring, model, store
-from salience.compose.targets import MEMORY, SERVERS, SQLITE, is_url, on_server
+from typing import TYPE_CHECKING
+
+from salience.loading import on_use
+
+if TYPE_CHECKING:
+    from salience.compose.engines import EMBEDDER, SALIENCE, aconnect, checked, connect, engine, local, moved, moving
+    from salience.compose.operating import copy, database, distribute, file_of, reinstate, require_store
+    from salience.compose.stores import keyring, model, store
+    from salience.compose.targets import MEMORY, SERVERS, SQLITE, is_url, on_server
+else:
+    __getattr__, __dir__ = on_use(
+        __name__,
+        {
+            "salience.compose.engines": (
+                "EMBEDDER",
+                "SALIENCE",
+                "aconnect",
+                "checked",
+                "connect",
+                "engine",
+                "local",
+                "moved",
+                "moving",
+            ),
+            "salience.compose.operating": ("copy", "database", "distribute", "file_of", "reinstate", "require_store"),
+            "salience.compose.stores": ("keyring", "model", "store"),
+            "salience.compose.targets": ("MEMORY", "SERVERS", "SQLITE", "is_url", "on_server"),
+        },
+    )
 
 __all__ = [
     "EMBEDDER",

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from salience import checks, profiles
 from salience import settings as configuration
+from salience.compose import parts
 from salience.compose.stores import model, store
 from salience.compose.targets import is_url
 from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
-from salience.engine import Engine
+from salience.engine import Engine, warming
 from salience.errors import InputError, Words
 from salience.extract.registry import extractor, fact_reader
 from salience.ids import TimeOrderedIds
@@ -45,6 +46,7 @@ def connect(
     clock: Callable[[], datetime] | None = None,
     reranker: str | Reranker | None = None,
     summariser: str | Summariser | None = None,
+    warm: bool | None = None,
 ) -> Engine | Client:
     """Return an engine on the store that `target` names, or a client of a server: they have the same verbs.
 
@@ -62,6 +64,8 @@ def connect(
             `SALIENCE_RERANKER`, then `none`.
         summariser: `none`, `openai`, or an object with `name` and `summarise`. None takes `SALIENCE_SUMMARISER`, then
             `none`: the text of a reflection is then that of one of its sources.
+        warm: whether to load the model and the memories of a local store at once, in a thread, so that the first recall
+            does not wait for them. None takes `SALIENCE_WARM`, then False. A server has loaded its own.
 
     Raises:
         InputError: a target, embedder, reranker, summariser or setting that cannot be used.
@@ -72,10 +76,9 @@ def connect(
     settings = configuration.load()
     models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
     if is_url(settings.url if target is None else target):
-        from salience.client import Client
-
-        return Client(*_server(settings, target, api_key, models), profile)
-    return engine(settings, target, profile=SALIENCE if profile is None else profile, api_key=api_key, **models)
+        return parts.Client(*_server(settings, target, api_key, models), profile)
+    made = engine(settings, target, profile=SALIENCE if profile is None else profile, api_key=api_key, **models)
+    return _warming(made, settings, warm)
 
 
 def aconnect(
@@ -87,24 +90,30 @@ def aconnect(
     clock: Callable[[], datetime] | None = None,
     reranker: str | Reranker | None = None,
     summariser: str | Summariser | None = None,
+    warm: bool | None = None,
 ) -> Opening:
     """Return what opens a target for coroutines: `await` it, or enter it with `async with`.
 
     The verbs are those of `connect`, which has the arguments and errors as well. Those of a local store run in threads,
     at most 32 at a time.
     """
-    from salience.client import AsyncClient, AsyncEngine, Opening
-
     models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
 
     def opened() -> AsyncVerbs:
         settings = configuration.load()
         if is_url(settings.url if target is None else target):
-            return AsyncClient(*_server(settings, target, api_key, models), profile)
-        chosen = SALIENCE if profile is None else profile
-        return AsyncEngine(engine(settings, target, profile=chosen, api_key=api_key, **models))
+            return parts.AsyncClient(*_server(settings, target, api_key, models), profile)
+        made = engine(settings, target, profile=SALIENCE if profile is None else profile, api_key=api_key, **models)
+        return parts.AsyncEngine(_warming(made, settings, warm))
 
-    return Opening(opened)
+    return parts.Opening(opened)
+
+
+def _warming(made: Engine, settings: Settings, warm: bool | None) -> Engine:
+    """Return the engine, which begins to load what its first recall needs if that is wanted."""
+    if settings.warm if warm is None else checks.flag("warm", warm):
+        warming.begin(made)
+    return made
 
 
 def _server(
@@ -115,16 +124,14 @@ def _server(
     Raises:
         InputError: a URL or key that cannot be used, or a model or clock that is not the server's.
     """
-    from salience.client import Patience, Place
-
     for name, chosen in models.items():
         if chosen not in (None, EMBEDDER):
             told = chosen if isinstance(chosen, str) else Words(type(chosen).__name__)
             raise InputError(name, told, "Leave it out: a server has its own.")
     kept = settings.api_key.get_secret_value() if settings.api_key else None
     where, key = str(settings.url if target is None else target), kept if api_key is None else api_key
-    place = Place.at(where, key, allow_http=settings.client_allow_http)
-    return place, Patience(settings.client_timeout, settings.client_retries)
+    place = parts.Place.at(where, key, allow_http=settings.client_allow_http)
+    return place, parts.Patience(settings.client_timeout, settings.client_retries)
 
 
 def local(

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from salience import settings as configuration
+from salience.compose import parts
 from salience.compose.targets import SERVERS, named, on_server, path_of
 from salience.errors import InputError, StoreError
 from salience.extract.distinctions import distinctions
@@ -18,9 +19,7 @@ from salience.store import copying
 from salience.store.copying import Progress
 from salience.store.moving.copy import Progress as CopyProgress
 from salience.store.moving.copy import copy as moving_copy
-from salience.store.moving.on_sqlite import SQLiteSide
 from salience.store.moving.side import Side
-from salience.store.sqlite_database import SQLiteDatabase
 
 
 def file_of(target: str | Path | None = None) -> Path:
@@ -56,9 +55,7 @@ def database(target: str | Path | None = None) -> Database:
     settings, where = configuration.load(), named(target)
     if on_server(where):
         require("psycopg", "a store on PostgreSQL", "postgres")
-        from salience.store.postgres.database import PostgresDatabase
-
-        return PostgresDatabase(
+        return parts.PostgresDatabase(
             where,
             busy_timeout=settings.busy_timeout,
             statement_timeout=settings.statement_timeout,
@@ -68,7 +65,7 @@ def database(target: str | Path | None = None) -> Database:
     path = path_of(where)
     if not path.exists():
         raise InputError("target", str(path), "Name the file of a store that is there.")
-    return SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinctions)
+    return parts.SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinctions)
 
 
 def distribute(target: str | Path | None = None, *, shards: int | None = None, dry_run: bool = False) -> Distributed:
@@ -83,9 +80,7 @@ def distribute(target: str | Path | None = None, *, shards: int | None = None, d
     if not on_server(where):
         raise InputError("target", where, f"Give {SERVERS[0]}://HOST/DATABASE: a file is on one machine.")
     require("psycopg", "a store on PostgreSQL", "postgres")
-    from salience.store.postgres import citus
-
-    return citus.distribute(where, shards=shards, dry_run=dry_run, patience=settings.busy_timeout)
+    return parts.distribute(where, shards=shards, dry_run=dry_run, patience=settings.busy_timeout)
 
 
 def reinstate(
@@ -139,9 +134,7 @@ def _side(target: str | Path, settings: Settings, *, is_source: bool = False) ->
     """Return the store that `target` names, as a copy works on it."""
     if on_server(target):
         require("psycopg", "a store on PostgreSQL", "postgres")
-        from salience.store.moving.on_postgres import PostgresSide  # the driver is an optional library
-
         own = {"is_source": is_source, "prepares": settings.prepared_statements}
-        return PostgresSide.open(str(target), settings.busy_timeout, distinctions, **own)
+        return parts.PostgresSide.open(str(target), settings.busy_timeout, distinctions, **own)
     path = path_of(str(target)).resolve()
-    return SQLiteSide.open(path, settings.busy_timeout, distinctions, is_source=is_source)
+    return parts.SQLiteSide.open(path, settings.busy_timeout, distinctions, is_source=is_source)

@@ -1,4 +1,4 @@
-"""The only importer of concrete stores: one from a target, and the keys beside it."""
+"""The store of a target, and the keys beside it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from pathlib import Path
 
 from salience import settings as configuration
 from salience.batch import Vectors32
+from salience.compose import parts
 from salience.compose.targets import MEMORY, named, on_server, path_of
 from salience.derived import vectors_of
 from salience.extract.distinctions import distinctions
 from salience.loading import require
 from salience.ports import FINGERPRINTED, Embedder, Keyring, Model, Store
 from salience.settings import Settings
-from salience.store.keyring import MemoryKeyring
-from salience.store.memory import MemoryStore
-from salience.store.sqlite import SQLiteStore
-from salience.store.sqlite_keyring import SQLiteKeyring
+from salience.touches import TouchedStore, Touches, queue_of
 
 
 def model(embedder: Embedder) -> Model:
@@ -33,11 +31,17 @@ def store(target: str, embedder: Embedder, settings: Settings, moving: bool = Fa
     """Return the store that `target` names, pinned to the embedder, or `moving` to it, and to the language."""
     pinning = model(embedder)
     if target == MEMORY:
-        return MemoryStore(pinning.name, pinning.dimension, pinning.fingerprint)
+        return TouchedStore(parts.MemoryStore(pinning.name, pinning.dimension, pinning.fingerprint), Touches())
     if on_server(target):
-        return _postgres(target, pinning, settings, moving)
-    return SQLiteStore.open(
-        path_of(target),
+        return TouchedStore(_postgres(target, pinning, settings, moving), queue_of(target))
+    path = path_of(target)
+    return TouchedStore(_sqlite(path, pinning, settings, moving), queue_of(str(path.resolve())))
+
+
+def _sqlite(path: Path, pinning: Model, settings: Settings, moving: bool) -> Store:
+    """Return the store in a file."""
+    return parts.SQLiteStore.open(
+        path,
         embedder=pinning.name,
         dimension=pinning.dimension,
         fingerprint=pinning.fingerprint,
@@ -52,9 +56,7 @@ def store(target: str, embedder: Embedder, settings: Settings, moving: bool = Fa
 def _postgres(target: str, pinning: Model, settings: Settings, moving: bool) -> Store:
     """Return the store in a PostgreSQL database."""
     require("psycopg", "a store on PostgreSQL", "postgres")
-    from salience.store.postgres import PostgresStore  # the driver is an optional library
-
-    return PostgresStore.open(
+    return parts.PostgresStore.open(
         target,
         embedder=pinning.name,
         dimension=pinning.dimension,
@@ -79,16 +81,14 @@ def keyring(target: str | Path | None = None) -> Keyring:
     """
     settings, where = configuration.load(), named(target)
     if where == MEMORY:
-        return MemoryKeyring()
+        return parts.MemoryKeyring()
     if on_server(where):
         require("psycopg", "a store on PostgreSQL", "postgres")
-        from salience.store.postgres.keyring import PostgresKeyring  # the driver is an optional library
-
-        return PostgresKeyring.open(
+        return parts.PostgresKeyring.open(
             where,
             busy_timeout=settings.busy_timeout,
             statement_timeout=settings.statement_timeout,
             prepares=settings.prepared_statements,
             distinguish=distinctions,
         )
-    return SQLiteKeyring.open(str(path_of(where)), busy_timeout=settings.busy_timeout, distinguish=distinctions)
+    return parts.SQLiteKeyring.open(str(path_of(where)), busy_timeout=settings.busy_timeout, distinguish=distinctions)

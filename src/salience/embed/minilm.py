@@ -44,6 +44,7 @@ class MiniLM:
 
     name = NAME
     dimension = 384
+    independent = True
 
     def __init__(self, weights: Path | None = None, threads: int = 0) -> None:
         self._threads = threads or cores()
@@ -61,7 +62,7 @@ class MiniLM:
         model = self._model()
         with mapped(self.name, "embed", "Check the memory that is left."):
             encodings = [model.tokenizer.encode(text) for text in texts]
-            batches = _batches(np.array([len(encoding.ids) for encoding in encodings]))
+            batches = _batches(np.array([len(encoding.ids) for encoding in encodings]), self._threads)
             groups = [[encodings[row] for row in rows] for rows in batches]
             for rows, mean in zip(batches, _means(model.session, groups, self._threads), strict=True):
                 vectors[rows] = mean
@@ -126,12 +127,17 @@ def _tokenizer() -> BertWordPieceTokenizer:
     return tokenizer
 
 
-def _batches(lengths: NDArray[np.intp]) -> list[Rows]:
-    """Return rows by rising length, in runs whose count times longest is at most `BATCH_TOKENS`: little is padding."""
+def _batches(lengths: NDArray[np.intp], threads: int) -> list[Rows]:
+    """Return rows by rising length, in runs whose count times longest is at most `BATCH_TOKENS`: little is padding.
+
+    No run has more rows than fall to one thread, so that a few short texts are not left to one of them.
+    """
+    most = -(-len(lengths) // threads)
     order = np.argsort(lengths, kind="stable")
     starts = [0]
     for place, length in enumerate(lengths[order]):
-        if (place - starts[-1] + 1) * length > BATCH_TOKENS:
+        count = place - starts[-1] + 1
+        if count > most or count * length > BATCH_TOKENS:
             starts.append(place)
     return np.split(order, starts[1:])
 

@@ -64,7 +64,7 @@ def tried(world: World, profile: Profile, query: Query) -> Trial:
     need = recalls.deeper(world, recalls.needed(world, profile, query))
     need, texts = recalls.heard(world, profile, query, need)
     need = recalls.directed(need, recalls.embedded(world, query, texts))
-    need, batch, _ = recalls.searched(world, profile, need, query.text, recalls.Stopwatch())
+    need, batch, _ = recalls.searched(world, profile, need, query.text, recalls.Stopwatch(), spare=0)
     return Trial.of(profile, batch, need)
 
 

@@ -19,6 +19,7 @@ from salience.extract.tense import Tense
 
 Kind = Literal["fixed", "floating", "deictic"]
 """Whether a time has its year, is the latest of its name, or is counted from now."""
+_RUN = re.compile(r"[A-Za-z]+|[0-9]")
 ALWAYS: Final = frozenset[Tense]({"past", "coming", "unsaid"})
 LOOKING_BACK: Final = frozenset[Tense]({"past"})
 """What comes round is the latest one only where the words speak of the past: "on Friday", "in July", "at Christmas"."""
@@ -28,11 +29,21 @@ NOT_AHEAD: Final = frozenset[Tense]({"past", "unsaid"})
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a time looks like: its pattern, how to read it, what it hangs on, the lead words and the tense it needs."""
+    """What a time looks like, and how it is read.
+
+    Attributes:
+        pattern: what it looks like.
+        read: from a match to its window.
+        kind: what it hangs on.
+        holds: words and digits of which every text that it is in holds one; see `held`.
+        needs: the lead words of which it needs one.
+        tenses: the tenses that it is meant in.
+    """
 
     pattern: re.Pattern[str]
     read: Callable[[re.Match[str], datetime], Window]
     kind: Kind
+    holds: frozenset[str]
     needs: frozenset[str] = frozenset()
     tenses: frozenset[Tense] = ALWAYS
 
@@ -48,6 +59,14 @@ class Modifier:
 def pattern(text: str) -> re.Pattern[str]:
     """Return a compiled pattern that knows no case, and letters and digits of ASCII only."""
     return re.compile(text, re.ASCII | re.IGNORECASE)
+
+
+def held(text: str) -> frozenset[str]:
+    """Return the runs of ASCII letters in `text`, in small letters, and its digits.
+
+    A pattern that has a word whole is in no text without it: so most patterns need not be tried.
+    """
+    return frozenset(map(str.lower, _RUN.findall(text)))
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -95,6 +114,14 @@ _TURN = rf"(?:this\s+)?(?P<turn>{one_of(TURNS)})"
 _LAST = r"(?:this\s+)?(?:last|past|previous)"
 _NEXT = r"(?:this\s+)?(?:next|coming|upcoming)"
 _PART_OF_DAY = one_of(periods.DAY_PARTS)
+_DIGITS: Final = frozenset("0123456789")
+_AGAIN: Final = frozenset({"last", "past", "previous"})
+_COMING: Final = frozenset({"next", "coming", "upcoming"})
+_HOLIDAYS_BEGIN: Final = frozenset(
+    form
+    for name in (*periods.HOLIDAYS, periods.EASTER)
+    for form in (name.split()[0], name.split()[0].removesuffix("s"))
+)
 _NOT_A_NAME = r"(?!['’]s\b|s\b|\s+(?-i:[A-Z]))"  # "April's", "Mays", "Spring Boot"
 
 
@@ -171,42 +198,63 @@ FORMS: Final[Sequence[Form]] = (
         pattern(r"(?<![\w./:-])(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?(?:(?=T\d)|(?![\w/-]|\.\d))"),
         _iso,
         "fixed",
+        _DIGITS,
     ),
-    Form(pattern(r"(?<![\w./:-])(?P<year>\d{4})/(?P<month>\d\d?)/(?P<day>\d\d?)(?![\w/-]|\.\d)"), _iso, "fixed"),
+    Form(
+        pattern(r"(?<![\w./:-])(?P<year>\d{4})/(?P<month>\d\d?)/(?P<day>\d\d?)(?![\w/-]|\.\d)"), _iso, "fixed", _DIGITS
+    ),
     Form(
         pattern(r"(?<![\w./:-])(?P<one>\d\d?)([/.])(?P<two>\d\d?)\2(?P<year>\d{4}|(?<=/)\d\d)(?![\w/:-]|\.\d)"),
         _numeric,
         "fixed",
+        _DIGITS,
     ),
     Form(
         pattern(rf"(?:(?<![\w./:#$€£-])|(?<=\b\d{{4}}-))(?P<year>{_YEAR})(?![\w/:]|-(?!\d{{4}}\b)|[.,]\d)"),
         lambda match, _: periods.unit("year", datetime(int(match["year"]), 1, 1, tzinfo=UTC)),
         "fixed",
+        _DIGITS,
         TIME_LEADS | OTHER_LEADS,
     ),
-    Form(pattern(r"\b(?:(?:the\s+)?(?P<century>19|20)|the\s+['’]?)(?P<tens>\d)0s\b"), _decade, "fixed"),
-    Form(pattern(r"(?<!as of )\btoday\b"), _day(0), "deictic"),
-    Form(pattern(r"\btonight\b"), _day(0, "night"), "deictic"),
-    Form(pattern(r"\byesterday\b"), _day(-1), "deictic"),
-    Form(pattern(r"\blast\s+night\b"), _day(-1, "night"), "deictic"),
-    Form(pattern(r"\btomorrow\b"), _day(1), "deictic"),
-    Form(pattern(r"\bthe\s+other\s+day\b"), lambda _, now: periods.past("day", 14, now), "deictic"),
+    Form(pattern(r"\b(?:(?:the\s+)?(?P<century>19|20)|the\s+['’]?)(?P<tens>\d)0s\b"), _decade, "fixed", _DIGITS),
+    Form(pattern(r"(?<!as of )\btoday\b"), _day(0), "deictic", frozenset({"today"})),
+    Form(pattern(r"\btonight\b"), _day(0, "night"), "deictic", frozenset({"tonight"})),
+    Form(pattern(r"\byesterday\b"), _day(-1), "deictic", frozenset({"yesterday"})),
+    Form(pattern(r"\blast\s+night\b"), _day(-1, "night"), "deictic", frozenset({"night"})),
+    Form(pattern(r"\btomorrow\b"), _day(1), "deictic", frozenset({"tomorrow"})),
+    Form(
+        pattern(r"\bthe\s+other\s+day\b"),
+        lambda _, now: periods.past("day", 14, now),
+        "deictic",
+        frozenset({"other"}),
+    ),
     Form(
         pattern(rf"\bthis\s+(?P<part>{_PART_OF_DAY})\b"),
         lambda match, now: periods.day_part(match["part"].casefold(), periods.midnight(now)),
         "deictic",
+        frozenset(periods.DAY_PARTS),
     ),
     Form(
         pattern(rf"\b(?:the\s+)?(?P<unit>{_UNIT}|night)\s+before\s+last\b"),
         lambda match, now: periods.back(match["unit"].casefold(), now, 2, 2),
         "deictic",
+        _AGAIN,
     ),
-    Form(pattern(rf"\bthe\s+last\s+(?P<number>)(?P<unit>{_LASTING_UNIT})\b"), _run(periods.past), "deictic"),
-    Form(pattern(rf"\b(?:this\s+)?past\s+(?P<number>)(?P<unit>{_ROLLING_UNIT})\b"), _run(periods.past), "deictic"),
-    Form(pattern(rf"\b{_TURN}\s+(?P<unit>{_LONG_UNIT})\b"), _unit_at_turn, "deictic"),
-    Form(pattern(rf"\b{_TURN}\s+(?P<name>{_RECURRING})\b"), _name_at_turn, "deictic"),
-    Form(pattern(rf"\b{_LAST}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"), _run(periods.past), "deictic"),
-    Form(pattern(rf"\b{_NEXT}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"), _run(periods.coming), "deictic"),
+    Form(pattern(rf"\bthe\s+last\s+(?P<number>)(?P<unit>{_LASTING_UNIT})\b"), _run(periods.past), "deictic", _AGAIN),
+    Form(
+        pattern(rf"\b(?:this\s+)?past\s+(?P<number>)(?P<unit>{_ROLLING_UNIT})\b"), _run(periods.past), "deictic", _AGAIN
+    ),
+    Form(pattern(rf"\b{_TURN}\s+(?P<unit>{_LONG_UNIT})\b"), _unit_at_turn, "deictic", frozenset(TURNS)),
+    Form(pattern(rf"\b{_TURN}\s+(?P<name>{_RECURRING})\b"), _name_at_turn, "deictic", frozenset(TURNS)),
+    Form(
+        pattern(rf"\b{_LAST}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"), _run(periods.past), "deictic", _AGAIN
+    ),
+    Form(
+        pattern(rf"\b{_NEXT}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"),
+        _run(periods.coming),
+        "deictic",
+        _COMING,
+    ),
     Form(
         pattern(
             rf"(?<![\w.,-])(?<!half )(?P<number>{_NUMBER})(?:\s*(?:[-–]|or|to)\s*(?P<most>{_NUMBER}))?"
@@ -214,14 +262,22 @@ FORMS: Final[Sequence[Form]] = (
         ),
         _ago,
         "deictic",
+        frozenset({"ago"}),
     ),
-    Form(pattern(r"\bthis\s+time\s+last\s+(?P<unit>year|month|week)\b"), _this_time, "deictic"),
-    Form(pattern(rf"\b(?P<name>{_DATED})\b"), _latest, "floating", tenses=NOT_AHEAD),
-    Form(pattern(rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b"), _latest, "floating", tenses=LOOKING_BACK),
+    Form(pattern(r"\bthis\s+time\s+last\s+(?P<unit>year|month|week)\b"), _this_time, "deictic", _AGAIN),
+    Form(pattern(rf"\b(?P<name>{_DATED})\b"), _latest, "floating", _DIGITS, tenses=NOT_AHEAD),
+    Form(
+        pattern(rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b"),
+        _latest,
+        "floating",
+        frozenset({*periods.WEEKDAYS, *periods.MONTHS}),
+        tenses=LOOKING_BACK,
+    ),
     Form(
         pattern(rf"\b(?P<name>{_MONTH}|{_SHORT_DAYS}|{_SEASON}|{_QUARTER}|weekend)\b{_NOT_A_NAME}"),
         _latest,
         "floating",
+        frozenset({*periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, "q", "quarter"}),
         TIME_LEADS,
         LOOKING_BACK,
     ),
@@ -229,6 +285,7 @@ FORMS: Final[Sequence[Form]] = (
         pattern(rf"\b(?P<name>{_HOLIDAY})(?!\w)"),
         _latest,
         "floating",
+        _HOLIDAYS_BEGIN,
         (TIME_LEADS | OTHER_LEADS | {CLAUSE_END}) - {"the"},
         LOOKING_BACK,
     ),
@@ -236,12 +293,14 @@ FORMS: Final[Sequence[Form]] = (
         pattern(r"\bon\s+the\s+(?P<day>\d\d?)(?:st|nd|rd|th)(?=\s*(?:[?.!,;]|\Z))"),
         lambda match, now: periods.day_of_month(int(match["day"]), now),
         "floating",
+        _DIGITS,
         tenses=NOT_AHEAD,
     ),
     Form(
         pattern(r"\bthe\s+(?P<unit>week|month|quarter|year)\b"),
         lambda match, now: periods.unit(match["unit"].casefold(), now),
         "deictic",
+        frozenset({"week", "month", "quarter", "year"}),
         frozenset({"a part of it"}),
     ),
 )

@@ -27,6 +27,7 @@ from salience.extract.dateforms import (
     TIME_LEADS,
     Kind,
     Modifier,
+    held,
     one_of,
     pattern,
 )
@@ -103,8 +104,10 @@ def meant(text: str, found: list[Mention]) -> list[Mention]:
 
 
 def _spot(text: str, now: datetime) -> list[Mention]:
-    found = []
+    found, words = [], held(text)
     for form in FORMS:
+        if form.holds.isdisjoint(words):
+            continue
         for match in form.pattern.finditer(text):
             try:
                 window = form.read(match, now)

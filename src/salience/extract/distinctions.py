@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from salience import text
@@ -34,8 +36,12 @@ def distinctions(content: str, speaker: str | None = None) -> tuple[str, ...]:
         content: any text.
         speaker: who said it.
     """
-    said_by = [f"speaker:{text.normalise(speaker)}"] if speaker else []
+    said_by = [_SPEAKER[speaker]] if speaker else []
     return (f"text:{_wording(content)}", *said_by, *numerals(content), *_names_and_claims(content))
+
+
+_words: Final = attrgetter("words")
+_SPEAKER: Final = text.Kept(lambda speaker: f"speaker:{text.normalise(speaker)}")
 
 
 def _wording(content: str) -> str:
@@ -43,13 +49,15 @@ def _wording(content: str) -> str:
 
 
 def _names_and_claims(content: str) -> list[str]:
-    pieces = list(read(content))
-    named = [(start, f"name:{text.normalise(name)}") for start, name in (*marks(pieces), *names(content, pieces))]
-    return [found for _, found in sorted([*named, *_claims(pieces)])]
+    pieces = read(content)
+    named = [(at, f"name:{text.normalise(name)}") for at, name in (*marks(pieces), *names(pieces))]
+    return [found for _, found in sorted(named + _claims(pieces))]
 
 
 def _claims(pieces: Sequence[Piece]) -> list[Found]:
-    """Return where each claim is made; a word with a hyphen counts as its parts."""
-    words = [(piece.start, word) for piece in pieces for word in text.words(piece.text)]
-    found = _BOOK.find([word for _, word in words])
-    return [(words[at][0], f"claim:{_CLAIMS[phrase]}") for at, _, phrase in found if phrase in _CLAIMS]
+    """Return the piece where each claim begins; a word with a hyphen counts as its parts."""
+    found = _BOOK.find(list(chain.from_iterable(map(_words, pieces))))
+    if not found:
+        return []
+    piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
+    return [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in found if phrase in _CLAIMS]

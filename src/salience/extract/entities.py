@@ -11,7 +11,8 @@ A version is no part of a name: "Python 3.12" names Python, so that all that was
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from salience import text
@@ -32,7 +33,7 @@ LONGEST_NAME: Final = 6
 """Most words of a name; a longer run of capitalised words is a heading."""
 
 Found = tuple[int, str]
-"""Where an entity starts, and the entity as it is written."""
+"""The place of the piece where an entity starts, and the entity as it is written."""
 
 _CHUNK = re.compile(r"""`(?P<code>[^`\n]{1,200})`|[^\s`()\[\]{}<>"“”«»|,;]+""")
 _BEFORE, _AFTER = "'‘’*:!?…–—-¿¡", "'‘’*~.:!?…–—-"
@@ -43,13 +44,25 @@ _SENTENCE_END = re.compile(r"[.!?…:\n]")
 
 
 class Piece(NamedTuple):
-    """A word without its 's, or a mark; `start` and `end` are its place in the text, `gap` what lies before it."""
+    """A word without its 's, or a mark, as it stands in a part of a text.
 
-    start: int
-    end: int
+    Attributes:
+        text: itself.
+        start: its place in the part.
+        is_mark: whether it is known by its form.
+        before: what lies before it: from the piece before, or a space and what the part starts with.
+        after: what lies after it, where it is the last piece of its part.
+        words: as `text.words` has them.
+        may_name: whether it is capitalised, and neither a mark nor known to name nothing.
+    """
+
     text: str
+    start: int
     is_mark: bool
-    gap: str
+    before: str
+    after: str
+    words: tuple[str, ...]
+    may_name: bool
 
 
 def entities(content: str) -> tuple[str, ...]:
@@ -57,8 +70,8 @@ def entities(content: str) -> tuple[str, ...]:
 
     Spellings that `text.normalise` makes equal are one entity.
     """
-    pieces = list(read(content))
-    return distinct([*marks(pieces), *names(content, pieces)])
+    pieces = read(content)
+    return distinct([*marks(pieces), *names(pieces)])
 
 
 def distinct(found: Iterable[Found]) -> tuple[str, ...]:
@@ -69,12 +82,46 @@ def distinct(found: Iterable[Found]) -> tuple[str, ...]:
     return tuple(first.values())
 
 
-def read(content: str) -> Iterator[Piece]:
-    """Yield the words and marks of `content` in order."""
-    end = 0
-    for start, written, is_mark in _cut(content):
-        yield Piece(start, start + len(written), written, is_mark, content[end:start])
+def read(content: str) -> list[Piece]:
+    """Return the words and marks of `content` in order, read part by part: what stands between spaces.
+
+    No chunk reaches over a space but a span in backticks; a text that has any is read as one part.
+    """
+    parts = content.split(" ") if "`" not in content else [content]
+    cut = list(map(_CUT.__getitem__, parts))
+    if not all(cut):
+        cut = list(map(_CUT.__getitem__, _without_blanks(parts, cut)))
+    return list(chain.from_iterable(cut))
+
+
+def _without_blanks(parts: Sequence[str], cut: Sequence[Sequence[Piece]]) -> list[str]:
+    """Return the parts with each that holds no piece put to the one before it, and the first ones to the next."""
+    joined: list[str] = []
+    start = 0
+    for end in [at for at, pieces in enumerate(cut) if pieces][1:]:
+        joined.append(" ".join(parts[start:end]))
+        start = end
+    return [*joined, " ".join(parts[start:])]
+
+
+def read_whole(content: str) -> tuple[Piece, ...]:
+    """Return the words and marks of `content` in order, read as one part, so that each says where it starts in it."""
+    cut = list(_cut(content))
+    last = len(cut) - 1
+    pieces: list[Piece] = []
+    before, end = " ", 0
+    for at, (start, written, is_mark) in enumerate(cut):
+        before += content[end:start]
         end = start + len(written)
+        after = content[end:] if at == last else ""
+        words = tuple(text.words(written))
+        may_name = not is_mark and written[0].isupper() and _plain(written) not in NEITHER
+        pieces.append(Piece(written, start, is_mark, before, after, words, may_name))
+        before = ""
+    return tuple(pieces)
+
+
+_CUT: Final = text.Kept(read_whole)
 
 
 def _cut(content: str) -> Iterator[tuple[int, str, bool]]:
@@ -99,31 +146,32 @@ def _look_into(core: str, start: int) -> Iterator[tuple[int, str, bool]]:
         yield start + match.start(), _CLITIC.sub("", match[0]), False
 
 
-def marks(pieces: Iterable[Piece]) -> list[Found]:
+def marks(pieces: Sequence[Piece]) -> list[Found]:
     """Return the marks among the pieces of a text."""
-    return [(piece.start, piece.text.strip()) for piece in pieces if piece.is_mark and piece.text.strip()]
+    return [(at, piece.text.strip()) for at, piece in enumerate(pieces) if piece.is_mark and piece.text.strip()]
 
 
-def names(content: str, pieces: Sequence[Piece]) -> list[Found]:
+def names(pieces: Sequence[Piece]) -> list[Found]:
     """Return the names: runs of capitalised words, with the particles inside them.
 
     The word that opens a sentence is capitalised anyway. Alone, it is a name if it cannot be ordinary (`PostgreSQL`,
     `NASA`), if it stands capitalised inside a sentence elsewhere, or if it is not known as an ordinary word and is
     made the subject by what follows: 's, a verb, "and", a comma and another name.
     """
-    shouted = _is_shouted(pieces)
-    may = [piece.text[0].isupper() and _may_name(piece, shouted) for piece in pieces]
+    may = _capitalised(pieces)
     runs = [run for run in _runs(pieces, may) if len(run) <= LONGEST_NAME and _holds_a_word(pieces, run)]
-    inside = {pieces[at].text for run in runs for at in run if may[at] and not _opens(pieces, at)}
-    named = [
-        run
-        for run in runs
-        if len(run) > 1
-        or not _opens(pieces, run[0])
-        or pieces[run[0]].text in inside
-        or _stands_alone(content, pieces, may, run[0])
-    ]
-    return [(pieces[run[0]].start, _written(content, pieces, run)) for run in named]
+    openers = {run[0] for run in runs if len(run) == 1 and _opens(pieces, run[0])}
+    if openers:
+        inside = {pieces[at].text for run in runs for at in run if at in may and not _opens(pieces, at)}
+        openers = {at for at in openers if pieces[at].text not in inside and not _stands_alone(pieces, may, at)}
+    return [(run[0], _written(pieces, run)) for run in runs if run[0] not in openers]
+
+
+def _capitalised(pieces: Sequence[Piece]) -> dict[int, None]:
+    """Return the places, in order, of the words that may be a name or a part of one."""
+    places = [at for at, piece in enumerate(pieces) if piece.may_name]
+    quiet = [at for at in places if not pieces[at].text.isupper()]
+    return dict.fromkeys(quiet if len(quiet) < len(places) and _is_shouted(pieces) else places)
 
 
 def _is_shouted(pieces: Sequence[Piece]) -> bool:
@@ -132,50 +180,51 @@ def _is_shouted(pieces: Sequence[Piece]) -> bool:
     return len(pieces) >= 4 and capitals * 2 > len(pieces)
 
 
-def _may_name(piece: Piece, shouted: bool) -> bool:
-    return not piece.is_mark and not (shouted and piece.text.isupper()) and _plain(piece.text) not in NEITHER
-
-
 def _plain(written: str) -> str:
     return written.lower().replace("’", "'")
 
 
-def _runs(pieces: Sequence[Piece], may: Sequence[bool]) -> Iterator[range]:
+def _runs(pieces: Sequence[Piece], may: Mapping[int, None]) -> Iterator[range]:
     """Yield the places of each run; an order that opens the sentence is no part of the run that follows it."""
-    start, end = 0, 0
-    while start < len(pieces):
-        if not may[start]:
-            start += 1
+    end = 0
+    for start in may:
+        if start < end:
             continue
         end = start + 1
         while (following := _next_in_run(pieces, may, end)) is not None:
             end = following + 1
-        skip = _opens(pieces, start) and end - start > 1 and _plain(pieces[start].text) in IMPERATIVES
+        skip = end - start > 1 and _opens(pieces, start) and _plain(pieces[start].text) in IMPERATIVES
         yield range(start + skip, end)
-        start = end
 
 
-def _next_in_run(pieces: Sequence[Piece], may: Sequence[bool], at: int) -> int | None:
+def _next_in_run(pieces: Sequence[Piece], may: Mapping[int, None], at: int) -> int | None:
     """Return the place of the next capitalised word of the run that reaches up to `at`, past at most two particles."""
     for place in range(at, min(at + 3, len(pieces))):
-        if not _is_joined(pieces, place):
+        if not (place in may or _is_particle(pieces[place].text, place > at)) or not _is_joined(pieces, place):
             return None
-        if may[place]:
+        if place in may:
             return place
-        if pieces[place].text not in PARTICLES and not (place > at and pieces[place].text == "the"):
-            return None
     return None
 
 
+def _is_particle(written: str, follows_one: bool) -> bool:
+    return written in PARTICLES or (follows_one and written == "the")
+
+
+def _gap(pieces: Sequence[Piece], at: int) -> str:
+    """Return what lies between a piece and the one before it."""
+    return pieces[at - 1].after + pieces[at].before
+
+
 def _is_joined(pieces: Sequence[Piece], at: int) -> bool:
-    gap = pieces[at].gap
+    gap = _gap(pieces, at)
     return "\n" not in gap and (gap.isspace() or (gap == ". " and _is_abbreviated(pieces[at - 1].text)))
 
 
 def _opens(pieces: Sequence[Piece], at: int) -> bool:
     if at == 0:
         return True
-    gap = pieces[at].gap
+    gap = _gap(pieces, at)
     return bool(_SENTENCE_END.search(gap)) and not (gap == ". " and _is_abbreviated(pieces[at - 1].text))
 
 
@@ -184,29 +233,31 @@ def _is_abbreviated(written: str) -> bool:
 
 
 def _holds_a_word(pieces: Sequence[Piece], run: range) -> bool:
-    return any(len(pieces[at].text) > 1 for at in run)
+    return len(pieces[run[0]].text) > 1 or any(len(pieces[at].text) > 1 for at in run)
 
 
-def _stands_alone(content: str, pieces: Sequence[Piece], may: Sequence[bool], at: int) -> bool:
+def _stands_alone(pieces: Sequence[Piece], may: Mapping[int, None], at: int) -> bool:
     """Whether the word that opens a sentence is a name for all that."""
     written, plain = pieces[at].text, _plain(pieces[at].text)
     if written[1:] != written[1:].lower():
         return True
     if plain in IMPERATIVES or {plain, plain.removesuffix("s")} & ORDINARY or plain.endswith(ORDINARY_ENDINGS):
         return False
-    if content.startswith(_POSSESSIVE, pieces[at].end):
-        return True
-    if at + 1 == len(pieces):
-        return False
-    following = pieces[at + 1]
-    if following.gap == ", ":
-        return may[at + 1]
-    return following.gap == " " and _is_verb(following.text)
+    is_last = at + 1 == len(pieces)
+    gap = pieces[at].after if is_last else _gap(pieces, at + 1)
+    if is_last or gap.startswith(_POSSESSIVE):
+        return gap.startswith(_POSSESSIVE)
+    if gap == ", ":
+        return at + 1 in may
+    return gap == " " and _is_verb(pieces[at + 1].text)
 
 
 def _is_verb(word: str) -> bool:
     return word.islower() and (word in FINITE or (len(word) > 3 and word.endswith(("s", "ed"))))
 
 
-def _written(content: str, pieces: Sequence[Piece], run: range) -> str:
-    return " ".join(content[pieces[run[0]].start : pieces[run[-1]].end].split())
+def _written(pieces: Sequence[Piece], run: range) -> str:
+    if len(run) == 1:
+        return pieces[run[0]].text
+    rest = (_gap(pieces, at) + pieces[at].text for at in run[1:])
+    return " ".join("".join((pieces[run[0]].text, *rest)).split())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from salience import text
-from salience.extract.phrases import Phrasebook
+from salience.extract.phrases import Phrase, Phrasebook
 from salience.records import Intent
 
 
@@ -20,12 +21,20 @@ def detect(query: str, intents: Mapping[str, Sequence[str]]) -> Intent:
         query: any text.
         intents: name -> words or phrases, in the profile's order; a phrase may stand under several names.
     """
-    book = Phrasebook(phrase for phrases in intents.values() for phrase in phrases)
+    if not intents:
+        return Intent()
+    book, phrases = _learnt(tuple((name, tuple(phrases)) for name, phrases in intents.items()))
     found = dict.fromkeys(phrase for _, _, phrase in book.find(text.words(query)))
     best = Intent()
-    for name, phrases in intents.items():
-        own = {tuple(text.words(phrase)) for phrase in phrases}
+    for name, own in phrases.items():
         matched = tuple(book.spelling(phrase) for phrase in found if phrase in own)
         if len(matched) > len(best.words):
             best = Intent(name, matched)
     return best
+
+
+@lru_cache(maxsize=32)
+def _learnt(intents: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[Phrasebook, Mapping[str, frozenset[Phrase]]]:
+    """Return the phrases of a profile ready to be found, and those of each intent."""
+    book = Phrasebook(phrase for _, phrases in intents for phrase in phrases)
+    return book, {name: frozenset(tuple(text.words(phrase)) for phrase in phrases) for name, phrases in intents}

@@ -33,7 +33,7 @@ def mark(chunk: str) -> str | None:
     """
     core = _POSSESSIVE.sub("", chunk)
     if url := _URL.match(core):
-        return (url[1].removeprefix("www.") + url[2]).rstrip("/")
+        return (url[1].removeprefix("www.") + url[2]).rstrip("/") or None
     return core if _FORM.fullmatch(core) and not _is_missing_space(core) else None
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from math import inf
 from typing import Final
+
+from salience.text import Kept
 
 _ONES: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -113,25 +116,44 @@ def numerals(content: str) -> list[str]:
     A number with a unit is two: `number:30` and `number:30 minute`. A day says its month as well, `date:month 5` and
     `date:5-3`; a year is a number. So a text that says less holds a part of what one that says more holds.
     """
-    words, found, at = _words(content), list[str](), 0
-    while at < len(words):
-        reader = _figures if words[at][0].isdecimal() else _READERS.get(words[at], _other)
-        at, read = reader(words, at)
-        found += read
+    parts = content.split()
+    if not any(map(_MAY_TELL.__getitem__, parts)):
+        return []
+    words = _words(parts)
+    found: list[str] = []
+    end = 0
+    for at, word in enumerate(words):
+        if at >= end and (word in _READERS or not word.isalpha()):
+            end, read = _READERS.get(word, _figures if word[0].isdecimal() else _other)(words, at)
+            found += read
     return found
 
 
-def _words(content: str) -> list[str]:
+def _words(parts: Iterable[str]) -> list[str]:
     """Return words, figures and signs in lower case; what only looks like a month or weekday is a `_`."""
-    normal = unicodedata.normalize("NFKC", content)
-    if not normal.isascii():
-        normal = "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in normal)
-    tokens = _TOKEN.findall(normal)
+    tokens = list(chain.from_iterable(map(_TOKENS.__getitem__, parts)))
     words = [token.casefold() for token in tokens]
     return [
         "_" if word in CAPITALISED and token == word and not _beside_figures(words, at) else word
         for at, (token, word) in enumerate(zip(tokens, words, strict=True))
     ]
+
+
+def _tokens(part: str) -> tuple[str, ...]:
+    """Return words, figures and signs as they stand between white space; none of them reaches further."""
+    normal = unicodedata.normalize("NFKC", part)
+    if not normal.isascii():
+        normal = "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in normal)
+    return tuple(_TOKEN.findall(normal))
+
+
+def _may_tell(part: str) -> bool:
+    """Whether there is anything in a part that makes a number or a date, be it by what stands before it."""
+    return any(token.casefold() in _TELLING or any(map(str.isdecimal, token)) for token in _tokens(part))
+
+
+_TOKENS: Final = Kept(_tokens)
+_MAY_TELL: Final = Kept(_may_tell)
 
 
 def _beside_figures(words: Words, at: int) -> bool:
@@ -281,3 +303,5 @@ _READERS: Final[Mapping[str, Callable[[Words, int], Reading]]] = {
     **dict.fromkeys(ORDINALS, _ordinal), **dict.fromkeys((*CARDINALS, *HUNDREDS), _written),
 }  # fmt: skip
 """What reads on from a word."""
+_TELLING: Final = (_READERS.keys() - EACH - RELATIVE) | PERIODS
+"""The words that say something by themselves, or make a word before them say something."""

@@ -248,16 +248,18 @@ def _days(month: datetime, numbers: list[int]) -> Window:
     return Window(start, end)
 
 
-def occurrences(words: str, now: datetime) -> Iterator[Window]:
+def occurrences(words: str, now: datetime, ahead: int = 8) -> Iterator[Window]:
     """Yield the windows of a weekday, weekend or name of the calendar around `now`, the latest first.
 
-    They reach from after `now` to far enough back for 29 February; years that lack the day are left out.
+    They reach far enough back for 29 February; years that lack the day are left out. Names of the calendar reach as
+    many years `ahead` of that of `now`; what has a name begins in the year that it is of, and so is none of a later
+    year over by now, or under way.
     """
     if words.casefold() in WEEKDAYS:
         for weeks in (2, 1, 0, -1, -2):
             yield weekday(words.casefold(), _monday(now) + timedelta(weeks=weeks), 1)
         return
-    for year in range(now.year + 8, now.year - 9, -1):
+    for year in range(now.year + ahead, now.year - 9, -1):
         try:
             yield named(words, year)
         except (ValueError, OverflowError):
@@ -266,12 +268,12 @@ def occurrences(words: str, now: datetime) -> Iterator[Window]:
 
 def latest(words: str, now: datetime) -> Window:
     """Return the latest one that has begun by `now`."""
-    return _first(window for window in occurrences(words, now) if window.start <= now)
+    return _first(window for window in occurrences(words, now, ahead=0) if window.start <= now)
 
 
 def last(words: str, now: datetime) -> Window:
     """Return the latest one that was over before today."""
-    return _first(window for window in occurrences(words, now) if window.end <= midnight(now))
+    return _first(window for window in occurrences(words, now, ahead=0) if window.end <= midnight(now))
 
 
 def this(words: str, now: datetime) -> Window:

@@ -25,13 +25,16 @@ class Phrasebook:
         for words in known:
             lengths.setdefault(words[0], set()).add(len(words))
         self._lengths: Final = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
+        self._telling: Final = frozenset(max(words, key=len) for words in known)  # "left" of "to the left": seldom met
 
     def find(self, words: Sequence[str]) -> list[tuple[int, int, Phrase]]:
         """Return (start, end, phrase) of every occurrence in `words`, in order; one inside a longer one is left out."""
+        if self._telling.isdisjoint(words):
+            return []
         found: list[tuple[int, int, Phrase]] = []
         reached = 0
-        for start, word in enumerate(words):
-            for length in self._lengths.get(word, ()):
+        for start in [at for at, word in enumerate(words) if word in self._lengths]:
+            for length in self._lengths[words[start]]:
                 phrase = tuple(words[start : start + length])
                 if phrase in self._known:
                     if start + len(phrase) > reached:

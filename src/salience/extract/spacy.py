@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from salience.errors import InputError, MissingExtraError
-from salience.extract.entities import distinct, marks, read
+from salience.extract.entities import distinct, marks, read_whole
 from salience.extract.facts import fact_key
 from salience.extract.importance import importance
 from salience.ports import Extract
@@ -34,7 +34,9 @@ class SpacyExtractor:
         named = [
             (span.start_char, span.text.strip()) for span in self._read(content).ents if span.label_ not in MEASURES
         ]
-        found = [*marks(read(content)), *((start, name) for start, name in named if name)]
+        pieces = read_whole(content)
+        marked = [(pieces[at].start, mark) for at, mark in marks(pieces)]
+        found = [*marked, *((start, name) for start, name in named if name)]
         fact = fact_key(content, speaker=speaker, user_id=user_id)
         return Extract(importance(content), distinct(found), fact)
 

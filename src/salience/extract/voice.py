@@ -19,14 +19,15 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
 """Speaker of a chat -> the words of a question that mean it: who asks is the user, who is asked the assistant."""
 
 
+_PRONOUNS: Final = frozenset().union(*ROLES.values())
 _MODALS: Final = frozenset({"can", "may", "might", "must", "shall", "will"})
 _NOBODY: Final = (ENGLISH_STOPWORDS | {"new", "old"}) - _MODALS
 
 
 def roles(query: str) -> tuple[str, ...]:
     """Return the roles of a chat that the pronouns of `query` stand for."""
-    said = set(words(query))
-    return tuple(role for role, pronouns in ROLES.items() if said.intersection(pronouns))
+    said = _PRONOUNS.intersection(words(query))
+    return tuple(role for role, pronouns in ROLES.items() if said.intersection(pronouns)) if said else ()
 
 
 def named(query: str, speakers: Iterable[str]) -> tuple[str, ...]:

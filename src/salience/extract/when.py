@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from salience.extract import periods
-from salience.extract.dateforms import NUMBERS, one_of, pattern
+from salience.extract.dateforms import NUMBERS, held, one_of, pattern
 from salience.extract.dates import BOUNDS, Mention, meant, mentions, recount
 from salience.records import TimeCue
 
@@ -33,12 +33,14 @@ class Sign:
     Attributes:
         pattern: what they look like; the group `cue`, where there is one, is what gives the order away.
         order: what they ask for.
+        holds: words of which every text that they are in holds one; see `dateforms.held`.
         days: how far back "recently" reaches; None for no window.
         is_vague: whether they say no more than a date beside them, and are passed over there.
     """
 
     pattern: re.Pattern[str]
     order: Order
+    holds: frozenset[str]
     days: int | None = None
     is_vague: bool = False
 
@@ -63,6 +65,11 @@ class Found(NamedTuple):
 
 Placed = Mention | Bond | Found
 """What has a place in the text."""
+
+
+def _any(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
 
 RECENT_DAYS: Final = 30
 """How far back "recently" reaches."""
@@ -89,45 +96,101 @@ _NO_VERB = (
 )
 
 SIGNS: Final[Sequence[Sign]] = (
-    Sign(pattern(r"\b(?:for\s+)?(?:the\s+)?(?:very\s+)?first(?:\s+ever)?\s+time\b"), "earliest"),
-    Sign(pattern(r"\boriginally\b|\binitially\b|\bthe\s+(?:original|initial)\b"), "earliest"),
-    Sign(pattern(rf"{_WHOSE}(?P<cue>original|initial)\s+\w"), "earliest"),
-    Sign(pattern(r"(?<!\bat )(?<!\bat the )\bearliest\b"), "earliest"),
-    Sign(pattern(r"\bat\s+first\b(?!\s+(?:glance|sight|light|hand))|\bto\s+(?:begin|start)\s+with\b"), "earliest"),
-    Sign(pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>first)\s+(?!(?:{_LINKS}|{_PLACES}|{_FIRST_THINGS})\b)\w"), "earliest"),
-    Sign(pattern(rf"{_ASKED}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]"), "earliest"),
-    Sign(pattern(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))"), "earliest"),
-    Sign(pattern(r"(?<!how long )\b(?:did|had)\s+(?:[\w'’.-]+\s+){2,8}?(?P<cue>last)(?=\s*(?:[?.!,;]|\Z))"), "latest"),
-    Sign(pattern(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b"), "latest"),
-    Sign(pattern(r"(?<!\bat )(?<!\bat the )\blatest\b"), "latest"),
-    Sign(pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w"), "latest"),
-    Sign(pattern(rf"{_ASKED}(?P<cue>last)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_LAST_THINGS})\b)[a-z]"), "latest"),
-    Sign(pattern(r"\bjust\s+now\b"), "latest", days=1, is_vague=True),
-    Sign(pattern(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b"), "latest", days=RECENT_DAYS, is_vague=True),
-    Sign(pattern(r"\bcurrently\b|\bpresently\b|\bnowadays\b|\bthese\s+days\b"), "latest", is_vague=True),
-    Sign(pattern(r"\bat\s+(?:the\s+moment|present)\b|\bas\s+of\s+(?:now|today)\b"), "latest", is_vague=True),
+    Sign(pattern(r"\b(?:for\s+)?(?:the\s+)?(?:very\s+)?first(?:\s+ever)?\s+time\b"), "earliest", _any("first")),
+    Sign(
+        pattern(r"\boriginally\b|\binitially\b|\bthe\s+(?:original|initial)\b"),
+        "earliest",
+        _any("originally initially original initial"),
+    ),
+    Sign(pattern(rf"{_WHOSE}(?P<cue>original|initial)\s+\w"), "earliest", _any("original initial")),
+    Sign(pattern(r"(?<!\bat )(?<!\bat the )\bearliest\b"), "earliest", _any("earliest")),
+    Sign(
+        pattern(r"\bat\s+first\b(?!\s+(?:glance|sight|light|hand))|\bto\s+(?:begin|start)\s+with\b"),
+        "earliest",
+        _any("first begin start"),
+    ),
+    Sign(
+        pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>first)\s+(?!(?:{_LINKS}|{_PLACES}|{_FIRST_THINGS})\b)\w"),
+        "earliest",
+        _any("first"),
+    ),
+    Sign(
+        pattern(rf"{_ASKED}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]"),
+        "earliest",
+        _any("first"),
+    ),
+    Sign(
+        pattern(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))"), "earliest", _any("first")
+    ),
+    Sign(
+        pattern(r"(?<!how long )\b(?:did|had)\s+(?:[\w'’.-]+\s+){2,8}?(?P<cue>last)(?=\s*(?:[?.!,;]|\Z))"),
+        "latest",
+        _any("last"),
+    ),
+    Sign(
+        pattern(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b"),
+        "latest",
+        _any("last most newest"),
+    ),
+    Sign(pattern(r"(?<!\bat )(?<!\bat the )\blatest\b"), "latest", _any("latest")),
+    Sign(
+        pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w"),
+        "latest",
+        _any("last"),
+    ),
+    Sign(
+        pattern(rf"{_ASKED}(?P<cue>last)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_LAST_THINGS})\b)[a-z]"), "latest", _any("last")
+    ),
+    Sign(pattern(r"\bjust\s+now\b"), "latest", _any("now"), days=1, is_vague=True),
+    Sign(
+        pattern(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b"),
+        "latest",
+        _any("recent recently lately late"),
+        days=RECENT_DAYS,
+        is_vague=True,
+    ),
+    Sign(
+        pattern(r"\bcurrently\b|\bpresently\b|\bnowadays\b|\bthese\s+days\b"),
+        "latest",
+        _any("currently presently nowadays these"),
+        is_vague=True,
+    ),
+    Sign(
+        pattern(r"\bat\s+(?:the\s+moment|present)\b|\bas\s+of\s+(?:now|today)\b"),
+        "latest",
+        _any("moment present now today"),
+        is_vague=True,
+    ),
     Sign(
         pattern(
             r"\bright\s+now\b|(?<=\w\s)(?<!\buntil )(?<!\btill )(?<!\bby )(?<!\bfrom )(?<!\bbefore )"
             r"now\b(?!,|\s+(?:and|or|then|that|on)\b)"
         ),
         "latest",
+        _any("now"),
         is_vague=True,
     ),
-    Sign(pattern(rf"{_WHOSE}(?P<cue>current)\s+(?!(?:{_LINKS}|{_CURRENT_THINGS})\b)\w"), "latest", is_vague=True),
+    Sign(
+        pattern(rf"{_WHOSE}(?P<cue>current)\s+(?!(?:{_LINKS}|{_CURRENT_THINGS})\b)\w"),
+        "latest",
+        _any("current"),
+        is_vague=True,
+    ),
 )
 """What asks for an order, the plainest first: of several in a query, the one that stands first here counts."""
 
 RELATIONS: Final[Mapping[str, Relation]] = {
     "before": "before", "prior to": "before", "until": "before", "till": "before", "after": "after", "since": "after",
 }  # fmt: skip
+RELATING: Final = frozenset(name.split()[0] for name in RELATIONS)
+"""Words of which every text with a relation holds one."""
 _UNIT = one_of(periods.UNITS)
 _NUMBER = rf"(?:\d+|{one_of(NUMBERS)})"
 _DAILY = r"(?:work|school|class|breakfast|lunch|dinner|bed|bedtime|midnight|noon|dark)"
 """What comes every day and is no event to look up: "what does she do after work"."""
 _OWN_AFTER = "".join(rf"(?<!\b{verb} )" for verb in "look looks looked looking running named chased".split())
 """Verbs that make "after" theirs."""
-_BOND = pattern(
+BOND = pattern(
     rf"(?<![\w-])(?:(?:the|{_NUMBER})\s+{_UNIT}s?\s+)?(?:(?:right|just|shortly|soon|immediately|ever)\s+)?"
     rf"{_OWN_AFTER}(?P<word>{one_of(RELATIONS)})\s+"
     rf"(?!(?:that|this|then|it|all|long|hours|now|you|and|or|what|which|who|whom|how|when|while|further|there|but|because|so|if)\b)"
@@ -232,8 +295,9 @@ def _beyond(date: Mention, bond: Bond) -> Mention:
 
 def _sign(text: str, taken: Sequence[Placed], *, is_dated: bool) -> Found | None:
     """Return the first sign of an order, in the order of the table, outside the places that are taken."""
+    words = held(text)
     for sign in SIGNS:
-        if sign.is_vague and is_dated:
+        if sign.holds.isdisjoint(words) or (sign.is_vague and is_dated):
             continue
         for match in sign.pattern.finditer(text):
             at, until = match.span("cue" if "cue" in sign.pattern.groupindex else 0)
@@ -244,7 +308,9 @@ def _sign(text: str, taken: Sequence[Placed], *, is_dated: bool) -> Found | None
 
 def _bond(text: str, found: list[Mention]) -> Bond | None:
     """Return the first event that the query is before or after."""
-    for match in _BOND.finditer(text):
+    if RELATING.isdisjoint(held(text)):
+        return None
+    for match in BOND.finditer(text):
         at = match.start("word")
         if any(mention.at <= at < mention.until for mention in found):
             continue

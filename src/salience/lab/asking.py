@@ -17,6 +17,7 @@ import numpy as np
 
 from salience import recall as recalls
 from salience.batch import Batch
+from salience.derived import embed_each
 from salience.lab.datasets import Question
 from salience.lab.planting import Planted
 from salience.ports import Need, World
@@ -96,7 +97,7 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
         alike.setdefault((texts, need.speakers), []).append(label)
     found: dict[str, Gathered] = {}
     for (texts, _), labels in alike.items():
-        vectors, embedding = _timed(partial(recalls.each, world, texts))
+        vectors, embedding = _timed(partial(embed_each, world, texts))
         whole = union(needs[label][0][0] for label in labels)
         batch, gathering = _timed(partial(recalls.gathered, world, recalls.directed(whole, vectors), query.text))
         for label in labels:

@@ -74,6 +74,11 @@ def recall(found: Recall) -> str:
     return "\n".join([head, *map(_hit, found.hits), *_degraded(found.degraded)])
 
 
+def recalls(found: Sequence[Recall]) -> str:
+    """Return the answers to several questions, each under the number of its question."""
+    return "\n\n".join(f"Question {number}: {recall(one)}" for number, one in enumerate(found, 1)) or NOTHING
+
+
 def _hit(hit: Hit) -> str:
     return f"{hit.score:.3f} {memory(hit.memory)}"
 
@@ -175,6 +180,7 @@ TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
     "restore": receipt,
     "ingest": receipts,
     "recall": recall,
+    "recall_many": recalls,
     "context": context,
     "explain": explanation,
     "list": page,

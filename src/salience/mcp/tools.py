@@ -178,6 +178,15 @@ _ALL: Final = (
         takes=("query", "limit", *_HERE, *_NARROWED, "min_score", "profile", "as_of", "dry_run"),
     ),
     Tool(
+        name="recall_many",
+        title="Recall for several questions",
+        description=(
+            "Ask several questions at once, up to 32, as recall takes one: less is waited for than one by one. Use it "
+            "when a task depends on several things. Comes back: for each question, in its order, what recall gives."
+        ),
+        takes=("queries", "limit", *_HERE, *_NARROWED, "min_score", "profile", "as_of", "dry_run"),
+    ),
+    Tool(
         name="update",
         title="Update a memory",
         description=(

@@ -34,8 +34,10 @@ from salience.ports.models import (
     Summary,
 )
 from salience.ports.needs import (
+    Matching,
     Near,
     Need,
+    Pruning,
 )
 from salience.ports.store import (
     Store,
@@ -64,10 +66,12 @@ __all__ = [
     "Judge",
     "Keyring",
     "Lease",
+    "Matching",
     "Model",
     "Near",
     "Need",
     "Prune",
+    "Pruning",
     "Reranker",
     "Revise",
     "Statement",

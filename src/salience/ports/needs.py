@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from salience.batch import Vectors32
-from salience.ports.models import Calibration
+import numpy as np
+
+from salience.batch import Batch, Floats, Vectors32
+from salience.ports.models import EDGE, Calibration
 from salience.records import Filter, Intent, Scope
 
 
@@ -16,6 +19,48 @@ class Near:
 
     vectors: Vectors32
     above: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """A lexical channel of a score: BM25 of these parameters as a share of what the terms tell, times `weight`."""
+
+    weight: float
+    k1: float
+    b: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pruning:
+    """Ask for the best by score alone: what a score is made of, and what no memory's score exceeds.
+
+    A score is the sum of the known channels, each its value in [0, 1] times its weight, and of the `rest`; times the
+    factors. A store may leave out every memory of which that shows that `keep` others score more, and then says so in
+    `Batch.floor`.
+
+    Attributes:
+        keep: how many of the best are needed.
+        similarity, context_similarity, speaker, entity: weights of these channels.
+        lexical, context_lexical: these channels; None for one that the profile has not.
+        rest: the most that all other summed channels make.
+        most: the most that the factors make.
+        drops: whether a memory counts that is `expired`, or that another holds in the place of (`outdated`).
+        columns: those that `others` reads.
+        others: from a batch of these columns to float64[n] twice: what the rest and the factors of each row are.
+    """
+
+    keep: int
+    similarity: float = 0.0
+    context_similarity: float = 0.0
+    speaker: float = 0.0
+    entity: float = 0.0
+    lexical: Matching | None = None
+    context_lexical: Matching | None = None
+    rest: float = 0.0
+    most: float = 1.0
+    drops: frozenset[str] = frozenset()
+    columns: frozenset[str] = frozenset()
+    others: Callable[[Batch], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,6 +103,8 @@ class Need:
         now, limit, min_score, intent: for ranking.
         depth: how many of the best ranking is to return where a reranker chooses among them; None: as many as `limit`.
         calibration: what cosines mean under the engine's embedder; `calibrated` asks for similarities on its scale.
+        pruning: which memories may be left out, since they score too little; None: every candidate is to come. A store
+            that knows no better way brings them all.
     """
 
     scope: Scope
@@ -86,6 +133,20 @@ class Need:
     intent: Intent = Intent()
     calibration: Calibration | None = None
     calibrated: bool = False
+    pruning: Pruning | None = None
+
+    def related(self, cosine: Floats) -> Floats:
+        """Return what cosines mean, [0, 1]: as they are, below 0 as 0; or on the calibration's scale, if it is to be."""
+        clipped: Floats = np.clip(cosine, 0.0, 1.0)
+        if not self.calibrated or self.calibration is None:
+            return clipped
+        return np.interp(clipped, self.calibration.cosine, self.calibration.relatedness)
+
+    def least_cosine(self, related: float) -> float:
+        """Return a cosine below which nothing means as much as `related`, (0, 1]."""
+        if not self.calibrated or self.calibration is None:
+            return related
+        return float(np.interp(related - EDGE, self.calibration.relatedness, self.calibration.cosine))
 
     @property
     def wanted(self) -> int:

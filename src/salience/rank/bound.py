@@ -1,14 +1,16 @@
-"""What a memory outside the candidates could have scored at best: whether an answer is exact."""
+"""What a memory outside the candidates could have scored at best: which may be left out, and is an answer exact."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Batch
-from salience.ports import Need
-from salience.rank.profile import Profile
+from salience.batch import Batch, Floats
+from salience.ports import EDGE, Matching, Need, Pruning
+from salience.rank.profile import Profile, Term
 from salience.rank.run import Ranked
 from salience.rank.signals import SIGNALS
 
@@ -18,6 +20,26 @@ LIFTING: Final = ("spread", "update")
 
 CLEARING: Final = ("expired", "superseded", "outdated", "importance_floor", "same_fact", "near_duplicate")
 """Stages at which a memory falls however well it fits the query."""
+PRUNABLE: Final = (
+    "expired",
+    "outdated",
+    "score",
+    "update",
+    "cut_off",
+    "threshold",
+    "nonzero",
+    "near_duplicate",
+    "trim",
+)
+"""Stages that come to the same without memories of which it is known that they score too little."""
+KNOWN: Final = ("similarity", "context_similarity", "speaker", "entity")
+"""Channels that a store knows bounds of, by their weight."""
+MATCHING: Final = ("lexical", "context_lexical")
+"""Those that are told by terms."""
+WHOLE: Final = ("graph_proximity",)
+"""Signals that depend on the other candidates."""
+SPARE: Final = 8
+"""How many more of the best are kept than are looked at for sure, since near-duplicates fall."""
 
 
 def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
@@ -28,6 +50,8 @@ def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
     """
     if batch.complete or need.limit == 0:
         return True
+    if batch.floor is not None:
+        return _settled(profile, batch, need, ranked, batch.floor)
     return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(profile, need, ranked)
 
 
@@ -78,3 +102,84 @@ def ceiling(profile: Profile, need: Need, cosine: float) -> float:
         else:
             product *= most ** weights[term.label]
     return summed * product if any(term.combine == "sum" for term in profile.terms) else product
+
+
+def pruning(profile: Profile, need: Need, times: int = 1) -> Pruning | None:
+    """Return what lets a store leave out those that score too little; None where each memory has a say in the others.
+
+    Args:
+        profile: whose scores they are.
+        need: of the query.
+        times: how many times as many are to be kept as are likely to do.
+    """
+    if not all(stage in PRUNABLE for stage in profile.stages) or need.candidates is not None or not need.limit:
+        return None
+    if need.anchor or (need.intent.time is not None and need.intent.time.order):  # an event, or the first and the last
+        return None
+    weights, rest, most, others = profile.weights(need.intent.name), 0.0, 1.0, list[Term]()
+    channels: dict[str, Any] = {}
+    for term in profile.terms:
+        high, weight = SIGNALS[term.signal].high, weights[term.label]
+        if term.signal in WHOLE or term.signal in channels:
+            return None
+        if term.combine == "sum" and term.signal in KNOWN:
+            channels[term.signal] = weight
+        elif term.combine == "sum" and term.signal in MATCHING:
+            channels[term.signal] = Matching(weight, term.parameters["k1"], term.parameters["b"])
+        else:
+            others.append(term)
+            rest += weight * high if term.combine == "sum" else 0.0
+            most *= high**weight if term.combine == "product" else 1.0
+    if not channels:
+        return None
+    return Pruning(
+        keep=times * _kept(profile, need),
+        **channels,
+        rest=rest,
+        most=most,
+        drops=frozenset(profile.stages) & {"expired", "outdated"},
+        columns=frozenset().union(*(SIGNALS[term.signal].reads(term.parameters) for term in others)),
+        others=partial(_others, others, weights, need),
+    )
+
+
+def _others(terms: Sequence[Term], weights: Mapping[str, float], need: Need, batch: Batch) -> tuple[Floats, Floats]:
+    """Return what some signals of a profile add to the sum of each row, and what they multiply it by."""
+    rest, factors = np.zeros(len(batch)), np.ones(len(batch))
+    for term in terms:
+        values = SIGNALS[term.signal].formula(batch, need, **term.parameters)
+        if term.combine == "sum":
+            rest += weights[term.label] * values
+        else:
+            factors *= values ** weights[term.label]
+    return rest, factors
+
+
+def _kept(profile: Profile, need: Need) -> int:
+    """Return how many of the best the stages are likely to look at; `update` looks at no more."""
+    return max(_updated(profile), need.wanted + SPARE)
+
+
+def _updated(profile: Profile) -> int:
+    return int(profile.stage_parameters.get("update", {}).get("top", 0))
+
+
+def _settled(profile: Profile, batch: Batch, need: Need, ranked: Ranked, floor: float) -> bool:
+    """Return whether the ranking would be the same with the memories that are not here, which score less than `floor`.
+
+    They would stand below as many as `update` looks at. The cut-off heeds how many there are, which the batch tells,
+    and whether one has the content, which one that is not here might have. Otherwise they would be in the answer only
+    if it is not full, and only with the score that the others had to reach.
+    """
+    if floor == -np.inf or (len(ranked.rows) >= need.wanted and ranked.scores[ranked.rows[-1]] >= floor):
+        return True
+    if need.min_score is not None:
+        return "threshold" in profile.stages and need.min_score - EDGE >= floor
+    rule = profile.stage_parameters.get("cut_off")
+    if rule is None:
+        return False
+    chance: float = min(rule["alone"] * (batch.standing or 0) ** rule["growth"], rule["most"])
+    if len(ranked.rows):
+        least: float = max(chance, rule["share"] * float(ranked.scores[ranked.rows[0]])) - EDGE
+        return least >= floor
+    return bool(ranked.scores.max(initial=-np.inf) < chance - EDGE or floor <= rule["content"] * chance - EDGE)

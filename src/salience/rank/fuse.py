@@ -27,11 +27,19 @@ def bm25(lexicon: Lexicon, k1: float, b: float) -> Floats:
 
     Source: Robertson and Zaragoza (2009), equation 3.15, without the constant factor k1 + 1.
     """
-    scores = np.zeros(len(lexicon.length))
+    return _bm25(lexicon, inverse_document_frequency(lexicon), k1, b)
+
+
+def _bm25(lexicon: Lexicon, telling: Floats, k1: float, b: float) -> Floats:
+    """Return `bm25` where it is known how telling the terms are."""
+    if not lexicon.postings:
+        return np.zeros(len(lexicon.length))
     pace = k1 * (1 - b + b * lexicon.length / max(lexicon.average_length, 1.0))
-    for posting, idf in zip(lexicon.postings, inverse_document_frequency(lexicon), strict=True):
-        scores[posting.rows] += idf * posting.frequency / (posting.frequency + pace[posting.rows])
-    return scores
+    rows = np.concatenate([posting.rows for posting in lexicon.postings])
+    frequency = np.concatenate([posting.frequency for posting in lexicon.postings])
+    idf = np.repeat(telling, [len(posting.rows) for posting in lexicon.postings])
+    shares: Floats = idf * frequency / (frequency + pace[rows])
+    return np.bincount(rows, weights=shares, minlength=len(lexicon.length)).astype(np.float64, copy=False)
 
 
 def share(lexicon: Lexicon | None, rows: int, k1: float, b: float) -> Floats:
@@ -41,8 +49,11 @@ def share(lexicon: Lexicon | None, rows: int, k1: float, b: float) -> Floats:
     means the same for a short query and a long one, and is small where most of the query is unknown to the store.
     0 where the query has no terms.
     """
-    telling = 0.0 if lexicon is None else float(inverse_document_frequency(lexicon).sum())
-    return np.zeros(rows) if lexicon is None or telling == 0 else bm25(lexicon, k1, b) / telling
+    if lexicon is None:
+        return np.zeros(rows)
+    telling = inverse_document_frequency(lexicon)
+    most = float(telling.sum())
+    return np.zeros(rows) if most == 0 else _bm25(lexicon, telling, k1, b) / most
 
 
 def instead_of_cosines(batch: Batch, k1: float = 1.2, b: float = 0.75) -> dict[str, Floats]:

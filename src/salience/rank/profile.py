@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Literal
 
 from salience import checks
@@ -59,9 +60,9 @@ class OnRecall:
         return self != OnRecall()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
-    """How memories are ranked.
+    """How memories are ranked; what follows from it is found once.
 
     Attributes:
         name, summary: for people.
@@ -97,12 +98,17 @@ class Profile:
     first_person: bool = False
     toml: str | None = field(default=None, compare=False, repr=False)
 
-    def weights(self, intent: str) -> dict[str, float]:
+    def weights(self, intent: str) -> Mapping[str, float]:
         """Return label -> weight under an intent."""
-        weights = {term.label: term.weight for term in self.terms}
-        return weights | dict(self.intents[intent].weights) if intent in self.intents else weights
+        return self._weights.get(intent, self._weights[None])
 
-    @property
+    @cached_property
+    def _weights(self) -> Mapping[str | None, Mapping[str, float]]:
+        """Label -> weight under each intent; under None, without any."""
+        own = {term.label: term.weight for term in self.terms}
+        return {None: own, **{name: {**own, **rule.weights} for name, rule in self.intents.items()}}
+
+    @cached_property
     def columns(self) -> frozenset[str]:
         """The columns that its signals and stages read."""
         reads = [SIGNALS[term.signal].reads(term.parameters) for term in self.terms]
@@ -110,15 +116,20 @@ class Profile:
 
     def brings(self, part: str) -> bool:
         """Return whether a signal or stage reads a part of the batch: one that some `brings` names."""
-        signals = (SIGNALS[term.signal].brings for term in self.terms)
-        return any(part in brings for brings in (*signals, *(STAGES[name].brings for name in self.stages)))
+        return part in self._parts
 
-    @property
+    @cached_property
+    def _parts(self) -> frozenset[str]:
+        """The parts of the batch that its signals and stages read."""
+        signals = (SIGNALS[term.signal].brings for term in self.terms)
+        return frozenset().union(*signals, *(STAGES[name].brings for name in self.stages))
+
+    @cached_property
     def favours_latest(self) -> bool:
         """Whether what is recent may come before what fits the query better."""
         return any(term.signal in DECAYING for term in self.terms)
 
-    @property
+    @cached_property
     def reads_time(self) -> bool:
         """Whether it weighs the time that a query names."""
         return any(term.signal == "time" for term in self.terms)

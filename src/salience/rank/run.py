@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import numpy as np
 
 from salience.batch import Batch, Codes, Floats, Rows
 from salience.ports import Need
-from salience.rank.profile import Profile
+from salience.rank.profile import Profile, Term
 from salience.rank.stages import STAGES
 from salience.rank.state import Spread, State
 from salience.records import Part, ScoreDetail, Via
@@ -52,17 +54,29 @@ def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
 def advanced(state: State, step: int) -> State:
     """Return what stage number `step` of the profile makes of `state`."""
     name = state.profile.stages[step]
-    return STAGES[name].step(replace(state, step=step), **state.profile.stage_parameters.get(name, {}))
+    return STAGES[name].step(state.having(step=step), **state.profile.stage_parameters.get(name, {}))
 
 
 def detail(profile: Profile, ranked: Ranked, batch: Batch, row: int, intent: str) -> ScoreDetail:
     """Return the score of `row` taken apart; `recompute()` of it gives the score within 1e-9."""
-    weights, parts = profile.weights(intent), []
-    for term in profile.terms:
-        raw, weight = float(ranked.parts[term.label][row]), weights[term.label]
-        contribution = weight * raw if term.combine == "sum" else raw**weight
-        parts.append(Part(term.label, raw, weight, contribution, term.combine))
-    return ScoreDetail(tuple(parts), float(ranked.scores[row]), via(ranked, batch, row))
+    return details(profile, ranked, batch, np.array([row]), intent)[0]
+
+
+def details(profile: Profile, ranked: Ranked, batch: Batch, rows: Rows, intent: str) -> list[ScoreDetail]:
+    """Return the scores of `rows` taken apart, in their order."""
+    weights, scores = profile.weights(intent), ranked.scores[rows].tolist()
+    columns = [_parts(term, weights[term.label], ranked.parts[term.label][rows].tolist()) for term in profile.terms]
+    return [
+        ScoreDetail(parts, final, via(ranked, batch, row))
+        for parts, final, row in zip(zip(*columns, strict=True), scores, rows.tolist(), strict=True)
+    ]
+
+
+def _parts(term: Term, weight: float, raws: list[float]) -> list[Part]:
+    """Return the parts of some scores that a term makes of what its signal measured."""
+    if term.combine == "sum":
+        return [Part(term.label, raw, weight, weight * raw, "sum") for raw in raws]
+    return [Part(term.label, raw, weight, raw**weight, "product") for raw in raws]
 
 
 def via(ranked: Ranked, batch: Batch, row: int) -> Via | None:

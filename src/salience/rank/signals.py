@@ -76,7 +76,7 @@ def context_similarity(batch: Batch, need: Need) -> Floats:
 
 
 def _related(cosine: Floats, need: Need) -> Floats:
-    clipped: Floats = np.clip(cosine, 0.0, 1.0)
+    clipped: Floats = cosine.clip(0.0, 1.0)
     if not need.calibrated or need.calibration is None:
         return clipped
     return np.interp(clipped, need.calibration.cosine, need.calibration.relatedness)
@@ -103,7 +103,7 @@ def entity(batch: Batch, need: Need) -> Floats:
     It is 1 for an entity that no other visible memory names and falls to 0 as all of them do: 1 - (n - 1) / N.
     """
     telling = np.zeros(len(batch))
-    if batch.entities is None or not len(telling):
+    if batch.entities is None or not len(telling) or not len(batch.entities.of_query):
         return telling
     rows, codes = batch.entities.of_row.pairs()
     for code, count in zip(batch.entities.of_query, batch.entities.frequency, strict=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
-from salience.batch import Batch, Floats, Rows, cosines
+from salience.batch import Floats, Ragged, Rows, Vectors, cosines
 from salience.ports import EDGE
 from salience.rank.sameness import covers
 from salience.rank.signals import SIGNALS, Parameter
@@ -16,6 +17,8 @@ from salience.rank.spread import activation
 from salience.rank.state import NOBODY, Spread, State
 from salience.rank.updates import Likeness, updates
 
+BLOCK: Final = 32
+"""Most rows that `near_duplicate` compares at a time."""
 SCORE: Final = "score"
 """The stage that gives the rows their scores; every profile has it once."""
 
@@ -59,9 +62,11 @@ def outdated(state: State) -> State:
     Unlike `superseded` and `same_fact`, a filter that the newer memory does not pass brings no older one back.
     """
     codes, successors = state.batch["code"], state.batch["successor"]
-    place = dict(zip(codes.tolist(), range(len(codes)), strict=True))
-    old = state.rows[successors[state.rows] >= 0].tolist()
-    return state.drop({row: place.get(int(successors[row]), NOBODY) for row in old})
+    old = state.rows[successors[state.rows] >= 0]
+    place = dict(zip(codes.tolist(), range(len(codes)), strict=True)) if len(old) else {}
+    return state.drop(
+        {row: place.get(code, NOBODY) for row, code in zip(old.tolist(), successors[old].tolist(), strict=True)}
+    )
 
 
 def importance_floor(state: State, *, minimum: float) -> State:
@@ -112,7 +117,7 @@ def scored(state: State, parts: Mapping[str, Floats]) -> State:
         else:
             factors *= parts[term.label] ** weights[term.label]
     scores = summed * factors if any(term.combine == "sum" for term in terms) else factors
-    return replace(state, scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
+    return state.having(scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
 
 
 def best_first(scores: np.ndarray, rows: Rows) -> Rows:
@@ -149,28 +154,41 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
     least = calibration.paraphrase if paraphrase is None and calibration else paraphrase
     if vectors is None or least is None or state.batch.distinctions is None:
         return state
-    kept: list[int] = []
+    kept, fallen, wanted = list[int](), dict[int, int](), state.need.wanted
+    ahead = iter(state.rows.tolist())
+    while block := list(islice(ahead, min(wanted - len(kept), BLOCK))):
+        again = _keepers(vectors, state.batch.distinctions, [*kept, *block], len(kept), least - EDGE)
+        kept += [row for row in block if row not in again]
+        fallen |= again
     absorbed: dict[int, tuple[int, ...]] = {}
-    for row in state.rows.tolist():
-        if len(kept) == state.need.wanted:
-            break
-        keeper = _keeper(state.batch, kept, row, least - EDGE)
+    for row, keeper in fallen.items():
+        absorbed[keeper] = (*absorbed.get(keeper, ()), row)
+    return state.drop(fallen).having(absorbed=absorbed) if fallen else state
+
+
+def _keepers(vectors: Vectors, told: Ragged, rows: list[int], first: int, least: float) -> dict[int, int]:
+    """Return which rows collapse, of those from place `first` on: row -> the most similar kept one that covers it.
+
+    Args:
+        vectors: of all rows.
+        told: what tells each row from others.
+        rows: best first; those before `first` are kept.
+        first: where the others begin.
+        least: the cosine from which two may say the same.
+    """
+    matrix = vectors.at(np.array(rows, np.intp))
+    alike = cosines(matrix, matrix[first:])
+    near = (alike >= least) & (np.arange(len(rows))[:, None] < np.arange(first, len(rows)))
+    fallen: dict[int, int] = {}
+    for place in np.flatnonzero(near.any(axis=0)).tolist():
+        above = np.flatnonzero(near[:, place])
+        nearest = above[np.argsort(-alike[above, place], kind="stable")].tolist()
+        own = told.of_row(rows[first + place])
+        kept = (rows[other] for other in nearest if rows[other] not in fallen)
+        keeper = next((row for row in kept if covers(told.of_row(row), own)), None)
         if keeper is not None:
-            absorbed[keeper] = (*absorbed.get(keeper, ()), row)
-        else:
-            kept.append(row)
-    fallen = {row: keeper for keeper, rows in absorbed.items() for row in rows}
-    return replace(state.drop(fallen), absorbed=absorbed)
-
-
-def _keeper(batch: Batch, kept: list[int], row: int, least: float) -> int | None:
-    """Return the most similar of the kept rows, from a cosine of `least`, that covers `row`."""
-    if batch.vectors is None or batch.distinctions is None or not kept:
-        return None
-    alike = cosines(batch.vectors.at(np.array(kept, np.intp)), batch.vectors.at(np.array([row]))[0])
-    near = [place for place in np.argsort(-alike, kind="stable").tolist() if alike[place] >= least]
-    own = batch.distinctions.of_row(row)
-    return next((kept[place] for place in near if covers(batch.distinctions.of_row(kept[place]), own)), None)
+            fallen[rows[first + place]] = keeper
+    return fallen
 
 
 def spread(state: State, *, factor: float, hops: int, neighbours: int, links: int) -> State:
@@ -188,7 +206,7 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     for row, link in gained.items():
         scores[row] = link.activation
     rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
-    return replace(state.keep(best_first(scores, rows)), scores=scores, spread={**state.spread, **gained})
+    return state.keep(best_first(scores, rows)).having(scores=scores, spread={**state.spread, **gained})
 
 
 def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
@@ -205,16 +223,18 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
         return state
     rows = rows[np.argsort(state.batch["created_at"][rows], kind="stable")]
     newer = updates(state.batch, rows, state.need.calibration, Likeness(**likeness))
-    scores, gained = state.scored.copy(), dict(state.spread)
-    for place, row in enumerate(rows.tolist()):
-        older = rows[newer[place]]
+    scores, gained = state.scored.copy(), dict[int, Spread]()
+    for place in np.flatnonzero(newer.any(axis=1)).tolist():
+        row, older = int(rows[place]), rows[newer[place]]
         factors = state.factored[row] / state.factored[older]
         factors = np.where(factors >= 1, lift, 1.0) * factors
-        best = int((scores[older] * factors).argmax()) if len(older) else None
-        if best is not None and scores[older[best]] * factors[best] > scores[row]:
+        best = int((scores[older] * factors).argmax())
+        if scores[older[best]] * factors[best] > scores[row]:
             gained[row] = Spread(int(older[best]), float(scores[older[best]]), float(factors[best]), 1, "update")
             scores[row] = gained[row].activation
-    return replace(state, scores=scores, rows=best_first(scores, state.rows), spread=gained)
+    if not gained:
+        return state
+    return state.having(scores=scores, rows=best_first(scores, state.rows), spread={**state.spread, **gained})
 
 
 def cut_off(state: State, *, alone: float, growth: float, most: float, share: float, content: float) -> State:
@@ -235,13 +255,19 @@ def cut_off(state: State, *, alone: float, growth: float, most: float, share: fl
 
 def least_fit(state: State, alone: float, growth: float, most: float, share: float, content: float) -> float:
     """Return the score that `cut_off` asks for; infinity where no memory has the content."""
-    lexicon, count = state.batch.lexicon, len(state.rows)
-    if not state.batch.complete and lexicon is not None:  # those that are not here had their chance too
-        count = max(count, lexicon.documents)
-    chance: float = min(alone * count**growth, most)
+    chance: float = min(alone * _chances(state) ** growth, most)
     if _content(state).max() < content * chance - EDGE:
         return float("inf")
     return max(chance, share * float(state.scored[state.rows].max())) - EDGE
+
+
+def _chances(state: State) -> int:
+    """Return how many memories had a chance, those that are not here too."""
+    batch = state.batch
+    if batch.standing is not None:
+        return batch.standing
+    known = 0 if batch.complete or batch.lexicon is None else batch.lexicon.documents
+    return max(len(state.rows), known)
 
 
 def _content(state: State) -> Floats:
@@ -255,7 +281,7 @@ def _content(state: State) -> Floats:
 
 def trim(state: State) -> State:
     """Keep the best, as many as were asked for."""
-    return state.keep(state.rows[: state.need.wanted])
+    return state if len(state.rows) <= state.need.wanted else state.keep(state.rows[: state.need.wanted])
 
 
 STAGES: Final[Mapping[str, Stage]] = {

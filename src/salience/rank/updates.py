@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from salience.batch import KINDS, Batch, Lexicon, Rows, cosines
+from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows, cosines
 from salience.ports import EDGE, Calibration
 from salience.rank.fuse import inverse_document_frequency
 from salience.rank.state import Mask
 
 VALUES: Final = ("number", "date", "name")
 """Kinds of distinctions that are values: what is told of a thing, and may be another at another time."""
+_PLACES: Final = tuple(KINDS.index(kind) for kind in VALUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +47,31 @@ def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness:
         calibration: from cosine to relatedness; None leaves cosines as they are.
         likeness: when two memories are of the same thing.
     """
-    if batch.vectors is None:
-        return np.zeros((len(rows), len(rows)), np.bool_)
-    moments, speakers = batch["created_at"][rows], batch["speaker"][rows]
-    later = (moments[:, None] > moments) & (speakers[:, None] == speakers)
+    found = np.zeros((len(rows), len(rows)), np.bool_)
+    if batch.vectors is None or batch.distinctions is None:
+        return found
+    later = _later(batch, batch.distinctions, rows)
+    if not later.any():
+        return found
     vectors = batch.vectors.at(rows)
-    related = np.clip(cosines(vectors, vectors), 0.0, 1.0)
+    related = cosines(vectors, vectors).clip(0.0, 1.0)
     if calibration is not None:
         related = np.interp(related, calibration.cosine, calibration.relatedness)
-    again = later & (related >= likeness.same - EDGE)
-    changed = later & (related >= likeness.alike - EDGE) & answers_alike(batch.lexicon, rows, likeness)
-    told = _told(batch, rows)
-    others = _other_values(batch, rows, again | changed)
-    found: Mask = (again & ~others | changed & others) & told & told[:, None]
+    again, changed = later & (related >= likeness.same - EDGE), later & (related >= likeness.alike - EDGE)
+    if changed.any():
+        changed &= answers_alike(batch.lexicon, rows, likeness)
+    for one, other in np.argwhere(again | changed).tolist():
+        values = (_values(batch.distinctions.of_row(int(rows[place]))) for place in (one, other))
+        found[one, other] = (changed if _differ(*values) else again)[one, other]
     return found
+
+
+def _later(batch: Batch, told: Ragged, rows: Rows) -> Mask:
+    """Return bool[n, n]: whether one speaker told the first later than the second, and both are told from others."""
+    moments, speakers = batch["created_at"][rows], batch["speaker"][rows]
+    known = told.offsets[rows + 1] > told.offsets[rows]
+    later: Mask = (moments[:, None] > moments) & (speakers[:, None] == speakers) & known & known[:, None]
+    return later
 
 
 def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Mask:
@@ -82,28 +94,9 @@ def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Ma
     return found
 
 
-def _told(batch: Batch, rows: Rows) -> Mask:
-    """Return bool[n], of which rows it is known what tells them from others."""
-    if batch.distinctions is None:
-        return np.zeros(len(rows), np.bool_)
-    return np.array([len(batch.distinctions.of_row(row)) > 0 for row in rows.tolist()], np.bool_)
-
-
-def _other_values(batch: Batch, rows: Rows, asked: Mask) -> Mask:
-    """Return bool[n, n], where `asked`, whether two rows give another value each."""
-    if batch.distinctions is None:
-        return np.zeros_like(asked)
-    values = [_values(batch.distinctions.of_row(row)) for row in rows.tolist()]
-    found = np.zeros_like(asked)
-    for one, other in np.argwhere(asked).tolist():
-        found[one, other] = _differ(values[one], values[other])
-    return found
-
-
-def _values(codes: Iterable[int]) -> tuple[frozenset[int], ...]:
+def _values(codes: Sequence[int]) -> tuple[frozenset[int], ...]:
     """Return the values of each kind of `VALUES` among the codes of distinctions."""
-    held = list(codes)
-    return tuple(frozenset(code for code in held if code % len(KINDS) == KINDS.index(kind)) for kind in VALUES)
+    return tuple(frozenset(code for code in codes if code % len(KINDS) == place) for place in _PLACES)
 
 
 def _differ(one: Sequence[frozenset[int]], other: Sequence[frozenset[int]]) -> bool:

@@ -46,6 +46,7 @@ from salience.records.stored import (
     Scope,
     Unset,
     Wildcard,
+    memory_of,
 )
 
 __all__ = [
@@ -101,4 +102,5 @@ __all__ = [
     "Via",
     "Waypoint",
     "Wildcard",
+    "memory_of",
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from salience import checks
+from salience.batch import Vectors32
 from salience.errors import InputError
 from salience.extract.distinctions import distinctions
 from salience.extract.facts import TEAM, slug
@@ -80,6 +82,9 @@ def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
         raise InputError("ttl", str(ttl), "Give one that ends before the year 10000, or none.") from None
 
 
-def bare(world: World, memory: Memory) -> Stored:
-    """Return the memory with all that is read from its text, but for the vector."""
-    return Stored(memory, None, index_terms(world.tokeniser, memory), {}, distinctions(memory.content, memory.speaker))
+def bare(
+    world: World, memory: Memory, vector: Vectors32 | None = None, activations: Mapping[str, int] | None = None
+) -> Stored:
+    """Return the memory with all that is read from its text, and with what is known of the rest."""
+    terms = index_terms(world.tokeniser, memory)
+    return Stored(memory, vector, terms, activations or {}, distinctions(memory.content, memory.speaker))

@@ -82,6 +82,8 @@ def _stored_rivals(
     scope = stored[0].memory.scope
     need = Need(scope=scope, now=now, columns=columns, vectors=True, near=Near(vectors, above), reach=RIVALS)
     batch = world.store.gather(need)
+    if not len(batch):
+        return [[] for _ in stored]
     rows = superseded(expired(State.start(profile, batch, need))).rows
     if batch.vectors is None or not len(rows):
         return [[] for _ in stored]
@@ -103,6 +105,8 @@ def _stored_rivals(
 
 def _new_rivals(stored: Sequence[Stored], above: float, now: datetime) -> list[list[tuple[float, Memory]]]:
     """Return, for each new memory, (cosine, memory) of the new ones before it that it sees and that are too alike."""
+    if len(stored) == 1:
+        return [[]]
     vectors = np.stack([item.vector for item in stored if item.vector is not None])
     rivals: list[list[tuple[float, Memory]]] = []
     for place, item in enumerate(stored):

@@ -62,9 +62,8 @@ def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Sco
 
 def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) -> tuple[list[Stored], str | None]:
     """Return the drafts cleaned, extracted, embedded and indexed, and why they have no vectors, if they have none."""
-    memories = [
-        replace(clean(world, replace(draft, scope=draft.scope or scope), now), changed_by=scope.who) for draft in drafts
-    ]
+    homed = [draft if draft.scope is not None else replace(draft, scope=scope) for draft in drafts]
+    memories = [replace(clean(world, draft, now), changed_by=scope.who) for draft in homed]
     memories = with_facts(world, memories)
     vectors, why = embedded_or_not(world, [memory.content for memory in memories])
     read = [bare(world, memory) for memory in memories]

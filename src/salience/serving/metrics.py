@@ -94,6 +94,9 @@ class Meter:
     def came_of(self, outcome: object) -> None:
         """A verb ended with a result or an error."""
         match outcome:
+            case list():
+                for one in outcome:
+                    self.came_of(one)
             case Recall():
                 for step, milliseconds in outcome.timings.items():
                     self._metrics["salience_recall_step_seconds"].labels(step).observe(milliseconds / 1e3)

@@ -58,10 +58,13 @@ class Otlp:
             yield ended
 
     def came_of(self, outcome: object) -> None:
-        """Add a span for each step of a recall that has just ended, one after the other up to now."""
-        if not isinstance(outcome, Recall):
-            return
-        steps = {step: int(milliseconds * 1e6) for step, milliseconds in outcome.timings.items()}
+        """Add a span for each step of a recall that has just ended, one after the other up to now; so for several."""
+        for one in outcome if isinstance(outcome, list) else [outcome]:
+            if isinstance(one, Recall):
+                self._stepped(one)
+
+    def _stepped(self, found: Recall) -> None:
+        steps = {step: int(milliseconds * 1e6) for step, milliseconds in found.timings.items()}
         at = time.time_ns() - sum(steps.values())
         for step, length in steps.items():
             self._tracer.start_span(f"recall.{step}", start_time=at).end(at + length)

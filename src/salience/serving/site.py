@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from salience import oauth
 from salience.access import Door, granted
 from salience.derived import vectors_of
-from salience.engine import Engine
+from salience.engine import Engine, warming
 from salience.errors import InputError, Words
 from salience.gate import Gate, Limits
 from salience.mcp import auth
@@ -70,6 +70,7 @@ def standing(plan: Plan) -> Iterator[Site]:
         sent = traces.to(settings.otlp_endpoint)
         stack.callback(sent.close)
         engine, keyring = stack.enter_context(opened(plan, lambda bare: Measured(awake(bare), meter, sent)))
+        warming.begin(engine)  # whose memories may take longer to load than a start should
         keeper = Keeper(engine, keyring, settings.server_upkeep, meter)
         stack.callback(keeper.stop)
         unlocked = Unlocked(settings, keyring, engine.world.tenant)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain, compress
 from operator import itemgetter
 from typing import Any, Final
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 
 from salience.batch import Codes, Column, Rows, Vectors32
 from salience.records import TIERS
-from salience.store.postings import Distinctions, Index, Numbering, Spellings
+from salience.store.kernels import dots
+from salience.store.postings import Distinctions, Index, Numbering, Speakers, Spellings
+from salience.store.quantised import Quantised
 from salience.store.rows import readable
 from salience.store.slots import Slots
 from salience.store.sql import ARENA
@@ -60,10 +63,10 @@ class Numbers:
     entities: Spellings = field(default_factory=Spellings)
     distinctions: Distinctions = field(default_factory=Distinctions)
     sessions: Numbering = field(default_factory=Numbering)
-    speakers: Numbering = field(default_factory=Numbering)
+    speakers: Speakers = field(default_factory=Speakers)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Arena:
     """A snapshot. A row is a live memory; a slot is a version of one, never rewritten, dead once no row points to it.
 
@@ -75,7 +78,8 @@ class Arena:
         mentions, distinctions: the entity numbers, and the codes of distinctions, of all slots, one run a slot.
         terms, tags, entities: where each number occurs, by slot.
         sequence: the change sequence that the snapshot is up to.
-        derived: what was computed from this snapshot once and is the same each time.
+        error: how far a quantised vector is from the whole one at most.
+        views: what scopes see of the snapshot, by their coordinates; worked out when first asked for.
     """
 
     ids: NDArray[np.object_]
@@ -89,7 +93,8 @@ class Arena:
     entities: Index
     numbers: Numbers
     sequence: int
-    derived: dict[str, Rows] = field(default_factory=dict)
+    error: float = 0.0
+    views: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
@@ -97,13 +102,31 @@ class Arena:
         return int(self.slots["vector"].shape[1])
 
     @property
+    def is_quantised(self) -> bool:
+        """Whether it keeps vectors quantised too, since there is a library that is quick with them."""
+        return "quantised" in self.slots.arrays
+
+    @cached_property
+    def rows(self) -> NDArray[np.int32]:
+        """int32[slots], the row that points to each slot; -1 for a dead one."""
+        rows = np.full(self.slots.length, -1, np.int32)
+        rows[self.order] = np.arange(len(self.order), dtype=np.int32)
+        return rows
+
+    @cached_property
     def by_session(self) -> Rows:
         """The live slots that have a session: session by session, each in the order of time, turn and id."""
-        if "by_session" not in self.derived:
-            order = self.order[self.slots["session"][self.order] > 0]
-            keys = [self.slots[name][order] for name in ("turn", "created_at", "session")]
-            self.derived["by_session"] = order[np.lexsort(keys)]  # stable, and rows stand by id
-        return self.derived["by_session"]
+        return self.in_session(self.order)
+
+    def in_session(self, slots: Rows) -> Rows:
+        """Return those of some live slots that have a session, in that order."""
+        slots = slots[self.slots["session"][slots] > 0]
+        keys = [self.slots[name][slots] for name in ("turn", "created_at", "session")]
+        return slots[np.lexsort([self.rows[slots], *keys])]  # rows stand by id
+
+    def number(self, column: str, text: object) -> int:
+        """Return the number of a text in one of the `CODED` columns; -1 if it has none."""
+        return self.numbers.coded[column].get(text, -1)
 
     @classmethod
     def empty(cls, dimension: int) -> Arena:
@@ -113,7 +136,7 @@ class Arena:
             np.empty(0, object),
             np.empty(0, np.intp),
             {name: np.empty(0, dtype) for name, dtype in _COUNTERS.items()},
-            Slots.of({**columns, "vector": np.empty((0, dimension), np.float32)}, 0),
+            Slots.of({**columns, **_vectors(np.empty((0, dimension), np.float32))[0]}, 0),
             Slots.of({"number": np.empty(0, np.int64)}, 0),
             Slots.of({"code": np.empty(0, np.int64)}, 0),
             Index(),
@@ -174,7 +197,7 @@ class Arena:
             order=new["order"],
             counters=counters,
             sequence=max(self.sequence, sequence),
-            derived=self.derived if np.array_equal(new["order"], self.order) else {},  # a touch moves no memory
+            views=self.views if np.array_equal(new["order"], self.order) else {},  # a touch moves no memory
         )
 
     def _with_slots(self, rows: Sequence[Sequence[Any]]) -> Arena:
@@ -187,6 +210,7 @@ class Arena:
         distinctions, distinction_counts = _split(texts["distinctions"], "\n")
         tags, tag_counts = _flat(_parsed(texts["tags"], list))
         mentions, mention_counts = _flat(_parsed(texts["entities"], self._mentions))
+        vectors, error = _vectors(_matrix(texts["vector"], self.dimension))
         columns = {
             **self._fixed(texts),
             "length": lengths,
@@ -195,7 +219,7 @@ class Arena:
             "distinctions": distinction_counts,
             "distinctions_from": self.distinctions.length + np.cumsum(distinction_counts) - distinction_counts,
             "has_vector": np.array([vector is not None for vector in texts["vector"]]),
-            "vector": _matrix(texts["vector"], self.dimension),
+            **vectors,
         }
         slots = np.arange(first, first + len(rows))
         numbers = np.array(mentions, np.int64)
@@ -208,6 +232,7 @@ class Arena:
             terms=self.terms.append(self.numbers.terms.of(terms), np.repeat(slots, lengths)),
             tags=self.tags.append(self.numbers.tags.of(tags), np.repeat(slots, tag_counts)),
             entities=self.entities.append(numbers, np.repeat(slots, mention_counts)),
+            error=max(self.error, error),
         )
 
     def _fixed(self, texts: Mapping[str, Sequence[Any]]) -> dict[str, Column]:
@@ -243,7 +268,7 @@ class Arena:
             slots.arrays[f"{name}_from"][:] = np.cumsum(slots[name]) - slots[name]
         return replace(
             self,
-            derived={},
+            views={},
             order=np.arange(len(self.order)),
             slots=slots,
             mentions=self.mentions.take(kept["entities"]),
@@ -298,6 +323,14 @@ def _parsed(texts: Sequence[str], read: Callable[[list[str]], list[Any]]) -> lis
 def _flat(lists: Sequence[Sequence[Any]]) -> tuple[list[Any], Codes]:
     """Return the items of all lists in one, and how many each has."""
     return list(chain.from_iterable(lists)), np.array([len(items) for items in lists], np.int64)
+
+
+def _vectors(matrix: Vectors32) -> tuple[dict[str, Column], float]:
+    """Return the columns that hold vectors, and how far a quantised one is from the whole one at most."""
+    if dots() is None:
+        return {"vector": matrix}, 0.0
+    quantised = Quantised.of(matrix)
+    return {"vector": matrix, "quantised": quantised.numbers, "step": quantised.steps}, quantised.error
 
 
 def _matrix(vectors: Sequence[bytes | None], dimension: int) -> Vectors32:

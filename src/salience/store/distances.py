@@ -1,41 +1,118 @@
-"""How near memories of an arena are to a query or to each other. Pure NumPy."""
+"""How near memories of a view are to a query, or to other memories. Pure NumPy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from salience.batch import Floats, Rows, Vectors32, cosines
+from salience.batch import NEAREST, Column, Floats, Rows, Vectors32, cosines
 from salience.ports import Near, Need
-from salience.store.arena import Arena, Bools
+from salience.store.arena import Bools
+from salience.store.kernels import dots
+from salience.store.quantised import ROUNDING, off_by, quantised
+from salience.store.view import Places, View, position
 
+Floats32 = NDArray[np.float32]
 _PRODUCTS: Final = 1 << 21
-"""Dot products computed at a time where many vectors meet many rows."""
+"""Dot products computed at a time where many vectors meet many memories."""
+_FEW: Final = 8
+"""So many vectors are few, and a part so many times smaller than the whole is small."""
 
 
-def to_query(arena: Arena, slots: Rows, need: Need) -> Floats:
-    """Return float64[len(slots)], the cosines to the query, or to its voice for a memory that somebody said.
+def to_query(view: View, places: Places, need: Need) -> Floats:
+    """Return float64[len(places)], the cosines to the query, or to its voice for a memory that somebody said.
 
     0 where there is no query or no vector.
     """
-    if need.vector is None or not len(slots):
-        return np.zeros(len(slots))
-    matrix, places = _vectors(arena, slots)
-    found = cosines(matrix, need.vector)[places]
+    if need.vector is None or not len(places):
+        return np.zeros(len(places))
+    matrix, lines = _lying(view.arena.slots["vector"], view.slots[places])
+    found = cosines(matrix, need.vector)[lines]
     if need.voice is None:
         return found
-    return np.where(arena.slots["speaker"][slots] > 0, cosines(matrix, need.voice)[places], found)
+    return np.where(view.speaker[places] > 0, cosines(matrix, need.voice)[lines], found)
 
 
-def within(arena: Arena, slots: Rows, near: Near) -> Bools:
-    """Return, for each of the slots, whether some cosine is above the bound; False without a vector."""
-    if not len(slots) or not len(near.vectors):
-        return np.zeros(len(slots), np.bool_)
+def in_context(view: View, places: Places, need: Need) -> tuple[Floats, Floats]:
+    """Return float64[len(places)] twice: the cosine of each, and the mean of it and of its `NEAREST` neighbours.
+
+    The mean is over those with a vector, 0 where none has.
+    """
+    columns = [places, *(view.step(places, step) for step in _steps())]
+    needed, lines = _distinct(columns, len(view))
+    values = np.append(to_query(view, needed, need), 0.0)  # the last one for no neighbour
+    held = np.append(np.ones(len(needed), np.bool_) if view.embedded is None else view.embedded[needed], False)
+    total, count = np.zeros(len(places)), np.zeros(len(places))
+    for column in lines:
+        total += np.where(held[column], values[column], 0.0)
+        count += held[column]
+    return values[lines[0]], np.divide(total, count, out=np.zeros(len(places)), where=count > 0)
+
+
+def _steps() -> Iterator[int]:
+    """Yield how many places away each neighbour of a context is: nearest first, the one before first."""
+    return (step for distance in range(1, NEAREST + 1) for step in (-distance, distance))
+
+
+def _distinct(columns: list[Places], count: int) -> tuple[Places, list[Places]]:
+    """Return the distinct places (of `count`) in some columns, ascending, and where those of each stand; -1 for -1."""
+    if len(columns[0]) * _FEW > count:
+        mark = np.zeros(count + 1, np.bool_)
+        for column in columns:
+            mark[column] = True
+        needed = np.flatnonzero(mark[:-1])
+        line = np.full(count + 1, -1, np.intp)
+        line[needed] = np.arange(len(needed))
+        return needed, [line[column] for column in columns]
+    needed = np.unique(np.concatenate(columns))
+    needed = needed[needed >= 0]
+    return needed, [position(needed, column) for column in columns]
+
+
+def approximate(view: View, query: Vectors32, places: Places | slice) -> tuple[Floats32, float]:
+    """Return about the cosine of the memories at some places to a query, float32 each, and how far it is off at most.
+
+    Without a library that is quick with quantised vectors they are exact, but for the rounding.
+    """
+    stored, slots = view.arena.slots, view.slots[places]
+    kernel = dots() if view.arena.is_quantised else None
+    if kernel is None:
+        matrix, lines = _lying(stored["vector"], slots)
+        return cosines(matrix, query)[lines].astype(np.float32), ROUNDING
+    numbers, step, error = quantised(query)
+    matrix, lines = _lying(stored["quantised"], slots)
+    about: Floats32 = kernel(matrix, numbers)[lines] * view.step_size[places]
+    about *= np.float32(step)
+    return about, off_by(view.arena.error, error)
+
+
+def within(view: View, places: Places, near: Near) -> Bools:
+    """Return, for each place, whether some cosine is above the bound; False without a vector."""
+    if not len(places) or not len(near.vectors):
+        return np.zeros(len(places), np.bool_)
+    if len(near.vectors) <= _FEW and view.arena.is_quantised:
+        return _within_reach(view, places, near)
     size = max(1, _PRODUCTS // len(near.vectors))
-    blocks = [slots[start : start + size] for start in range(0, len(slots), size)]
-    above = np.concatenate([_above(*_vectors(arena, block), near) for block in blocks])
-    return above & arena.slots["has_vector"][slots]
+    blocks = [places[start : start + size] for start in range(0, len(places), size)]
+    above = np.concatenate([_above(view, block, near) for block in blocks])
+    return above if view.embedded is None else above & view.embedded[places]
+
+
+def _within_reach(view: View, places: Places, near: Near) -> Bools:
+    """Return the same for few vectors: those that the quantised ones do not rule out are looked at whole."""
+    found = np.zeros(len(places), np.bool_)
+    for vector in near.vectors:
+        about, off = approximate(view, vector, places)
+        maybe = np.flatnonzero((about > near.above - off) & ~found)
+        if view.embedded is not None:
+            maybe = maybe[view.embedded[places[maybe]]]
+        if len(maybe):
+            matrix, lines = _lying(view.arena.slots["vector"], view.slots[places[maybe]])
+            found[maybe] = cosines(matrix, vector)[lines] > near.above
+    return found
 
 
 def nearest(cosine: Floats, count: int) -> Rows:
@@ -49,25 +126,28 @@ def nearest(cosine: Floats, count: int) -> Rows:
     return np.concatenate((above, np.flatnonzero(cosine == least)[: count - len(above)]))
 
 
-def _vectors(arena: Arena, slots: Rows) -> tuple[Vectors32, Rows]:
-    """Return a matrix with the vectors of these slots, and the place of each in it."""
+def _lying(matrix: Column, slots: Rows) -> tuple[Column, Rows | slice]:
+    """Return rows of a matrix that hold those of some slots, and where each of these is among them."""
+    if not len(slots):
+        return matrix[:0], slice(None)
     first, last = int(slots.min()), int(slots.max()) + 1
-    matrix = arena.slots["vector"]
-    if last - first <= 2 * len(slots):  # the matrix as it lies is cheaper than a copy of half of it
-        return matrix[first:last], slots - first
-    return matrix[slots], np.arange(len(slots))
+    if last - first > 2 * len(slots):  # the matrix as it lies is cheaper than a copy of half of it
+        return matrix[slots], slice(None)
+    in_a_row = last - first == len(slots) and bool((slots[1:] > slots[:-1]).all())
+    return matrix[first:last], slice(None) if in_a_row else slots - first
 
 
-def _above(matrix: Vectors32, places: Rows, near: Near) -> Bools:
+def _above(view: View, places: Places, near: Near) -> Bools:
     """Return whether some cosine of each place is above the bound, as `cosines` has it.
 
     The matrix product is fast, but rounds in its own way: a dot product of two unit vectors float32[d] is off by d/2
     machine epsilons at most, so two ways of rounding differ by d of them. Places nearer to the bound than twice that
     are left to `cosines`.
     """
-    closest = (matrix @ near.vectors.T).max(axis=1)[places].astype(np.float64)
+    matrix, lines = _lying(view.arena.slots["vector"], view.slots[places])
+    closest = (matrix @ near.vectors.T).max(axis=1)[lines].astype(np.float64)
     margin = 2 * matrix.shape[1] * float(np.finfo(np.float32).eps)
     above: Bools = closest > near.above
     unsure = np.flatnonzero(np.abs(closest - near.above) <= margin)
-    above[unsure] = (cosines(matrix[places[unsure]], near.vectors) > near.above).any(axis=1)
+    above[unsure] = (cosines(matrix[lines][unsure], near.vectors) > near.above).any(axis=1)
     return above

@@ -6,11 +6,13 @@ import base64
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 from sqlalchemy import Connection
 
+from salience.batch import Vectors32
 from salience.errors import StoreError
 from salience.ports import Add, Change
 from salience.store import sql
@@ -59,11 +61,18 @@ class Meta:
         if not name or dimension is None:
             return None
         try:
-            known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32) if fingerprint else None
-            return Pin(name, int(dimension), known)
+            return Pin(name, int(dimension), _decoded(fingerprint) if fingerprint else None)
         except ValueError:
             remedy = "Put a backup in its place: salience reinstate FILE"
             raise StoreError(f"store: what it says of its model ({', '.join(names)}) is damaged. {remedy}") from None
+
+
+@lru_cache(maxsize=8)
+def _decoded(fingerprint: str) -> Vectors32:
+    """Return a fingerprint, which every write reads; nobody can write to it."""
+    known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32)
+    known.flags.writeable = False
+    return known
 
 
 def of_pin(pin: Pin | None, names: tuple[str, str, str] = PINNED) -> dict[str, str]:

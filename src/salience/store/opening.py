@@ -140,6 +140,8 @@ def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
 
     @event.listens_for(made, "begin")
     def _begin(connection: Connection) -> None:
+        if _driver(connection).in_transaction:  # `Direct` has begun it
+            return
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -198,11 +200,6 @@ def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
     for attempt in retries:
         with attempt:
             driver.execute("PRAGMA journal_mode=WAL")
-
-
-def wait_at_most(connection: Connection, seconds: float) -> None:
-    """Let a connection outside a transaction wait so long for the lock that another one holds."""
-    _driver(connection).execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
 
 
 def vacuum(connection: Connection) -> None:

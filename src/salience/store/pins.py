@@ -79,7 +79,13 @@ class Handle:
         """Return whether vectors under `pin` are this model's: by name, dimension and, where known, fingerprint."""
         if not self.owns(pin) or pin.fingerprint is None or self.model.fingerprint is None:
             return self.owns(pin)
-        return self._is_same(pin.fingerprint)
+        return self.is_known(pin) or self._is_same(pin.fingerprint)
+
+    def is_known(self, pin: Pin | None) -> bool:
+        """Return whether vectors under `pin` were found to be this model's before."""
+        if pin is None or pin.fingerprint is None:
+            return False
+        return self.owns(pin) and pin.fingerprint.tobytes() == self._known
 
     def own(self) -> Pin:
         """Return the pin of this handle's model, fingerprint and all; the model is asked for it once.

@@ -47,6 +47,28 @@ class Spellings(dict[str, int]):
         return [number for number in numbers if number is not None]
 
 
+class Speakers(Numbering):
+    """Numbers speakers, and knows whom a name means: the whole name of a speaker, or the first word of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._meant: dict[str, dict[str, int]] = {}
+
+    def __missing__(self, thing: object) -> int:
+        number = super().__missing__(thing)
+        whole = normalise(str(thing))
+        for name in {whole, whole.partition(" ")[0]}:
+            self._meant[name] = {**self._meant.get(name, {}), str(thing): number}  # anew: another thread may read it
+        return number
+
+    def meant(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the speakers whom one of some names, in normal form, means, with their numbers."""
+        found: dict[str, int] = {}
+        for name in names:
+            found.update(self._meant.get(name, {}))
+        return found
+
+
 class Distinctions(dict[str, int]):
     """Numbers distinctions in the order in which they come up, in codes as of `batch.coded`."""
 

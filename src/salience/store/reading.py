@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Executable
 
 from salience.ids import SHORT
 from salience.ports import Answered, Stored
 from salience.records import Filter, Memory, Scope
 from salience.store import sql, sql_history, sql_requests
+from salience.store.direct import Direct
 from salience.store.gather import Activations
 from salience.store.meta import LAID_BY, Meta
 from salience.store.past import stood
 from salience.store.pins import Handle
-from salience.store.rows import RECORD, readable, to_memory, to_stored
+from salience.store.rows import RECORD, of_record, readable, to_memory, to_stored
 from salience.store.schema import memories, versions
 
 
 def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
     """Return the live memories of these ids (whole or short) visible in `scope`, as asked; see `ports.Store`."""
+    found = {memory.id: memory for memory in fetched(reader, scope, ids, as_of)}
+    if not any(len(asked) == SHORT for asked in ids):
+        return [found[asked] for asked in ids if asked in found]
     fits: dict[str, dict[str, Memory]] = {}
-    for memory in fetched(reader, scope, ids, as_of):
+    for memory in found.values():
         for name in (memory.id, memory.short_id):
             fits.setdefault(name, {})[memory.id] = memory
     return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
@@ -33,10 +37,17 @@ def fetched(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetim
     """Return the live memories of these ids, whole or short, visible in `scope`, each as often as it is named."""
     if as_of is not None:
         return fetched_then(reader, scope, ids, as_of)
-    rows = [row for chunk in sql.chunks(ids) for row in reader.execute(sql.named(scope, chunk)).mappings()]
+    rows = [row for chunk in sql.chunks(ids) for row in _found(reader, *sql.named(scope, chunk))]
     for chunk in sql.chunks(asked for asked in ids if len(asked) == SHORT):
-        rows += reader.execute(sql.named_short(scope, chunk)).mappings()
-    return [to_memory(row) for row in rows]
+        rows += _found(reader, *sql.named(scope, chunk, "short_id"))
+    return [of_record(row) for row in rows]
+
+
+def _found(reader: Connection, statement: Executable, values: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
+    """Return what a statement that is made once finds; SQLite's own driver is done before SQLAlchemy has asked."""
+    if reader.dialect.name == "sqlite":
+        return Direct(reader).rows(statement, values)
+    return reader.execute(statement, values)
 
 
 def fetched_then(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime) -> list[Memory]:

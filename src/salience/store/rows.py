@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import accumulate, pairwise
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +18,7 @@ from salience.checks import Frozen, frozen
 from salience.errors import StoreError
 from salience.ports import Stored
 from salience.records import TIERS, Memory, Scope
-from salience.store.values import instant, microseconds, own_vector
+from salience.store.values import fitting, instant, microseconds
 
 Row = RowMapping | Mapping[str, Any]
 _COORDINATES: Final = tuple(item.name for item in fields(Scope))
@@ -31,6 +33,16 @@ RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """Columns that make up a `Memory`."""
 STORED: Final = (*RECORD, "terms", "distinctions", "vector")
 """Columns that make up a `Stored`, but for its activations."""
+HELD: Final = (*RECORD, "home", "terms", "distinctions", "vector")
+"""The same with what is derived from the memory, in the order of `held`."""
+_ENDS: Final = accumulate(map(len, (_COORDINATES, _PLAIN, _INSTANTS, _LISTS)), initial=0)
+_HOME, _AS_IS, _MOMENTS, _NAMES = (slice(*ends) for ends in pairwise(_ENDS))
+"""Where the coordinates of a `RECORD` stand, its plain values, instants and lists."""
+_FIELDS: Final = ("scope", *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
+"""What these make of a `Memory`."""
+_read: Final = json.JSONDecoder().decode
+_RECORD_OF: Final = itemgetter(*RECORD)
+_NOTHING: Final = Frozen()
 DAMAGED: Final = "store: a memory in it cannot be read, the file is damaged. To see which one: salience doctor"
 _UNREADABLE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 """What is raised where a value is none that was ever written."""
@@ -45,17 +57,14 @@ def readable() -> Iterator[None]:
         raise StoreError(DAMAGED) from None  # their own words may quote the row
 
 
+_PLAINLY: Final = attrgetter(*(f"scope.{name}" for name in _COORDINATES), *_PLAIN)
+_WHEN: Final = attrgetter(*_INSTANTS)
+_LISTED: Final = attrgetter(*_LISTS)
+
+
 def of_memory(memory: Memory) -> dict[str, Any]:
     """Return the values of `RECORD` and those derived from them."""
-    moments = {name: getattr(memory, name) for name in _INSTANTS}
-    return {
-        **{name: getattr(memory.scope, name) for name in _COORDINATES},
-        **{name: getattr(memory, name) for name in _PLAIN},
-        **{name: None if moment is None else microseconds(moment) for name, moment in moments.items()},
-        **{name: _json(list(getattr(memory, name))) for name in _LISTS},
-        "metadata": _json(dict(memory.metadata)),
-        "home": memory.scope.home_key,
-    }
+    return dict(zip(HELD, _record(memory), strict=False))
 
 
 def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
@@ -64,17 +73,29 @@ def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
     Raises:
         InputError: a vector of another length.
     """
-    return {
-        **of_memory(stored.memory),
-        "terms": of_terms(stored.terms),
-        "distinctions": of_distinctions(stored.distinctions),
-        "vector": of_vector(own_vector(stored.vector, dimension)),
-    }
+    return dict(zip(HELD, held(stored, dimension), strict=True))
+
+
+def held(stored: Stored, dimension: int) -> tuple[Any, ...]:
+    """Return the values of `HELD`, or raise as `of_stored` does; a bulk of memories spends its time here."""
+    vector = None if stored.vector is None else of_vector(fitting(stored.vector, dimension))
+    return (*_record(stored.memory), of_terms(stored.terms), of_distinctions(stored.distinctions), vector)
+
+
+def _record(memory: Memory) -> tuple[Any, ...]:
+    """Return the values of `RECORD`, and the home."""
+    return (
+        *_PLAINLY(memory),
+        *[None if moment is None else microseconds(moment) for moment in _WHEN(memory)],
+        *[_json(list(items)) if items else "[]" for items in _LISTED(memory)],
+        _json(dict(memory.metadata)) if memory.metadata else "{}",
+        memory.scope.home_key,
+    )
 
 
 def of_vector(vector: Vectors32 | None) -> bytes | None:
     """Return float32[d] as bytes, little endian."""
-    return None if vector is None else vector.astype("<f4").tobytes()
+    return None if vector is None else vector.astype("<f4", copy=False).tobytes()
 
 
 def of_terms(terms: tuple[str, ...]) -> str:
@@ -93,17 +114,25 @@ def of_distinctions(distinctions: tuple[str, ...]) -> str:
 
 
 def to_memory(row: Row) -> Memory:
-    """Return the memory whose `RECORD` columns are in `row`.
+    """Return the memory whose `RECORD` columns are in `row`, or raise as `of_record` does."""
+    return of_record(_RECORD_OF(row))
+
+
+def of_record(values: Sequence[Any]) -> Memory:
+    """Return the memory whose `RECORD` columns these are, in that order.
 
     Raises:
         StoreError: a value that no memory has; the file is damaged.
     """
     try:
-        values: dict[str, Any] = {name: row[name] for name in _PLAIN}
-        values |= {name: None if row[name] is None else instant(row[name]) for name in _INSTANTS}
-        values |= {name: tuple(json.loads(row[name])) for name in _LISTS}
-        scope = Scope(**{name: row[name] for name in _COORDINATES})
-        memory = Memory(scope=scope, metadata=frozen(json.loads(row["metadata"])), **values)
+        read = (
+            Scope(*values[_HOME]),
+            *values[_AS_IS],
+            *[None if moment is None else instant(moment) for moment in values[_MOMENTS]],
+            *[() if items == "[]" else tuple(_read(items)) for items in values[_NAMES]],
+            _NOTHING if values[-1] == "{}" else frozen(_read(values[-1])),
+        )
+        memory = Memory(**dict(zip(_FIELDS, read, strict=True)))
     except _UNREADABLE:  # their own words may quote the row
         raise StoreError(DAMAGED) from None
     if memory.tier not in TIERS or not isinstance(memory.content, str):
@@ -129,5 +158,4 @@ def _split(joined: str, sign: str) -> tuple[str, ...]:
     return tuple(joined.split(sign)) if joined else ()
 
 
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from typing import Any, Final
@@ -16,13 +16,17 @@ from sqlalchemy import (
     FromClause,
     Insert,
     Select,
+    Table,
+    Text,
     TextClause,
     Update,
     and_,
     bindparam,
     case,
+    func,
     insert,
     literal,
+    literal_column,
     or_,
     select,
     text,
@@ -33,8 +37,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from salience.ports import Touch
-from salience.records import ANY, NARROWING, Filter, Scope
-from salience.store.rows import STORED
+from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
+from salience.store.rows import RECORD, STORED
 from salience.store.schema import activations, memories, sessions, versions
 from salience.store.values import microseconds
 
@@ -49,7 +53,15 @@ ARENA: Final = (
 """Columns that the arena is made of."""
 META: Final = "SELECT name, value FROM meta"
 """What a store says of itself as a whole; read at every turn, so it is no statement that has to be compiled."""
+FEWEST: Final = 16
+"""Fewest places for ids in a statement that is made once: a recall's answer has no more, for the most part."""
+LACKING: Final = (
+    "SELECT 1 FROM memories WHERE vector IS NULL UNION ALL SELECT 1 FROM versions WHERE vector IS NULL LIMIT 1"
+)
+"""Whether any memory or version has no vector; asked after every write."""
+_RECORD: Final = [memories.c[name] for name in RECORD]
 _STORED: Final = [memories.c[name] for name in STORED]
+_SEEN: Final = ("tenant", "environment", *NARROWING)
 _OF: Final = (memories.c.tenant == bindparam("of_tenant"), memories.c.id == bindparam("of_id"))
 _MOVED: Final = [column.name for column in versions.c if column.name != "valid_to"]
 
@@ -85,14 +97,37 @@ def of_keys(tenant: str, home: str, keys: Sequence[str]) -> Select[Any]:
     return select(*_STORED).where(memories.c.tenant == tenant, memories.c.home == home, memories.c.key.in_(keys))
 
 
-def named(scope: Scope, ids: Sequence[str]) -> Select[Any]:
-    """Return the live memories visible in `scope` of these ids."""
-    return select(*_STORED).where(*visible(scope), memories.c.forgotten_at.is_(None), memories.c.id.in_(ids))
+def named(scope: Scope, ids: Sequence[str], column: str = "id") -> tuple[Select[Any], dict[str, Any]]:
+    """Return the statement, with its values, for the `RECORD` of the live memories visible in `scope` of these ids.
+
+    It is one of a few, made once: places are a power of two, and those left over name the first id again.
+
+    Args:
+        scope: who asks.
+        ids: at least one, whole or short.
+        column: `id` or `short_id`.
+    """
+    seen = {name: getattr(scope, name) for name in _SEEN}
+    given = {name: value for name, value in seen.items() if isinstance(value, str)}
+    shape = tuple(name if name in given else value for name, value in seen.items())
+    places = _places(max(FEWEST, 1 << (len(ids) - 1).bit_length()))
+    values = {**given, **dict.fromkeys(places, ids[0]), **dict(zip(places, ids, strict=False))}
+    return _named(shape, column, places), values
 
 
-def named_short(scope: Scope, ids: Sequence[str]) -> Select[Any]:
-    """Return the live memories visible in `scope` of these short ids."""
-    return select(*_STORED).where(*visible(scope), memories.c.forgotten_at.is_(None), memories.c.short_id.in_(ids))
+@cache
+def _named(shape: tuple[Coordinate, ...], column: str, places: tuple[str, ...]) -> Select[Any]:
+    """Return the statement for a scope; `shape` has the names of its values where it has some, else what it has."""
+    named = zip(_SEEN, shape, strict=True)
+    seen: dict[str, Any] = {name: bindparam(name) if value == name else value for name, value in named}
+    asked = memories.c[column].in_([bindparam(place, type_=Text) for place in places])
+    return select(*_RECORD).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), asked)
+
+
+@cache
+def _places(count: int) -> tuple[str, ...]:
+    """Return the names of the places for ids."""
+    return tuple(f"id{number}" for number in range(count))
 
 
 def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) -> Select[Any]:
@@ -139,19 +174,25 @@ def set_clock() -> TextClause:
     )
 
 
-def add() -> Insert:
-    """Return the statement that stores a memory."""
-    return insert(memories)
+@cache
+def insertion(table: Table, names: tuple[str, ...]) -> str:
+    """Return the statement that inserts these columns into a table, as text with places in their order."""
+    places = ", ".join("?" * len(names))
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({places})"  # noqa: S608 - names of the schema
 
 
-def add_version() -> Insert:
-    """Return the statement that stores an older version of a memory that comes from another store."""
-    return insert(versions)
+@cache
+def last_id() -> Select[Any]:
+    """Return the greatest id of a tenant, if any; a new memory's is greater, as a rule, and needs no looking for."""
+    of_tenant = memories.c.tenant == bindparam("tenant", type_=Text)
+    return select(func.max(memories.c.id)).where(of_tenant)
 
 
-def activate() -> Insert:
-    """Return the statement that stores an activation which a new memory brings along."""
-    return insert(activations)
+@cache
+def clock() -> Select[Any]:
+    """Return the turns so far of the session `session_key` of a tenant."""
+    of_tenant = sessions.c.tenant == bindparam("tenant", type_=Text)
+    return select(sessions.c.turns).where(of_tenant, sessions.c.session_key == bindparam("session_key", type_=Text))
 
 
 def current(tenant: str, id: str) -> Select[Any]:
@@ -190,10 +231,10 @@ def touch(change: Touch, ids: Sequence[str], sequence: int | None) -> tuple[Upda
 @cache
 def _touch(has_moment: bool, has_sequence: bool) -> Update:
     """Return the statement that moves the recall counters, and the instant and the sequence where they are given."""
-    raised = memories.c.importance + bindparam("raised", type_=Double)
+    raised, whole = memories.c.importance + bindparam("raised", type_=Double), literal_column("1.0", Double)
     values: dict[str, Any] = {
         "access_count": memories.c.access_count + bindparam("count", type_=BigInteger),
-        "importance": case((raised > 1.0, 1.0), else_=raised),
+        "importance": case((raised > whole, whole), else_=raised),
     }
     if has_sequence:
         values["seq"] = bindparam("sequence")
@@ -224,11 +265,16 @@ def _note_activations() -> Executable:
 
 def visible(scope: Scope, table: FromClause = memories) -> Conditions:
     """Return the conditions that `Scope.sees` states, on the memories or on another table with their scopes."""
-    conditions = [table.c.tenant == scope.tenant]
-    if scope.environment is not ANY:
-        conditions.append(table.c.environment == scope.environment)
+    return _visible({name: getattr(scope, name) for name in _SEEN}, table)
+
+
+def _visible(seen: Mapping[str, Any], table: FromClause) -> Conditions:
+    """Return the same for coordinates that are values or parameters."""
+    conditions = [table.c.tenant == seen["tenant"]]
+    if seen["environment"] is not ANY:
+        conditions.append(table.c.environment == seen["environment"])
     for coordinate in NARROWING:
-        asked = getattr(scope, coordinate)
+        asked = seen[coordinate]
         if asked is not ANY:
             column = table.c[coordinate]
             conditions.append(column.is_(None) if asked is None else or_(column.is_(None), column == asked))

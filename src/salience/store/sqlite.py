@@ -8,26 +8,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
-from salience.errors import BusyError, PinnedError, StoreError
+from salience.errors import PinnedError, StoreError
 from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql
 from salience.store.arena import Arena
+from salience.store.direct import Direct
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, pinning, void
 from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.past import stood
-from salience.store.pins import Handle
+from salience.store.pins import Handle, Pin
+from salience.store.sqlite_writer import Writer
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
-from salience.store.write import Transaction, patience
+from salience.store.write import Transaction, patience, shareable
 
 PART: Final = 20_000
 """Rows taken into an arena at a time, which bounds what a load holds twice."""
@@ -58,7 +61,9 @@ class SQLiteStore:
         self._busy_timeout = busy_timeout
         self._writer = writer
         self._reader = reader
-        self._writing = threading.Lock()
+        self._seen = Direct(reader)
+        self._writes = Writer(path, writer, self._check_open)
+        self._writing = self._writes.turns
         self._reading = threading.Lock()
         self._log_is_due = threading.Event()
         self._cache: dict[str, _Cached] = {}
@@ -135,28 +140,44 @@ class SQLiteStore:
         if not changes:
             self._check_open()
             return []
-        brings, erases = carries_vectors(changes), any(isinstance(change, Erase) for change in changes)
-        own = self._handle.own() if brings or derives_vectors(changes) else None  # before the lock: may ask a provider
-        if any(isinstance(change, Adopt) for change in changes):
-            self._handle.own()
-        with self._write(patience(changes, self._busy_timeout)) as writer:
-            meta = Meta.read(writer)
-            refuse_changes(meta, self._path, changes)
-            if brings:
-                self._handle.admit(meta.pin())
-            first = {"language": self._language, **pinning(meta.pin(), own or self._handle.bare(), changes)}
-            keep(writer, {name: value for name, value in first.items() if meta.values.get(name) != value})
-            before = reading.counts(writer) if counted else (0, 0)
-            sequence = meta.sequence + 1
-            transaction = Transaction(writer, self._handle, lambda _: sequence, lambda _: void(writer))
-            receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
-            keep(writer, {"sequence": str(sequence), **({TRACES: "due"} if erases else {})})
-            if counted:
-                check_counts(before, reading.counts(writer), count_changed(changes, receipts))
-        if erases:
+        own = self._own_pin(changes)  # before the lock: it may ask a provider
+        work = partial(self._make, changes, own, counted)
+        waits = patience(changes, self._busy_timeout)
+        if shareable(changes):
+            receipts = self._writes.together(work, waits)
+        else:
+            with self._writes.alone(waits):
+                receipts = work()
+        if any(isinstance(change, Erase) for change in changes):
             self._wipe()
         elif self._log_is_due.is_set():
             self._empty_log(0.0)
+        return receipts
+
+    def _own_pin(self, changes: Sequence[Change]) -> Pin:
+        """Return the pin of this handle's model, with its fingerprint where the changes need it."""
+        needed = carries_vectors(changes) or derives_vectors(changes)
+        if needed or any(isinstance(change, Adopt) for change in changes):
+            self._handle.own()
+        return self._handle.own() if needed else self._handle.bare()
+
+    def _make(self, changes: Sequence[Change], own: Pin, counted: bool) -> list[Receipt]:
+        """Make changes in the transaction that is begun."""
+        writer, direct = self._writes.connection, self._writes.direct
+        meta = Meta(dict(direct.asked(sql.META)))
+        refuse_changes(meta, self._path, changes)
+        if carries_vectors(changes):
+            self._handle.admit(meta.pin())
+        sequence = meta.sequence + 1
+        first = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
+        traces = {TRACES: "due"} if any(isinstance(change, Erase) for change in changes) else {}
+        new = {name: value for name, value in {**first, **traces}.items() if meta.values.get(name) != value}
+        direct.run(sql.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
+        before = reading.counts(writer) if counted else (0, 0)
+        transaction = Transaction(writer, direct, self._handle, lambda _: sequence, lambda _: void(writer))
+        receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
+        if counted:
+            check_counts(before, reading.counts(writer), count_changed(changes, receipts))
         return receipts
 
     def gather(self, need: Need) -> Batch:
@@ -222,8 +243,11 @@ class SQLiteStore:
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
-        with self._transaction(self._reader, self._reading) as reader:
-            meta = Meta.read(reader)
+        with self._reading, opening.mapped(self._path):
+            self._check_open()
+            meta, lacks = Meta(dict(self._seen.asked(sql.META))), self._seen.asked(sql.LACKING)
+        if not lacks and self._handle.is_known(meta.pin()):  # as after most writes
+            return []
         asked = reading.without_vector(meta, self._handle, after, limit)  # outside the lock: it may ask a provider
         with self._transaction(self._reader, self._reading) as reader:
             return reading.unembedded(reader, asked, limit)
@@ -247,7 +271,7 @@ class SQLiteStore:
             StoreError: the file cannot be read, or not be written where something is to be mended.
         """
         if repair:
-            with self._write(self._busy_timeout) as writer:
+            with self._writes.alone(self._busy_timeout) as writer:
                 return integrity.check(writer, repair=True)
         with self._transaction(self._reader, self._reading) as reader:
             return integrity.check(reader)
@@ -275,22 +299,8 @@ class SQLiteStore:
     def _transaction(self, connection: Connection, lock: threading.Lock) -> Iterator[Connection]:
         with lock, opening.mapped(self._path):
             self._check_open()
-            with connection.begin():
+            with self._seen.begun(writes=False):
                 yield connection
-
-    @contextmanager
-    def _write(self, patience: float) -> Iterator[Connection]:
-        """Begin a write once no other is under way, in this process or another, within `patience` seconds."""
-        if not self._writing.acquire(timeout=patience):
-            raise BusyError(f"store: {self._path}: another thread kept writing to it. Try again.")
-        try:
-            with opening.mapped(self._path):
-                self._check_open()
-                opening.wait_at_most(self._writer, patience)
-                with self._writer.begin():
-                    yield self._writer
-        finally:
-            self._writing.release()
 
     def _check_open(self) -> None:
         if self._writer.closed:
@@ -356,7 +366,7 @@ class SQLiteStore:
             self._past.clear()
         with suppress(StoreError), self._writing, opening.mapped(self._path):
             self._check_open()
-            opening.wait_at_most(self._writer, self._busy_timeout)
+            self._writes.direct.wait_at_most(self._busy_timeout)
             opening.vacuum(self._writer)
             with self._writer.begin():
                 keep(self._writer, {TRACES: ""})
@@ -370,6 +380,6 @@ class SQLiteStore:
         self._log_is_due.set()
         with suppress(StoreError), self._writing, opening.mapped(self._path):
             self._check_open()
-            opening.wait_at_most(self._writer, patience)
+            self._writes.direct.wait_at_most(patience)
             if opening.empty_log(self._writer):
                 self._log_is_due.clear()

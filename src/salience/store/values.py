@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from salience.batch import Vectors32
-from salience.checks import frozen
+from salience.checks import Frozen, frozen
 from salience.errors import ConflictError, InputError, LeaseError, StaleError, StoreError, Words
 from salience.ids import short_id
 from salience.ports import Add, Answered, Change, Derive, Erase, Prune, Revise
@@ -30,7 +30,7 @@ def microseconds(instant: datetime) -> int:
 
 def instant(count: int) -> datetime:
     """Return the instant, in UTC, that lies `count` microseconds after 1970."""
-    return _EPOCH + timedelta(microseconds=count)
+    return _EPOCH + count * _MICROSECOND
 
 
 def means(names: Collection[str], speaker: str) -> bool:
@@ -39,25 +39,30 @@ def means(names: Collection[str], speaker: str) -> bool:
     return whole in names or whole.partition(" ")[0] in names
 
 
-def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
-    """Return a copy of float32[dimension] that nobody can write to, or None for None.
+def fitting(vector: Vectors32, dimension: int) -> Vectors32:
+    """Return a vector as it is.
 
     Raises:
-        InputError: another shape or dtype.
+        InputError: it is not float32[dimension].
     """
-    if vector is None:
-        return None
     if vector.shape != (dimension,) or vector.dtype != np.float32:
         given = Words(f"{vector.dtype}{list(vector.shape)}")
         raise InputError("vector", given, f"Give float32[{dimension}], the dimension that the store was opened with.")
-    copy = vector.copy()
+    return vector
+
+
+def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
+    """Return a copy of float32[dimension] that nobody can write to, or None for None; raise as `fitting` does."""
+    if vector is None:
+        return None
+    copy = fitting(vector, dimension).copy()
     copy.flags.writeable = False
     return copy
 
 
 def own_metadata(memory: Memory) -> Memory:
-    """Return `memory` with metadata that nobody can write to."""
-    return replace(memory, metadata=frozen(memory.metadata))
+    """Return `memory` with metadata that nobody can write to; what is frozen is so as a whole, and stays."""
+    return memory if isinstance(memory.metadata, Frozen) else replace(memory, metadata=frozen(memory.metadata))
 
 
 def already(stored: Memory, given: Memory, has_said: bool = False) -> Receipt:

@@ -5,21 +5,67 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from sqlalchemy import Connection, CursorResult, Executable
+from sqlalchemy import Connection, CursorResult, Executable, Table
 
 from salience.ports import Add, Adopt, Answered, Change, Lease, Revise, Stored, Touch
 from salience.records import Memory, Receipt
 from salience.store import rows, sql, sql_history
 from salience.store.pins import Handle
+from salience.store.schema import activations, memories, versions
 from salience.store.values import already, instant, merged, microseconds, own_metadata, own_vector, revised, stale
 
 UNASKED: Final = 0
 """As the instant of a touch of which nobody asks back: it is before every state that is asked for."""
+Values = Mapping[str, Any]
 Indexed = Callable[[Memory, Sequence[str]], Mapping[str, Any]]
 TOUCH_PATIENCE: Final = 0.5
 """Most seconds that the touch of a recall waits for another write."""
+
+
+class Runs(Protocol):
+    """Runs the statements of a write that come with every memory, each made once."""
+
+    def rows(self, statement: Executable, values: Values) -> Sequence[Sequence[Any]]:
+        """Return what a statement finds."""
+        ...
+
+    def run(self, statement: Executable, values: Sequence[Values]) -> None:
+        """Run a statement with each of some values, if there are any."""
+        ...
+
+    def among(self, statement: Executable, values: Values) -> None:
+        """Run a statement on what the list `ids` of its values names."""
+        ...
+
+    def insert(self, table: Table, names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert rows of these columns into a table, if there are any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Through:
+    """Runs them through SQLAlchemy, for databases whose columns have types of their own."""
+
+    connection: Connection
+
+    def rows(self, statement: Executable, values: Values) -> Sequence[Sequence[Any]]:
+        """Return what a statement finds."""
+        return self.connection.execute(statement, values).all()
+
+    def run(self, statement: Executable, values: Sequence[Values]) -> None:
+        """Run a statement with each of some values, if there are any."""
+        if values:  # no values at all would run it once, without any
+            self.connection.execute(statement, values)
+
+    def among(self, statement: Executable, values: Values) -> None:
+        """Run a statement on what the list `ids` of its values names."""
+        self.connection.execute(statement, values)
+
+    def insert(self, table: Table, names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert rows of these columns into a table, if there are any."""
+        self.run(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +74,7 @@ class Transaction:
 
     Attributes:
         connection: with a write transaction begun.
+        runs: runs statements in it.
         handle: whose changes they are.
         sequence: from a tenant to the change sequence of every row of it that is written.
         void: makes void what was computed from a tenant's rows before.
@@ -38,6 +85,7 @@ class Transaction:
     """
 
     connection: Connection
+    runs: Runs
     handle: Handle
     sequence: Callable[[str], int]
     void: Callable[[str], None]
@@ -58,6 +106,11 @@ def patience(changes: Sequence[Change], busy_timeout: float) -> float:
     return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout
 
 
+def shareable(changes: Sequence[Change]) -> bool:
+    """Return whether some changes may be made in one transaction with those of others: they touch but their own."""
+    return all(isinstance(change, Add | Revise | Touch | Answered) for change in changes)
+
+
 def tenant_of(change: Change) -> str:
     """Return whose memories a change is about; empty for a change of the store as a whole."""
     if isinstance(change, Add):
@@ -73,46 +126,55 @@ def tenant_of(change: Change) -> str:
 
 def add_all(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> list[Receipt]:
     """Store new memories; return a receipt for each."""
-    plan = _Plan.read(transaction.connection, tenant, changes)
+    plan = _Plan.read(transaction, tenant, changes)
     receipts = [plan.place(change) for change in changes]
     new = [
-        (replace(change.stored, memory=receipt.memory), change.history)
+        (_with(change.stored, receipt.memory), change.history)
         for change, receipt in zip(changes, receipts, strict=True)
         if receipt.status == "created"
     ]
-    _insert(transaction, sql.add(), [_row(transaction, stored) for stored, _ in new])
-    _insert(transaction, sql.add_version(), [row for pair in new for row in _history(transaction, *pair)])
-    _insert(transaction, sql.activate(), [row for stored, _ in new for row in _activations(tenant, stored)])
+    _insert_memories(transaction, tenant, [stored for stored, _ in new])
+    _insert_versions(transaction, [pair for pair in new if pair[1]])
+    _insert_activations(transaction, tenant, [stored for stored, _ in new if stored.activations])
     clocks = [{"tenant": tenant, "session_key": name, "turns": turns} for name, turns in plan.clocks.items()]
-    _insert(transaction, sql.set_clock(), clocks)
+    transaction.runs.run(sql.set_clock(), clocks)
     return receipts
 
 
-def _insert(transaction: Transaction, statement: Executable, values: Sequence[Mapping[str, Any]]) -> None:
-    if values:  # no parameters at all would run the statement once, without any
-        transaction.connection.execute(statement, values)
+def _with(stored: Stored, memory: Memory) -> Stored:
+    return stored if stored.memory is memory else replace(stored, memory=memory)
 
 
-def _row(transaction: Transaction, stored: Stored) -> dict[str, Any]:
-    memory = stored.memory
-    derived = {"seq": transaction.sequence(memory.scope.tenant), "short_id": memory.short_id}
-    return {**rows.of_stored(stored, transaction.dimension), **derived, **transaction.indexed(memory, stored.terms)}
-
-
-def _history(transaction: Transaction, stored: Stored, history: Sequence[Stored]) -> list[dict[str, Any]]:
-    """Return the rows of the versions before `stored`; each was valid until the next one was made."""
-    ends = [microseconds(later.memory.changed_at) for later in (*history[1:], stored)]
-    return [
-        {**rows.of_stored(older, transaction.dimension), "valid_to": end}
-        for older, end in zip(history, ends, strict=False)
+def _insert_memories(transaction: Transaction, tenant: str, new: Sequence[Stored]) -> None:
+    if not new:
+        return
+    sequence, dimension = transaction.sequence(tenant), transaction.dimension
+    derived = [transaction.indexed(stored.memory, stored.terms) for stored in new]
+    names = ("seq", "short_id", *rows.HELD, *derived[0])
+    values = [
+        (sequence, stored.memory.short_id, *rows.held(stored, dimension), *more.values())
+        for stored, more in zip(new, derived, strict=True)
     ]
+    transaction.runs.insert(memories, names, values)
 
 
-def _activations(tenant: str, stored: Stored) -> list[dict[str, Any]]:
-    return [
-        {"tenant": tenant, "session_key": session_key, "memory_id": stored.memory.id, "turn": turn}
+def _insert_versions(transaction: Transaction, histories: Sequence[tuple[Stored, Sequence[Stored]]]) -> None:
+    """Store the versions before some memories; each was valid until the next one was made."""
+    values = [
+        (*rows.held(older, transaction.dimension), microseconds(later.memory.changed_at))
+        for stored, history in histories
+        for older, later in zip(history, (*history[1:], stored), strict=True)
+    ]
+    transaction.runs.insert(versions, (*rows.HELD, "valid_to"), values)
+
+
+def _insert_activations(transaction: Transaction, tenant: str, new: Sequence[Stored]) -> None:
+    values = [
+        (tenant, session_key, stored.memory.id, turn)
+        for stored in new
         for session_key, turn in stored.activations.items()
     ]
+    transaction.runs.insert(activations, ("tenant", "session_key", "memory_id", "turn"), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,20 +193,18 @@ class _Plan:
     said: set[tuple[str, str]]
 
     @classmethod
-    def read(cls, connection: Connection, tenant: str, changes: Sequence[Add]) -> _Plan:
-        plan = cls({}, {}, {}, set())
-        memories = [change.stored.memory for change in changes]
-        for chunk in sql.chunks(memory.id for memory in memories):
+    def read(cls, transaction: Transaction, tenant: str, changes: Sequence[Add]) -> _Plan:
+        """Return what is known of the ids, keys and sessions of some additions; an id after all others is of none."""
+        connection, new = transaction.connection, [change.stored.memory for change in changes]
+        plan = cls({}, {}, _clocks(transaction, tenant, changes), set())
+        ((last,),) = transaction.runs.rows(sql.last_id(), {"tenant": tenant})
+        for chunk in sql.chunks(memory.id for memory in new if memory.id <= (last or "")):
             plan._meet(connection.execute(sql.of_ids(tenant, chunk)))
-        for home, keys in _keys_by_home(memories).items():
+        for home, keys in _keys_by_home(new).items():
             for chunk in sql.chunks(keys):
                 plan._meet(connection.execute(sql.of_keys(tenant, home, chunk)))
         for chunk in sql.chunks(known.id for known in plan.by_key.values() if known.version > 1):
             plan.said.update((row.id, row.content_hash) for row in connection.execute(sql_history.said(tenant, chunk)))
-        sessions = [memory.scope.session_key for memory in memories]
-        carried = [session for change in changes for session in change.stored.activations]
-        for chunk in sql.chunks(session for session in (*sessions, *carried) if session is not None):
-            plan.clocks.update({row.session_key: row.turns for row in connection.execute(sql.clocks(tenant, chunk))})
         return plan
 
     def place(self, change: Add) -> Receipt:
@@ -177,7 +237,22 @@ class _Plan:
         clock = self.clocks.get(session_key, 0)
         turn = clock + 1 if memory.turn is None else memory.turn
         self.clocks[session_key] = max(turn, clock)
-        return replace(memory, turn=turn)
+        return memory if memory.turn == turn else replace(memory, turn=turn)
+
+
+def _clocks(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> dict[str, int]:
+    """Return the turns so far of the sessions that some additions are in, or bring activations of."""
+    own = (change.stored.memory.scope.session_key for change in changes)
+    carried = (session_key for change in changes for session_key in change.stored.activations)
+    names = list(dict.fromkeys(name for name in (*own, *carried) if name is not None))
+    known: dict[str, int] = {}
+    if len(names) == 1:  # as for a turn of a conversation that is stored as it is said
+        of = {"tenant": tenant, "session_key": names[0]}
+        known.update((names[0], turns) for (turns,) in transaction.runs.rows(sql.clock(), of))
+        return known
+    for chunk in sql.chunks(names):
+        known.update({row.session_key: row.turns for row in transaction.connection.execute(sql.clocks(tenant, chunk))})
+    return known
 
 
 def _keys_by_home(memories: Sequence[Memory]) -> dict[str, list[str]]:
@@ -226,18 +301,17 @@ def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -
 
 
 def _touch(transaction: Transaction, tenant: str, change: Touch) -> None:
-    connection, session_key = transaction.connection, change.scope.session_key
+    runs, session_key = transaction.runs, change.scope.session_key
     chunks, sequence = list(sql.chunks(change.ids)), transaction.sequence(tenant)
     at = UNASKED if change.at is None and transaction.logs_touches else change.at and microseconds(change.at)
-    if change.counts:
-        for chunk in chunks:
-            if at is not None:
-                values = {"tenant": tenant, "seq": sequence, "at": at, "ids": chunk}
-                connection.execute(sql_history.note_touches(), values)
-            connection.execute(*sql.touch(change, chunk, None if transaction.logs_touches else sequence))
+    for chunk in chunks if change.counts else ():
+        if at is not None:
+            runs.among(sql_history.note_touches(), {"tenant": tenant, "seq": sequence, "at": at, "ids": chunk})
+        runs.among(*sql.touch(change, chunk, None if transaction.logs_touches else sequence))
     if session_key is None:
         return
-    turn = sum(row.turns for row in connection.execute(sql.clocks(tenant, [session_key]))) + 1
-    connection.execute(sql.set_clock(), {"tenant": tenant, "session_key": session_key, "turns": turn})
+    of = {"tenant": tenant, "session_key": session_key}
+    turn = sum(turns for (turns,) in runs.rows(sql.clock(), of)) + 1
+    runs.run(sql.set_clock(), [{**of, "turns": turn}])
     for chunk in chunks if change.activate else ():
-        connection.execute(*sql.note_activations(change, chunk, turn))
+        runs.among(*sql.note_activations(change, chunk, turn))

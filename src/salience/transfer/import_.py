@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import base64
-import re
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Final
-
-import numpy as np
+from typing import Any, Final, NamedTuple
 
 from salience import checks
 from salience.batch import Vectors32
 from salience.derived import embed, until_fresh
-from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError, Words
-from salience.lines import COORDINATES, draft, parsed_object, refused
+from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
+from salience.lines import draft, parsed_object, refused
 from salience.ports import Add, Stored, World
-from salience.records import CHANGES, Draft, Memory, Scope, TransferReport
+from salience.records import Scope, TransferReport
 from salience.remember import bare, clean, decide
-from salience.text import content_hash
-from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
+from salience.transfer import exported
+from salience.transfer.files import FORMAT, VERSION, Progress
 
 PAGE: Final = 500
-"""Memories embedded at a time, and stored at a time where lines may be skipped."""
-ID: Final = re.compile("[0-9a-f]{32}")
-UNIT_SLACK: Final = 1e-3
-"""How far from 1 the length of an imported vector may be."""
-DRAFTED: Final = (
-    "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "supersedes", "tier", "key", "speaker",
-    "metadata",
-)  # fmt: skip
-"""Fields of a memory that are as its draft gave them."""
-SAID: Final = ("changed_by", "reason", "follows", "reflection")
-"""Fields of a memory that are names or null, and that no draft has."""
-OPTIONAL: Final = {
-    "fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn", "sources", *SAID,
-}  # fmt: skip
-"""Fields of a memory that may be null."""
+"""Lines read at a time, and memories embedded at a time, and stored at a time where lines may be skipped."""
 
 
 def import_(
@@ -60,10 +43,10 @@ def import_(
         ImportLineError: a broken line, with its number and the reason, unless `skip`.
     """
     refuse = Refusals(skip)
-    groups = _groups(world, scope, _parsed(lines, refuse), refuse)
+    groups = _groups(world, scope, _read(lines, world.embedder.dimension), refuse)
     statuses: list[str] = []
     ready: list[Group] = []
-    while page := list(islice(groups, PAGE)):
+    while page := _next_page(groups):
         ready += _embedded(world, page)
         if skip:
             statuses += _store_what_can_be(world, ready, refuse)
@@ -72,6 +55,17 @@ def import_(
             progress(len(statuses) + len(ready))
     statuses += _store_what_can_be(world, ready, refuse)
     return TransferReport(statuses.count("created"), statuses.count("unchanged"), tuple(sorted(refuse.refused)))
+
+
+def _next_page(groups: Iterator[Group]) -> list[Group]:
+    """Return the next groups."""
+    was_on = gc.isenabled()
+    gc.disable()  # all of a page is kept: to look through it for garbage would take a tenth of the time
+    try:
+        return list(islice(groups, PAGE))
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Refusals:
@@ -88,7 +82,18 @@ class Refusals:
         self.refused.append((error.line, str(error)))
 
 
-Numbered = tuple[int, dict[str, Any]]
+class Line(NamedTuple):
+    """A line that is not blank, parsed.
+
+    Attributes:
+        number: from 1.
+        record: its object, or what is wrong with its JSON.
+        vector: that of its object, where that is one beyond doubt.
+    """
+
+    number: int
+    record: dict[str, Any] | ImportLineError
+    vector: Vectors32 | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +111,42 @@ class Group:
     is_draft: bool = False
 
 
-def _parsed(lines: Iterable[str | bytes], refuse: Refusals) -> Iterator[Numbered]:
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield number, parsed_object(number, line)
-            except ImportLineError as error:
-                refuse(error)
+def _read(lines: Iterable[str | bytes], dimension: int) -> Iterator[Line]:
+    """Yield the lines, parsed; their vectors are decoded and measured a page at a time."""
+    numbered = ((number, line) for number, line in enumerate(lines, start=1) if line and not line.isspace())
+    while page := list(islice(numbered, PAGE)):
+        records = [_parsed(number, line) for number, line in page]
+        values = [record.get("vector") if isinstance(record, dict) else None for record in records]
+        vectors = exported.sure_vectors(values, dimension)
+        yield from (
+            Line(number, record, vector) for (number, _), record, vector in zip(page, records, vectors, strict=True)
+        )
 
 
-def _groups(world: World, scope: Scope, records: Iterable[Numbered], refuse: Refusals) -> Iterator[Group]:
+def _parsed(number: int, line: str | bytes) -> dict[str, Any] | ImportLineError:
+    try:
+        return parsed_object(number, line)
+    except ImportLineError as error:
+        return error
+
+
+def _groups(world: World, scope: Scope, lines: Iterable[Line], refuse: Refusals) -> Iterator[Group]:
     """Yield memories; the versions of one stand on lines that follow each other, older ones first."""
-    embedder: str | None = None  # of lines before any header: nobody knows
+    reader = exported.Reader(world.tenant, world.content_limit)
+    is_ours = False  # whether the vectors are of our embedder: of lines before any header nobody knows
     pending = Group(0, ())
-    for number, record in records:
+    for line in lines:
+        number, record, _ = line
         try:
+            if isinstance(record, ImportLineError):
+                raise record
             if record.get("format") == FORMAT:
-                embedder = _header(record)
+                is_ours = _header(record) == world.embedder.name
             elif "memory" not in record:
                 memory = clean(world, draft(number, record, scope), world.clock())
                 yield Group(number, (bare(world, memory),), is_draft=True)
             else:
-                stored = _stored(world, record, embedder)
+                stored = _stored(world, reader, record, line.vector, is_ours)
                 if pending.versions and pending.versions[-1].memory.id != stored.memory.id:
                     yield pending
                     pending = Group(0, ())
@@ -153,83 +172,22 @@ def _header(record: Mapping[str, Any]) -> str:
     return checks.name("embedder", record.get("embedder"))
 
 
-def _stored(world: World, record: Mapping[str, Any], embedder: str | None) -> Stored:
-    """Return a line of an export as it was stored, without its vector unless this embedder made it."""
-    data = record["memory"]
-    if not isinstance(data, dict):
-        raise InputError("memory", Words(type(data).__name__), "Give a JSON object.")
-    memory = _memory(world, data)
-    vector = _vector(record.get("vector"), world.embedder.dimension) if embedder == world.embedder.name else None
-    return replace(bare(world, memory), vector=vector, activations=_activations(record.get("activations", {})))
-
-
-def _activations(value: object) -> dict[str, int]:
-    if not isinstance(value, dict):
-        raise InputError("activations", Words(type(value).__name__), "Give a JSON object of session keys and turns.")
-    return {
-        checks.text("activations", session): checks.whole(f"activations.{session}", turn, 0, 2**62)
-        for session, turn in value.items()
-    }
-
-
-def _memory(world: World, data: Mapping[str, Any]) -> Memory:
-    wanted = {item.name for item in fields(Memory)}
-    for name in data:
-        checks.choice("memory", name, wanted)
-    for name in sorted(wanted - {name for name in data if data[name] is not None} - OPTIONAL):
-        raise InputError(f"memory.{name}", None, "Set it; take the line from an export.")
-    given: dict[str, Any] = {name: data.get(name) for name in DRAFTED}
-    drafted = Draft(**given)
-    checks.text("content", drafted.content, world.content_limit)
-    same_fields: dict[str, Any] = {name: getattr(drafted, name) for name in DRAFTED}
-    same_fields |= {name: checks.name(name, data[name]) for name in SAID if data.get(name) is not None}
-    instants: dict[str, Any] = {
-        name: checks.instant(name, data[name]) for name in INSTANTS if data.get(name) is not None
-    }
-    return Memory(
-        **{**same_fields, **instants, "entities": tuple(drafted.entities or ())},
-        id=_id(data["id"]),
-        scope=_scope(world.tenant, data["scope"]),
-        content_hash=content_hash(drafted.content),
-        access_count=checks.whole("access_count", data["access_count"], 0, 2**62),
-        version=checks.whole("version", data["version"], 1, 2**62),
-        change=checks.choice("change", data["change"], CHANGES),
-        sources=checks.names("sources", data.get("sources") or ()),
-        turn=None if data.get("turn") is None else checks.whole("turn", data["turn"], 1, 2**62),
-    )
-
-
-def _scope(tenant: str, value: object) -> Scope:
-    if not isinstance(value, dict):
-        raise InputError("memory.scope", value, "Give a JSON object of coordinates.")
-    for name in value:
-        checks.choice("memory.scope", name, COORDINATES)
-    return Scope(tenant, **value).as_home()
-
-
-def _id(value: object) -> str:
-    if not isinstance(value, str) or not ID.fullmatch(value):
-        raise InputError("id", value, "Give 32 hexadecimal digits, as an export writes them.")
-    return value
-
-
-def _vector(value: object, dimension: int) -> Vectors32 | None:
-    if value is None:
-        return None
-    try:
-        vector = np.frombuffer(base64.b64decode(str(value), validate=True), "<f4").astype(np.float32)
-    except ValueError:
-        raise InputError("vector", Words("text that is not base64 of float32"), "Take it from an export.") from None
-    if vector.shape != (dimension,):
-        raise InputError("vector", Words(f"{len(vector)} numbers"), f"Give {dimension} numbers, as the embedder does.")
-    if not np.isfinite(vector).all() or abs(float(np.linalg.norm(vector)) - 1) > UNIT_SLACK:
-        raise InputError("vector", Words("numbers that are no unit vector"), "Take it from an export.")
-    return vector
+def _stored(
+    world: World, reader: exported.Reader, record: Mapping[str, Any], sure: Vectors32 | None, is_ours: bool
+) -> Stored:
+    """Return a line of an export as it was stored, without its vector unless our embedder made it."""
+    memory = reader.memory(record["memory"])
+    vector = None
+    if is_ours:
+        vector = sure if sure is not None else exported.vector(record.get("vector"), world.embedder.dimension)
+    return bare(world, memory, vector, exported.activations(record.get("activations", {})))
 
 
 def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
     """Return the groups with a vector for each version."""
     bare = [stored.memory.content for group in page for stored in group.versions if stored.vector is None]
+    if not bare:
+        return list(page)
     vectors = iter(embed(world, bare))
 
     def whole(stored: Stored) -> Stored:

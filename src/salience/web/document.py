@@ -34,7 +34,7 @@ _TAGS: Final = {
 _TAG_OF: Final = {
     name: tag
     for tag, names in {
-        "recall": ("recall", "graph_recall", "context", "explain"),
+        "recall": ("recall", "recall_many", "graph_recall", "context", "explain"),
         "upkeep": ("reflect", "consolidate", "end_session", "erase", "upkeep"),
         "transfer": STREAMED,
         "server": ("stats", "help"),

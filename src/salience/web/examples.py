@@ -29,6 +29,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "update": {"importance": 0.9, "reason": "said twice"},
     "restore": {"version": 1},
     "recall": {"query": "What language does Alice like?", "user_id": "alice", "limit": 5},
+    "recall_many": {"queries": ["What language does Alice like?", "Where does Alice live?"], "user_id": "alice"},
     "graph_recall": {"query": "Who works with Alice?", "max_hops": 2},
     "context": {"query": "What language does Alice like?", "user_id": "alice", "budget_tokens": 1500},
     "explain": {"query": "What language does Alice like?", "memory_id": "5f1d2c3b", "user_id": "alice"},

@@ -20,6 +20,7 @@ _MEMORY: Final[Mapping[str, str]] = {
     "forget": "/memory",
     "restore": "/memory",
     "recall": "/hits/0/memory",
+    "recall_many": "/recalls/0/hits/0/memory",
     "graph_recall": "/hits/0/memory",
     "context": "/hits/0/memory",
 }

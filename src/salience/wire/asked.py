@@ -20,6 +20,8 @@ CHANGED: Final = ("content", "kind", "importance", "weight", "tags", "entities",
 """What of a memory can be changed; a change names at least one."""
 NAMED: Final = ("project", "user_id", "agent_id", "session_id")
 """What says whose memories are meant where they themselves are not named."""
+QUESTIONS_LIMIT: Final = 32
+"""Most questions of one request."""
 
 
 def _text(**schema: Any) -> WithJsonSchema:
@@ -244,23 +246,38 @@ class Narrowed(Whereabouts):
     until: Instant | None = Field(None, description="latest created_at, excluded")
 
 
-class Question(Whereabouts):
-    """A question, and the ranking that answers it."""
+class Ranked(Whereabouts):
+    """How memories are ranked."""
 
-    query: Text = Field(description="what is asked, in words")
     limit: Limit | None = Field(None, description="most hits; without it, the profile's")
     profile: Name | ProfileText | None = Field(None, description="how to rank: a profile's name, or its text")
     now: Instant | None = Field(None, description="when it is asked")
 
 
-class Recall(Question, Narrowed):
-    """Recall what answers a question."""
+class Question(Ranked):
+    """A question, and the ranking that answers it."""
+
+    query: Text = Field(description="what is asked, in words")
+
+
+class Recalled(Ranked, Narrowed):
+    """How memories are recalled."""
 
     min_score: Least | None = Field(None, description="least score, on the profile's scale")
     dry_run: bool = Field(False, description="leave every counter and clock as it is")
     as_of: Instant | None = Field(None, description="answer as it would have been then")
     deadline_ms: Milliseconds | None = Field(None, description="milliseconds that an answer may take")
     weights: Weights | None = Field(None, description="other weights of the profile's signals, by label")
+
+
+class Recall(Question, Recalled):
+    """Recall what answers a question."""
+
+
+class RecallMany(Recalled):
+    """Recall what answers each of several questions."""
+
+    queries: list[Text] = Field(description=f"what is asked, in words: up to {QUESTIONS_LIMIT} questions")
 
 
 class GraphRecall(Question):

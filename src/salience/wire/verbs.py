@@ -94,6 +94,8 @@ _ALL: Final = (
          changes="id", summary="Put an older version in place again, or bring back what was forgotten."),
     Verb(name="recall", method="POST", path="/v1/recall", right="read", asks=asked.Recall, answers=Recall,
          summary="Return the memories that answer a question, best first, each score taken apart."),
+    Verb(name="recall_many", method="POST", path="/v1/recall", right="read", asks=asked.RecallMany,
+         answers=list[Recall], under="recalls", summary="Return the answer to each of several questions, in order."),
     Verb(name="graph_recall", method="POST", path="/v1/graphrag", right="read", asks=asked.GraphRecall, answers=Recall,
          summary="Recall by likeness, and by nearness to the entities that the question names."),
     Verb(name="context", method="POST", path="/v1/context", right="read", asks=asked.Context, answers=Context,

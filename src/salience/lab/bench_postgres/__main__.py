@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import sys
-from pathlib import Path
 
 import psutil
 
@@ -14,6 +12,7 @@ from salience.lab.bench_postgres.corpus import Corpus
 from salience.lab.bench_postgres.measuring import Amounts, measured
 from salience.lab.bench_postgres.place import SETTINGS, Store, connected, store
 from salience.lab.bench_postgres.report import Machine, page
+from salience.lab.machine import processor
 
 FEWEST = 1_500
 TENANTS = 10
@@ -50,13 +49,6 @@ def machine(store: Store, *, own: bool) -> Machine:
     told = f"Settings: {settings}; all others are PostgreSQL's own." if own else "Settings are those of that server."
     server = f"PostgreSQL {row[0].split()[0]} with pgvector {row[1]}"
     return Machine(processor(), os.cpu_count() or 1, psutil.virtual_memory().total, server, told)
-
-
-def processor() -> str:
-    """Return the name of the processor."""
-    known = Path("/proc/cpuinfo")
-    names = [line.partition(":")[2].strip() for line in known.read_text().splitlines() if line.startswith("model name")]
-    return names[0] if known.exists() and names else platform.processor()
 
 
 if __name__ == "__main__":

@@ -11,11 +11,11 @@ from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, cached_property
+from functools import cached_property
 from heapq import heappop, heappush
-from itertools import accumulate, product
 from typing import Final
 
+from salience.lab.made_up import COMMON, FUNCTION, NAMES, OFFSET, OWN, RARE, TOPICS, sums, word
 from salience.records import Memory, Scope
 from salience.text import content_hash
 
@@ -42,39 +42,6 @@ ONE_PERCENT: Final = "percent"
 """A tag that 1 % of the memories carry."""
 PER_MILLE: Final = "permille"
 """One that 0.1 % carry."""
-TOPICS: Final = 500
-OWN: Final = 60
-"""Words of a topic."""
-COMMON: Final = 2_000
-"""Words that everybody uses."""
-RARE: Final = 60_000
-"""Words that hardly anybody uses."""
-_OFFSET: Final = 10
-"""Of the law of frequencies, so that the most common word is in about 8 % of the texts."""
-FUNCTION: Final = "the of and to in that it with for was on as".split()
-"""Words that no index has."""
-_SYLLABLES: Final = tuple("".join(pair) for pair in product("bdfgklmnprtvz", "aeiou"))
-_NAMES: Final = tuple(f"{a.title()}{b}" for a, b in product(_SYLLABLES[::3], _SYLLABLES[1::8]))
-_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@cache
-def word(number: int) -> str:
-    """Return the word of a number, distinct for each; it ends in a way that no stemmer shortens."""
-    parts = []
-    for _ in range(3):
-        number, place = divmod(number, len(_SYLLABLES))
-        parts.append(_SYLLABLES[place])
-    return "".join((*parts, "k"))
-
-
-def topic_of(number: int) -> int | None:
-    """Return the topic that the word of a number belongs to; None for a common or a rare one."""
-    place = number - COMMON - RARE
-    return place // OWN if place >= 0 else None
-
-
-WORDS: Final = COMMON + RARE + TOPICS * OWN
 
 
 def sizes(memories: int, tenants: int) -> list[int]:
@@ -144,7 +111,7 @@ class Corpus:
         """Return a session's turns; the same for the same arguments."""
         choose, scope = self.home(place, number)
         topic = self.topic(place, choose)
-        speakers = choose.sample(_NAMES, 2)
+        speakers = choose.sample(NAMES, 2)
         return [self.turn(choose, scope, topic, speakers[turn % 2], begin, turn) for turn in range(turns)]
 
     def home(self, place: int, number: int) -> tuple[random.Random, Scope]:
@@ -197,7 +164,7 @@ class Law:
     """Draws numbers up to a count, a lower one more often: by 1 / (rank + offset)."""
 
     def __init__(self, count: int, offset: float) -> None:
-        self._sums = list(accumulate(1 / (rank + offset) for rank in range(1, count + 1)))
+        self._sums = sums(count, offset)
         self._last = count - 1
 
     def draw(self, choose: random.Random) -> int:
@@ -205,8 +172,8 @@ class Law:
         return bisect(self._sums, choose.random() * self._sums[-1], 0, self._last)
 
 
-_COMMON: Final = Law(COMMON, _OFFSET)
-_RARE: Final = Law(RARE, _OFFSET)
+_COMMON: Final = Law(COMMON, OFFSET)
+_RARE: Final = Law(RARE, OFFSET)
 _OWN: Final = Law(OWN, 1)
 
 

@@ -15,9 +15,10 @@ from psycopg import sql
 
 from salience.batch import Vectors32
 from salience.extract.terms import index_terms
-from salience.lab.bench_postgres.corpus import FUNCTION, Corpus
-from salience.lab.bench_postgres.meaning import DIMENSION, MadeUp
+from salience.lab.bench_postgres.corpus import Corpus
+from salience.lab.bench_postgres.meaning import MadeUp
 from salience.lab.bench_postgres.place import FIRST, Store, connected, opened
+from salience.lab.made_up import DIMENSION, FUNCTION
 from salience.ports import Stored
 from salience.records import Memory
 from salience.store import rows

@@ -9,10 +9,9 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Vectors32
-from salience.lab.bench_postgres.corpus import FUNCTION, TOPICS, WORDS, topic_of, word
+from salience.lab.made_up import DIMENSION, FUNCTION, TOPICS, WORDS, axes, topic_of, word
 from salience.text import words
 
-DIMENSION: Final = 384
 _OWN: Final = 8192
 """Different vectors that words have of their own; words that share one are of different topics, as a rule."""
 _SPREAD: Final = 1.3
@@ -31,8 +30,7 @@ class MadeUp:
 
     def __init__(self) -> None:
         choose = np.random.default_rng(7)
-        falling = 1 / np.sqrt(np.arange(1, DIMENSION + 1))  # as the axes of real embeddings fall
-        scale = (falling / np.linalg.norm(falling)).astype(np.float32)
+        scale = axes()
         self._topics = np.zeros((TOPICS + 1, DIMENSION), np.float32)  # the last one: of no topic
         self._topics[:-1] = choose.standard_normal((TOPICS, DIMENSION), np.float32) * scale
         self._own = choose.standard_normal((_OWN, DIMENSION), np.float32) * scale * np.float32(_SPREAD)

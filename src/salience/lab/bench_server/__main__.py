@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 
 import psutil
 
-from salience.lab.bench_postgres.__main__ import processor
 from salience.lab.bench_server import wrk
 from salience.lab.bench_server.measuring import Amounts, measured, saved
 from salience.lab.bench_server.report import Machine, page
+from salience.lab.machine import processor
 
 
 def main(arguments: list[str]) -> None:

@@ -19,7 +19,7 @@ from salience.lab.torture.check import Checked, Contents, check, miscounted, uno
 from salience.lab.torture.journal import Journal, read_all
 from salience.lab.torture.mix import chosen
 from salience.lab.torture.processes import PATIENCE, STARTED, context
-from salience.lab.torture.verbs import Done, Hand, Step
+from salience.lab.torture.verbs import Done, Hand, Step, touched
 from salience.lab.torture.writing import board, noted, opened, seeded
 from salience.records import Memory, Recall
 
@@ -58,7 +58,7 @@ class Figures:
         writes, recalls: seconds that each took.
         met: memories that were handed over.
         stale: those of them that were not seen as their receipt had said.
-        uncounted: recalls that could not be noted on what they returned, since other writes took too long.
+        uncounted: recalls that told of counts still to be written, since other writes took too long.
     """
 
     writes: list[float] = field(default_factory=list)
@@ -144,11 +144,6 @@ class Member:
         self.figures.recalls.append(time.perf_counter() - start)
         self.figures.uncounted += "touch" in answers[0].degraded
         return [hit.memory.id for hit in answers[0] if hit.memory.version == memory.version]
-
-
-def touched(answer: Recall) -> tuple[str, ...]:
-    """Return the ids on which a recall was counted."""
-    return () if "touch" in answer.degraded else tuple(hit.memory.id for hit in answer)
 
 
 def work(task: Task, place: int, boxes: Sequence[Any], line: Line) -> None:

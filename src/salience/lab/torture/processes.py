@@ -16,8 +16,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, event
 from sqlalchemy import Engine as Database
+from sqlalchemy import event
 
 from salience.lab.torture.journal import Journal
 from salience.lab.torture.writing import hand, opened, seeded, step
@@ -95,16 +95,14 @@ def light(statements: int) -> None:
     """Have this process kill itself between two statements of a transaction that writes, after so many of them."""
     left = itertools.count(statements, -1)
 
-    @event.listens_for(Database, "before_cursor_execute")
-    def _burn(connection: Connection, *_: object) -> None:
-        driver = connection.connection.driver_connection
-        if (
-            isinstance(driver, sqlite3.Connection)
-            and driver.total_changes
-            and driver.in_transaction
-            and next(left) <= 0
-        ):
+    def burn(driver: sqlite3.Connection) -> None:
+        if driver.total_changes and driver.in_transaction and next(left) <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    @event.listens_for(Database, "connect")
+    def _lit(driver: object, *_: object) -> None:
+        if isinstance(driver, sqlite3.Connection):
+            driver.set_trace_callback(lambda _: burn(driver))
 
 
 def context() -> Any:

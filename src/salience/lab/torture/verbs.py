@@ -15,7 +15,8 @@ from typing import Any, Final
 from salience.engine import Engine
 from salience.errors import LeaseError
 from salience.lab.torture.journal import Mark, key_of
-from salience.records import Draft, Memory
+from salience.records import Draft, Memory, Recall
+from salience.touches import settle_all
 
 WORDS: Final = (
     "anchor bridge candle desert ember forest garden harbour island jungle kettle ladder meadow needle orchard "
@@ -96,6 +97,10 @@ class Hand:
     def session(self) -> str:
         """Return the name of one of its sessions."""
         return f"{self.name} {self.choose.randint(1, 3)}"
+
+
+PATIENCE: Final = 60
+"""How often the writing of what a recall has touched is tried, each time as long as a touch waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +311,12 @@ def race(hand: Hand) -> Step | None:
     )
 
 
+def touched(answer: Recall) -> tuple[str, ...]:
+    """Return the ids on which a recall is counted for good: a kill takes with it what is not yet written."""
+    is_written = any(settle_all() for _ in range(PATIENCE))  # others that write may hold it up, and a full disk prevent
+    return tuple(hit.memory.id for hit in answer) if is_written else ()
+
+
 def recall(hand: Hand) -> Step:
     """Ask, which is counted on the memories that are returned."""
     asked: dict[str, Any] = {"user_id": hand.user, "session_id": hand.choose.choice((None, hand.session()))}
@@ -313,6 +324,6 @@ def recall(hand: Hand) -> Step:
 
     def run() -> Done:
         answer = hand.engine.recall(query, limit=5, min_score=0, **asked)
-        return Done(touched=() if answer.degraded else tuple(hit.memory.id for hit in answer))
+        return Done(touched=touched(answer))
 
     return Step(run)

@@ -94,6 +94,7 @@ class Searching:
             return partial(gather, self.arena(chosen.ids), self.need)
         arena = self.arena(self.with_others(chosen))
         need = self.need if chosen.is_wide else replace(self.need, ids=tuple(chosen.ids))
+        need = replace(need, pruning=None)  # which would go by the statistics of these memories alone
         size = self.size() if asked or named or need.entities else None
 
         def answer(activations: Activations) -> Batch:

@@ -33,7 +33,7 @@ from salience.store.postgres.sizes import Sizes
 from salience.store.postgres.statements import VectorIndex
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
-from salience.store.write import Transaction, patience, tenant_of
+from salience.store.write import Through, Transaction, patience, tenant_of
 
 
 class PostgresStore:
@@ -186,6 +186,7 @@ class PostgresStore:
             posted[tenant] = words.due(connection, tenant, ids)
         transaction = Transaction(
             connection,
+            Through(connection),
             self._handle,
             sequence=sequences.__getitem__,
             void=partial(books.void, connection),

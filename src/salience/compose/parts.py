@@ -1,0 +1,61 @@
+"""The concrete parts that `compose` chooses from: each is imported when it is first chosen.
+
+SQLAlchemy comes with a file or a database, the driver of PostgreSQL with a database, httpx with a server; what is not
+chosen need not be installed.
+"""
+
+from typing import TYPE_CHECKING
+
+from salience.loading import on_use
+
+if TYPE_CHECKING:
+    from salience.client import AsyncClient, AsyncEngine, Client, Opening, Patience, Place
+    from salience.store.keyring import MemoryKeyring
+    from salience.store.memory import MemoryStore
+    from salience.store.moving.on_postgres import PostgresSide
+    from salience.store.moving.on_sqlite import SQLiteSide
+    from salience.store.postgres import PostgresStore
+    from salience.store.postgres.citus import distribute
+    from salience.store.postgres.database import PostgresDatabase
+    from salience.store.postgres.keyring import PostgresKeyring
+    from salience.store.sqlite import SQLiteStore
+    from salience.store.sqlite_database import SQLiteDatabase
+    from salience.store.sqlite_keyring import SQLiteKeyring
+else:
+    __getattr__, __dir__ = on_use(
+        __name__,
+        {
+            "salience.client": ("AsyncClient", "AsyncEngine", "Client", "Opening", "Patience", "Place"),
+            "salience.store.keyring": ("MemoryKeyring",),
+            "salience.store.memory": ("MemoryStore",),
+            "salience.store.moving.on_postgres": ("PostgresSide",),
+            "salience.store.moving.on_sqlite": ("SQLiteSide",),
+            "salience.store.postgres": ("PostgresStore",),
+            "salience.store.postgres.citus": ("distribute",),
+            "salience.store.postgres.database": ("PostgresDatabase",),
+            "salience.store.postgres.keyring": ("PostgresKeyring",),
+            "salience.store.sqlite": ("SQLiteStore",),
+            "salience.store.sqlite_database": ("SQLiteDatabase",),
+            "salience.store.sqlite_keyring": ("SQLiteKeyring",),
+        },
+    )
+
+__all__ = [
+    "AsyncClient",
+    "AsyncEngine",
+    "Client",
+    "MemoryKeyring",
+    "MemoryStore",
+    "Opening",
+    "Patience",
+    "Place",
+    "PostgresDatabase",
+    "PostgresKeyring",
+    "PostgresSide",
+    "PostgresStore",
+    "SQLiteDatabase",
+    "SQLiteKeyring",
+    "SQLiteSide",
+    "SQLiteStore",
+    "distribute",
+]

@@ -1,0 +1,167 @@
+"""What is known of every memory of a view before it is scored: about how near it is, and what words give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from salience.batch import Floats, Vectors32
+from salience.ports import Matching, Pruning
+from salience.store.candidates import Asked
+from salience.store.distances import Floats32, approximate
+from salience.store.view import Places, View
+
+_FEW: Final = 16
+"""A part of all memories so small is handled one by one, and not in an array of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """About how near each memory is to the query, and what that makes of the dense channels at most.
+
+    Attributes:
+        asked: of the need.
+        pruning: has the weights.
+        about: float32[m], the cosine, off by `off` at most; -1 for those that do not matter.
+        off: likewise.
+    """
+
+    asked: Asked
+    pruning: Pruning
+    about: Floats32
+    off: float
+
+    @classmethod
+    def of(cls, asked: Asked, pruning: Pruning, places: Places | None) -> Near:
+        """Return it for the memories at some places; None for all."""
+        need, view = asked.need, asked.view
+        about, off = np.full(len(view), -1.0, np.float32), 0.0
+        for part, query in _parts(view, need.vector, need.voice, places):
+            about[part], its = approximate(view, query, part)
+            off = max(off, its)
+        return cls(asked, pruning, about, off)
+
+    @property
+    def weight(self) -> float:
+        """Of the dense channels together."""
+        return self.pruning.similarity + self.pruning.context_similarity
+
+    @cached_property
+    def most(self) -> float:
+        """What they make of any memory at most."""
+        return self.weight * float(self._related(self.about.max(initial=-1.0)))
+
+    def bound(self, places: Places) -> Floats:
+        """Return float64[len(places)], what the dense channels make of each at most."""
+        own = self.about[places]
+        made = self.pruning.similarity * self._related(own)
+        if self.pruning.context_similarity:
+            made += self.pruning.context_similarity * self._related(self._context(places, own))
+        return made
+
+    def reaching(self, least: float) -> Places:
+        """Return all memories near enough for the dense channels to make `least`, or beside one that is; ascending."""
+        if least <= 0:
+            return np.arange(len(self.about))
+        if least > self.most:
+            return np.empty(0, np.intp)
+        near = np.flatnonzero(self.about >= self.asked.need.least_cosine(least / self.weight) - self.off)
+        return self._with_others(near) if self.pruning.context_similarity and len(near) else near
+
+    def _with_others(self, places: Places) -> Places:
+        """Return some memories and those beside them, ascending."""
+        columns = [places, *(towards[places] for towards in self.asked.view.beside)]
+        if len(places) * _FEW > len(self.about):
+            mark = np.zeros(len(self.about) + 1, np.bool_)  # the last one for no neighbour
+            for column in columns:
+                mark[column] = True
+            return np.flatnonzero(mark[:-1])
+        found = np.unique(np.concatenate(columns))
+        return found[found >= 0]
+
+    def _related(self, about: Floats | Floats32) -> Floats:
+        """Return what a channel makes at most of something about so near, [0, 1]."""
+        return self.asked.need.related(np.asarray(about, np.float64) + self.off)
+
+    def _context(self, places: Places, own: Floats32) -> Floats:
+        """Return the means over each and those beside it, as far as they have vectors."""
+        embedded = self.asked.view.embedded
+        total, count = own.astype(np.float64), np.ones(len(places))
+        for towards in self.asked.view.beside:
+            there = towards[places]
+            counts = there >= 0 if embedded is None else (there >= 0) & embedded[there]
+            total += np.where(counts, self.about[there], 0.0)
+            count += counts
+        return total / count
+
+
+def _parts(
+    view: View, query: Vectors32 | None, voice: Vectors32 | None, places: Places | None
+) -> Iterator[tuple[slice | Places, Vectors32]]:
+    """Yield parts of a view, or of some places of it, and the query by which each is measured."""
+    assert query is not None  # noqa: S101 - only what has a direction is pruned
+    if voice is None:
+        yield slice(None) if places is None else places, query
+    elif places is None and view.spoken is not None:
+        yield from ((slice(start, stop), voice if said else query) for start, stop, said in view.spoken)
+    else:
+        places = np.arange(len(view)) if places is None else places
+        said = view.speaker[places] > 0
+        yield from ((places[said], voice), (places[~said], query))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """What words, and names, give each memory.
+
+    Attributes:
+        given: float32[m], what the counted terms, the entities and a speaker that it tells of give it.
+        of_common: what all terms that are not counted give any memory at most.
+    """
+
+    given: Floats32
+    of_common: float = field(default=0.0)
+
+    @classmethod
+    def of(cls, asked: Asked, pruning: Pruning, common: int) -> Words:
+        """Return it with the terms counted that stand in fewer than `common` places."""
+        given, left = np.zeros(len(asked.view), np.float32), 0.0
+        for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
+            if matching is not None:
+                left += _add_terms(given, asked, matching, is_window, common)
+        if pruning.entity and asked.entities:
+            given += _entities(asked, pruning.entity)
+        if pruning.speaker:
+            given[asked.spoken_of] += np.float32(pruning.speaker)
+        return cls(given, left)
+
+
+def _add_terms(given: Floats32, asked: Asked, matching: Matching, is_window: bool, common: int) -> float:
+    """Add to `given` what the terms of a lexical channel give, and return what those not counted give at most.
+
+    A rare term tells much and stands in few places; a common one tells little, and is in so many that to count it costs
+    more than all the others do.
+    """
+    terms = [term.windows if is_window else term.own for term in asked.terms]
+    telling = [term.telling(len(asked.view)) for term in terms]
+    unit, left = matching.weight / sum(telling) if sum(telling) else 0.0, 0.0
+    for held, idf in zip(terms, telling, strict=True):
+        if len(held.places) < common:
+            impact = asked.view.impact(held, is_window, matching.k1, matching.b)
+            given[held.places] += np.float32(unit * idf) * impact
+        else:
+            left += unit * idf
+    return left
+
+
+def _entities(asked: Asked, weight: float) -> Floats32:
+    """Return float32[m], what the most telling entity that each memory and the query name gives it."""
+    given = np.zeros(len(asked.view), np.float32)
+    for places in asked.entities.values():
+        telling = np.float32(weight * (1 - (len(places) - 1) / len(asked.view)))
+        given[places] = np.maximum(given[places], telling)
+    return given

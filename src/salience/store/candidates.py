@@ -1,0 +1,251 @@
+"""Some memories of a view as a batch: their columns, and the statistics that they are told of against. Pure NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from salience.batch import Batch, Column, Entities, Floats, Lexicon, Postings, Ragged, Rows, Vectors
+from salience.ports import Need
+from salience.store.arena import NEVER, Arena, find, runs
+from salience.store.distances import in_context, to_query
+from salience.store.values import MICROSECONDS
+from salience.store.view import Occurrences, Places, TermInView, View, position
+
+_FEW: Final = 8
+"""A part of the whole so small is looked up in it, and not the whole in an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """What a session recalled: its clock, and id -> the turn at which it last returned that memory."""
+
+    clock: int = 0
+    turns: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a need asks of an arena.
+
+    Attributes:
+        arena: the snapshot.
+        view: what the need's scope sees of it.
+        need: what to bring.
+        activations: those of the session that asks; read for `turns_since_activation` alone.
+    """
+
+    arena: Arena
+    view: View
+    need: Need
+    activations: Activations
+
+    @cached_property
+    def terms(self) -> tuple[TermInView, ...]:
+        """Where each term of the need stands."""
+        numbers = self.arena.numbers.terms
+        return tuple(self.view.term(numbers.get(term, -1)) for term in self.need.terms)
+
+    @cached_property
+    def entities(self) -> dict[int, Places]:
+        """The places of the memories that name each entity of the need which some memory names."""
+        naming = {number: self.view.naming(number) for number in self.arena.numbers.entities.known(self.need.names)}
+        return {number: places for number, places in naming.items() if len(places)}
+
+    @cached_property
+    def speakers(self) -> list[int]:
+        """The numbers of the speakers whom the need means."""
+        return list(self.arena.numbers.speakers.meant(self.need.speakers).values())
+
+    @cached_property
+    def spoken_of(self) -> Places:
+        """The places of the memories that nobody said and that name one of the need's speakers, ascending."""
+        known = self.arena.numbers.entities.known(self.need.speakers)
+        found = [places[self.view.speaker[places] == 0] for places in map(self.view.naming, known)]
+        return np.unique(np.concatenate(found)) if found else np.empty(0, np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The memories of an answer, by id: their rows and slots in the arena, and their places in the view."""
+
+    asked: Asked
+    rows: Rows
+    slots: Rows
+    places: Places
+
+    @classmethod
+    def at(cls, asked: Asked, places: Places) -> Candidates:
+        """Return the memories at some places, which stand in no particular order."""
+        rows = asked.view.arena.rows[asked.view.slots[places]]
+        return cls.lying(asked, places[np.argsort(rows)])
+
+    @classmethod
+    def lying(cls, asked: Asked, places: Places) -> Candidates:
+        """Return the same in the order of `places`, and not by id."""
+        slots = asked.view.slots[places]
+        return cls(asked, asked.view.arena.rows[slots].astype(np.intp), slots, places)
+
+    @property
+    def arena(self) -> Arena:
+        """The snapshot."""
+        return self.asked.arena
+
+    @property
+    def view(self) -> View:
+        """What the need's scope sees of it."""
+        return self.asked.view
+
+    @property
+    def need(self) -> Need:
+        """What to bring."""
+        return self.asked.need
+
+    @cached_property
+    def cosines(self) -> tuple[Floats, Floats]:
+        """The cosine of each to the query, and its mean over the context."""
+        if "context_cosine" in self.need.columns:
+            return in_context(self.view, self.places, self.need)
+        return to_query(self.view, self.places, self.need), np.zeros(0)
+
+    def fixed(self, name: str) -> Column:
+        """Return a column by slot."""
+        return self.arena.slots[name][self.slots]
+
+    def counter(self, name: str) -> Column:
+        """Return a column by row."""
+        return self.arena.counters[name][self.rows]
+
+    def with_columns(self, names: Iterable[str]) -> Batch:
+        """Return some columns and no more."""
+        return Batch(self.arena.ids[self.rows], {name: _COLUMNS[name](self) for name in names})
+
+    def batch(self) -> Batch:
+        """Return all that the need asks for."""
+        need = self.need
+        return Batch(
+            self.arena.ids[self.rows],
+            {name: _COLUMNS[name](self) for name in sorted(need.columns)},
+            self.vectors() if need.vectors else None,
+            self.lexicon() if need.terms else None,
+            self.windows() if need.windows and need.terms else None,
+            self.entities() if need.entities else None,
+            self.distinctions() if need.distinctions else None,
+        )
+
+    def vectors(self) -> Vectors:
+        """Return the vectors, in the arena's own matrix, which nobody else may write to."""
+        matrix = self.arena.slots["vector"]
+        matrix.flags.writeable = False  # of this view, not of the arena
+        return Vectors(matrix, np.where(self.fixed("has_vector"), self.slots, -1))
+
+    def lexicon(self) -> Lexicon:
+        """Return the statistics of the texts that the scope sees, and the postings of these."""
+        held = [term.own for term in self.asked.terms]
+        return self._lexicon(held, self.view.average_length, self.view.length)
+
+    def windows(self) -> Lexicon:
+        """Return the same of the windows of these texts."""
+        held = [term.windows for term in self.asked.terms]
+        return self._lexicon(held, self.view.average_window, self.view.window_length)
+
+    def _lexicon(self, held: Sequence[Occurrences], average: float, length: Floats) -> Lexicon:
+        return Lexicon(
+            documents=len(self.view),
+            average_length=average,
+            document_frequency=np.array([len(term.places) for term in held], np.float64),
+            postings=tuple(map(self._postings, held)),
+            length=length[self.places],
+        )
+
+    def _postings(self, term: Occurrences) -> Postings:
+        """Return the occurrences in these memories."""
+        if len(self.places) * _FEW <= len(self.view):
+            found = position(term.places, self.places)
+            rows = np.flatnonzero(found >= 0)
+            return Postings(rows, term.frequency[found[rows]])
+        frequency = np.zeros(len(self.view))
+        frequency[term.places] = term.frequency
+        own = frequency[self.places]
+        rows = np.flatnonzero(own)
+        return Postings(rows, own[rows])
+
+    def entities(self) -> Entities:
+        """Return the entities of these memories; those that some memory which the scope sees names are the known."""
+        known = self.asked.entities
+        frequency = np.array([len(places) for places in known.values()], np.float64)
+        of_row = self._ragged("entities", self.arena.mentions["number"])
+        return Entities(of_row, np.array(list(known), np.int64), frequency, len(self.view))
+
+    def distinctions(self) -> Ragged:
+        """Return the codes of the distinctions, in the order of each text."""
+        return self._ragged("distinctions", self.arena.distinctions["code"])
+
+    def _ragged(self, name: str, values: Column) -> Ragged:
+        """Return the runs of `values` of these; columns `name` and `name_from` say how long they are and where."""
+        lengths = self.fixed(name)
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        return Ragged(offsets, values[runs(self.fixed(f"{name}_from"), lengths)])
+
+
+def _expires_at(known: Candidates) -> Column:
+    moments = known.fixed("expires_at")
+    return np.where(moments == NEVER, np.inf, moments / MICROSECONDS)
+
+
+def _supersedes(known: Candidates) -> Column:
+    """Return the number of the memory that each replaces, -1 where that one is not live."""
+    targets = known.fixed("supersedes")
+    if not targets.any():
+        return np.full(len(targets), -1, np.int64)
+    live = np.zeros(len(known.arena.numbers.ids), np.bool_)
+    live[known.arena.slots["id"][known.arena.order]] = True
+    return np.where(live[targets], targets, -1)
+
+
+def _successor(known: Candidates) -> Column:
+    successor = known.view.successor
+    return np.full(len(known.places), -1, np.int64) if successor is None else successor[known.places]
+
+
+def _speaker_named(known: Candidates) -> Column:
+    asked, speakers = known.asked, known.fixed("speaker")
+    named = np.isin(speakers, asked.speakers) if asked.speakers else np.zeros(len(speakers), np.bool_)
+    silent = np.flatnonzero(speakers == 0)
+    named[silent] = position(asked.spoken_of, known.places[silent]) >= 0
+    return named
+
+
+def _turns(known: Candidates) -> Column:
+    recalled = known.asked.activations.turns
+    places, there = find(known.arena.ids[known.rows], np.array(list(recalled), dtype=object))
+    turns = np.full(len(known.rows), np.inf)
+    turns[places[there]] = known.asked.activations.clock - np.array(list(recalled.values()), np.float64)[there]
+    return turns
+
+
+_COLUMNS: Final[Mapping[str, Callable[[Candidates], Column]]] = {
+    "cosine": lambda known: known.cosines[0],
+    "importance": lambda known: known.counter("importance"),
+    "weight": lambda known: known.fixed("weight"),
+    "created_at": lambda known: known.fixed("created_at") / MICROSECONDS,
+    "updated_at": lambda known: known.fixed("updated_at") / MICROSECONDS,
+    "accessed_at": lambda known: known.counter("accessed_at") / MICROSECONDS,
+    "expires_at": _expires_at,
+    "access_count": lambda known: known.counter("access_count"),
+    "tier": lambda known: known.fixed("tier"),
+    "is_global": lambda known: known.fixed("project") == 0,
+    "code": lambda known: known.fixed("id"),
+    "supersedes": _supersedes,
+    "successor": _successor,
+    "fact": lambda known: np.where(known.fixed("fact") == 0, -1, known.fixed("fact")),
+    "turns_since_activation": _turns,
+    "context_cosine": lambda known: known.cosines[1],
+    "speaker": lambda known: np.where(known.fixed("speaker") == 0, -1, known.fixed("speaker")),
+    "speaker_named": _speaker_named,
+    "embedded": lambda known: known.fixed("has_vector"),
+}

@@ -1,0 +1,198 @@
+"""The best of a view by score, without scoring what cannot be among them. Pure NumPy; exact, and tested to be so.
+
+A first pass knows about every memory how near it is to the query, within an error, and what the rarer terms give it. A
+few that promise most are scored. As many of these as are needed score more than some floor: what cannot reach it is
+left out, and only what can is scored too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from salience.batch import Batch, Floats
+from salience.ports import Pruning
+from salience.store.arena import Bools
+from salience.store.bounds import Near, Words
+from salience.store.candidates import Asked, Candidates
+from salience.store.distances import Floats32, in_context
+from salience.store.view import Places, position
+
+_WHOLE: Final = 256
+"""So few memories are all brought."""
+_PROMISING: Final = 2
+"""How many times as many as are needed are scored first, of each sort."""
+_SLACK: Final = 1e-4
+"""More than rounding takes from a bound."""
+_COMMON: Final = 20_000
+"""Places from which a term is common."""
+_FEW: Final = 16
+"""Likewise, if that is more: what part of all memories."""
+_SPARSE: Final = 4
+"""A part of the memories so small is measured without the others."""
+_MANY: Final = 4_000
+"""So many that may reach the floor are too many to score before the common terms are counted too."""
+
+
+def is_prunable(asked: Asked) -> bool:
+    """Return whether the best alone may be brought: they are asked for, and the query has a direction."""
+    need = asked.need
+    return need.pruning is not None and need.vector is not None and len(asked.view) > 0
+
+
+def best(asked: Asked, passing: Bools | None) -> Batch:
+    """Return those memories of the view, of the ones that pass a filter, whose score may be among the best.
+
+    Memories without a vector are always among them: their cosine is not known yet.
+
+    Args:
+        asked: a need with `pruning`.
+        passing: bool[m], which pass; None for all.
+    """
+    pruning, view = asked.need.pruning, asked.view
+    assert pruning is not None  # noqa: S101 - `is_prunable` was asked
+    standing = _both(passing, view.standing(pruning.drops))
+    count = len(view) if standing is None else int(np.count_nonzero(standing))
+    if count <= max(_WHOLE, 2 * _PROMISING * pruning.keep):
+        everything = np.arange(len(view)) if standing is None else np.flatnonzero(standing)
+        return _brought(asked, everything, -np.inf, count)
+    near = Near.of(asked, pruning, _measured(asked, standing, count))
+    words = Words.of(asked, pruning, max(_COMMON, len(view) // _FEW))
+    return _Search(asked, pruning, standing, count, near, words, _named(asked, pruning)).batch()
+
+
+def _both(one: Bools | None, other: Bools | None) -> Bools | None:
+    """Return where both hold; None for everywhere."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def _measured(asked: Asked, standing: Bools | None, count: int) -> Places | None:
+    """Return the places whose cosines matter: the few that stand, and those beside them; None for all."""
+    if standing is None or count * _SPARSE > len(asked.view):
+        return None
+    places = np.flatnonzero(standing)
+    beside = np.unique(np.concatenate([places, *(towards[places] for towards in asked.view.beside)]))
+    return beside[beside >= 0]
+
+
+def _named(asked: Asked, pruning: Pruning) -> Bools | None:
+    """Return bool[m], which memories a speaker whom the query names said; None where none is named."""
+    speakers = asked.speakers if pruning.speaker else []
+    said = [asked.view.speaker == number for number in speakers]
+    return np.logical_or.reduce(said) if said else None
+
+
+def _brought(asked: Asked, places: Places, floor: float, count: int) -> Batch:
+    batch = Candidates.at(asked, places).batch()
+    return replace(batch, complete=False, floor=floor, standing=count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """One search for the best.
+
+    Attributes:
+        asked, pruning: what is asked for.
+        standing: bool[m], the memories to choose from, `count` of them; None for all.
+        near: about how near each is.
+        words: what words give each.
+        named: bool[m], which ones a speaker said whom the query names; None for no such.
+    """
+
+    asked: Asked
+    pruning: Pruning
+    standing: Bools | None
+    count: int
+    near: Near
+    words: Words
+    named: Bools | None
+
+    def batch(self) -> Batch:
+        """Return the batch of those that may be among the best."""
+        tried = self.promising()
+        scores = self.scores(tried)
+        floor = _largest(scores, self.pruning.keep) - _SLACK
+        others = self.reaching(floor)
+        if len(others) > _MANY and self.words.of_common:
+            counted = Words.of(self.asked, self.pruning, len(self.asked.view) + 1)
+            return replace(self, words=counted).batch()
+        others = others[position(tried, others) < 0]
+        common = self.words.of_common * self.pruning.most
+        found = [tried[scores + common >= floor], others[self.scores(others) + common >= floor], self.pending()]
+        return _brought(self.asked, np.unique(np.concatenate(found)), floor, self.count)
+
+    def scores(self, places: Places) -> Floats:
+        """Return float64[len(places)], the scores of some memories without what the common terms give."""
+        asked, pruning = self.asked, self.pruning
+        own, context = in_context(asked.view, places, asked.need)
+        made = self.words.given[places] + pruning.similarity * asked.need.related(own)
+        made += pruning.context_similarity * asked.need.related(context)
+        if self.named is not None:
+            made += pruning.speaker * self.named[places]
+        rest, factors = pruning.others(Candidates.lying(asked, places).with_columns(pruning.columns))
+        scores: Floats = (made + rest) * factors
+        return scores
+
+    def promising(self) -> Places:
+        """Return the nearest memories, and those that words give most; ascending."""
+        count = _PROMISING * self.pruning.keep
+        found = [_most(self.near.about, count, self.standing)]
+        if self.named is not None:
+            found.append(_most(self.near.about, count, _both(self.named, self.standing)))
+        matching = self._standing(np.flatnonzero(self.words.given))
+        estimate = self.words.given[matching] + self.near.weight * self.near.about[matching]
+        return np.unique(np.concatenate([*found, matching[_most(estimate, count)]]))
+
+    def reaching(self, floor: float) -> Places:
+        """Return the memories whose score may be `floor` or more, ascending.
+
+        Those that no word gives anything are found by how near they are, class by class: whether a speaker is named who
+        said them. The others are looked at one by one.
+        """
+        least = floor / self.pruning.most - self.pruning.rest - self.words.of_common - _SLACK
+        said = 0.0 if self.named is None else self.pruning.speaker
+        found = [self._near_enough(least, None)]
+        if self.named is not None:
+            found.append(self._near_enough(least - said, self.named))
+        matching = np.flatnonzero(self.words.given >= max(least - said - self.near.most, _TINY))
+        matching = self._standing(matching)
+        bound = self.words.given[matching] + self.near.bound(matching)
+        if self.named is not None:
+            bound += said * self.named[matching]
+        return np.unique(np.concatenate([*found, matching[bound >= least]]))
+
+    def pending(self) -> Places:
+        """Return the memories without a vector."""
+        embedded = self.asked.view.embedded
+        return np.empty(0, np.intp) if embedded is None else self._standing(np.flatnonzero(~embedded))
+
+    def _near_enough(self, least: float, among: Bools | None) -> Places:
+        """Return the memories (`among` some) whose dense channels may make `least`."""
+        places = self.near.reaching(least)
+        places = self._standing(places if among is None else places[among[places]])
+        return places[self.near.bound(places) >= least]
+
+    def _standing(self, places: Places) -> Places:
+        return places if self.standing is None else places[self.standing[places]]
+
+
+_TINY: Final = float(np.finfo(np.float32).tiny)
+
+
+def _most(values: Floats32 | Floats, count: int, among: Bools | None = None) -> Places:
+    """Return the places of the `count` largest values, in no particular order, `among` those where it is True."""
+    if among is not None:
+        places = np.flatnonzero(among)
+        return places[_most(values[places], count)]
+    if len(values) <= count:
+        return np.arange(len(values))
+    return np.argpartition(values, len(values) - count)[len(values) - count :]
+
+
+def _largest(values: Floats, place: int) -> float:
+    """Return the value that `place` of the values reach; -inf where they are fewer."""
+    return float(np.partition(values, len(values) - place)[len(values) - place]) if len(values) >= place else -np.inf

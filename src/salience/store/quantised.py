@@ -1,0 +1,65 @@
+"""Unit vectors in an eighth of their size: what a first pass over all of them reads, and how far it can be off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.batch import Vectors32
+from salience.store.kernels import Int8
+
+LARGEST: Final = 127
+ROUNDING: Final = 1e-5
+"""More than float32 arithmetic, and unit vectors that are so but for their rounding, add to an error."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantised:
+    """Vectors as whole numbers of steps: row i is about `numbers[i] * steps[i]`.
+
+    Attributes:
+        numbers: int8[n, d].
+        steps: float32[n], > 0; 0 for a vector of zeros.
+        error: the largest Euclidean distance between a vector and what stands for it here.
+    """
+
+    numbers: Int8
+    steps: NDArray[np.float32]
+    error: float
+
+    @classmethod
+    def of(cls, vectors: Vectors32) -> Quantised:
+        """Return float32[n, d] quantised, each row by its own largest number, so that none overflows."""
+        steps = np.abs(vectors).max(axis=1, initial=0.0) / np.float32(LARGEST)
+        scaled = vectors / np.where(steps > 0, steps, np.float32(1))[:, None]
+        np.rint(scaled, out=scaled)
+        numbers = scaled.astype(np.int8)
+        scaled *= steps[:, None]
+        scaled -= vectors
+        errors = np.sqrt(np.vecdot(scaled, scaled))
+        return cls(numbers, steps, float(errors.max(initial=0.0)))
+
+
+def quantised(vector: Vectors32) -> tuple[Int8, float, float]:
+    """Return a float32[d] quantised, the size of a step, and how far it is from the vector; as `Quantised.of`."""
+    step = float(np.abs(vector).max()) / LARGEST or 1.0
+    numbers = np.rint(vector / np.float32(step))
+    rest = numbers * np.float32(step) - vector
+    return numbers.astype(np.int8), step, math.sqrt(float(rest @ rest))
+
+
+def off_by(rows: float, query: float) -> float:
+    """Return how far the inner product of a quantised row and a quantised query can be from that of the whole ones.
+
+    With x = x' + e and q = q' + f, x.q - x'.q' = e.q + x'.f, which by Cauchy and Schwarz is at most |e| |q| + |x'| |f|
+    <= |e| + (1 + |e|) |f| for unit vectors.
+
+    Args:
+        rows: the largest |e| of the rows.
+        query: |f|.
+    """
+    return rows + (1 + rows) * query + ROUNDING

@@ -1,0 +1,346 @@
+"""What a scope sees of an arena, worked out once for a snapshot and used by every recall until it changes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.batch import OWN, Codes, Column, Floats, Rows
+from salience.records import ANY, NARROWING, Scope
+from salience.store.arena import Arena, Bools
+
+Floats32 = NDArray[np.float32]
+Places = NDArray[np.intp]
+"""Numbers of memories in a view, from 0, in the order of their slots; -1 for none."""
+_KEPT: Final = 64
+"""Most views of a snapshot that are kept."""
+_FEW: Final = 8
+"""A part of the whole so small is looked up in it, and not the whole in an array."""
+_RUNS: Final = 64
+"""Parts of a view that are measured one by one at most."""
+_OCCURRENCES: Final = 8
+"""How many occurrences of terms a view keeps for each of its memories."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occurrences:
+    """Where a term stands: places intp[h], ascending, and how often float64[h], >= 1."""
+
+    places: Places
+    frequency: Floats
+    impacts: dict[tuple[float, float], Floats32] = field(default_factory=dict, repr=False)
+
+    def telling(self, documents: int) -> float:
+        """Return how telling the term is among so many memories: its inverse document frequency, as `rank` has it."""
+        held = len(self.places)
+        return math.log1p((documents - held + 0.5) / (held + 0.5))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TermInView:
+    """Where a term stands in the memories of a view, and in their windows."""
+
+    own: Occurrences
+    windows: Occurrences
+
+
+class Kept(dict[int, TermInView]):
+    """Terms by their number, as long as they are no more than a view may keep; then it begins anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._size = 0
+
+    def keep(self, number: int, term: TermInView, most: int) -> None:
+        """Keep a term, with no more occurrences in all than `most`, unless it alone has more."""
+        if self._size > most:
+            self.clear()
+            self._size = 0
+        self[number] = term
+        self._size += len(term.windows.places)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The live memories that a scope sees, as of an interval of time in which none of them expires.
+
+    Attributes:
+        arena: the snapshot; what changes without a new version may be older in it.
+        slots: intp[m], ascending.
+        valid: bool[m], which have not expired.
+        since, until: the interval, in microseconds; `until` is not in it.
+    """
+
+    arena: Arena
+    slots: Rows
+    valid: Bools
+    since: int
+    until: int
+    _terms: Kept = field(default_factory=lambda: Kept(), repr=False)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def column(self, name: str) -> Column:
+        """Return a column by slot, of these memories; the arena's own where they are all of it."""
+        values = self.arena.slots[name]
+        return values if self.is_all else values[self.slots]
+
+    @cached_property
+    def is_all(self) -> bool:
+        """Whether each slot of the arena is one of these memories."""
+        return len(self.slots) == self.arena.slots.length
+
+    @cached_property
+    def length(self) -> Floats:
+        """float64[m], how many terms each has."""
+        return self.column("length").astype(np.float64)
+
+    @cached_property
+    def speaker(self) -> Column:
+        """int[m], the number of who said each; 0 for none."""
+        return self.column("speaker")
+
+    @cached_property
+    def spoken(self) -> list[tuple[int, int, bool]] | None:
+        """Runs of places that somebody said, or nobody: first, last + 1, and which; None where they are many."""
+        said = self.speaker > 0
+        turns = np.flatnonzero(said[1:] != said[:-1]) + 1
+        if len(turns) > _RUNS:
+            return None
+        ends = [0, *turns.tolist(), len(said)]
+        return [(start, stop, bool(said[start])) for start, stop in itertools.pairwise(ends)]
+
+    @cached_property
+    def step_size(self) -> Floats32:
+        """float32[m], the size of a step of each quantised vector."""
+        return self.column("step")
+
+    @cached_property
+    def heard(self) -> frozenset[int]:
+        """The numbers of all who said one."""
+        return frozenset(np.unique(self.speaker).tolist())
+
+    @cached_property
+    def embedded(self) -> Bools | None:
+        """bool[m], which have a vector; None where all have."""
+        has = self.column("has_vector")
+        return None if has.all() else has
+
+    def places(self, slots: Column) -> Places:
+        """Return the places of some slots, -1 for those of other memories."""
+        if self.is_all:
+            return slots.astype(np.intp, copy=False)
+        if len(self.slots) * _FEW >= self.arena.slots.length:
+            found: Places = self._place[slots].astype(np.intp)
+            return found
+        return position(self.slots, slots)
+
+    @cached_property
+    def _place(self) -> NDArray[np.int32]:
+        place = np.full(self.arena.slots.length, -1, np.int32)
+        place[self.slots] = np.arange(len(self.slots), dtype=np.int32)
+        return place
+
+    @cached_property
+    def beside(self) -> tuple[Column, Column]:
+        """int32[m] each, the places of the memories before and after each in its session, that have not expired."""
+        before, after = (np.full(len(self), -1, np.int32) for _ in range(2))
+        line = self._line()
+        session = self.arena.slots["session"][self.slots[line]]
+        follows = session[1:] == session[:-1]
+        before[line[1:][follows]] = line[:-1][follows]
+        after[line[:-1][follows]] = line[1:][follows]
+        return before, after
+
+    def _line(self) -> Places:
+        """Return the places of those in a session: session by session, each in the order of time, turn and id."""
+        if len(self.slots) * _FEW >= self.arena.slots.length:
+            line = self.places(self.arena.by_session)
+            line = line[line >= 0]
+        else:
+            line = self.places(self.arena.in_session(self.slots))
+        return line[self.valid[line]]
+
+    def step(self, places: Places, step: int) -> Places:
+        """Return the places `step` (-2, -1, 1 or 2) memories on from some places (none of them -1); -1 for none."""
+        towards = self.beside[step > 0]
+        found: Places = towards[places].astype(np.intp)
+        for _ in range(abs(step) - 1):
+            found = np.where(found >= 0, towards[found], -1)
+        return found
+
+    @cached_property
+    def window_length(self) -> Floats:
+        """float64[m], how many terms the window of each has."""
+        lengths = OWN * self.length
+        if (self.beside[0] >= 0).any():
+            everywhere = np.arange(len(self))
+            for step in (-2, -1, 1, 2):
+                there = self.step(everywhere, step)
+                lengths += np.where(there >= 0, self.length[there], 0.0)
+        return lengths
+
+    @cached_property
+    def average_length(self) -> float:
+        """The mean of `length`; 0 of none."""
+        return float(self.length.sum()) / len(self) if len(self) else 0.0
+
+    @cached_property
+    def average_window(self) -> float:
+        """The mean of `window_length`; 0 of none."""
+        return float(self.window_length.sum()) / len(self) if len(self) else 0.0
+
+    def term(self, number: int) -> TermInView:
+        """Return where the term of a number stands."""
+        found = self._terms.get(number)
+        if found is None:
+            found = self._found(number)
+            self._terms.keep(number, found, _OCCURRENCES * len(self))
+        return found
+
+    def _found(self, number: int) -> TermInView:
+        slots, counts = self.arena.terms.find(number)
+        places = self.places(slots)
+        seen = places >= 0
+        own = _in_order(places[seen], counts[seen])
+        return TermInView(own, self._in_windows(own))
+
+    def _in_windows(self, own: Occurrences) -> Occurrences:
+        """Return how often a term stands in the window of each memory: its own text counts `OWN` times."""
+        places, weights = [own.places], [OWN * own.frequency]
+        for step in (-2, -1, 1, 2):
+            there = self.step(own.places, step)
+            beside = there >= 0
+            if beside.any():
+                places.append(there[beside])
+                weights.append(own.frequency[beside])
+        if len(places) == 1:
+            return Occurrences(own.places, weights[0])
+        return _summed(np.concatenate(places), np.concatenate(weights), len(self))
+
+    def impact(self, held: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
+        """Return float32[h], what BM25 makes of each occurrence but for the term's weight, [0, 1]."""
+        found = held.impacts.get((k1, b))
+        if found is None:
+            length, average = (
+                (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
+            )
+            pace = k1 * (1 - b + b * length[held.places] / max(average, 1.0))
+            found = held.impacts[k1, b] = (held.frequency / (held.frequency + pace)).astype(np.float32)
+        return found
+
+    def naming(self, number: int) -> Places:
+        """Return the places of the memories that name the entity of a number."""
+        places = self.places(self.arena.entities.find(number)[0])
+        return places[places >= 0]
+
+    @cached_property
+    def successor(self) -> Codes | None:
+        """int64[m], the number of the memory that holds in the place of each, -1 for none; None where none has one."""
+        facts, supersedes = self.column("fact"), self.column("supersedes")
+        told = np.flatnonzero(self.valid & ((facts > 0) | (supersedes > 0)))
+        if not len(told):
+            return None
+        told = told[np.argsort(self.arena.rows[self.slots[told]], kind="stable")]  # by id
+        own = self.column("id")
+        found = np.zeros(len(self), np.int64)
+        of_fact = self._newest(told, facts, own)
+        stated = np.flatnonzero(facts > 0)
+        found[stated] = np.where(of_fact[facts[stated]] == own[stated], 0, of_fact[facts[stated]])
+        heirs = told[(supersedes[told] > 0) & (supersedes[told] != own[told])]
+        if len(heirs):
+            heir = np.zeros(len(self.arena.numbers.ids), np.int64)
+            heir[supersedes[heirs]] = own[heirs]  # of several, the one with the greatest id
+            found = np.where(heir[own] > 0, heir[own], found)
+        return np.where(found > 0, found, -1)
+
+    def _newest(self, told: Places, facts: Codes, own: Codes) -> Codes:
+        """Return by the number of a fact the number of the memory that was updated last; `told` are in order of id."""
+        stating = told[facts[told] > 0]
+        last = stating[np.argsort(self.column("updated_at")[stating], kind="stable")]
+        newest = np.zeros(len(self.arena.numbers.facts), np.int64)
+        newest[facts[last]] = own[last]
+        return newest
+
+    def standing(self, drops: frozenset[str]) -> Bools | None:
+        """Return bool[m], which are left without those that are `expired` or `outdated`; None where all are."""
+        kept = self.valid if "expired" in drops else None
+        if "outdated" in drops and self.successor is not None:
+            current = self.successor < 0
+            kept = current if kept is None else kept & current
+        return None if kept is None or kept.all() else kept
+
+
+def position(ascending: Column, wanted: Column) -> Places:
+    """Return where each of some numbers stands in an array of ascending ones; -1 for those that it has not."""
+    if not len(ascending):
+        return np.full(len(wanted), -1, np.intp)
+    found = np.searchsorted(ascending, wanted)
+    found[found == len(ascending)] = 0
+    found[ascending[found] != wanted] = -1
+    return found
+
+
+def view_of(arena: Arena, scope: Scope, now: int | None = None) -> View:
+    """Return what `scope` sees of an arena at an instant in microseconds; at any, where what expires is no matter."""
+    key = (scope.environment, *(getattr(scope, name) for name in NARROWING))
+    kept = arena.views
+    found: View | None = kept.get(key)
+    if found is not None and (now is None or found.since <= now < found.until):
+        return found
+    if len(kept) >= _KEPT:
+        kept.clear()
+    kept[key] = found = _made(arena, scope, now or 0)
+    return found
+
+
+def _made(arena: Arena, scope: Scope, now: int) -> View:
+    slots = np.flatnonzero(visible(arena, scope))
+    expires = arena.slots["expires_at"][slots]
+    valid = expires > now
+    return View(
+        arena,
+        slots,
+        valid,
+        int(expires[~valid].max(initial=np.iinfo(np.int64).min)),
+        int(expires[valid].min(initial=np.iinfo(np.int64).max)),
+    )
+
+
+def visible(arena: Arena, scope: Scope) -> Bools:
+    """Return, by slot, whether it is live and visible in `scope`."""
+    seen = arena.rows >= 0
+    if scope.environment is not ANY:
+        seen &= arena.slots["environment"] == arena.number("environment", scope.environment)
+    for coordinate in NARROWING:
+        asked = getattr(scope, coordinate)
+        if asked is not ANY:
+            column = arena.slots[coordinate]
+            seen &= (column == 0) | (column == arena.number(coordinate, asked))
+    return seen
+
+
+def _in_order(places: Places, counts: Codes) -> Occurrences:
+    if len(places) > 1 and (places[1:] < places[:-1]).any():
+        order = np.argsort(places, kind="stable")
+        places, counts = places[order], counts[order]
+    return Occurrences(places, counts.astype(np.float64))
+
+
+def _summed(places: Places, weights: Floats, count: int) -> Occurrences:
+    """Return the sums of the weights of equal places, out of `count` places."""
+    if len(places) * _FEW > count:
+        sums = np.bincount(places, weights, count).astype(np.float64)
+        found = np.flatnonzero(sums)
+        return Occurrences(found, sums[found])
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    first = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+    return Occurrences(places[first], np.add.reduceat(weights[order], first))

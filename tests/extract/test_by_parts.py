@@ -1,0 +1,115 @@
+"""Texts are read part by part, and what is read of a part is kept: it gives what reading a whole text gives."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+import pytest
+import snowballstemmer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.extract.distinctions import distinctions
+from salience.extract.entities import Piece, distinct, entities, marks, names, read, read_whole
+from salience.extract.numerals import numerals
+from salience.extract.phrases import Phrasebook
+from salience.text import ENGLISH_STOPWORDS, Kept, Tokeniser, normalise, words
+
+WORDS = (
+    "the of a an every last next one no not longer stop second may May 3 3pm two $ - -5 5 million and Mira Lindqvist "
+    "Dr. St. J. NASA PLEASE van `code of it` Nadia's Nadia’s non-smoker http://www./ https://www.x.org/a/ a@b.co "
+    "snake_case camelCase PROJ-7 end.The yes,no (so 'quoted' don't Łódź Straße ﬁn ½ ٣ １２ e\u0301 \u00b4 ｶﾞ "
+    "日本語の本 한글 İ ſ \u200b — … x_1 v2 Call Tea, said"
+).split(" ")
+GAPS = [" ", " ", " ", "  ", "\n", "\t", ". ", ", ", "\u3000", "\u00a0", "\x1c", "", "'s ", " - ", "`", ") ", "\u2028"]
+TEXTS = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)), max_size=14).map(
+    lambda drawn: "".join(part for pair in drawn for part in pair)
+) | st.text(max_size=30)
+
+
+def spelled_out(text: str) -> str:
+    straight = unicodedata.normalize("NFKC", text).casefold().translate(dict.fromkeys(map(ord, "’ʼ＇"), "'"))
+    return " ".join(straight.split())
+
+
+@given(TEXTS)
+def test_a_text_is_normal_as_unicode_says(text):
+    assert normalise(text) == spelled_out(text)
+
+
+@given(TEXTS, st.sampled_from(["english", "german", "none"]))
+def test_terms_are_those_of_the_words_of_the_whole_text(text, language):
+    tokeniser = Tokeniser(language)
+    stem = str if language == "none" else snowballstemmer.stemmer(language).stemWord
+    expected = [stem(word) for word in words(text) if word not in tokeniser._stopwords]
+    assert list(tokeniser.terms(text)) == list(tokeniser.terms(text)) == expected
+
+
+@given(TEXTS)
+def test_words_do_not_reach_over_white_space(text):
+    assert [word for part in text.split() for word in words(part)] == words(text)
+    if not re.search(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]", spelled_out(text)):
+        assert words(text) == re.findall(r"[^\W_]+(?:'[^\W_]+)*", spelled_out(text))
+
+
+@given(TEXTS)
+def test_the_pieces_are_those_of_the_whole_text(text):
+    by_parts, whole = read(text), list(read_whole(text))
+
+    def told(pieces: list[Piece]) -> list[tuple[object, ...]]:
+        gaps = [before.after + piece.before for before, piece in pairwise(pieces)]
+        return [*gaps, *((piece.text, piece.is_mark, piece.words, piece.may_name) for piece in pieces)]
+
+    assert told(by_parts) == told(whole)
+    assert [piece.after for piece in by_parts[-1:]] == [piece.after for piece in whole[-1:]]
+    assert (marks(by_parts), names(by_parts)) == (marks(whole), names(whole))
+    assert entities(text) == distinct([*marks(whole), *names(whole)])
+
+
+@given(TEXTS)
+def test_a_number_elsewhere_changes_nothing_of_what_is_read(text):
+    """A text without anything that counts is not read; one with a number is, so nothing may have been passed over."""
+    assert numerals(f"{text} and then the 77") == [*numerals(text), "number:77"]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(" ".join)),
+    st.lists(st.sampled_from("abcd")),
+)
+def test_phrases_are_found_wherever_they_stand(phrases, text):
+    known = {tuple(phrase.split()) for phrase in phrases}
+    found, reached = [], 0
+    for start in range(len(text)):
+        ends = [start + size for size in (3, 2, 1) if tuple(text[start : start + size]) in known]
+        end = min(ends[0], len(text)) if ends else 0
+        if end > reached:
+            found.append((start, end, tuple(text[start:end])))
+            reached = end
+    assert Phrasebook(phrases).find(text) == found
+
+
+def test_an_address_without_a_name_is_read():
+    assert entities("see http://www./ now") == ()
+    assert len(distinctions("see http://www./ now")) == 1
+
+
+def test_what_is_kept_is_made_once_and_bounded():
+    made: list[str] = []
+    kept = Kept(lambda text: made.append(text) or text.upper())
+    assert [kept["a"], kept["a"], kept["a" * 41], kept["a" * 41]] == ["A", "A", "A" * 41, "A" * 41]
+    assert made == ["a", "a" * 41, "a" * 41]
+    for number in range(Kept.MOST + 10):
+        assert kept[str(number)] == str(number)
+        assert len(kept) <= Kept.MOST
+    assert kept["a"] == "A"
+
+
+@pytest.mark.parametrize("part", ["Ann ", "ANN ", "- ", "` ", "a", "the ", "Ann. "])
+def test_a_long_text_is_read_to_its_end(part):
+    assert "name:nadia" in distinctions(part * 20_000 + " we met Nadia")
+
+
+def test_english_stop_words_are_none_of_the_terms():
+    assert Tokeniser().terms(" ".join(sorted(ENGLISH_STOPWORDS))) == ()

@@ -1,0 +1,104 @@
+"""Fetching by id: any number of ids, any scope, whole and short, as `Scope.sees` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from salience.checks import frozen
+from salience.ids import SHORT
+from salience.ports import Add, Stored
+from salience.records import ANY, Scope
+from salience.store.rows import RECORD, held, of_record, to_memory
+from salience.store.sql import FEWEST, named
+from salience.store.sqlite import SQLiteStore
+from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, stored
+
+HOMES = [
+    {"project": project, "user_id": user, "agent_id": agent}
+    for project, user, agent in product((None, "p"), (None, "u", "w"), (None, "a"))
+]
+SEEN = [
+    Scope(environment=environment, project=project, user_id=user, agent_id=agent)
+    for environment, project, user, agent in product(
+        ("default", "other", ANY), (None, "p", ANY), (None, "u", ANY), ("a", ANY)
+    )
+]
+MEMORIES: list[Stored] = [stored(number, **HOMES[number % len(HOMES)]) for number in range(4 * FEWEST + 3)]
+NUMBERS = range(len(MEMORIES))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SQLiteStore]:
+    path = tmp_path_factory.mktemp("fetch") / "agent.db"
+    made = SQLiteStore.open(path, embedder="test", dimension=DIMENSION, language="english", busy_timeout=5.0)
+    made.apply([Add(one) for one in MEMORIES])
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, FEWEST - 1, FEWEST, FEWEST + 1, 2 * FEWEST + 1, len(MEMORIES)])
+def test_any_number_is_fetched_in_the_order_in_which_it_is_asked_for(store: SQLiteStore, count: int) -> None:
+    ids = [id_of(number) for number in reversed(range(count))]
+    assert [memory.id for memory in store.fetch(EVERYTHING, ids)] == ids
+
+
+@pytest.mark.parametrize("scope", SEEN)
+def test_each_scope_fetches_what_it_sees(store: SQLiteStore, scope: Scope) -> None:
+    found = store.fetch(scope, [one.memory.id for one in MEMORIES])
+    assert found == [one.memory for one in MEMORIES if scope.sees(one.memory.scope)]
+
+
+@given(st.lists(st.sampled_from([*NUMBERS, 1000]), max_size=40), st.lists(st.booleans(), min_size=40, max_size=40))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whole_and_short_ids_may_stand_beside_each_other(store, numbers, shortened):
+    asked = [
+        id_of(number)[-SHORT:] if short else id_of(number) for number, short in zip(numbers, shortened, strict=False)
+    ]
+    expected = [MEMORIES[number].memory for number in numbers if number in NUMBERS]
+    assert store.fetch(EVERYTHING, asked) == expected
+
+
+def test_statements_are_few_and_hold_no_value() -> None:
+    made = {
+        id(named(scope, [id_of(number) for number in range(count)])[0])
+        for scope in SEEN[:1]
+        for count in range(1, FEWEST)
+    }
+    assert len(made) == 1
+    statement, values = named(Scope(project="p' OR 1", user_id=ANY), ["x' OR 1"])
+    assert "' OR 1" not in str(statement)
+    assert values == {"tenant": "default", "environment": "default", "project": "p' OR 1"} | {
+        f"id{place}": "x' OR 1" for place in range(FEWEST)
+    }
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {
+            "tags": ("a", 'b"', "ß"),
+            "entities": ("Ann",),
+            "sources": (id_of(1), id_of(2)),
+            "metadata": {"a": [1, {"b": None}]},
+        },
+        {
+            "accessed_at": NOW,
+            "expires_at": NOW.replace(year=9999),
+            "forgotten_at": NOW.replace(microsecond=1),
+            "turn": 3,
+        },
+        {"project": "p", "user_id": "u", "agent_id": "a", "session_id": "s", "speaker": "Ann", "reason": "why"},
+    ],
+)
+def test_a_memory_comes_back_from_its_row_as_it_went_in(values):
+    one = stored(7, **values)
+    row = held(one, DIMENSION)
+    assert of_record(row[: len(RECORD)]) == one.memory
+    assert to_memory(dict(zip(reversed(RECORD), reversed(row[: len(RECORD)]), strict=True))) == one.memory
+    assert type(of_record(row[: len(RECORD)]).metadata) is type(frozen({}))

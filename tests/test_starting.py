@@ -1,0 +1,116 @@
+"""What a start leaves unread: each program imports the parts that it uses, and those who read the list see no more."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import salience
+from salience import compose
+from salience.compose import parts
+
+MODELS = {"onnxruntime", "tokenizers", "wordllama", "fastembed", "sentence_transformers", "torch", "spacy", "openai"}
+SURFACES = {"typer", "rich", "fastapi", "starlette", "uvicorn", "mcp", "structlog", "httpx", "anyio"}
+LAB = {"matplotlib", "optuna", "tomlkit", "salience.lab"}
+DATABASES = {"psycopg", "pgvector", "salience.store.postgres", "alembic"}
+GROUND = {"numpy", "sqlalchemy", "pydantic", "snowballstemmer", "stop_words", "tenacity", "salience.engine"}
+ALWAYS_LATER = MODELS | LAB | DATABASES
+OPENED = """
+import numpy, salience
+class Fixed:
+    name, dimension = "fixed", 4
+    def embed(self, texts):
+        return numpy.full((len(texts), 4), 0.5, numpy.float32)
+memory = salience.connect("first.db", embedder=Fixed())
+memory.recall("Who is there?")
+"""
+COMMAND = "import sys; from salience.cli import main; sys.argv = ['salience', {}]\ntry: main()\nexcept SystemExit: pass"
+OTHER_COMMANDS = {f"salience.cli.{name}" for name in ("reading", "writing", "evals", "mcp", "database", "demo")}
+CASES = {
+    "the package": ("import salience", ALWAYS_LATER | SURFACES | GROUND),
+    "an error": ("from salience import InputError", ALWAYS_LATER | SURFACES | GROUND),
+    "connect": ("from salience import connect", ALWAYS_LATER | SURFACES | {"sqlalchemy", "salience.client"}),
+    "a file": (OPENED, ALWAYS_LATER | SURFACES | {"salience.client", "salience.store.memory"}),
+    "the version": (COMMAND.format("'--version'"), ALWAYS_LATER | GROUND | {"httpx", "fastapi"} | OTHER_COMMANDS),
+    "the help": (COMMAND.format("'--help'"), ALWAYS_LATER | GROUND | {"httpx", "fastapi"} | OTHER_COMMANDS),
+    "a command": (COMMAND.format("'config', 'path'"), ALWAYS_LATER | {"httpx", "fastapi", "mcp"} | OTHER_COMMANDS),
+}
+"""What is started -> its code, and what it is to leave unimported."""
+OFFERING = (salience, compose, parts)
+
+
+def imported(code, folder):
+    """Return the modules that a fresh process has after running the code."""
+    told = f"{code}\nimport sys\nprint('\\n' + ' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", told], cwd=folder, check=True, capture_output=True, text=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def offered(module):
+    """Return (home, name) of each import that only type checkers read."""
+    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    froms = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return [(node.module, alias.name) for node in froms for alias in node.names]
+
+
+@pytest.fixture
+def made(tmp_path):
+    with salience.connect(tmp_path / "first.db", embedder=_Fixed()) as memory:
+        memory.remember("Nobody is there")
+    return tmp_path
+
+
+class _Fixed:
+    name, dimension = "fixed", 4
+
+    def embed(self, texts):
+        return np.full((len(texts), 4), 0.5, np.float32)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_start_leaves_unimported_what_it_does_not_use(case, made):
+    code, later = CASES[case]
+    assert later & imported(code, made) == set()
+
+
+def test_what_is_said_to_be_left_is_there_to_be_imported():
+    ours = {name for _, later in CASES.values() for name in later if name.startswith("salience.")}
+    assert all(import_module(name) for name in ours)
+
+
+@pytest.mark.parametrize("module", OFFERING, ids=lambda module: module.__name__)
+def test_what_runs_is_what_type_checkers_read(module):
+    assert offered(module)
+    for home, name in offered(module):
+        assert getattr(module, name) is getattr(import_module(home), name)
+        assert name in vars(module)  # from the second time on without a search
+
+
+@pytest.mark.parametrize("module", OFFERING, ids=lambda module: module.__name__)
+def test_no_more_is_offered_than_type_checkers_read(module):
+    tree = ast.walk(ast.parse(Path(module.__file__).read_text("utf-8")))
+    (call,) = [node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) == "on_use"]
+    listed = ast.literal_eval(call.args[1])
+    assert sorted((home, name) for home, names in listed.items() for name in names) == sorted(offered(module))
+    assert {*dir(module)} >= {*module.__all__, *vars(module)}
+
+
+@pytest.mark.parametrize("module", OFFERING, ids=lambda module: module.__name__)
+def test_an_unknown_name_is_an_attribute_error(module):
+    with pytest.raises(AttributeError, match="nothing_of_this_name"):
+        _ = module.nothing_of_this_name
+    with pytest.raises(ImportError, match="nothing_of_this_name"):
+        exec(f"from {module.__name__} import nothing_of_this_name")  # noqa: S102
+
+
+def test_a_star_brings_all_that_is_exported():
+    space = {}
+    exec("from salience import *", space)  # noqa: S102
+    assert {*space} >= {*salience.__all__}
