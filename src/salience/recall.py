@@ -118,13 +118,13 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
     now = at_an_instant(world, query).now or world.clock()
     cue = timed(query.text, now) if profile.reads_time else None
     meant = intent.detect(query.text, {name: rule.words for name, rule in profile.intents.items()})
-    terms = tuple(dict.fromkeys(world.tokeniser.terms(query.text))) if profile.brings("terms") else ()
+    terms = distinct_terms(world, query.text) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
         now=now,
         filter=query.filter,
         as_of=query.as_of,
-        columns=profile.columns,
+        columns=profile.columns | {"embedded"},
         terms=terms,
         windows=profile.brings("windows"),
         names=phrases(query.text) if profile.brings("entities") else (),
@@ -218,7 +218,10 @@ def searched(
     reason than that others stand for those that were brought.
 
     Args:
-        world, profile, need, text: what is asked.
+        world: the ports.
+        profile: how to rank.
+        need: of the query.
+        text: of the query.
         watch: notes how long the steps take.
         spare: how many times as many as are likely to do the store is to keep, where it brings the best alone; 0: it is
             to bring every candidate.
@@ -249,19 +252,24 @@ def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:
 
 def gathered(world: World, need: Need, text: str) -> Batch:
     """Return the candidates; where a query or a memory has no vector, the lexical channels stand in for its cosines."""
-    terms = tuple(dict.fromkeys(world.tokeniser.terms(text)))
-    need = replace(need, columns=need.columns | {"embedded"})
+    if "embedded" not in need.columns:
+        need = replace(need, columns=need.columns | {"embedded"})
     if need.vector is None:
-        batch = world.store.gather(replace(need, terms=terms, candidates=None))
+        batch = world.store.gather(replace(need, terms=distinct_terms(world, text), candidates=None))
         return batch.with_columns(**instead_of_cosines(batch))
     batch = world.store.gather(need)
     if batch["embedded"].all():
         return batch
-    batch = batch if need.terms else world.store.gather(replace(need, terms=terms))
+    batch = batch if need.terms else world.store.gather(replace(need, terms=distinct_terms(world, text)))
     stand_ins = {name: column for name, column in instead_of_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(
         **{name: np.where(batch["embedded"], batch[name], column) for name, column in stand_ins.items()}
     )
+
+
+def distinct_terms(world: World, text: str) -> tuple[str, ...]:
+    """Return the terms of a text, each once, in order."""
+    return tuple(dict.fromkeys(world.tokeniser.terms(text)))
 
 
 def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from salience.lab.bench import (
     clocks,
     contender,
+    crowd,
     export,
     floor,
     floor_float32,
@@ -27,6 +28,7 @@ from salience.lab.bench import (
     writing,
 )
 from salience.lab.bench import truth as truths
+from salience.lab.bench.bench import Bench
 from salience.lab.bench.clocks import WARMING, Effort, Watch, quantiles, turn_about
 from salience.lab.bench.contender import KINDS, MODES, OURS, OWN, PEERS
 from salience.lab.bench.corpus import BLOCK, GROUP, SESSION, TAG, TAGGED, USERS, VIEWS, Corpus
@@ -442,3 +444,11 @@ def test_the_drawing_has_a_line_for_each_store(measured, tmp_path):
     assert len(medians) == 2
     plot.draw([kept], tmp_path / "recall.svg")
     assert "floor float32" in (tmp_path / "recall.svg").read_text("utf-8")
+
+
+def test_a_thread_that_has_nothing_left_to_write_is_done(monkeypatch, tmp_path):
+    monkeypatch.setattr(crowd, "FEWEST", 2)
+    bench = Bench(SMALL, tmp_path, (OURS,), Effort(0, 2, 10), lambda _: None)
+    work = crowd._writes(bench, KINDS["floor int8"].open(tmp_path, Lookup()), "insert")
+    assert [work(0, number) for number in range(3)] == [True, True, False]
+    assert work(1, 0)

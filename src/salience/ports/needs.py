@@ -91,7 +91,7 @@ class Need:
         voice: unit vector of the query as a speaker whom it names would put it; `cosine` and `context_cosine` of a
             memory that somebody said are to it, if it is given, those of others to `vector`.
         windows: whether to bring `Batch.windows` too, if there are terms.
-        names: casefolded names that the query may mean; `Batch.entities.of_query` are those known among them.
+        names: names that the query may mean, in normal form; `Batch.entities.of_query` are those known among them.
         speakers: names of those who speak, in normal form; `speaker_named` tells the memories of a speaker whom one
             of them means (see `Store.speakers`), and those that nobody said and whose entities hold one of them.
         anchor: those of `terms` that name the event which bounds the query's time (see `TimeCue`).
@@ -137,7 +137,7 @@ class Need:
 
     def related(self, cosine: Floats) -> Floats:
         """Return what cosines mean, [0, 1]: as they are, below 0 as 0; or on the calibration's scale, if it is to be."""
-        clipped: Floats = np.clip(cosine, 0.0, 1.0)
+        clipped: Floats = np.minimum(np.maximum(cosine, 0.0), 1.0)
         if not self.calibrated or self.calibration is None:
             return clipped
         return np.interp(clipped, self.calibration.cosine, self.calibration.relatedness)

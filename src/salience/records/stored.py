@@ -125,7 +125,7 @@ class Scope:
 
     def as_dict(self) -> dict[str, str]:
         """Return the coordinates that are set, without the tenant."""
-        pairs = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name != "tenant")
+        pairs = ((name, getattr(self, name)) for name in ("environment", *NARROWING, "session_id"))
         return {key: value.value if value is ANY else value for key, value in pairs if value is not None}
 
 

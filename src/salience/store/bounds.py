@@ -13,7 +13,7 @@ from salience.batch import Floats, Vectors32
 from salience.ports import Matching, Pruning
 from salience.store.candidates import Asked
 from salience.store.distances import Floats32, approximate
-from salience.store.view import Places, View
+from salience.store.view import Places, View, distinct
 
 _FEW: Final = 16
 """A part of all memories so small is handled one by one, and not in an array of all."""
@@ -80,8 +80,7 @@ class Near:
             for column in columns:
                 mark[column] = True
             return np.flatnonzero(mark[:-1])
-        found = np.unique(np.concatenate(columns))
-        return found[found >= 0]
+        return distinct(*columns)
 
     def _related(self, about: Floats | Floats32) -> Floats:
         """Return what a channel makes at most of something about so near, [0, 1]."""

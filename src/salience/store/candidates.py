@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -77,12 +77,15 @@ class Candidates:
     rows: Rows
     slots: Rows
     places: Places
+    measured: tuple[Floats, Floats] | None = None
+    """As `cosines`, where they are known already."""
 
     @classmethod
-    def at(cls, asked: Asked, places: Places) -> Candidates:
-        """Return the memories at some places, which stand in no particular order."""
-        rows = asked.view.arena.rows[asked.view.slots[places]]
-        return cls.lying(asked, places[np.argsort(rows)])
+    def at(cls, asked: Asked, places: Places, cosines: tuple[Floats, Floats] | None = None) -> Candidates:
+        """Return the memories at some places, which stand in no particular order, as do their `cosines`."""
+        order = np.argsort(asked.view.arena.rows[asked.view.slots[places]])
+        found = cls.lying(asked, places[order])
+        return found if cosines is None else replace(found, measured=(cosines[0][order], cosines[1][order]))
 
     @classmethod
     def lying(cls, asked: Asked, places: Places) -> Candidates:
@@ -108,6 +111,8 @@ class Candidates:
     @cached_property
     def cosines(self) -> tuple[Floats, Floats]:
         """The cosine of each to the query, and its mean over the context."""
+        if self.measured is not None:
+            return self.measured
         if "context_cosine" in self.need.columns:
             return in_context(self.view, self.places, self.need)
         return to_query(self.view, self.places, self.need), np.zeros(0)
@@ -124,8 +129,8 @@ class Candidates:
         """Return some columns and no more."""
         return Batch(self.arena.ids[self.rows], {name: _COLUMNS[name](self) for name in names})
 
-    def batch(self) -> Batch:
-        """Return all that the need asks for."""
+    def batch(self, **others: Any) -> Batch:
+        """Return all that the need asks for, and other fields of a batch as they are given."""
         need = self.need
         return Batch(
             self.arena.ids[self.rows],
@@ -135,6 +140,7 @@ class Candidates:
             self.windows() if need.windows and need.terms else None,
             self.entities() if need.entities else None,
             self.distinctions() if need.distinctions else None,
+            **others,
         )
 
     def vectors(self) -> Vectors:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ from salience.ports import Near, Need
 from salience.store.arena import Bools
 from salience.store.kernels import dots
 from salience.store.quantised import ROUNDING, off_by, quantised
-from salience.store.view import Places, View, position
+from salience.store.view import Places, View, distinct, position
 
 Floats32 = NDArray[np.float32]
 _PRODUCTS: Final = 1 << 21
@@ -41,7 +40,7 @@ def in_context(view: View, places: Places, need: Need) -> tuple[Floats, Floats]:
 
     The mean is over those with a vector, 0 where none has.
     """
-    columns = [places, *(view.step(places, step) for step in _steps())]
+    columns = [places, *view.around[places, : 2 * NEAREST].T]
     needed, lines = _distinct(columns, len(view))
     values = np.append(to_query(view, needed, need), 0.0)  # the last one for no neighbour
     held = np.append(np.ones(len(needed), np.bool_) if view.embedded is None else view.embedded[needed], False)
@@ -50,11 +49,6 @@ def in_context(view: View, places: Places, need: Need) -> tuple[Floats, Floats]:
         total += np.where(held[column], values[column], 0.0)
         count += held[column]
     return values[lines[0]], np.divide(total, count, out=np.zeros(len(places)), where=count > 0)
-
-
-def _steps() -> Iterator[int]:
-    """Yield how many places away each neighbour of a context is: nearest first, the one before first."""
-    return (step for distance in range(1, NEAREST + 1) for step in (-distance, distance))
 
 
 def _distinct(columns: list[Places], count: int) -> tuple[Places, list[Places]]:
@@ -67,8 +61,7 @@ def _distinct(columns: list[Places], count: int) -> tuple[Places, list[Places]]:
         line = np.full(count + 1, -1, np.intp)
         line[needed] = np.arange(len(needed))
         return needed, [line[column] for column in columns]
-    needed = np.unique(np.concatenate(columns))
-    needed = needed[needed >= 0]
+    needed = distinct(*columns)
     return needed, [position(needed, column) for column in columns]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def gather(arena: Arena, need: Need, activations: Activations) -> Batch:
         return best(asked, passing)
     wanted = np.arange(len(asked.view)) if passing is None else np.flatnonzero(passing)
     if need.ids is None and need.near is None and need.candidates is None:
-        return replace(Candidates.at(asked, wanted).batch(), beyond=-1.0 if "cosine" in need.columns else 1.0)
+        return Candidates.at(asked, wanted).batch(beyond=-1.0 if "cosine" in need.columns else 1.0)
     return chosen(asked, Candidates.at(asked, wanted))
 
 
@@ -54,8 +53,7 @@ def chosen(asked: Asked, wanted: Candidates) -> Batch:
         picked |= ~wanted.fixed("has_vector")
     if cosine is not None:
         beyond = float(cosine[~picked].max(initial=-1.0))
-    found = Candidates.at(asked, wanted.places[picked]).batch()
-    return replace(found, complete=bool(picked.all()), beyond=beyond)
+    return Candidates.at(asked, wanted.places[picked]).batch(complete=bool(picked.all()), beyond=beyond)
 
 
 def _within(view: View, places: Places, need: Need) -> Bools:

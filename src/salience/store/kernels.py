@@ -18,6 +18,9 @@ LIBRARIES: Final = ("numkong", "simsimd")
 _EXACT_IN_FLOAT32: Final = (1 << 24) // 127**2
 """Dimensions up to which every sum of products of int8 numbers is a whole number that float32 holds."""
 
+_CACHED: Final = 1 << 23
+"""Numbers that a processor's cache holds about."""
+
 
 @cache
 def dots() -> Dots | None:
@@ -37,7 +40,12 @@ def _imported(name: str) -> ModuleType | None:
 
 
 def _by(library: ModuleType) -> Dots:
+    """Return the products by a library; of rows that a cache holds numkong is quicker with the query packed."""
+
     def products(rows: Int8, query: Int8) -> NDArray[Any]:
+        if rows.size <= _CACHED and hasattr(library, "dots_pack"):
+            packed: NDArray[Any] = np.asarray(library.dots_packed(rows, library.dots_pack(query[None])))
+            return packed[:, 0]
         wide = "float32" if len(query) <= _EXACT_IN_FLOAT32 else "float64"
         found: NDArray[Any] = np.asarray(library.cdist(query[None], rows, metric="dot", out_dtype=wide))[0]
         return found

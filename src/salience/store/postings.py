@@ -42,8 +42,8 @@ class Spellings(dict[str, int]):
         return number
 
     def known(self, names: Iterable[str]) -> list[int]:
-        """Return the numbers of the names that have one, distinct, in order."""
-        numbers = dict.fromkeys(self._numbers.get(normalise(name)) for name in names)
+        """Return the numbers of the names, in normal form, that have one, distinct, in order."""
+        numbers = dict.fromkeys(map(self._numbers.get, names))
         return [number for number in numbers if number is not None]
 
 

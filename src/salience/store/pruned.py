@@ -18,11 +18,11 @@ from salience.store.arena import Bools
 from salience.store.bounds import Near, Words
 from salience.store.candidates import Asked, Candidates
 from salience.store.distances import Floats32, in_context
-from salience.store.view import Places, position
+from salience.store.view import Places, distinct, position
 
 _WHOLE: Final = 256
 """So few memories are all brought."""
-_PROMISING: Final = 2
+_PROMISING: Final = 1
 """How many times as many as are needed are scored first, of each sort."""
 _SLACK: Final = 1e-4
 """More than rounding takes from a bound."""
@@ -75,8 +75,7 @@ def _measured(asked: Asked, standing: Bools | None, count: int) -> Places | None
     if standing is None or count * _SPARSE > len(asked.view):
         return None
     places = np.flatnonzero(standing)
-    beside = np.unique(np.concatenate([places, *(towards[places] for towards in asked.view.beside)]))
-    return beside[beside >= 0]
+    return distinct(places, *(towards[places] for towards in asked.view.beside))
 
 
 def _named(asked: Asked, pruning: Pruning) -> Bools | None:
@@ -86,9 +85,30 @@ def _named(asked: Asked, pruning: Pruning) -> Bools | None:
     return np.logical_or.reduce(said) if said else None
 
 
-def _brought(asked: Asked, places: Places, floor: float, count: int) -> Batch:
-    batch = Candidates.at(asked, places).batch()
-    return replace(batch, complete=False, floor=floor, standing=count)
+def _brought(
+    asked: Asked, places: Places, floor: float, count: int, cosines: tuple[Floats, Floats] | None = None
+) -> Batch:
+    """Return the batch of some memories out of `count`; of the others none scores `floor`."""
+    return Candidates.at(asked, places, cosines).batch(complete=False, floor=floor, standing=count)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scored:
+    """Some memories, by place, and float64 for each: its cosine, the mean of it in context, and its score."""
+
+    places: Places
+    cosines: Floats
+    contexts: Floats
+    scores: Floats
+
+    def take(self, kept: Bools | Places) -> _Scored:
+        """Return some of them."""
+        return _Scored(self.places[kept], self.cosines[kept], self.contexts[kept], self.scores[kept])
+
+    def joined(self, more: _Scored) -> _Scored:
+        """Return these and others, which are none of these."""
+        pairs = ((getattr(self, name), getattr(more, name)) for name in ("places", "cosines", "contexts", "scores"))
+        return _Scored(*map(np.concatenate, pairs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,39 +133,49 @@ class _Search:
 
     def batch(self) -> Batch:
         """Return the batch of those that may be among the best."""
-        tried = self.promising()
-        scores = self.scores(tried)
-        floor = _largest(scores, self.pruning.keep) - _SLACK
+        tried = self.scored(self.promising())
+        floor = _largest(tried.scores, self.pruning.keep) - _SLACK
         others = self.reaching(floor)
         if len(others) > _MANY and self.words.of_common:
             counted = Words.of(self.asked, self.pruning, len(self.asked.view) + 1)
             return replace(self, words=counted).batch()
-        others = others[position(tried, others) < 0]
-        common = self.words.of_common * self.pruning.most
-        found = [tried[scores + common >= floor], others[self.scores(others) + common >= floor], self.pending()]
-        return _brought(self.asked, np.unique(np.concatenate(found)), floor, self.count)
+        least = floor - self.words.of_common * self.pruning.most
+        found = tried.take((tried.scores >= least) | ~self.embedded(tried.places))
+        others = others[position(tried.places, others) < 0]
+        if len(others):
+            more = self.scored(others)
+            found = found.joined(more.take(more.scores >= least))
+        return _brought(self.asked, found.places, floor, self.count, (found.cosines, found.contexts))
 
-    def scores(self, places: Places) -> Floats:
-        """Return float64[len(places)], the scores of some memories without what the common terms give."""
+    def scored(self, places: Places) -> _Scored:
+        """Return some memories with their scores, but for what the common terms give."""
         asked, pruning = self.asked, self.pruning
-        own, context = in_context(asked.view, places, asked.need)
-        made = self.words.given[places] + pruning.similarity * asked.need.related(own)
-        made += pruning.context_similarity * asked.need.related(context)
+        cosines, contexts = in_context(asked.view, places, asked.need)
+        made = self.words.given[places] + pruning.similarity * asked.need.related(cosines)
+        if pruning.context_similarity:
+            made += pruning.context_similarity * asked.need.related(contexts)
         if self.named is not None:
             made += pruning.speaker * self.named[places]
         rest, factors = pruning.others(Candidates.lying(asked, places).with_columns(pruning.columns))
-        scores: Floats = (made + rest) * factors
-        return scores
+        return _Scored(places, cosines, contexts, (made + rest) * factors)
+
+    def embedded(self, places: Places) -> Bools:
+        """Return which of some memories have a vector."""
+        embedded = self.asked.view.embedded
+        return np.ones(len(places), np.bool_) if embedded is None else embedded[places]
 
     def promising(self) -> Places:
-        """Return the nearest memories, and those that words give most; ascending."""
+        """Return the nearest memories, those that words give most, and those without a vector; ascending."""
         count = _PROMISING * self.pruning.keep
         found = [_most(self.near.about, count, self.standing)]
         if self.named is not None:
             found.append(_most(self.near.about, count, _both(self.named, self.standing)))
         matching = self._standing(np.flatnonzero(self.words.given))
         estimate = self.words.given[matching] + self.near.weight * self.near.about[matching]
-        return np.unique(np.concatenate([*found, matching[_most(estimate, count)]]))
+        found.append(matching[_most(estimate, count)])
+        if self.asked.view.embedded is not None:
+            found.append(self._standing(np.flatnonzero(~self.asked.view.embedded)))
+        return distinct(*found)
 
     def reaching(self, floor: float) -> Places:
         """Return the memories whose score may be `floor` or more, ascending.
@@ -163,12 +193,7 @@ class _Search:
         bound = self.words.given[matching] + self.near.bound(matching)
         if self.named is not None:
             bound += said * self.named[matching]
-        return np.unique(np.concatenate([*found, matching[bound >= least]]))
-
-    def pending(self) -> Places:
-        """Return the memories without a vector."""
-        embedded = self.asked.view.embedded
-        return np.empty(0, np.intp) if embedded is None else self._standing(np.flatnonzero(~embedded))
+        return distinct(*found, matching[bound >= least])
 
     def _near_enough(self, least: float, among: Bools | None) -> Places:
         """Return the memories (`among` some) whose dense channels may make `least`."""

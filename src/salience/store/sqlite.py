@@ -324,7 +324,7 @@ class SQLiteStore:
 
     def _arena(self, reader: Connection, tenant: str) -> Arena:
         """Return the tenant's arena as of the reader's transaction."""
-        data_version = reader.exec_driver_sql("PRAGMA data_version").scalar_one()
+        ((data_version,),) = self._seen.asked("PRAGMA data_version")
         cached = self._cache.get(tenant)
         if cached is None or cached.data_version != data_version:
             meta = Meta.read(reader)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import OWN, Codes, Column, Floats, Rows
+from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
 from salience.records import ANY, NARROWING, Scope
 from salience.store.arena import Arena, Bools
 
@@ -168,23 +168,21 @@ class View:
             line = self.places(self.arena.in_session(self.slots))
         return line[self.valid[line]]
 
-    def step(self, places: Places, step: int) -> Places:
-        """Return the places `step` (-2, -1, 1 or 2) memories on from some places (none of them -1); -1 for none."""
-        towards = self.beside[step > 0]
-        found: Places = towards[places].astype(np.intp)
-        for _ in range(abs(step) - 1):
-            found = np.where(found >= 0, towards[found], -1)
-        return found
+    @cached_property
+    def around(self) -> Column:
+        """int32[m, 2 x REACH], the places of the memories around each in its session, nearest first; -1 for none."""
+        columns = list(self.beside)
+        for _ in range(REACH - 1):
+            for towards in self.beside:
+                nearer = columns[-2]
+                columns.append(np.where(nearer >= 0, towards[nearer], np.int32(-1)))
+        return np.stack(columns, axis=1)
 
     @cached_property
     def window_length(self) -> Floats:
         """float64[m], how many terms the window of each has."""
-        lengths = OWN * self.length
-        if (self.beside[0] >= 0).any():
-            everywhere = np.arange(len(self))
-            for step in (-2, -1, 1, 2):
-                there = self.step(everywhere, step)
-                lengths += np.where(there >= 0, self.length[there], 0.0)
+        beside = np.append(self.length, 0.0)[self.around]  # the last one for none
+        lengths: Floats = OWN * self.length + beside.sum(axis=1)
         return lengths
 
     @cached_property
@@ -214,16 +212,13 @@ class View:
 
     def _in_windows(self, own: Occurrences) -> Occurrences:
         """Return how often a term stands in the window of each memory: its own text counts `OWN` times."""
-        places, weights = [own.places], [OWN * own.frequency]
-        for step in (-2, -1, 1, 2):
-            there = self.step(own.places, step)
-            beside = there >= 0
-            if beside.any():
-                places.append(there[beside])
-                weights.append(own.frequency[beside])
-        if len(places) == 1:
-            return Occurrences(own.places, weights[0])
-        return _summed(np.concatenate(places), np.concatenate(weights), len(self))
+        around = self.around[own.places]
+        there = around >= 0
+        if not there.any():
+            return Occurrences(own.places, OWN * own.frequency)
+        beside = np.repeat(own.frequency, there.sum(axis=1))
+        places = np.concatenate((own.places, around[there]))
+        return _summed(places, np.concatenate((OWN * own.frequency, beside)), len(self))
 
     def impact(self, held: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
         """Return float32[h], what BM25 makes of each occurrence but for the term's weight, [0, 1]."""
@@ -276,6 +271,17 @@ class View:
             current = self.successor < 0
             kept = current if kept is None else kept & current
         return None if kept is None or kept.all() else kept
+
+
+def distinct(*columns: Column) -> Places:
+    """Return the distinct numbers in some columns, ascending, without -1."""
+    found = np.concatenate(columns)
+    found.sort()
+    first = np.empty(len(found), np.bool_)
+    first[:1] = True
+    np.not_equal(found[1:], found[:-1], out=first[1:])
+    found = found[first]
+    return found[1:] if len(found) and found[0] < 0 else found
 
 
 def position(ascending: Column, wanted: Column) -> Places:

@@ -6,15 +6,19 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import IO, Any, Final
 
 from salience.derived import pages
 from salience.ports import Model, Stored, World
-from salience.records import Scope, TransferReport
+from salience.records import Memory, Scope, TransferReport
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
 LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
 """Signs that end a line for some readers; JSON leaves them as they are."""
+_FIELDS: Final = tuple(item.name for item in fields(Memory))
+_values: Final = attrgetter(*_FIELDS)
+_json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def export(world: World, scope: Scope, file: IO[str], progress: Progress | None = None) -> TransferReport:
@@ -28,7 +32,7 @@ def export(world: World, scope: Scope, file: IO[str], progress: Progress | None 
     file.write(json.dumps(header) + "\n")
     written, last = 0, ""
     for stored in _held(world, scope, pin):
-        file.write(json.dumps(as_record(stored), ensure_ascii=False).translate(LINE_ENDS) + "\n")
+        file.write(as_line(stored))
         written += stored.memory.id != last
         last = stored.memory.id
         if progress is not None:
@@ -44,9 +48,15 @@ def _held(world: World, scope: Scope, pin: Model) -> Iterator[Stored]:
         yield from page if is_of_pin else (replace(stored, vector=None) for stored in page)
 
 
+def as_line(stored: Stored) -> str:
+    """Return a stored memory as a line of JSON."""
+    line = _json(as_record(stored))
+    return (line if line.isascii() else line.translate(LINE_ENDS)) + "\n"
+
+
 def as_record(stored: Stored) -> dict[str, Any]:
     """Return a stored memory as JSON values: `memory`, `vector` (base64 of float32, little endian), `activations`."""
-    memory = {item.name: getattr(stored.memory, item.name) for item in fields(stored.memory)}
+    memory = dict(zip(_FIELDS, _values(stored.memory), strict=True))
     memory |= {name: memory[name].isoformat() for name in INSTANTS if memory[name] is not None}
     memory |= {"scope": stored.memory.scope.as_dict(), "metadata": dict(stored.memory.metadata)}
     vector = None if stored.vector is None else base64.b64encode(stored.vector.astype("<f4").tobytes()).decode("ascii")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from salience.lab.bench.bench import Bench, Row, questions
@@ -16,6 +17,11 @@ from salience.lab.bench.writing import news
 THREADS: Final = (1, 8)
 ROUNDS: Final = 2
 """Of one thread, then eight, then one, then eight."""
+MOST: Final = 2_000
+"""Memories that a thread has to write for each second; one that has written them all is done."""
+FEWEST: Final = 20
+Work = Callable[[int, int], bool]
+"""From the number of a thread, and how often it has done it, to whether there was something to do."""
 
 
 def crowd(bench: Bench) -> Iterator[Row]:
@@ -30,7 +36,7 @@ def crowd(bench: Bench) -> Iterator[Row]:
                 yield from _rows(bench, "crowd write", name, _writes(bench, contender, KINDS[name].writes[0]))
 
 
-def _rows(bench: Bench, verb: str, name: str, work: Callable[[int, int], None]) -> Iterator[Row]:
+def _rows(bench: Bench, verb: str, name: str, work: Work) -> Iterator[Row]:
     done: dict[int, list[list[float]]] = {threads: [] for threads in THREADS}
     for _ in range(ROUNDS):
         for threads in THREADS:
@@ -41,7 +47,7 @@ def _rows(bench: Bench, verb: str, name: str, work: Callable[[int, int], None]) 
         yield Row(verb, f"{threads} threads", name, quantiles(every) | rate)
 
 
-def _together(work: Callable[[int, int], None], threads: int, seconds: float) -> list[float]:
+def _together(work: Work, threads: int, seconds: float) -> list[float]:
     """Return the milliseconds of all that threads do until the time is up."""
     with ThreadPoolExecutor(threads) as pool:
         work(0, 0)
@@ -49,27 +55,30 @@ def _together(work: Callable[[int, int], None], threads: int, seconds: float) ->
         return [took for found in pool.map(partial(_repeat, work, end), range(threads)) for took in found]
 
 
-def _repeat(work: Callable[[int, int], None], end: float, thread: int) -> list[float]:
+def _repeat(work: Work, end: float, thread: int) -> list[float]:
     took: list[float] = []
     start = time.perf_counter()
-    while start < end or not took:
-        work(thread, len(took))
+    while (start < end or not took) and work(thread, len(took)):
         now = time.perf_counter()
         took.append((now - start) * 1e3)
         start = now
     return took
 
 
-def _asks(bench: Bench, contender: Contender, mode: Mode, thread: int, number: int) -> None:
+def _asks(bench: Bench, contender: Contender, mode: Mode, thread: int, number: int) -> bool:
     asked = questions(bench.corpus, "all")
     contender.recall(asked[(number + 23 * thread) % len(asked)], mode)
+    return True
 
 
-def _writes(bench: Bench, contender: Contender, how: str) -> Callable[[int, int], None]:
-    fresh = [news(bench, 200 + thread) for thread in range(max(THREADS))]
+def _writes(bench: Bench, contender: Contender, how: str) -> Work:
+    count = FEWEST + round(bench.effort.seconds * MOST)
+    fresh = [news(bench, 200 + thread, count) for thread in range(max(THREADS))]
 
-    def work(thread: int, number: int) -> None:
-        entry, vector = next(fresh[thread])
-        contender.write(entry, vector, how)
+    def work(thread: int, number: int) -> bool:
+        for entry, vector in islice(fresh[thread], 1):
+            contender.write(entry, vector, how)
+            return True
+        return False
 
     return work

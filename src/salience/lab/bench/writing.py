@@ -38,7 +38,7 @@ def write(bench: Bench) -> Iterator[Row]:
         works: dict[str, Callable[[int], None]] = {FSYNC: partial(_appended, file.fileno())}
         for number, (name, contender) in enumerate(opened.items()):
             for how in KINDS[name].writes:
-                fresh = news(bench, number + 10 * KINDS[name].writes.index(how))
+                fresh = news(bench, number + 10 * KINDS[name].writes.index(how), WARMING + bench.effort.most)
                 works[f"{name}\t{how}"] = partial(_written, contender, how, fresh)
         for label, laps in turn_about(works, bench.effort).items():
             name, _, how = label.partition("\t")
@@ -49,9 +49,9 @@ def write(bench: Bench) -> Iterator[Row]:
     (bench.folder / "appended").unlink()
 
 
-def news(bench: Bench, number: int) -> Iterator[New]:
+def news(bench: Bench, number: int, count: int) -> Iterator[New]:
     """Return memories that are in no store yet, with their vectors; other ones for each number."""
-    block = bench.corpus.beside(2 * (WARMING + bench.effort.most), number)
+    block = bench.corpus.beside(count, number)
     return iter(list(zip(block.entries(), block.vectors, strict=True)))
 
 
@@ -84,7 +84,14 @@ def mixed(bench: Bench) -> Iterator[Row]:
     with bench.copied(names) as opened:
         bench.tell(f"{bench.corpus.size:,}: recalls and writes")
         works = {
-            name: partial(_ten, bench, contender, KINDS[name].modes[0], KINDS[name].writes[0], news(bench, 50 + number))
+            name: partial(
+                _ten,
+                bench,
+                contender,
+                KINDS[name].modes[0],
+                KINDS[name].writes[0],
+                news(bench, 50 + number, WARMING + effort.most),
+            )
             for number, (name, contender) in enumerate(opened.items())
         }
         for name, laps in turn_about(works, effort).items():

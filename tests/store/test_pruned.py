@@ -1,0 +1,318 @@
+"""The best alone are brought, and nothing is lost by it: a pruned ranking is that of all memories, bit for bit.
+
+Small stores of every shape are made at random, and the numbers from which a search takes another path are lowered until
+each path is walked. `SALIENCE_TEST_STEPS` says how many stores are made in all.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from salience import profiles
+from salience.batch import Batch
+from salience.explain.trial import Trial
+from salience.ports import Calibration, Need
+from salience.rank import bound
+from salience.rank.bound import exact, pruning
+from salience.rank.profile import Profile, parse
+from salience.rank.run import details, rank
+from salience.rank.state import ALIVE
+from salience.recall import Stopwatch, searched
+from salience.records import ANY, TIERS, Filter, Intent, Scope, TimeCue
+from salience.store import bounds, candidates, distances, kernels, pruned, view
+from salience.store.arena import Arena
+from salience.store.gather import Activations, gather
+from salience.store.rows import of_stored
+from salience.store.sql import ARENA
+from salience.testing.memories import DIMENSION, NOW, id_of, need, stored
+
+STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 120)
+"""Stores that are made in all; each is asked several things."""
+LIBRARIES = [None, *(name for name in kernels.LIBRARIES if find_spec(name))]
+TERMS, NAMES, SPEAKERS = "abcdefgh", ("ann", "bob", "zoe lee", "atlas"), ("Ann", "Bob", "Zoe Lee")
+PRUNED = [name for name in profiles.NAMES if pruning(profiles.load(name), need()) is not None]
+
+
+def pick(random, *choices, chances=None):
+    """Return one of some choices."""
+    return choices[random.choice(len(choices), p=chances)]
+
+
+@dataclass(frozen=True)
+class Store:
+    """An arena as a store."""
+
+    arena: Arena
+    activations: Activations = Activations()
+
+    def gather(self, asked: Need) -> Batch:
+        return gather(self.arena, asked, self.activations)
+
+    def world(self) -> Any:
+        return SimpleNamespace(store=self, tokeniser=SimpleNamespace(terms=str.split))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a store is like: how many memories, and how often something is so of one, in [0, 1]."""
+
+    memories: int
+    sessions: int
+    spread: float
+    pending: float
+    again: float
+    spoken: float
+    scoped: float
+    facts: float
+    ageing: float
+    plain: float
+
+
+SHAPES = st.builds(
+    Shape,
+    memories=st.integers(1, 200),
+    sessions=st.integers(0, 12),
+    spread=st.sampled_from([0.05, 0.3, 1.0, 3.0]),
+    pending=st.sampled_from([0.0, 0.0, 0.0, 0.05, 0.5]),
+    again=st.sampled_from([0.0, 0.3, 0.9]),
+    spoken=st.sampled_from([0.0, 0.5, 1.0]),
+    scoped=st.sampled_from([0.0, 0.3]),
+    facts=st.sampled_from([0.0, 0.0, 0.3]),
+    ageing=st.sampled_from([0.0, 0.0, 0.3]),
+    plain=st.sampled_from([0.0, 0.7]),
+)
+
+
+def filled(shape: Shape, random: np.random.Generator) -> Store:
+    """Return a store of that shape; those that come again are like an earlier memory in all that is scored."""
+    made: list[Any] = []
+    centres = random.normal(size=(3, DIMENSION))
+    for number in range(shape.memories):
+        if made and random.random() < shape.again:
+            item = made[random.integers(len(made))]
+            made.append(replace(item, memory=replace(item.memory, id=id_of(number), supersedes=None)))
+        else:
+            made.append(one(shape, random, number, centres))
+    rows = [{**of_stored(item, DIMENSION), "seq": 1} for item in made]
+    recalled = {id_of(int(number)): int(random.integers(9)) for number in random.integers(shape.memories, size=5)}
+    parts = np.array_split(np.arange(len(rows)), random.integers(1, 4))
+    arena = Arena.empty(DIMENSION)
+    for part in parts:
+        arena = arena.refresh([tuple(rows[row][name] for name in ARENA) for row in part])
+    return Store(arena, Activations(9, recalled))
+
+
+def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndarray) -> Any:
+    vector = centres[random.integers(len(centres))] + shape.spread * random.normal(size=DIMENSION)
+    some, plain = (lambda chance: random.random() < chance), random.random() < shape.plain
+    speaker = pick(random, *SPEAKERS) if some(shape.spoken) else None
+    return stored(
+        number,
+        None if some(shape.pending) else (vector / np.linalg.norm(vector)).astype(np.float32),
+        terms=tuple(pick(random, *TERMS) for _ in range(random.integers(0, 6))),
+        distinctions=(f"text:{number}", f"number:{random.integers(3)}") if some(0.5) else (f"text:{number % 3}",),
+        session_id=f"s{random.integers(shape.sessions)}" if shape.sessions and some(0.9) else None,
+        user_id=pick(random, None, "u1", "u2") if some(shape.scoped) else None,
+        project=pick(random, None, "p1", "p2") if some(shape.scoped) else None,
+        agent_id=pick(random, None, "a1") if some(shape.scoped) else None,
+        speaker=speaker,
+        turn=number if some(0.5) else None,
+        entities=tuple(dict.fromkeys(pick(random, *NAMES) for _ in range(random.integers(0, 3)))),
+        kind=pick(random, "fact", "rule"),
+        tier=pick(random, *TIERS),
+        tags=("red",) if some(0.3) else (),
+        importance=0.5 if plain else float(pick(random, 0.0, 0.05, 0.5, 0.97, 1.0)),
+        weight=1.0 if plain else float(pick(random, 0.1, 0.5, 1.0)),
+        fact_key=f"f{random.integers(5)}" if some(shape.facts) else None,
+        supersedes=id_of(int(random.integers(number))) if number and some(shape.facts) else None,
+        expires_at=NOW + timedelta(hours=int(random.integers(-3, 4))) if some(shape.ageing) else None,
+        created_at=NOW - timedelta(days=float(random.integers(0, 400)), hours=float(random.integers(3))),
+        updated_at=NOW - timedelta(days=float(random.integers(0, 3))),
+        accessed_at=NOW - timedelta(days=float(random.integers(0, 90))) if some(0.5) else None,
+        access_count=int(random.integers(0, 40)),
+    )
+
+
+SUMMED = ("similarity", "context_similarity", "lexical", "context_lexical", "speaker", "entity")
+OTHERS = ("importance", "importance_multiplier", "weight", "scope_weight", "recency", "staleness", "rehearsed_decay",
+          "priming", "time")  # fmt: skip
+AFTER = ("update", "cut_off", "threshold", "nonzero", "near_duplicate")
+
+
+def drawn(random: np.random.Generator, most: float = 3.0) -> Profile:
+    """Return a profile of random signals and weights, up to `most`, with random stages in the order that is shipped."""
+    weights = (0.0, 0.1, 0.3, 1.0, most)
+    tables = []
+    for signal in (
+        *random.permutation(SUMMED)[: random.integers(1, 7)],
+        *random.permutation(OTHERS)[: random.integers(5)],
+    ):
+        how = pick(random, "sum", "product", chances=(0.9, 0.1) if signal in SUMMED else (0.4, 0.6))
+        more = "half_life_days = 30\n" if signal == "recency" else ""
+        tables.append(f'[signal.{signal}]\ncombine = "{how}"\nweight = {pick(random, *weights)}\n{more}')
+    before = [name for name in ("expired", "outdated") if random.random() < 0.6]
+    after = [name for name in AFTER if random.random() < 0.4]
+    if "update" in after:
+        tables.append(f"[stage.update]\ntop = {random.integers(2, 12)}\n")
+    if "cut_off" in after:
+        tables.append(
+            f"[stage.cut_off]\nalone = {pick(random, 0.0, 0.05, 0.3)}\nshare = {pick(random, 0.0, 0.5, 0.9)}\n"
+        )
+    if "near_duplicate" in after:
+        tables.append(f"[stage.near_duplicate]\nparaphrase = {pick(random, 0.5, 0.95)}\n")
+    scale = pick(random, "raw", "calibrated")
+    head = f'name = "drawn"\nsummary = "x"\ncombine = "sum"\nthreshold_scale = "{scale}"\nlimit = 5\n'
+    return parse(f"{head}stages = {[*before, 'score', *after, 'trim']!r}\n{''.join(tables)}", "drawn")
+
+
+CALIBRATIONS = (
+    Calibration((0.0, 0.2, 0.6, 1.0), (0.0, 0.0, 0.7, 1.0), 0.9, "test"),
+    Calibration((0.0, 0.3, 0.5, 1.0), (0.0, 0.4, 0.4, 0.9), 0.6, "test"),
+)
+
+
+def asked_for(random: np.random.Generator, profile: Profile) -> Need:
+    """Return a random need of a profile."""
+    vector, voice = (random.normal(size=DIMENSION) for _ in range(2))
+    some = lambda chance: random.random() < chance  # noqa: E731
+    start = NOW - timedelta(days=float(random.integers(0, 300)))
+    cue = TimeCue("then", start=start, end=start + timedelta(days=20)) if some(0.3) else None
+    return Need(
+        scope=Scope(
+            user_id=pick(random, ANY, ANY, "u1", None), project=pick(random, ANY, ANY, "p1"), agent_id=ANY,
+            session_id=pick(random, None, "s1"),
+        ),
+        now=NOW + timedelta(hours=int(random.integers(-3, 4))),
+        filter=Filter() if some(0.7) else Filter(
+            tags=pick(random, (), ("red",)), kinds=pick(random, (), ("fact",)), tiers=pick(random, (), ("working", "semantic")),
+            sessions=pick(random, (), (), ("s1", "s2")), since=pick(random, None, start), level=pick(random, None, "global"),
+            until=pick(random, None, NOW - timedelta(days=50)), fact_keys=pick(random, (), (), ("f1",)),
+        ),
+        columns=profile.columns,
+        vector=(vector / np.linalg.norm(vector)).astype(np.float32),
+        voice=(voice / np.linalg.norm(voice)).astype(np.float32) if some(0.3) else None,
+        terms=tuple(random.permutation([*TERMS, "unknown"])[: random.integers(0, 5)]) if profile.brings("terms") else (),
+        windows=profile.brings("windows"),
+        names=tuple(pick(random, *NAMES, "nobody") for _ in range(random.integers(0, 3))),
+        speakers=pick(random, (), (), ("ann",), ("zoe", "bob")),
+        entities=profile.brings("entities"),
+        vectors=profile.brings("vectors"),
+        distinctions=profile.brings("distinctions"),
+        limit=pick(random, 1, 2, 5, 30),
+        depth=pick(random, None, None, 12),
+        min_score=pick(random, None, None, 0.0, 0.3, 0.8),
+        intent=Intent(time=cue) if cue else Intent(),
+        calibration=pick(random, *CALIBRATIONS),
+        calibrated=profile.threshold_scale == "calibrated",
+    )  # fmt: skip
+
+
+@contextmanager
+def lowered(random: np.random.Generator):
+    """Have the numbers from which a search takes another path be such that small stores meet each."""
+    with ExitStack() as stack:
+        for module, name, choices in (
+            (pruned, "_WHOLE", (0, 0, 20)), (pruned, "_PROMISING", (1, 2)), (pruned, "_MANY", (0, 5, 4000)),
+            (pruned, "_COMMON", (0, 1, 3, 20_000)), (pruned, "_FEW", (16, 1000)), (pruned, "_SPARSE", (1, 4, 1000)),
+            (bounds, "_FEW", (0, 1, 16)), (view, "_FEW", (0, 1, 8)), (view, "_RUNS", (0, 2, 64)),
+            (view, "_OCCURRENCES", (0, 8)), (candidates, "_FEW", (0, 1, 8)), (distances, "_FEW", (0, 1, 8)),
+            (bound, "SPARE", (0, 1, 8)),
+        ):  # fmt: skip
+            stack.enter_context(patch.object(module, name, pick(random, *choices)))
+        yield
+
+
+@contextmanager
+def computed_by(library: str | None):
+    """Have one library do the products, or NumPy alone."""
+    with patch.object(kernels, "LIBRARIES", (library,) if library else ()):
+        kernels.dots.cache_clear()
+        try:
+            yield
+        finally:
+            kernels.dots.cache_clear()
+
+
+def answer(world: Any, profile: Profile, asked: Need, text: str, spare: int) -> tuple[Any, ...]:
+    """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
+    met, batch, ranked = searched(world, profile, asked, text, Stopwatch(), spare)
+    absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
+    return (
+        batch.ids[ranked.rows].tolist(),
+        details(profile, ranked, batch, ranked.rows, met.intent.name),
+        {id: absorbed[id] for id in batch.ids[ranked.rows] if id in absorbed},
+        exact(profile, batch, met, ranked),
+    )
+
+
+def assert_it_is_that_of_all(store: Store, profile: Profile, asked: Need) -> bool:
+    """Assert all laws for one question; return whether some memory was left out."""
+    world, text = store.world(), " ".join(asked.terms)
+    whole = answer(world, profile, asked, text, spare=0)
+    assert whole[-1]
+    for spare in (1, 4):
+        assert answer(world, profile, asked, text, spare) == whole
+    rule = pruning(profile, asked)
+    return rule is not None and assert_what_is_left_out_scores_less(store, profile, replace(asked, pruning=rule))
+
+
+def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: Need) -> bool:
+    part, everything = store.gather(asked), store.gather(replace(asked, pruning=None))
+    if part.floor is None:
+        return False
+    before = Trial.of(profile, everything, asked).states[profile.stages.index("score") + 1]
+    alive = before.fates == ALIVE
+    rows = np.flatnonzero(np.isin(everything.ids, part.ids))
+    assert everything.ids[rows].tolist() == part.ids.tolist()
+    assert alive[rows].all()
+    assert part.standing == alive.sum()
+    assert_they_are_told_alike(part, everything.take(rows))
+    alive[rows] = False
+    embedded = part.columns.get("embedded", np.ones(1, np.bool_)).all()
+    assert before.scored[alive].max(initial=-np.inf) < part.floor or not embedded
+    return bool(alive.any())
+
+
+def assert_they_are_told_alike(part: Batch, same: Batch) -> None:
+    """Both batches have the same columns, statistics and parts, bit for bit."""
+    for name, column in part.columns.items():
+        assert column.tobytes() == same[name].tobytes(), name
+    for one, other in ((part.lexicon, same.lexicon), (part.windows, same.windows)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert (one.documents, one.average_length) == (other.documents, other.average_length)
+            assert one.document_frequency.tolist() == other.document_frequency.tolist()
+            assert one.length.tolist() == other.length.tolist()
+            for mine, yours in zip(one.postings, other.postings, strict=True):
+                assert (mine.rows.tolist(), mine.frequency.tolist()) == (yours.rows.tolist(), yours.frequency.tolist())
+    everywhere = np.arange(len(part))
+    if part.vectors is not None and same.vectors is not None:
+        assert part.vectors.at(everywhere).tobytes() == same.vectors.at(everywhere).tobytes()
+    if part.distinctions is not None and same.distinctions is not None:
+        assert part.distinctions.values.tolist() == same.distinctions.values.tolist()
+    if part.entities is not None and same.entities is not None:
+        assert part.entities.of_query.tolist() == same.entities.of_query.tolist()
+        assert part.entities.of_row.values.tolist() == same.entities.of_row.values.tolist()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@settings(max_examples=STEPS // len(LIBRARIES), deadline=None, suppress_health_check=list(HealthCheck))
+@given(shape=SHAPES, seed=st.integers(0, 2**32 - 1))
+def test_a_pruned_ranking_is_that_of_all_memories(library, shape, seed):
+    random = np.random.default_rng(seed)
+    with computed_by(library), lowered(random):
+        store = filled(shape, random)
+        for ranking in (*map(profiles.load, PRUNED), *(drawn(random) for _ in range(4))):
+            assert_it_is_that_of_all(store, ranking, asked_for(random, ranking))
