@@ -197,6 +197,7 @@ class Batch:
         beyond: a cosine to the query that none of those which are not here exceeds, as far as an index can tell.
         floor: a score that each of those scores less than, by `Need.pruning`; None where that is not known.
         standing: how many there are with those, without the ones that are expired or outdated; likewise.
+        moments: float64, the distinct `created_at` of all that `standing` counts, ascending; None unless needed.
     """
 
     ids: NDArray[np.object_]
@@ -210,6 +211,7 @@ class Batch:
     beyond: float = 1.0
     floor: float | None = None
     standing: int | None = None
+    moments: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -260,6 +260,8 @@ def gathered(world: World, need: Need, text: str) -> Batch:
     batch = world.store.gather(need)
     if batch["embedded"].all():
         return batch
+    if batch.floor is not None and batch.windows is None:  # the best by words is the measure, and may not be there
+        return gathered(world, replace(need, pruning=None), text)
     batch = batch if need.terms else world.store.gather(replace(need, terms=distinct_terms(world, text)))
     stand_ins = {name: column for name, column in instead_of_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(

@@ -377,7 +377,7 @@ def with_values(statement, values):
         with_values(*sql.named(Scope(user_id="u"), ["a"])),
         with_values(*sql.named(Scope(user_id="u"), ["a"], "short_id")),
         sql.page(Scope(), "a", 5, Filter(kinds=["x"]), False),
-        sql.newer("t", 3),
+        with_values(sql.newer(), {"tenant": "t", "sequence": 3}),
         sql.older("t", ["a"]),
         sql.current("t", "a"),
         sql.activations_of("t", ["a"]),

@@ -45,8 +45,11 @@ class Pruning:
         rest: the most that all other summed channels make.
         most: the most that the factors make.
         drops: whether a memory counts that is `expired`, or that another holds in the place of (`outdated`).
+        moments: whether `Batch.moments` is to come, which the factors then read.
         columns: those that `others` reads.
         others: from a batch of these columns to float64[n] twice: what the rest and the factors of each row are.
+        content: from how many memories there are to the score, without what the speaker adds, of which one that some
+            memory has is to come, if there is one; None where that does not matter.
     """
 
     keep: int
@@ -59,8 +62,10 @@ class Pruning:
     rest: float = 0.0
     most: float = 1.0
     drops: frozenset[str] = frozenset()
+    moments: bool = False
     columns: frozenset[str] = frozenset()
     others: Callable[[Batch], tuple[Floats, Floats]]
+    content: Callable[[int], float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,7 +141,7 @@ class Need:
     pruning: Pruning | None = None
 
     def related(self, cosine: Floats) -> Floats:
-        """Return what cosines mean, [0, 1]: as they are, below 0 as 0; or on the calibration's scale, if it is to be."""
+        """Return what cosines mean, [0, 1]: as they are, below 0 as 0; or on the calibration's scale if asked for."""
         clipped: Floats = np.minimum(np.maximum(cosine, 0.0), 1.0)
         if not self.calibrated or self.calibration is None:
             return clipped

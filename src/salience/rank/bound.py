@@ -31,7 +31,10 @@ PRUNABLE: Final = (
     "near_duplicate",
     "trim",
 )
-"""Stages that come to the same without memories of which it is known that they score too little."""
+"""Stages that come to the same without memories of which it is known that they score too little, in this order.
+
+In another they do not: one that scores too little would be absorbed before it falls, or not count as one with a chance.
+"""
 KNOWN: Final = ("similarity", "context_similarity", "speaker", "entity")
 """Channels that a store knows bounds of, by their weight."""
 MATCHING: Final = ("lexical", "context_lexical")
@@ -112,9 +115,10 @@ def pruning(profile: Profile, need: Need, times: int = 1) -> Pruning | None:
         need: of the query.
         times: how many times as many are to be kept as are likely to do.
     """
-    if not all(stage in PRUNABLE for stage in profile.stages) or need.candidates is not None or not need.limit:
+    in_order = tuple(name for name in PRUNABLE for _ in range(profile.stages.count(name)))
+    if profile.stages != in_order or need.candidates is not None or not need.limit:
         return None
-    if need.anchor or (need.intent.time is not None and need.intent.time.order):  # an event, or the first and the last
+    if need.anchor:  # an event, which any memory may tell of best
         return None
     weights, rest, most, others = profile.weights(need.intent.name), 0.0, 1.0, list[Term]()
     channels: dict[str, Any] = {}
@@ -132,20 +136,24 @@ def pruning(profile: Profile, need: Need, times: int = 1) -> Pruning | None:
             most *= high**weight if term.combine == "product" else 1.0
     if not channels:
         return None
+    rule = profile.stage_parameters.get("cut_off")
     return Pruning(
         keep=times * _kept(profile, need),
         **channels,
         rest=rest,
         most=most,
         drops=frozenset(profile.stages) & {"expired", "outdated"},
+        moments=need.intent.time is not None and bool(need.intent.time.order),
         columns=frozenset().union(*(SIGNALS[term.signal].reads(term.parameters) for term in others)),
         others=partial(_others, others, weights, need),
+        content=None if need.min_score is not None or rule is None else lambda count: _content(rule, count),
     )
 
 
 def _others(terms: Sequence[Term], weights: Mapping[str, float], need: Need, batch: Batch) -> tuple[Floats, Floats]:
     """Return what some signals of a profile add to the sum of each row, and what they multiply it by."""
     rest, factors = np.zeros(len(batch)), np.ones(len(batch))
+    batch = batch.with_columns(alive=np.ones(len(batch), np.bool_))
     for term in terms:
         values = SIGNALS[term.signal].formula(batch, need, **term.parameters)
         if term.combine == "sum":
@@ -168,8 +176,8 @@ def _settled(profile: Profile, batch: Batch, need: Need, ranked: Ranked, floor: 
     """Return whether the ranking would be the same with the memories that are not here, which score less than `floor`.
 
     They would stand below as many as `update` looks at. The cut-off heeds how many there are, which the batch tells,
-    and whether one has the content, which one that is not here might have. Otherwise they would be in the answer only
-    if it is not full, and only with the score that the others had to reach.
+    and whether one has the content: if any has, one that has it is here. Otherwise they would be in the answer only if
+    it is not full, and only with the score that the others had to reach.
     """
     if floor == -np.inf or (len(ranked.rows) >= need.wanted and ranked.scores[ranked.rows[-1]] >= floor):
         return True
@@ -178,8 +186,17 @@ def _settled(profile: Profile, batch: Batch, need: Need, ranked: Ranked, floor: 
     rule = profile.stage_parameters.get("cut_off")
     if rule is None:
         return False
-    chance: float = min(rule["alone"] * (batch.standing or 0) ** rule["growth"], rule["most"])
-    if len(ranked.rows):
-        least: float = max(chance, rule["share"] * float(ranked.scores[ranked.rows[0]])) - EDGE
-        return least >= floor
-    return bool(ranked.scores.max(initial=-np.inf) < chance - EDGE or floor <= rule["content"] * chance - EDGE)
+    if not len(ranked.rows):  # all fell, for want of content, which the store has looked for, or for that of fit
+        return need.pruning is not None and need.pruning.content is not None
+    least: float = max(_chance(rule, batch.standing or 0), rule["share"] * float(ranked.scores[ranked.rows[0]])) - EDGE
+    return least >= floor
+
+
+def _chance(rule: Mapping[str, float], count: int) -> float:
+    """Return the score that chance alone gives the best of so many memories, as `stages.cut_off` has it."""
+    return float(min(rule["alone"] * count ** rule["growth"], rule["most"]))
+
+
+def _content(rule: Mapping[str, float], count: int) -> float:
+    """Return the content that some memory must have, likewise."""
+    return rule["content"] * _chance(rule, count) - EDGE

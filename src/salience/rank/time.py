@@ -39,7 +39,7 @@ def _fit(batch: Batch, need: Need, slack: float) -> Floats:
             return np.ones(len(batch))
         start, end = (start, min(end, event)) if cue.relation == "before" else (max(start, event), end)
     fits = _window(moments, start, end, slack)
-    return fits * _order(moments, batch["alive"], cue) if cue.order else fits
+    return fits * _order(batch, cue) if cue.order else fits
 
 
 def _seconds(moment: Any, otherwise: float) -> float:
@@ -64,9 +64,10 @@ def _event(batch: Batch, need: Need) -> float | None:
     return float(batch["created_at"][best].max()) if named.max() > 0 else None
 
 
-def _order(moments: Floats, alive: Floats, cue: TimeCue) -> Floats:
+def _order(batch: Batch, cue: TimeCue) -> Floats:
     """Return the place of each moment between the earliest and the latest living one, [0, 1]; the wanted end is 1."""
-    distinct = np.unique(moments[alive])
+    moments = batch["created_at"]
+    distinct = np.unique(moments[batch["alive"]]) if batch.moments is None else batch.moments
     if len(distinct) < 2:
         return np.ones(len(moments))
     place = np.clip(np.searchsorted(distinct, moments) / (len(distinct) - 1), 0.0, 1.0)

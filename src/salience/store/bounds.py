@@ -118,7 +118,7 @@ class Words:
     """What words, and names, give each memory.
 
     Attributes:
-        given: float32[m], what the counted terms, the entities and a speaker that it tells of give it.
+        given: float32[m], what the counted terms and the entities give it.
         of_common: what all terms that are not counted give any memory at most.
     """
 
@@ -134,8 +134,6 @@ class Words:
                 left += _add_terms(given, asked, matching, is_window, common)
         if pruning.entity and asked.entities:
             given += _entities(asked, pruning.entity)
-        if pruning.speaker:
-            given[asked.spoken_of] += np.float32(pruning.speaker)
         return cls(given, left)
 
 

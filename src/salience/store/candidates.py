@@ -9,10 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Batch, Column, Entities, Floats, Lexicon, Postings, Ragged, Rows, Vectors
+from salience.batch import COLUMNS, Batch, Column, Entities, Floats, Lexicon, Postings, Ragged, Rows, Vectors
 from salience.ports import Need
-from salience.store.arena import NEVER, Arena, find, runs
+from salience.store.arena import Arena
 from salience.store.distances import in_context, to_query
+from salience.store.parsed import NEVER, runs
+from salience.store.roster import find
 from salience.store.values import MICROSECONDS
 from salience.store.view import Occurrences, Places, TermInView, View, position
 
@@ -122,19 +124,23 @@ class Candidates:
         return self.arena.slots[name][self.slots]
 
     def counter(self, name: str) -> Column:
-        """Return a column by row."""
-        return self.arena.counters[name][self.rows]
+        """Return a column that changes without a new version."""
+        return self.arena.counter(name, self.slots)
 
-    def with_columns(self, names: Iterable[str]) -> Batch:
-        """Return some columns and no more."""
-        return Batch(self.arena.ids[self.rows], {name: _COLUMNS[name](self) for name in names})
+    def column(self, name: str) -> Column:
+        """Return one of `batch.COLUMNS`."""
+        return np.asarray(_COLUMNS[name](self), COLUMNS[name].dtype)
+
+    def with_columns(self, names: Iterable[str], moments: Floats | None = None) -> Batch:
+        """Return some columns and no more, but for the moments of all."""
+        return Batch(self.arena.ids[self.rows], {name: self.column(name) for name in names}, moments=moments)
 
     def batch(self, **others: Any) -> Batch:
         """Return all that the need asks for, and other fields of a batch as they are given."""
         need = self.need
         return Batch(
             self.arena.ids[self.rows],
-            {name: _COLUMNS[name](self) for name in sorted(need.columns)},
+            {name: self.column(name) for name in sorted(need.columns)},
             self.vectors() if need.vectors else None,
             self.lexicon() if need.terms else None,
             self.windows() if need.windows and need.terms else None,
@@ -173,7 +179,7 @@ class Candidates:
         if len(self.places) * _FEW <= len(self.view):
             found = position(term.places, self.places)
             rows = np.flatnonzero(found >= 0)
-            return Postings(rows, term.frequency[found[rows]])
+            return Postings(rows, term.frequency[found[rows]].astype(np.float64))
         frequency = np.zeros(len(self.view))
         frequency[term.places] = term.frequency
         own = frequency[self.places]
@@ -195,7 +201,7 @@ class Candidates:
         """Return the runs of `values` of these; columns `name` and `name_from` say how long they are and where."""
         lengths = self.fixed(name)
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        return Ragged(offsets, values[runs(self.fixed(f"{name}_from"), lengths)])
+        return Ragged(offsets, values[runs(self.fixed(f"{name}_from"), lengths)].astype(np.int64, copy=False))
 
 
 def _expires_at(known: Candidates) -> Column:
@@ -228,9 +234,10 @@ def _speaker_named(known: Candidates) -> Column:
 
 def _turns(known: Candidates) -> Column:
     recalled = known.asked.activations.turns
-    places, there = find(known.arena.ids[known.rows], np.array(list(recalled), dtype=object))
+    order = np.argsort(known.rows)  # they may stand in any order, rows stand by id
+    places, there = find(known.arena.ids[known.rows[order]], np.array(list(recalled), dtype=object))
     turns = np.full(len(known.rows), np.inf)
-    turns[places[there]] = known.asked.activations.clock - np.array(list(recalled.values()), np.float64)[there]
+    turns[order[places[there]]] = known.asked.activations.clock - np.array(list(recalled.values()), np.float64)[there]
     return turns
 
 

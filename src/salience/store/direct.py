@@ -43,6 +43,12 @@ class Direct:
         """Return what a statement finds; it is one that is made once, and takes no lists."""
         return self._driver.execute(_text(statement), values).fetchall()
 
+    def parts(self, statement: Executable, values: Values, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the same, `size` rows at a time."""
+        found = self._driver.execute(_text(statement), values)
+        while rows := found.fetchmany(size):
+            yield rows
+
     def run(self, statement: Executable, values: Sequence[Values]) -> None:
         """Run a statement, one that is made once, with each of some values, if there are any."""
         if values:

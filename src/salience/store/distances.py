@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from salience.batch import NEAREST, Column, Floats, Rows, Vectors32, cosines
 from salience.ports import Near, Need
-from salience.store.arena import Bools
 from salience.store.kernels import dots
 from salience.store.quantised import ROUNDING, off_by, quantised
+from salience.store.roster import Bools
 from salience.store.view import Places, View, distinct, position
 
 Floats32 = NDArray[np.float32]
@@ -71,7 +71,7 @@ def approximate(view: View, query: Vectors32, places: Places | slice) -> tuple[F
     Without a library that is quick with quantised vectors they are exact, but for the rounding.
     """
     stored, slots = view.arena.slots, view.slots[places]
-    kernel = dots() if view.arena.is_quantised else None
+    kernel = dots() if view.arena.is_quantised and len(slots) else None  # they refuse to multiply nothing
     if kernel is None:
         matrix, lines = _lying(stored["vector"], slots)
         return cosines(matrix, query)[lines].astype(np.float32), ROUNDING

@@ -9,10 +9,12 @@ import numpy as np
 from salience.batch import Batch
 from salience.ports import Need
 from salience.records import TIERS, Filter, Scope
-from salience.store.arena import Arena, Bools
+from salience.store.arena import Arena
 from salience.store.candidates import Activations, Asked, Candidates
 from salience.store.distances import nearest, to_query, within
+from salience.store.parsed import objects
 from salience.store.pruned import best, is_prunable
+from salience.store.roster import Bools
 from salience.store.values import microseconds
 from salience.store.view import Places, View, view_of
 
@@ -42,8 +44,8 @@ def chosen(asked: Asked, wanted: Candidates) -> Batch:
     need, count = asked.need, len(wanted.places)
     picked, beyond = np.zeros(count, np.bool_), 1.0
     if need.ids is not None:
-        numbers = [asked.arena.numbers.ids.get(named, -1) for named in need.ids]
-        picked |= np.isin(wanted.fixed("id"), numbers)
+        rows, there = asked.arena.roster.find(objects(need.ids))
+        picked |= np.isin(wanted.slots, asked.arena.order[rows[there]])
     if need.near is not None:
         picked |= _within(asked.view, wanted.places, need)
     measured = need.candidates is not None or "cosine" in need.columns

@@ -45,7 +45,7 @@ def _by(library: ModuleType) -> Dots:
     def products(rows: Int8, query: Int8) -> NDArray[Any]:
         if rows.size <= _CACHED and hasattr(library, "dots_pack"):
             packed: NDArray[Any] = np.asarray(library.dots_packed(rows, library.dots_pack(query[None])))
-            return packed[:, 0]
+            return packed[:, 0].astype(np.float32 if len(query) <= _EXACT_IN_FLOAT32 else np.float64)
         wide = "float32" if len(query) <= _EXACT_IN_FLOAT32 else "float64"
         found: NDArray[Any] = np.asarray(library.cdist(query[None], rows, metric="dot", out_dtype=wide))[0]
         return found

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salience.batch import Codes, Column, Rows, coded
 from salience.text import normalise
 
+Numbers32 = NDArray[np.int32]
 _SLOT_BITS: Final = 32
 _SLOT: Final = (1 << _SLOT_BITS) - 1
 
@@ -25,9 +27,9 @@ class Numbering(dict[Any, int]):
         self[thing] = number = len(self)
         return number
 
-    def of(self, things: Iterable[Any]) -> Codes:
-        """Return the number of each thing, new ones numbered on the way."""
-        return np.array(list(map(self.__getitem__, things)), np.int64)
+    def of(self, things: Iterable[Any], count: int = -1) -> Numbers32:
+        """Return the number of each of `count` things, new ones numbered on the way."""
+        return np.fromiter(map(self.__getitem__, things), np.int32, count)
 
 
 class Spellings(dict[str, int]):
@@ -79,10 +81,39 @@ class Distinctions(dict[str, int]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Segment:
-    """Occurrences, sorted: `keys` holds (number, slot) in one int64; `counts` how often."""
+    """Occurrences in the order of numbers, and of slots within a number.
 
-    keys: Codes
-    counts: Codes
+    Attributes:
+        numbers: int32[u], those that occur, ascending.
+        starts: int64[u + 1], where the occurrences of each begin, and the last ones end.
+        slots: int32[k].
+        counts: how often each number occurs there, of the smallest type that holds them all.
+    """
+
+    numbers: Numbers32
+    starts: Codes
+    slots: Numbers32
+    counts: Column
+
+    @classmethod
+    def of(cls, keys: Codes, counts: Column) -> _Segment:
+        """Return occurrences, each (number, slot) in one int64, ascending."""
+        numbers = (keys >> _SLOT_BITS).astype(np.int32)
+        starts = _firsts(numbers)
+        ends = np.append(starts, len(keys))
+        return cls(numbers[starts], ends, (keys & _SLOT).astype(np.int32), counts)
+
+    @property
+    def keys(self) -> Codes:
+        """The occurrences in that form."""
+        return np.repeat(self.numbers.astype(np.int64), np.diff(self.starts)) << _SLOT_BITS | self.slots
+
+    def find(self, number: int) -> slice:
+        """Return where the occurrences of a number stand."""
+        place = int(self.numbers.searchsorted(np.int32(number)))  # a plain int would have all of them made int64
+        if place == len(self.numbers) or self.numbers[place] != number:
+            return slice(0)
+        return slice(int(self.starts[place]), int(self.starts[place + 1]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,41 +122,60 @@ class Index:
 
     segments: tuple[_Segment, ...] = ()
 
-    def find(self, number: int) -> tuple[Rows, Codes]:
+    def find(self, number: int) -> tuple[Column, Column]:
         """Return the slots that hold `number`, in no particular order, and how often each does."""
-        slots, counts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for segment in self.segments:
-            low, high = np.searchsorted(segment.keys, (number << _SLOT_BITS, (number + 1) << _SLOT_BITS))
-            slots.append(segment.keys[low:high] & _SLOT)
-            counts.append(segment.counts[low:high])
+        found = [(segment, segment.find(number)) for segment in self.segments]
+        parts = [(segment.slots[at], segment.counts[at]) for segment, at in found if at.stop]
+        if len(parts) == 1:
+            return parts[0]
+        slots, counts = zip((_NONE, _NONE), *parts, strict=True)
         return np.concatenate(slots), np.concatenate(counts)
 
-    def append(self, numbers: Codes, slots: Column) -> Index:
+    def append(self, numbers: Column, slots: Column) -> Index:
         """Return this index with occurrences in new slots; a pair that comes twice counts twice."""
-        keys, counts = np.unique(numbers << _SLOT_BITS | slots, return_counts=True)
-        return self._with(_Segment(keys, counts))
+        if not len(numbers):
+            return self
+        keys = numbers.astype(np.int64) << _SLOT_BITS | slots
+        keys.sort()
+        first = _firsts(keys)
+        return self._with(_Segment.of(keys[first], _small(np.diff(first, append=len(keys)))))
 
     def moved(self, place: Rows) -> Index:
         """Return this index with slot s at `place[s]`; occurrences in slots at -1 are dropped."""
         index = Index()
         for segment in self.segments:
-            slots = place[segment.keys & _SLOT]
+            slots = place[segment.slots]
             keys, counts = (segment.keys & ~_SLOT | slots)[slots >= 0], segment.counts[slots >= 0]
             order = np.argsort(keys)
-            index = index._with(_Segment(keys[order], counts[order]))
+            index = index._with(_Segment.of(keys[order], counts[order]))
         return index
 
     def _with(self, segment: _Segment) -> Index:
-        if not len(segment.keys):
+        if not len(segment.slots):
             return self
         segments = [*self.segments, segment]
-        while len(segments) > 1 and 2 * len(segments[-1].keys) > len(segments[-2].keys):
+        while len(segments) > 1 and 2 * len(segments[-1].slots) > len(segments[-2].slots):
             segments[-2:] = [_merged(segments[-2], segments[-1])]
         return Index(tuple(segments))
+
+
+_NONE: Final = np.empty(0, np.int32)
+
+
+def _firsts(ascending: Column) -> Rows:
+    """Return where each distinct number of an array first stands."""
+    is_first = np.ones(len(ascending), np.bool_)
+    is_first[1:] = ascending[1:] != ascending[:-1]
+    return np.flatnonzero(is_first)
+
+
+def _small(counts: Rows) -> Column:
+    """Return numbers of at least 0 in the smallest type that holds them all."""
+    return counts.astype(np.min_scalar_type(int(counts.max())))
 
 
 def _merged(older: _Segment, newer: _Segment) -> _Segment:
     """Return both in one; their slots are distinct, so no key is in both."""
     keys = np.concatenate((older.keys, newer.keys))
     order = np.argsort(keys, kind="stable")
-    return _Segment(keys[order], np.concatenate((older.counts, newer.counts))[order])
+    return _Segment.of(keys[order], np.concatenate((older.counts, newer.counts))[order])

@@ -14,16 +14,17 @@ import numpy as np
 
 from salience.batch import Batch, Floats
 from salience.ports import Pruning
-from salience.store.arena import Bools
 from salience.store.bounds import Near, Words
 from salience.store.candidates import Asked, Candidates
 from salience.store.distances import Floats32, in_context
-from salience.store.view import Places, distinct, position
+from salience.store.roster import Bools
+from salience.store.values import MICROSECONDS
+from salience.store.view import Places, View, distinct, position
 
 _WHOLE: Final = 256
 """So few memories are all brought."""
-_PROMISING: Final = 1
-"""How many times as many as are needed are scored first, of each sort."""
+_PROMISING: Final = 3
+"""How many times as many as are needed are scored first."""
 _SLACK: Final = 1e-4
 """More than rounding takes from a bound."""
 _COMMON: Final = 20_000
@@ -32,6 +33,8 @@ _FEW: Final = 16
 """Likewise, if that is more: what part of all memories."""
 _SPARSE: Final = 4
 """A part of the memories so small is measured without the others."""
+_WITNESSES: Final = 4
+"""How many of the best are brought where one that reaches a bound is to be shown, and rounding may blur which."""
 _MANY: Final = 4_000
 """So many that may reach the floor are too many to score before the common terms are counted too."""
 
@@ -55,12 +58,19 @@ def best(asked: Asked, passing: Bools | None) -> Batch:
     assert pruning is not None  # noqa: S101 - `is_prunable` was asked
     standing = _both(passing, view.standing(pruning.drops))
     count = len(view) if standing is None else int(np.count_nonzero(standing))
-    if count <= max(_WHOLE, 2 * _PROMISING * pruning.keep):
+    moments = _moments(view, standing) if pruning.moments else None
+    if count <= max(_WHOLE, _PROMISING * pruning.keep):
         everything = np.arange(len(view)) if standing is None else np.flatnonzero(standing)
-        return _brought(asked, everything, -np.inf, count)
+        return _brought(asked, everything, -np.inf, count, moments)
     near = Near.of(asked, pruning, _measured(asked, standing, count))
     words = Words.of(asked, pruning, max(_COMMON, len(view) // _FEW))
-    return _Search(asked, pruning, standing, count, near, words, _named(asked, pruning)).batch()
+    return _Search(asked, pruning, standing, count, near, words, _named(asked, pruning), moments).batch()
+
+
+def _moments(view: View, standing: Bools | None) -> Floats:
+    """Return the distinct instants at which memories were made, in seconds, ascending."""
+    made = view.column("created_at")
+    return np.unique(made if standing is None else made[standing]) / MICROSECONDS
 
 
 def _both(one: Bools | None, other: Bools | None) -> Bools | None:
@@ -79,17 +89,27 @@ def _measured(asked: Asked, standing: Bools | None, count: int) -> Places | None
 
 
 def _named(asked: Asked, pruning: Pruning) -> Bools | None:
-    """Return bool[m], which memories a speaker whom the query names said; None where none is named."""
-    speakers = asked.speakers if pruning.speaker else []
-    said = [asked.view.speaker == number for number in speakers]
-    return np.logical_or.reduce(said) if said else None
+    """Return bool[m], which memories a speaker whom the query names said, or tell of one; None where none does."""
+    if not pruning.speaker or not (asked.speakers or len(asked.spoken_of)):
+        return None
+    named = np.zeros(len(asked.view), np.bool_)
+    for number in asked.speakers:
+        named |= asked.view.speaker == number
+    named[asked.spoken_of] = True
+    return named
 
 
 def _brought(
-    asked: Asked, places: Places, floor: float, count: int, cosines: tuple[Floats, Floats] | None = None
+    asked: Asked,
+    places: Places,
+    floor: float,
+    count: int,
+    moments: Floats | None,
+    cosines: tuple[Floats, Floats] | None = None,
 ) -> Batch:
     """Return the batch of some memories out of `count`; of the others none scores `floor`."""
-    return Candidates.at(asked, places, cosines).batch(complete=False, floor=floor, standing=count)
+    found = Candidates.at(asked, places, cosines)
+    return found.batch(complete=False, floor=floor, standing=count, moments=moments)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,7 +140,8 @@ class _Search:
         standing: bool[m], the memories to choose from, `count` of them; None for all.
         near: about how near each is.
         words: what words give each.
-        named: bool[m], which ones a speaker said whom the query names; None for no such.
+        named: bool[m], which ones have to do with a speaker whom the query names; None for none.
+        moments: as in a batch.
     """
 
     asked: Asked
@@ -130,6 +151,7 @@ class _Search:
     near: Near
     words: Words
     named: Bools | None
+    moments: Floats | None
 
     def batch(self) -> Batch:
         """Return the batch of those that may be among the best."""
@@ -145,18 +167,33 @@ class _Search:
         if len(others):
             more = self.scored(others)
             found = found.joined(more.take(more.scores >= least))
-        return _brought(self.asked, found.places, floor, self.count, (found.cosines, found.contexts))
+        if self.named is not None and self.pruning.content is not None:
+            found = self.with_content(found, self.pruning.content(self.count))
+        return _brought(self.asked, found.places, floor, self.count, self.moments, (found.cosines, found.contexts))
 
-    def scored(self, places: Places) -> _Scored:
-        """Return some memories with their scores, but for what the common terms give."""
+    def with_content(self, found: _Scored, least: float) -> _Scored:
+        """Return what was found, and those that score most without their speaker, if any scores `least` so."""
+        silent = replace(self, pruning=replace(self.pruning, speaker=0.0, keep=_WITNESSES), named=None)
+        if (silent.scored(found.places, (found.cosines, found.contexts)).scores > least + _SLACK).any():
+            return found
+        tried = silent.scored(silent.promising())
+        if not (tried.scores > least + _SLACK).any():
+            counted = Words.of(self.asked, self.pruning, len(self.asked.view) + 1)
+            silent = replace(silent, words=counted) if self.words.of_common else silent
+            tried = silent.scored(silent.reaching(least))
+        others = tried.take(_most(tried.scores, _WITNESSES))
+        return found.joined(others.take(np.isin(others.places, found.places, invert=True)))
+
+    def scored(self, places: Places, known: tuple[Floats, Floats] | None = None) -> _Scored:
+        """Return some memories with their scores, but for what the common terms give; their cosines may be known."""
         asked, pruning = self.asked, self.pruning
-        cosines, contexts = in_context(asked.view, places, asked.need)
+        cosines, contexts = in_context(asked.view, places, asked.need) if known is None else known
         made = self.words.given[places] + pruning.similarity * asked.need.related(cosines)
-        if pruning.context_similarity:
-            made += pruning.context_similarity * asked.need.related(contexts)
+        if pruning.context_similarity:  # words stand in for what has no vector, so that its neighbours' do not count
+            made += pruning.context_similarity * asked.need.related(contexts) * self.embedded(places)
         if self.named is not None:
             made += pruning.speaker * self.named[places]
-        rest, factors = pruning.others(Candidates.lying(asked, places).with_columns(pruning.columns))
+        rest, factors = pruning.others(Candidates.lying(asked, places).with_columns(pruning.columns, self.moments))
         return _Scored(places, cosines, contexts, (made + rest) * factors)
 
     def embedded(self, places: Places) -> Bools:
@@ -165,35 +202,36 @@ class _Search:
         return np.ones(len(places), np.bool_) if embedded is None else embedded[places]
 
     def promising(self) -> Places:
-        """Return the nearest memories, those that words give most, and those without a vector; ascending."""
-        count = _PROMISING * self.pruning.keep
-        found = [_most(self.near.about, count, self.standing)]
-        if self.named is not None:
-            found.append(_most(self.near.about, count, _both(self.named, self.standing)))
-        matching = self._standing(np.flatnonzero(self.words.given))
-        estimate = self.words.given[matching] + self.near.weight * self.near.about[matching]
-        found.append(matching[_most(estimate, count)])
+        """Return the memories that promise most by what is known of them, and those without a vector; ascending."""
+        estimate = self.near.weight * self.near.about + self.boosted
+        if self.standing is not None:
+            estimate[~self.standing] = -np.inf
+        found = [_most(estimate, _PROMISING * self.pruning.keep)]
         if self.asked.view.embedded is not None:
-            found.append(self._standing(np.flatnonzero(~self.asked.view.embedded)))
-        return distinct(*found)
+            found.append(np.flatnonzero(~self.asked.view.embedded))
+        return self._standing(distinct(*found))
 
     def reaching(self, floor: float) -> Places:
         """Return the memories whose score may be `floor` or more, ascending.
 
-        Those that no word gives anything are found by how near they are, class by class: whether a speaker is named who
-        said them. The others are looked at one by one.
+        Those that no word gives anything are found by how near they are, class by class: whether they have to do with a
+        speaker who is named. The others are looked at one by one.
         """
         least = floor / self.pruning.most - self.pruning.rest - self.words.of_common - _SLACK
-        said = 0.0 if self.named is None else self.pruning.speaker
         found = [self._near_enough(least, None)]
         if self.named is not None:
-            found.append(self._near_enough(least - said, self.named))
-        matching = np.flatnonzero(self.words.given >= max(least - said - self.near.most, _TINY))
-        matching = self._standing(matching)
-        bound = self.words.given[matching] + self.near.bound(matching)
-        if self.named is not None:
-            bound += said * self.named[matching]
+            found.append(self._near_enough(least - self.pruning.speaker, self.named))
+        matching = np.flatnonzero(self.boosted >= max(least - self.near.most, _TINY))
+        matching = self._standing(matching[self.words.given[matching] > 0])
+        bound = self.boosted[matching] + self.near.bound(matching)
         return distinct(*found, matching[bound >= least])
+
+    @property
+    def boosted(self) -> Floats32:
+        """float32[m], what words and a speaker who is named give each."""
+        if self.named is None:
+            return self.words.given
+        return self.words.given + np.where(self.named, np.float32(self.pruning.speaker), np.float32(0))
 
     def _near_enough(self, least: float, among: Bools | None) -> Places:
         """Return the memories (`among` some) whose dense channels may make `least`."""
@@ -208,11 +246,8 @@ class _Search:
 _TINY: Final = float(np.finfo(np.float32).tiny)
 
 
-def _most(values: Floats32 | Floats, count: int, among: Bools | None = None) -> Places:
-    """Return the places of the `count` largest values, in no particular order, `among` those where it is True."""
-    if among is not None:
-        places = np.flatnonzero(among)
-        return places[_most(values[places], count)]
+def _most(values: Floats32 | Floats, count: int) -> Places:
+    """Return the places of the `count` largest values, in no particular order."""
     if len(values) <= count:
         return np.arange(len(values))
     return np.argpartition(values, len(values) - count)[len(values) - count :]

@@ -51,6 +51,8 @@ ARENA: Final = (
     "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "vector",
 )  # fmt: skip
 """Columns that the arena is made of."""
+PARSED: Final = (*(name for name in ARENA if name not in ("seq", "forgotten_at", "vector")), "has_vector")
+"""Those that a live memory is parsed from."""
 META: Final = "SELECT name, value FROM meta"
 """What a store says of itself as a whole; read at every turn, so it is no statement that has to be compiled."""
 FEWEST: Final = 16
@@ -62,6 +64,7 @@ LACKING: Final = (
 _RECORD: Final = [memories.c[name] for name in RECORD]
 _STORED: Final = [memories.c[name] for name in STORED]
 _SEEN: Final = ("tenant", "environment", *NARROWING)
+_OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
 _OF: Final = (memories.c.tenant == bindparam("of_tenant"), memories.c.id == bindparam("of_id"))
 _MOVED: Final = [column.name for column in versions.c if column.name != "valid_to"]
 
@@ -81,10 +84,36 @@ def keep_meta() -> TextClause:
     )
 
 
-def newer(tenant: str, sequence: int) -> Select[Any]:
-    """Return the arena's columns of the rows written after `sequence`."""
-    columns = [memories.c[name] for name in ARENA]
-    return select(*columns).where(memories.c.tenant == tenant, memories.c.seq > sequence)
+@cache
+def newer() -> Select[Any]:
+    """Return the columns `ARENA` of a tenant's memories, forgotten ones too, that were written after a `sequence`."""
+    later = memories.c.seq > bindparam("sequence", type_=BigInteger)
+    return select(*(memories.c[name] for name in ARENA)).where(_OF_TENANT, later)
+
+
+@cache
+def written() -> Select[Any]:
+    """Return how many memories a tenant has, forgotten ones too, and the sequence of the last write, if any."""
+    columns: list[ColumnElement[Any]] = [func.count(), func.max(memories.c.seq)]
+    return select(*columns).where(_OF_TENANT)
+
+
+@cache
+def live() -> Select[Any]:
+    """Return the columns `PARSED` of the live memories of a tenant, in the order of their writes."""
+    columns = [memories.c[name] for name in PARSED[:-1]]
+    return _live(*columns, memories.c.vector.is_not(None))
+
+
+@cache
+def live_vectors() -> Select[Any]:
+    """Return their vectors in the same order."""
+    return _live(memories.c.vector)
+
+
+def _live(*columns: ColumnElement[Any]) -> Select[Any]:
+    of = (_OF_TENANT, memories.c.forgotten_at.is_(None))
+    return select(*columns).where(*of).order_by(memories.c.seq, literal_column("rowid"))
 
 
 def of_ids(tenant: str, ids: Sequence[str]) -> Select[Any]:
@@ -184,8 +213,7 @@ def insertion(table: Table, names: tuple[str, ...]) -> str:
 @cache
 def last_id() -> Select[Any]:
     """Return the greatest id of a tenant, if any; a new memory's is greater, as a rule, and needs no looking for."""
-    of_tenant = memories.c.tenant == bindparam("tenant", type_=Text)
-    return select(func.max(memories.c.id)).where(of_tenant)
+    return select(func.max(memories.c.id)).where(_OF_TENANT)
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from sqlalchemy import Connection
 
@@ -18,7 +18,7 @@ from salience.batch import Batch, Vectors32
 from salience.errors import PinnedError, StoreError
 from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
-from salience.store import copying, integrity, opening, reading, sql
+from salience.store import copying, filling, integrity, opening, reading, sql
 from salience.store.arena import Arena
 from salience.store.direct import Direct
 from salience.store.gather import Activations, gather, speakers
@@ -31,9 +31,6 @@ from salience.store.sqlite_writer import Writer
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
 from salience.store.write import Transaction, patience, shareable
-
-PART: Final = 20_000
-"""Rows taken into an arena at a time, which bounds what a load holds twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,11 +327,9 @@ class SQLiteStore:
             meta = Meta.read(reader)
             self._past.clear()  # no more than one, and none that was read before a change, is kept
             if cached is None or cached.meta.epoch != meta.epoch or cached.arena.dimension != self._dimension(meta):
-                arena = self._empty(meta)
+                arena = filling.filled(self._seen, tenant, self._dimension(meta))
             else:
-                arena = cached.arena
-            for rows in reader.execute(sql.newer(tenant, arena.sequence)).partitions(PART):
-                arena = arena.refresh(rows)
+                arena = filling.refreshed(self._seen, tenant, cached.arena)
             cached = self._cache[tenant] = _Cached(arena, data_version, meta)
         return cached.arena
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 
 from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
 from salience.records import ANY, NARROWING, Scope
-from salience.store.arena import Arena, Bools
+from salience.store.arena import Arena
+from salience.store.roster import Bools
 
 Floats32 = NDArray[np.float32]
 Places = NDArray[np.intp]
@@ -24,16 +26,16 @@ _FEW: Final = 8
 """A part of the whole so small is looked up in it, and not the whole in an array."""
 _RUNS: Final = 64
 """Parts of a view that are measured one by one at most."""
-_OCCURRENCES: Final = 8
+_OCCURRENCES: Final = 16
 """How many occurrences of terms a view keeps for each of its memories."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occurrences:
-    """Where a term stands: places intp[h], ascending, and how often float64[h], >= 1."""
+    """Where a term stands: places int32[h], ascending, and how often float32[h], >= 1."""
 
-    places: Places
-    frequency: Floats
+    places: NDArray[np.int32]
+    frequency: Floats32
     impacts: dict[tuple[float, float], Floats32] = field(default_factory=dict, repr=False)
 
     def telling(self, documents: int) -> float:
@@ -49,21 +51,28 @@ class TermInView:
     own: Occurrences
     windows: Occurrences
 
+    def __len__(self) -> int:
+        return len(self.own.places) + len(self.windows.places)
+
 
 class Kept(dict[int, TermInView]):
-    """Terms by their number, as long as they are no more than a view may keep; then it begins anew."""
+    """Terms by their number, those that were asked for last, with no more occurrences in all than may be kept."""
 
     def __init__(self) -> None:
         super().__init__()
         self._size = 0
 
-    def keep(self, number: int, term: TermInView, most: int) -> None:
-        """Keep a term, with no more occurrences in all than `most`, unless it alone has more."""
-        if self._size > most:
-            self.clear()
-            self._size = 0
-        self[number] = term
-        self._size += len(term.windows.places)
+    def of(self, number: int, make: Callable[[int], TermInView], most: int) -> TermInView:
+        """Return the term of a number, made where it is not kept; those of the longest time ago give way."""
+        found = self.pop(number, None)
+        if found is None:
+            found = make(number)
+            self._size += len(found)
+        self[number] = found  # at the end: it was asked for last
+        while self._size > most and len(self) > 1:
+            oldest = self.pop(next(iter(self), number), None)
+            self._size -= 0 if oldest is None else len(oldest)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,11 +206,7 @@ class View:
 
     def term(self, number: int) -> TermInView:
         """Return where the term of a number stands."""
-        found = self._terms.get(number)
-        if found is None:
-            found = self._found(number)
-            self._terms.keep(number, found, _OCCURRENCES * len(self))
-        return found
+        return self._terms.of(number, self._found, _OCCURRENCES * len(self))
 
     def _found(self, number: int) -> TermInView:
         slots, counts = self.arena.terms.find(number)
@@ -227,8 +232,8 @@ class View:
             length, average = (
                 (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
             )
-            pace = k1 * (1 - b + b * length[held.places] / max(average, 1.0))
-            found = held.impacts[k1, b] = (held.frequency / (held.frequency + pace)).astype(np.float32)
+            pace = (k1 * (1 - b + b * length[held.places] / max(average, 1.0))).astype(np.float32)
+            found = held.impacts[k1, b] = held.frequency / (held.frequency + pace)
         return found
 
     def naming(self, number: int) -> Places:
@@ -288,7 +293,7 @@ def position(ascending: Column, wanted: Column) -> Places:
     """Return where each of some numbers stands in an array of ascending ones; -1 for those that it has not."""
     if not len(ascending):
         return np.full(len(wanted), -1, np.intp)
-    found = np.searchsorted(ascending, wanted)
+    found = np.searchsorted(ascending, wanted.astype(ascending.dtype, copy=False))
     found[found == len(ascending)] = 0
     found[ascending[found] != wanted] = -1
     return found
@@ -337,15 +342,15 @@ def _in_order(places: Places, counts: Codes) -> Occurrences:
     if len(places) > 1 and (places[1:] < places[:-1]).any():
         order = np.argsort(places, kind="stable")
         places, counts = places[order], counts[order]
-    return Occurrences(places, counts.astype(np.float64))
+    return Occurrences(places.astype(np.int32), counts.astype(np.float32))
 
 
-def _summed(places: Places, weights: Floats, count: int) -> Occurrences:
+def _summed(places: NDArray[np.int32], weights: Floats32, count: int) -> Occurrences:
     """Return the sums of the weights of equal places, out of `count` places."""
     if len(places) * _FEW > count:
-        sums = np.bincount(places, weights, count).astype(np.float64)
+        sums = np.bincount(places, weights, count)
         found = np.flatnonzero(sums)
-        return Occurrences(found, sums[found])
+        return Occurrences(found.astype(np.int32), sums[found].astype(np.float32))
     order = np.argsort(places, kind="stable")
     places = places[order]
     first = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))

@@ -25,12 +25,11 @@ class Qdrant:
     """One folder."""
 
     def __init__(self, folder: Path) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it says that it is slow from 20,000 on: the figures say so as well
-            self._client = QdrantClient(path=str(folder))
-            if not self._client.collection_exists(NAME):
-                distance = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
-                self._client.create_collection(NAME, distance)
+        warnings.filterwarnings("ignore", message="Local mode is not recommended")  # the figures say as much
+        self._client = QdrantClient(path=str(folder))
+        if not self._client.collection_exists(NAME):
+            distance = models.VectorParams(size=DIMENSION, distance=models.Distance.COSINE)
+            self._client.create_collection(NAME, distance)
 
     def load(self, blocks: Iterable[Block], watch: Watch) -> None:
         """Upsert each block, without waiting for the disk."""

@@ -1,0 +1,56 @@
+"""The terms of many texts, numbered together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.batch import Codes
+from salience.store.postings import Numbering, Numbers32
+
+_MANY: Final = 10_000
+"""Characters from which on arrays are quicker than Python is."""
+_WORD: Final = 8
+"""Bytes that one number holds."""
+_LONG: Final = 4
+"""Where no smaller part of the terms is longer, as in most scripts but one, they are looked up one by one."""
+_MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
+
+
+def numbered(numbering: Numbering, texts: Sequence[str]) -> tuple[Codes, Numbers32]:
+    """Return how many terms each text has, and the numbers of all; in a text, a space stands between them."""
+    counts = np.fromiter((text.count(" ") + 1 if text else 0 for text in texts), np.int64, len(texts))
+    joined = " ".join(filter(None, texts))
+    if not joined:
+        return counts, np.empty(0, np.int32)
+    if len(joined) >= _MANY:
+        numbers = _together(numbering, joined.encode())
+        if numbers is not None:
+            return counts, numbers
+    terms = joined.split(" ")
+    return counts, numbering.of(terms, len(terms))
+
+
+def _together(numbering: Numbering, joined: bytes) -> Numbers32 | None:
+    """Return the numbers of terms in UTF-8, each distinct one looked up once; None where too many are long.
+
+    Up to eight bytes are a number themselves, by which terms can be sorted.
+    """
+    padded = np.frombuffer(joined + b" " * (_WORD + 1), np.uint8)
+    ends = np.flatnonzero(padded[: len(joined) + 1] == ord(" "))
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    sizes = ends - starts
+    short, long = np.flatnonzero(sizes <= _WORD), np.flatnonzero(sizes > _WORD)
+    if len(long) * _LONG > len(sizes):
+        return None
+    at_each: NDArray[np.uint64] = np.ndarray(len(joined) + 1, "<u8", padded, strides=(1,))
+    keys, places = np.unique(at_each[starts[short]] & _MASKS[sizes[short]], return_inverse=True)
+    words = [word.decode() for word in keys.astype("<u8", copy=False).view(f"S{_WORD}").tolist()]
+    terms = [joined[start:end].decode() for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True)]
+    numbers = np.empty(len(sizes), np.int32)
+    numbers[short] = numbering.of(words, len(words))[places]
+    numbers[long] = numbering.of(terms, len(terms))
+    return numbers
