@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from salience import profiles
 from salience.batch import Batch
 from salience.ports import Calibration, Need
-from salience.rank.bound import ceiling, exact
+from salience.rank.bound import ceiling, exact, pruning
 from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.records import Scope
@@ -84,3 +87,112 @@ def test_an_exact_answer_is_that_of_all_memories(inside, outside):
     found = rank(MEMEMORY, candidates, need)
     if exact(MEMEMORY, candidates, need, found):
         assert rank(MEMEMORY, everyone, need).rows.tolist() == found.rows.tolist()
+
+
+def summed(stages, signals="[signal.similarity]\n"):
+    head = 'name = "x"\nsummary = "x"\ncombine = "sum"\n'
+    return parse(f"{head}stages = {stages.split()!r}\n{signals}", "x")
+
+
+def pruned(profile, **values):
+    return pruning(profile, Need(scope=Scope(), now=NOW, vector=np.ones(1, np.float32), **values))
+
+
+def test_the_shipped_profiles_that_add_up_are_pruned():
+    assert {name for name in profiles.NAMES if pruned(profiles.load(name)) is not None} == {"salience", "zeromemory"}
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        "score near_duplicate threshold trim",  # a hit would absorb what falls later
+        "score near_duplicate cut_off trim",
+        "score nonzero cut_off trim",  # what has a chance is counted before
+        "score near_duplicate update trim",
+        "superseded score trim",
+        "same_fact score trim",
+        "importance_floor score trim",
+        "similarity_floor score trim",
+        "score spread trim",
+    ],
+)
+def test_a_profile_in_which_each_memory_has_a_say_is_not_pruned(stages):
+    assert pruned(summed(stages)) is None
+
+
+def test_a_need_in_which_each_memory_has_a_say_is_not_pruned():
+    profile = profiles.load("salience")
+    assert pruned(profile, candidates=10) is None
+    assert pruned(profile, limit=0) is None
+    assert pruned(profile, terms=("move",), anchor=("move",)) is None
+    assert pruned(profile) is not None
+
+
+def test_signals_of_which_no_bound_is_known_are_not_pruned():
+    assert pruned(summed("score trim", "[signal.importance]\n")) is None
+    assert pruned(summed("score trim", "[signal.similarity]\n[signal.graph_proximity]\n")) is None
+    twice = '[signal.similarity]\n[signal.lexical]\ncombine = "product"\n'
+    assert pruned(summed("score trim", twice)) is not None
+
+
+def test_the_rest_and_the_factors_are_at_the_top_of_their_range():
+    signals = """
+[signal.similarity]
+weight = 0.5
+[signal.importance]
+weight = 0.2
+[signal.recency]
+weight = 0.1
+half_life_days = 30
+[signal.importance_multiplier]
+weight = 3
+combine = "product"
+[signal.priming]
+combine = "product"
+"""
+    found = pruned(summed("expired outdated score trim", signals), limit=3)
+    assert (found.similarity, found.context_similarity) == (0.5, 0)
+    assert found.rest == pytest.approx(0.3)
+    assert found.most == 2**3 * 2
+    assert found.drops == {"expired", "outdated"}
+    assert found.keep >= 3
+
+
+def test_more_are_kept_than_an_update_looks_at():
+    rule = "[signal.similarity]\n[stage.update]\ntop = 50\n"
+    assert pruned(summed("score update trim", rule), limit=3).keep == 50
+    assert pruned(summed("score update trim", rule), limit=60).keep >= 60
+    assert pruned(summed("score update trim", rule), depth=70).keep >= 70
+
+
+def beside(cosine, floor, standing=1000, **values):
+    """Return a batch of the best alone, and the need that asks for it: of the others each scores less than `floor`."""
+    batch = replace(batch_of(cosine), floor=floor, standing=standing)
+    return batch, Need(scope=Scope(), now=NOW, vector=np.ones(1, np.float32), **values)
+
+
+def settled(profile, cosine, floor, **values):
+    batch, need = beside(cosine, floor, **values)
+    need = replace(need, pruning=pruning(profile, need))
+    return exact(profile, batch, need, rank(profile, batch, need))
+
+
+def test_the_best_alone_are_exact_if_what_is_left_out_scores_less_than_the_last_hit():
+    profile = summed("score trim")
+    assert settled(profile, [0.9, 0.8, 0.5], floor=0.8, limit=2)
+    assert not settled(profile, [0.9, 0.8, 0.5], floor=0.81, limit=2)
+    assert not settled(profile, [0.9, 0.8, 0.5], floor=0.1, limit=4)
+    assert settled(profile, [0.9, 0.8, 0.5], floor=-np.inf, limit=4)
+
+
+def test_an_answer_of_the_best_that_is_not_full_is_exact_only_above_what_is_asked_for():
+    least = summed("score threshold trim")
+    assert settled(least, [0.9, 0.8], floor=0.5, limit=4, min_score=0.6)
+    assert not settled(least, [0.9, 0.8], floor=0.7, limit=4, min_score=0.6)
+    assert not settled(summed("score trim"), [0.9, 0.8], floor=0.5, limit=4, min_score=0.6)
+    rule = "[signal.similarity]\n[stage.cut_off]\nalone = 0.3\ngrowth = 0.0\nshare = 0.5\n"
+    cut = summed("score cut_off trim", rule)
+    assert settled(cut, [0.9, 0.8], floor=0.44, limit=4)  # half of the best is asked for
+    assert not settled(cut, [0.9, 0.8], floor=0.46, limit=4)
+    assert settled(cut, [0.4, 0.35], floor=0.29, limit=4)  # more than chance is asked for
+    assert not settled(cut, [0.4, 0.35], floor=0.31, limit=4)

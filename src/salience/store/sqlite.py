@@ -41,6 +41,10 @@ class _Cached:
     data_version: int
     meta: Meta
 
+    def goes_on(self, meta: Meta, dimension: int) -> bool:
+        """Return whether what changed since is all that is to be read; where nothing was read yet, all is."""
+        return bool(self.arena.sequence) and self.meta.epoch == meta.epoch and self.arena.dimension == dimension
+
 
 class SQLiteStore:
     """Memories in an SQLite file; made by `open`.
@@ -185,7 +189,7 @@ class SQLiteStore:
             StoreError: the store is closed, or the file cannot be read.
         """
         with self._transaction(self._reader, self._reading) as reader:
-            arena = self._arena(reader, need.scope.tenant)
+            arena = self._arena(need.scope.tenant)
             meta = self._cache[need.scope.tenant].meta
             if need.as_of is not None:
                 arena = self._arena_then(reader, need.scope.tenant, need.as_of)
@@ -204,7 +208,7 @@ class SQLiteStore:
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
         with self._transaction(self._reader, self._reading) as reader:
-            arena = self._arena(reader, scope.tenant)
+            arena = self._arena(scope.tenant)
             if as_of is not None:
                 arena = self._arena_then(reader, scope.tenant, as_of)
         return speakers(arena, scope, names)
@@ -319,17 +323,17 @@ class SQLiteStore:
         if not moving:
             self._handle.claim(pin)
 
-    def _arena(self, reader: Connection, tenant: str) -> Arena:
+    def _arena(self, tenant: str) -> Arena:
         """Return the tenant's arena as of the reader's transaction."""
         ((data_version,),) = self._seen.asked("PRAGMA data_version")
         cached = self._cache.get(tenant)
         if cached is None or cached.data_version != data_version:
-            meta = Meta.read(reader)
+            meta = Meta(dict(self._seen.asked(sql.META)))
             self._past.clear()  # no more than one, and none that was read before a change, is kept
-            if cached is None or cached.meta.epoch != meta.epoch or cached.arena.dimension != self._dimension(meta):
-                arena = filling.filled(self._seen, tenant, self._dimension(meta))
-            else:
+            if cached is not None and cached.goes_on(meta, self._dimension(meta)):
                 arena = filling.refreshed(self._seen, tenant, cached.arena)
+            else:
+                arena = filling.filled(self._seen, tenant, self._dimension(meta))
             cached = self._cache[tenant] = _Cached(arena, data_version, meta)
         return cached.arena
 
@@ -337,16 +341,11 @@ class SQLiteStore:
         """Return the arena of the tenant's memories as they stood; the last one asked for is kept."""
         key = (tenant, microseconds(as_of))
         if key not in self._past:
-            arena = self._empty(self._cache[tenant].meta)
-            arena = arena.refresh(
-                [tuple(row[name] for name in sql.ARENA) for row in stood(reader, tenant, sql.ARENA, as_of)]
-            )
+            rows = [tuple(row[name] for name in sql.ARENA) for row in stood(reader, tenant, sql.ARENA, as_of)]
+            arena = Arena.empty(self._dimension(self._cache[tenant].meta)).refresh(rows)
             self._past.clear()
             self._past[key] = arena
         return self._past[key]
-
-    def _empty(self, meta: Meta) -> Arena:
-        return Arena.empty(self._dimension(meta))
 
     def _dimension(self, meta: Meta) -> int:
         return (meta.pin() or self._handle.bare()).dimension
