@@ -79,6 +79,9 @@ class Settings(BaseModel):
     language: str = Field("english", description="language of stop words and stemming; `none` for many languages")
     content_limit: int = Field(65_536, ge=1, description="longest content of a memory, bytes in UTF-8")
     busy_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for another's write, or for a server")
+    arena: Literal["memory", "mapped"] = Field(
+        "memory", description="where a file's vectors are held to be searched: in memory, or `mapped` from a disk"
+    )
     pool_size: int = Field(10, ge=1, le=1000, description="most connections of one engine to PostgreSQL at a time")
     statement_timeout: float = Field(60.0, gt=0, le=86_400, description="seconds that one statement there may take")
     prepared_statements: bool = Field(True, description="whether PostgreSQL keeps statements; not behind some poolers")

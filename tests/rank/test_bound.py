@@ -131,8 +131,8 @@ def test_a_need_in_which_each_memory_has_a_say_is_not_pruned():
 def test_signals_of_which_no_bound_is_known_are_not_pruned():
     assert pruned(summed("score trim", "[signal.importance]\n")) is None
     assert pruned(summed("score trim", "[signal.similarity]\n[signal.graph_proximity]\n")) is None
-    twice = '[signal.similarity]\n[signal.lexical]\ncombine = "product"\n'
-    assert pruned(summed("score trim", twice)) is not None
+    factor = '[signal.similarity]\n[signal.lexical]\ncombine = "product"\n'
+    assert pruned(summed("score trim", factor)) is not None
 
 
 def test_the_rest_and_the_factors_are_at_the_top_of_their_range():

@@ -9,7 +9,6 @@ import pytest
 from salience.batch import COLUMNS, cosines
 from salience.ports import Near
 from salience.records import Scope
-from salience.store import arena as arenas
 from salience.store import distances
 from salience.store.arena import Arena
 from salience.store.distances import nearest, within
@@ -86,20 +85,28 @@ def test_two_snapshots_made_from_one_do_not_disturb_each_other(change):
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_compaction_changes_no_answer(change):
     kept = filled().refresh(change())
-    with patch.object(arenas, "_LEAST_DEAD", -1000):
-        packed = filled().refresh(change())
+    packed = filled().refresh(change()).packed()
     assert packed.slots.length == len(packed.order) == len(packed.ids)
     assert answer(packed) == answer(kept)
     more = [row(200, entities=("Bob",)), row(1, version=3, terms=("x", "x"))]
     assert answer(packed.refresh(more)) == answer(kept.refresh(more))
 
 
-def test_dead_slots_are_dropped_once_they_are_more_than_half():
+def test_an_arena_is_loose_once_more_than_half_of_its_slots_are_dead():
     arena = filled(100)
     for version in range(2, 8):
         arena = arena.refresh([row(n, seq=version, version=version) for n in range(100)])
+        arena = arena.packed() if arena.is_loose else arena
         assert arena.slots.length <= 2 * 100 + 64
     assert numbers(gather(arena, need(), Activations())) == list(range(100))
+
+
+def test_an_arena_is_loose_once_more_than_half_of_its_slots_came_since_they_were_laid():
+    arena = filled(100)
+    grown = arena.refresh([row(n, seq=2) for n in range(100, 264)])
+    assert not grown.is_loose
+    assert grown.refresh([row(264, seq=3)]).is_loose
+    assert not grown.refresh([row(264, seq=3)]).packed().is_loose
 
 
 def test_a_touch_copies_counters_alone():

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from importlib.util import find_spec
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
+from computing import LIBRARIES, computed_by
 from salience.batch import cosines
 from salience.ports import Near
 from salience.rank.bound import pruning
@@ -27,7 +25,6 @@ from salience.store.sql import ARENA
 from salience.store.view import view_of
 from salience.testing.memories import need, stored
 
-LIBRARIES = [name for name in kernels.LIBRARIES if find_spec(name)]
 DIMENSIONS = (8, 64, 384, 1024, 1536)
 ROWS, QUERIES = 1200, 100
 NEAREST = parse('name = "x"\nsummary = "x"\ncombine = "sum"\nstages = ["score", "trim"]\n[signal.similarity]\n', "x")
@@ -72,17 +69,6 @@ def units(kind, random, count, dimension):
     vectors = kind(random, count, dimension)
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.where(length > 0, length, 1)).astype(np.float32)
-
-
-@contextmanager
-def computed_by(library: str | None) -> Iterator[None]:
-    """Have one library do the products, or NumPy alone."""
-    with patch.object(kernels, "LIBRARIES", (library,) if library else ()):
-        kernels.dots.cache_clear()
-        try:
-            yield
-        finally:
-            kernels.dots.cache_clear()
 
 
 def products(numbers, number):

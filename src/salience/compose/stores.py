@@ -50,6 +50,7 @@ def _sqlite(path: Path, pinning: Model, settings: Settings, moving: bool) -> Sto
         distinguish=distinctions,
         moving=moving,
         tenant=settings.tenant,
+        arena=settings.arena,
     )
 
 

@@ -64,7 +64,7 @@ def similarity(batch: Batch, need: Need) -> Floats:
     Under `threshold_scale = "calibrated"` the cosine is first mapped to the relatedness that people see, so that a
     number means the same under every embedder.
     """
-    return _related(batch["cosine"], need)
+    return need.related(batch["cosine"])
 
 
 def context_similarity(batch: Batch, need: Need) -> Floats:
@@ -72,14 +72,7 @@ def context_similarity(batch: Batch, need: Need) -> Floats:
 
     A turn of a conversation says half of what it means; the turns beside it say the rest.
     """
-    return _related(batch["context_cosine"], need)
-
-
-def _related(cosine: Floats, need: Need) -> Floats:
-    clipped: Floats = cosine.clip(0.0, 1.0)
-    if not need.calibrated or need.calibration is None:
-        return clipped
-    return np.interp(clipped, need.calibration.cosine, need.calibration.relatedness)
+    return need.related(batch["context_cosine"])
 
 
 def lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:

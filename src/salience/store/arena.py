@@ -15,7 +15,7 @@ import numpy as np
 from salience.batch import Column, Rows, Vectors32
 from salience.store.kernels import dots
 from salience.store.numbering import Numbers
-from salience.store.parsed import FIXED, Parsed, counters, objects, runs
+from salience.store.parsed import FIXED, ORDER, Parsed, counters, laid, objects, runs
 from salience.store.postings import Index, Numbers32
 from salience.store.quantised import Quantised
 from salience.store.roster import Bools, Ids, Roster
@@ -33,7 +33,7 @@ _FEW: Final = 32
 class Arena:
     """A snapshot. A row is a live memory; a slot is a version of one, never rewritten, dead once no row points to it.
 
-    Where slots lie is a matter of speed alone: see `Parsed.laid`.
+    Where slots lie is a matter of speed alone: see `parsed.laid`.
 
     Attributes:
         roster: the rows.
@@ -43,6 +43,7 @@ class Arena:
         terms, tags, entities: where each number occurs, by slot.
         by_session: the live slots that have a session: one session after another, each in the order of time, turn, id.
         sequence: the change sequence that the snapshot is up to.
+        laid: how many of the slots, the first ones, lie as `parsed.laid` has them.
         error: how far a quantised vector is from the whole one at most.
         views: what scopes see of the snapshot, by their coordinates; worked out when first asked for.
     """
@@ -58,6 +59,7 @@ class Arena:
     by_session: Numbers32
     numbers: Numbers
     sequence: int
+    laid: int = 0
     error: float = 0.0
     views: dict[Any, Any] = field(default_factory=dict)
 
@@ -143,7 +145,7 @@ class Arena:
             texts = _columns(list(compress(rows, fresh.tolist())))
             grown, slots[fresh] = grown.with_slots(Parsed.of(self.numbers, texts))
             grown = grown.with_vectors(slots[fresh], texts["vector"])
-        return grown.with_rows(ids, slots, max(changed["seq"]))._compacted()
+        return grown.with_rows(ids, slots, max(changed["seq"]))
 
     def _touched(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Arena:
         """Return the arena with other counters for some slots, `which` of the changed memories are in."""
@@ -166,7 +168,7 @@ class Arena:
 
         No row points to them.
         """
-        order, first = parsed.laid(), self.slots.length
+        order, first = parsed.order(), self.slots.length
         slots = np.empty(len(order), np.intp)
         slots[order] = np.arange(first, first + len(order))
         columns = {**parsed.columns, **self._serials(parsed)}
@@ -180,6 +182,7 @@ class Arena:
             terms=self.terms.append(parsed.terms, np.repeat(slots, columns["length"])),
             tags=self.tags.append(parsed.tags, np.repeat(slots, parsed.tag_counts)),
             entities=self.entities.append(parsed.mentions, np.repeat(slots, columns["entities"])),
+            laid=self.laid or len(order),
         )
         return arena, slots
 
@@ -196,7 +199,7 @@ class Arena:
         if roster is self.roster:
             return replace(self, sequence=max(self.sequence, sequence))
         grown = replace(self, roster=roster, sequence=max(self.sequence, sequence), views={})
-        return replace(grown, by_session=grown._lined(self.roster.places.length))
+        return replace(grown, by_session=grown._lined(self.roster))
 
     def _serials(self, parsed: Parsed) -> dict[str, Numbers32]:
         """Return the numbers of memories, and those of the ones that they supersede; 0 for none."""
@@ -220,41 +223,47 @@ class Arena:
         new = {own: number for own, number in zip(ids.tolist(), numbers.tolist(), strict=True) if own in wanted}
         return {**dict(zip(asked.tolist(), found.tolist(), strict=True)), **new}
 
-    def _lined(self, first: int) -> Numbers32:
-        """Return `by_session`, which is that of an earlier snapshot; slots from `first` on are not in it yet."""
-        old = self.by_session[self.rows[self.by_session] >= 0]
+    def _lined(self, before: Roster) -> Numbers32:
+        """Return `by_session`, which is that of an earlier snapshot, whose roster is known."""
+        first, line = before.rows.size, self.by_session
+        if len(self.order) - len(before.order) < self.slots.length - first:  # some are dead now
+            line = line[self.rows[line] >= 0]
         new = np.flatnonzero((self.rows[first:] >= 0) & (self.slots["session"][first:] > 0)) + first
         if first == 0:  # they lie in this order
             return new.astype(np.int32)
         if len(new) > _FEW:
-            return self.in_session(np.concatenate((old, new))).astype(np.int32)
+            return self.in_session(np.concatenate((line, new))).astype(np.int32)
         key = partial(_key, [self.slots[name] for name in ("session", "created_at", "turn")], self.rows)
         new = self.in_session(new)
-        places = [bisect_left(range(len(old)), key(slot), key=lambda place: key(old[place])) for slot in new]
-        return np.insert(old, places, new)
+        places = [bisect_left(range(len(line)), key(slot), key=lambda place: key(line[place])) for slot in new]
+        return np.insert(line, places, new) if places else line
 
-    def _compacted(self) -> Arena:
-        """Return the arena without its dead slots, once they are more than half."""
-        if self.slots.length <= 2 * len(self.order) + _LEAST_DEAD:
-            return self
-        kept = np.sort(self.order)
+    @property
+    def is_loose(self) -> bool:
+        """Whether more than half of the slots are dead, or came since they were laid."""
+        return self.slots.length > 2 * min(len(self.order), self.laid) + _LEAST_DEAD
+
+    def packed(self) -> Arena:
+        """Return the arena without its dead slots, the others laid anew."""
+        kept = self.order[laid({name: self.slots[name][self.order] for name in ORDER})]
         place = np.full(self.slots.length, -1, np.intp)
         place[kept] = np.arange(len(kept))
         table = self.touched.all_in(self.slots).take(kept)
-        runs_of = {name: runs(table[f"{name}_from"], table[name]) for name in ("entities", "distinctions")}
-        for name in runs_of:
+        held = {name: runs(table[f"{name}_from"], table[name]) for name in ("entities", "distinctions")}
+        for name in held:
             table.arrays[f"{name}_from"][:] = np.cumsum(table[name]) - table[name]
         return replace(
             self,
             roster=Roster.of(self.ids, place[self.order], len(kept)),
             slots=table,
             touched=Touched(),
-            mentions=self.mentions.take(runs_of["entities"]),
-            distinctions=self.distinctions.take(runs_of["distinctions"]),
+            mentions=self.mentions.take(held["entities"]),
+            distinctions=self.distinctions.take(held["distinctions"]),
             terms=self.terms.moved(place),
             tags=self.tags.moved(place),
             entities=self.entities.moved(place),
-            by_session=place[self.by_session].astype(np.int32),
+            by_session=np.flatnonzero(table["session"] > 0).astype(np.int32),
+            laid=len(kept),
             views={},
         )
 

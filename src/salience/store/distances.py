@@ -76,7 +76,7 @@ def approximate(view: View, query: Vectors32, places: Places | slice) -> tuple[F
         matrix, lines = _lying(stored["vector"], slots)
         return cosines(matrix, query)[lines].astype(np.float32), ROUNDING
     numbers, step, error = quantised(query)
-    matrix, lines = _lying(stored["quantised"], slots)
+    matrix, lines = _lying(stored["quantised"], slots, ascends=isinstance(places, slice))
     about: Floats32 = kernel(matrix, numbers)[lines] * view.step_size[places]
     about *= np.float32(step)
     return about, off_by(view.arena.error, error)
@@ -119,14 +119,14 @@ def nearest(cosine: Floats, count: int) -> Rows:
     return np.concatenate((above, np.flatnonzero(cosine == least)[: count - len(above)]))
 
 
-def _lying(matrix: Column, slots: Rows) -> tuple[Column, Rows | slice]:
-    """Return rows of a matrix that hold those of some slots, and where each of these is among them."""
+def _lying(matrix: Column, slots: Rows, *, ascends: bool = False) -> tuple[Column, Rows | slice]:
+    """Return rows of a matrix that hold those of some slots (known to ascend, or not), and where each is among them."""
     if not len(slots):
         return matrix[:0], slice(None)
     first, last = int(slots.min()), int(slots.max()) + 1
     if last - first > 2 * len(slots):  # the matrix as it lies is cheaper than a copy of half of it
         return matrix[slots], slice(None)
-    in_a_row = last - first == len(slots) and bool((slots[1:] > slots[:-1]).all())
+    in_a_row = last - first == len(slots) and (ascends or bool((slots[1:] > slots[:-1]).all()))
     return matrix[first:last], slice(None) if in_a_row else slots - first
 
 

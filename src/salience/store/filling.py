@@ -18,8 +18,8 @@ from salience.store import sql
 from salience.store.arena import Arena
 from salience.store.direct import Direct
 from salience.store.parsed import Parsed
+from salience.store.places import Place
 from salience.store.rows import readable
-from salience.store.slots import Empty
 
 PART: Final = 4_000
 """Rows taken into an arena at a time, which bounds what is held twice."""
@@ -36,7 +36,7 @@ def refreshed(reader: Direct, tenant: str, arena: Arena) -> Arena:
     return arena
 
 
-def filled(reader: Direct, tenant: str, dimension: int, vectors: Empty = np.empty) -> Arena:
+def filled(reader: Direct, tenant: str, dimension: int, place: Place) -> Arena:
     """Return an arena of the live memories of a tenant.
 
     All but the vectors comes first, so that it is known where each of them is to lie. Then the vectors go straight
@@ -46,14 +46,14 @@ def filled(reader: Direct, tenant: str, dimension: int, vectors: Empty = np.empt
         reader: of the file, in a transaction.
         tenant: whose memories.
         dimension: length of a vector.
-        vectors: what makes the arrays of vectors.
+        place: where the vectors are to lie.
 
     Raises:
         StoreError: a value that no memory has; the file is damaged.
     """
     values = {"tenant": tenant}
     ((count, sequence),) = reader.rows(sql.written(), values)
-    arena = Arena.empty(dimension, vectors, count + count // ROOM)
+    arena = Arena.empty(dimension, place.empty, count + count // ROOM)
     if not count:
         return arena
     with _uncollected(), ThreadPoolExecutor(1, "salience-filling") as beside:
@@ -62,6 +62,7 @@ def filled(reader: Direct, tenant: str, dimension: int, vectors: Empty = np.empt
             arena, slots = _laid(arena, Parsed.joined(parts))
             arena = _embedded(arena, slots, reader.parts(sql.live_vectors(), values, BLOCK), beside)
     del parts
+    place.settle()
     _give_back()
     return replace(arena, sequence=sequence)
 

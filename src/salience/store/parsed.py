@@ -45,6 +45,8 @@ FIXED: Final[Mapping[str, Any]] = {
     "distinctions_from": np.int64,
 }
 """Columns of one number for each memory."""
+ORDER: Final = ("turn", "created_at", "session", "home")
+"""Columns by which memories lie, the last one first."""
 _RUNS: Final = ("entities", "distinctions")
 _TIERS: Final = {tier: number for number, tier in enumerate(TIERS)}
 _KINDS: Final = {kind: number for number, kind in enumerate(KINDS)}
@@ -112,15 +114,22 @@ class Parsed:
         others = {name: np.concatenate([getattr(part, name) for part in parts]) for name in lists}
         return cls(np.concatenate([part.ids for part in parts]), columns, supersedes, **others)
 
-    def laid(self) -> Rows:
-        """Return the memories in the order in which they are to lie: what is looked at together lies together.
-
-        That is one user's after another's, in these one session's after another's, and in these the order of time,
-        turn and id; those that are not of a session come first.
-        """
-        keys = [self.columns[name] for name in ("turn", "created_at", "session", "home")]
+    def order(self) -> Rows:
+        """Return the memories in the order in which they are to lie."""
         by_id = np.argsort(self.ids, kind="stable")
-        return by_id[np.lexsort([key[by_id] for key in keys])]
+        return by_id[laid({name: self.columns[name][by_id] for name in ORDER})]
+
+
+def laid(columns: Mapping[str, Column]) -> Rows:
+    """Return memories in the order in which they are to lie: what is looked at together lies together.
+
+    That is one user's after another's, in these one session's after another's, and in these the order of time, turn and
+    id; those that are not of a session come first.
+
+    Args:
+        columns: those of `ORDER`, by id.
+    """
+    return np.lexsort([columns[name] for name in ORDER])
 
 
 def _totals(part: Parsed) -> tuple[int, int]:

@@ -6,7 +6,6 @@ import copy
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,32 +17,19 @@ from salience.batch import Batch, Vectors32
 from salience.errors import PinnedError, StoreError
 from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
-from salience.store import copying, filling, integrity, opening, reading, sql
-from salience.store.arena import Arena
+from salience.store import copying, integrity, opening, reading, sql
+from salience.store.cached import Arenas
 from salience.store.direct import Direct
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, pinning, void
 from salience.store.moving.mark import refuse_changes, refuse_half
-from salience.store.past import stood
 from salience.store.pins import Handle, Pin
+from salience.store.places import PLACES, InMemory
 from salience.store.sqlite_writer import Writer
-from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
+from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 from salience.store.write import Transaction, patience, shareable
-
-
-@dataclass(frozen=True, slots=True)
-class _Cached:
-    """An arena, and the `PRAGMA data_version` and the `meta` under which it was read."""
-
-    arena: Arena
-    data_version: int
-    meta: Meta
-
-    def goes_on(self, meta: Meta, dimension: int) -> bool:
-        """Return whether what changed since is all that is to be read; where nothing was read yet, all is."""
-        return bool(self.arena.sequence) and self.meta.epoch == meta.epoch and self.arena.dimension == dimension
 
 
 class SQLiteStore:
@@ -67,8 +53,7 @@ class SQLiteStore:
         self._writing = self._writes.turns
         self._reading = threading.Lock()
         self._log_is_due = threading.Event()
-        self._cache: dict[str, _Cached] = {}
-        self._past: dict[tuple[str, int], Arena] = {}
+        self._arenas = Arenas(self._seen, InMemory(Path(path).parent))
 
     @classmethod
     def open(
@@ -83,6 +68,7 @@ class SQLiteStore:
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
         tenant: str | None = None,
+        arena: str = "memory",
     ) -> Self:
         """Return the store in the file `path`, which is made if it is not there, its folder too.
 
@@ -97,6 +83,7 @@ class SQLiteStore:
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the file may be pinned to another model, which this one is to replace.
             tenant: whose memories are to be there in whole; None: all of them.
+            arena: where vectors lie that are searched, one of `places.PLACES`.
 
         Raises:
             NotAStoreError: the file is something else.
@@ -113,6 +100,7 @@ class SQLiteStore:
         with opening.mapped(path):
             writer, reader = opening.writing(engine.connect()), engine.connect()
             store = cls(path, model, language, writer, reader, busy_timeout)
+            store._arenas = Arenas(store._seen, PLACES[arena](Path(path).parent))
             try:
                 opening.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
@@ -189,10 +177,10 @@ class SQLiteStore:
             StoreError: the store is closed, or the file cannot be read.
         """
         with self._transaction(self._reader, self._reading) as reader:
-            arena = self._arena(need.scope.tenant)
-            meta = self._cache[need.scope.tenant].meta
+            cached = self._arenas.current(need.scope.tenant, self._dimension)
+            arena, meta = cached.arena, cached.meta
             if need.as_of is not None:
-                arena = self._arena_then(reader, need.scope.tenant, need.as_of)
+                arena = self._arenas.then(reader, need.scope.tenant, need.as_of)
             activations = Activations()
             if "turns_since_activation" in need.columns and need.scope.session_key is not None and need.as_of is None:
                 activations = reading.activations(reader, need.scope.tenant, need.scope.session_key)
@@ -208,9 +196,9 @@ class SQLiteStore:
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
         with self._transaction(self._reader, self._reading) as reader:
-            arena = self._arena(scope.tenant)
+            arena = self._arenas.current(scope.tenant, self._dimension).arena
             if as_of is not None:
-                arena = self._arena_then(reader, scope.tenant, as_of)
+                arena = self._arenas.then(reader, scope.tenant, as_of)
         return speakers(arena, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
@@ -291,8 +279,7 @@ class SQLiteStore:
     def close(self) -> None:
         """Release the file; further calls raise `StoreError`."""
         with self._writing, self._reading:
-            self._cache.clear()
-            self._past.clear()
+            self._arenas.clear()
             self._writer.close()
             self._reader.close()
 
@@ -323,30 +310,6 @@ class SQLiteStore:
         if not moving:
             self._handle.claim(pin)
 
-    def _arena(self, tenant: str) -> Arena:
-        """Return the tenant's arena as of the reader's transaction."""
-        ((data_version,),) = self._seen.asked("PRAGMA data_version")
-        cached = self._cache.get(tenant)
-        if cached is None or cached.data_version != data_version:
-            meta = Meta(dict(self._seen.asked(sql.META)))
-            self._past.clear()  # no more than one, and none that was read before a change, is kept
-            if cached is not None and cached.goes_on(meta, self._dimension(meta)):
-                arena = filling.refreshed(self._seen, tenant, cached.arena)
-            else:
-                arena = filling.filled(self._seen, tenant, self._dimension(meta))
-            cached = self._cache[tenant] = _Cached(arena, data_version, meta)
-        return cached.arena
-
-    def _arena_then(self, reader: Connection, tenant: str, as_of: datetime) -> Arena:
-        """Return the arena of the tenant's memories as they stood; the last one asked for is kept."""
-        key = (tenant, microseconds(as_of))
-        if key not in self._past:
-            rows = [tuple(row[name] for name in sql.ARENA) for row in stood(reader, tenant, sql.ARENA, as_of)]
-            arena = Arena.empty(self._dimension(self._cache[tenant].meta)).refresh(rows)
-            self._past.clear()
-            self._past[key] = arena
-        return self._past[key]
-
     def _dimension(self, meta: Meta) -> int:
         return (meta.pin() or self._handle.bare()).dimension
 
@@ -356,8 +319,7 @@ class SQLiteStore:
         Where the file cannot be written anew, for want of space, that stays due: at the next opening it is tried again.
         """
         with self._reading:
-            self._cache.clear()
-            self._past.clear()
+            self._arenas.clear()
         with suppress(StoreError), self._writing, opening.mapped(self._path):
             self._check_open()
             self._writes.direct.wait_at_most(self._busy_timeout)

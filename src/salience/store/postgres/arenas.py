@@ -93,6 +93,7 @@ class Arenas:
     def _fresh(self, reader: Connection, scope: Scope, arena: Arena, sequence: int) -> Arena | None:
         for rows in reader.execute(statements.newer(scope, sequence)).partitions(PART):
             arena = arena.refresh(rows)
+        arena = arena.packed() if arena.is_loose else arena
         return arena if len(arena.ids) <= self._most else None
 
     def _let_go(self) -> None:

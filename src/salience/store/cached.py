@@ -1,0 +1,131 @@
+"""The arenas of a file's tenants, each brought up to date when it is asked for, and put in order beside the readers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from salience.errors import StoreError
+from salience.store import filling, sql
+from salience.store.arena import Arena
+from salience.store.direct import Direct
+from salience.store.meta import Meta
+from salience.store.past import stood
+from salience.store.places import Place
+from salience.store.values import microseconds
+
+_UNREAD = -1
+"""As a `PRAGMA data_version`: none that SQLite has told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """An arena, and the `PRAGMA data_version` and the `meta` under which it was read."""
+
+    arena: Arena
+    data_version: int
+    meta: Meta
+
+    def goes_on(self, meta: Meta, dimension: int) -> bool:
+        """Return whether what changed since is all that is to be read; where nothing was read yet, all is."""
+        return bool(self.arena.sequence) and self.meta.epoch == meta.epoch and self.arena.dimension == dimension
+
+
+class Arenas:
+    """Arenas by tenant. It is called under the lock of the connection that reads.
+
+    Args:
+        reader: of the file.
+        place: where vectors are to lie.
+    """
+
+    def __init__(self, reader: Direct, place: Place) -> None:
+        self._reader = reader
+        self._place = place
+        self._cached: dict[str, Cached] = {}
+        self._past: dict[tuple[str, int], Arena] = {}
+        self._packing: set[str] = set()
+        self._ends: dict[str, Callable[[], None]] = {}
+        self._packed: dict[str, tuple[Arena, Arena]] = {}
+
+    def current(self, tenant: str, dimension: Callable[[Meta], int]) -> Cached:
+        """Return the tenant's arena as of the reader's transaction.
+
+        Args:
+            tenant: whose memories.
+            dimension: tells the length of a vector.
+        """
+        self._adopt(tenant)
+        ((data_version,),) = self._reader.asked("PRAGMA data_version")
+        cached = self._cached.get(tenant)
+        if cached is not None and cached.data_version == data_version:
+            return cached
+        meta = Meta(dict(self._reader.asked(sql.META)))
+        self.forget()  # no more than one of the past, and none that was read before a change, is kept
+        if cached is not None and cached.goes_on(meta, dimension(meta)):
+            arena = filling.refreshed(self._reader, tenant, cached.arena)
+            if arena.views is not cached.arena.views:
+                cached.arena.views.clear()
+        else:
+            self.forget(tenant)
+            arena = filling.filled(self._reader, tenant, dimension(meta), self._place)
+        self._cached[tenant] = cached = Cached(arena, data_version, meta)
+        self._pack(tenant, cached)
+        return cached
+
+    def then(self, reader: Connection, tenant: str, as_of: datetime) -> Arena:
+        """Return the arena of the tenant's memories as they stood; `current` was asked in the same transaction."""
+        key = (tenant, microseconds(as_of))
+        if key not in self._past:
+            rows = [tuple(row[name] for name in sql.ARENA) for row in stood(reader, tenant, sql.ARENA, as_of)]
+            self.forget()
+            self._past[key] = Arena.empty(self._cached[tenant].arena.dimension).refresh(rows)
+        return self._past[key]
+
+    def forget(self, *tenants: str) -> None:
+        """Let go of the arenas of some tenants, and of those of the past, at once: each has views, and they have it."""
+        gone = [self._cached.pop(tenant).arena for tenant in tenants if tenant in self._cached]
+        for arena in (*gone, *self._past.values()):
+            arena.views.clear()
+        self._past.clear()
+
+    def clear(self) -> None:
+        """Let go of all, once nothing is under way beside."""
+        for end in self._ends.values():
+            end()
+        self._packed.clear()
+        self.forget(*self._cached)
+
+    def _pack(self, tenant: str, cached: Cached) -> None:
+        """Have an arena that is loose packed beside its readers, one at a time for each tenant."""
+        if not cached.arena.is_loose or tenant in self._packing or tenant in self._packed:
+            return
+
+        def work() -> None:
+            with suppress(StoreError, MemoryError):  # no room at present: it stays as it is
+                self._packed[tenant] = (cached.arena, cached.arena.packed())
+            self._packing.discard(tenant)
+
+        self._packing.add(tenant)
+        self._ends[tenant] = beside(work)
+
+    def _adopt(self, tenant: str) -> None:
+        """Go on from an arena that was packed, if it is still of what is cached; what changed since is read again."""
+        cached, (loose, packed) = self._cached.get(tenant), self._packed.pop(tenant, (None, None))
+        if cached is None or packed is None or packed.numbers is not cached.arena.numbers:  # it was filled anew since
+            return
+        cached.arena.views.clear()
+        version = cached.data_version if loose is cached.arena else _UNREAD
+        self._cached[tenant] = replace(cached, arena=packed, data_version=version)
+
+
+def beside(work: Callable[[], None]) -> Callable[[], None]:
+    """Have some work done, and return what waits for its end."""
+    thread = threading.Thread(target=work, name="salience-packing", daemon=True)
+    thread.start()
+    return thread.join

@@ -1,0 +1,229 @@
+"""An arena over its life: filled, grown, touched and packed, it is the same as one that was made at once."""
+
+import gc
+from itertools import pairwise
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from salience.batch import COLUMNS
+from salience.errors import StoreError
+from salience.ports import Revise
+from salience.records import Scope
+from salience.store import cached, touched, words
+from salience.store.arena import Arena
+from salience.store.filling import _uncollected
+from salience.store.gather import Activations, gather
+from salience.store.places import OnDisk
+from salience.store.postings import Numbering
+from salience.store.roster import Roster
+from salience.store.rows import of_stored
+from salience.store.slots import Slots
+from salience.store.sql import ARENA
+from salience.store.sqlite import SQLiteStore
+from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, random_unit, stored
+
+FEW = st.integers(0, 15)
+
+
+def row(number, seq=1, **values):
+    made = {**of_stored(stored(number, **values), DIMENSION), "seq": seq}
+    return tuple(made[name] for name in ARENA)
+
+
+def turn(number, version, seq):
+    """A memory that says of itself whose it is; every third is of no session."""
+    return row(
+        number, seq, version=version, user_id=f"u{number % 3}", turn=number % 5, entities=("Ann", "Bob")[: number % 3],
+        session_id=f"s{number % 4}" if number % 3 else None, vector=random_unit(100 * number + version),
+        supersedes=id_of(number - 1) if number % 4 == 1 else None,
+        terms=("memory", str(number), "x" * (number % 12 + 1)),
+    )  # fmt: skip
+
+
+CHANGED = st.lists(st.tuples(FEW, st.sampled_from(["write", "touch", "forget", "pack"])), max_size=25)
+
+
+def walked(changes):
+    """Return an arena after some changes, and the rows as they stand then."""
+    arena, rows, versions = Arena.empty(DIMENSION), {}, {}
+    for seq, (number, what) in enumerate(changes, 2):
+        if what == "pack":
+            arena = arena.packed()
+        elif what == "write":
+            versions[number] = versions.get(number, 0) + 1
+            rows[number] = turn(number, versions[number], seq)
+            arena = arena.refresh([rows[number]])
+        elif number in rows and what == "touch":
+            rows[number] = changed(rows[number], access_count=seq, importance=1 / seq, accessed_at=seq, seq=seq)
+            arena = arena.refresh([rows[number]])
+        elif number in rows:
+            arena = arena.refresh([changed(rows.pop(number), forgotten_at=1, seq=seq)])
+    return arena, rows
+
+
+def changed(of, **values):
+    return tuple({**dict(zip(ARENA, of, strict=True)), **values}.values())
+
+
+def told(arena):
+    """All that an arena tells, but for numbers that say no more than which are the same."""
+    asked = need(
+        vector=random_unit(7), terms=("memory", "3", "x"), windows=True, vectors=True, columns=frozenset(COLUMNS)
+    )
+    batch = gather(arena, asked, Activations())
+    codes = dict(zip(batch["code"].tolist(), batch.ids.tolist(), strict=True))
+    named = {name: [codes.get(code) for code in batch[name].tolist()] for name in ("code", "supersedes", "successor")}
+    others = {name: batch[name].tolist() for name in COLUMNS if name not in (*named, "fact", "speaker")}
+    held = [(posting.rows.tolist(), posting.frequency.tolist()) for posting in batch.windows.postings]
+    return batch.ids.tolist(), named, others, held, batch.vectors.at(np.arange(len(batch))).tobytes()
+
+
+@settings(deadline=None)
+@given(CHANGED)
+def test_what_an_arena_went_through_is_not_seen(changes):
+    arena, rows = walked(changes)
+    anew = Arena.empty(DIMENSION).refresh(list(rows.values()))
+    assert told(arena) == told(anew)
+
+
+@settings(deadline=None)
+@given(CHANGED)
+def test_sessions_are_kept_in_order(changes):
+    arena, _ = walked(changes)
+    found = arena.by_session
+    assert sorted(found) == sorted(slot for slot in arena.order if arena.slots["session"][slot] > 0)
+    sessions = arena.slots["session"][found].tolist()
+    assert len(set(sessions)) == 1 + sum(a != b for a, b in pairwise(sessions)) - (not sessions)
+    for session in set(sessions):
+        slots = found[arena.slots["session"][found] == session]
+        keys = [(arena.slots["created_at"][slot], arena.slots["turn"][slot], arena.rows[slot]) for slot in slots]
+        assert keys == sorted(keys)
+
+
+@settings(deadline=None)
+@given(CHANGED)
+def test_rows_and_slots_tell_of_each_other(changes):
+    arena, rows = walked(changes)
+    assert arena.ids.tolist() == sorted(map(id_of, rows))
+    assert arena.rows[arena.order].tolist() == list(range(len(rows)))
+    assert np.count_nonzero(arena.rows >= 0) == len(rows)
+    assert len(arena.rows) == arena.slots.length
+
+
+def test_memories_are_laid_by_user_and_session():
+    arena = Arena.empty(DIMENSION).refresh([turn(number, 1, 1) for number in range(40)])
+    for name in ("home", "session"):
+        runs = [tuple(pair) for pair in zip(arena.slots["home"].tolist(), arena.slots[name].tolist(), strict=True)]
+        assert len(set(runs)) == 1 + sum(a != b for a, b in pairwise(runs))
+    assert arena.packed().slots["id"].tolist() == arena.slots["id"].tolist()
+
+
+def test_ids_that_come_last_copy_no_rows():
+    roster = Roster.empty().changed(np.array(["b", "c"], object), np.array([1, 0]), 2)
+    roomy = roster.changed(np.array(["d"], object), np.array([2]), 3)
+    after = roomy.changed(np.array(["e"], object), np.array([3]), 4)
+    assert after.table.arrays["id"] is roomy.table.arrays["id"] or len(roomy.table.arrays["id"]) < 4
+    assert after.ids.tolist() == ["b", "c", "d", "e"]
+    assert after.order.tolist() == [1, 0, 2, 3]
+    assert roster.ids.tolist() == ["b", "c"]
+
+
+def test_touches_are_taken_into_the_table_once_they_are_many():
+    table = Slots.of({name: np.zeros(4) for name in ("importance", "accessed_at", "access_count")}, 4)
+    noted = touched.Touched().noting(np.array([2, 0]), {name: np.array([5.0, 7.0]) for name in table.arrays})
+    again = noted.noting(np.array([0]), {name: np.array([9.0]) for name in table.arrays})
+    every = np.arange(4)
+    assert again.column(table, "importance", every).tolist() == [9, 0, 5, 0]
+    assert noted.column(table, "importance", every).tolist() == [7, 0, 5, 0]
+    with patch.object(touched, "_MANY", 1):
+        left, settled = again.settled(table)
+    assert (len(left.slots), settled["importance"].tolist(), table["importance"].tolist()) == (0, [9, 0, 5, 0], [0] * 4)
+
+
+TERMS = st.text(st.characters(exclude_characters=" \0", exclude_categories=["Cs", "Zs"]), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(TERMS, max_size=6), max_size=12))
+def test_words_numbered_together_are_as_numbered_one_by_one(texts):
+    one, together = Numbering(), Numbering()
+    expected = [[one[term] for term in terms] for terms in texts]
+    with patch.object(words, "_MANY", 0):
+        counts, numbers = words.numbered(together, [" ".join(terms) for terms in texts])
+    known = {number: term for term, number in together.items()}
+    names = {number: term for term, number in one.items()}
+    assert counts.tolist() == [len(terms) for terms in texts]
+    assert [known[number] for number in numbers.tolist()] == [names[number] for terms in expected for number in terms]
+
+
+@pytest.fixture
+def store(tmp_path):
+    opened = SQLiteStore.open(tmp_path / "m.db", embedder="e", dimension=DIMENSION, language="none", busy_timeout=5)
+    yield opened
+    opened.close()
+
+
+def loosen(store):
+    """Leave more dead slots than live ones."""
+    for version in range(4):
+        for number in range(40):
+            store.apply(
+                [Revise(memory(number, content=f"{number} {version}", version=version + 1).changed("update", NOW))]
+            )
+        store.gather(need())
+
+
+def test_a_loose_arena_is_packed_beside_its_readers_and_goes_on_from_what_changed_since(store):
+    work = []
+    add(store, *(stored(number) for number in range(40)))
+    with patch.object(cached, "beside", lambda job: (work.append(job), list)[1]):
+        loosen(store)
+        before = store._arenas._cached["default"].arena
+        assert before.is_loose
+        work[0]()
+        add(store, stored(77))
+        batch = store.gather(need())
+    arena = store._arenas._cached["default"].arena
+    assert arena.slots.length < before.slots.length
+    assert batch.ids.tolist() == [*map(id_of, range(40)), id_of(77)]
+
+
+def test_what_was_packed_of_an_arena_that_is_gone_is_left(store):
+    work = []
+    add(store, *(stored(number) for number in range(40)))
+    with patch.object(cached, "beside", lambda job: (work.append(job), list)[1]):
+        loosen(store)
+        store._wipe()
+        work[0]()
+        add(store, stored(78))
+        assert store.gather(need()).ids.tolist() == [*map(id_of, range(40)), id_of(78)]
+
+
+def test_an_arena_for_which_there_is_no_room_stays_loose(store):
+    add(store, *(stored(number) for number in range(40)))
+    with patch.object(Arena, "packed", side_effect=StoreError("no room")):
+        loosen(store)
+        store._arenas.clear()
+    assert len(store.gather(need(scope=Scope()))) == 40
+
+
+def test_garbage_is_collected_again_after_an_arena_was_filled():
+    def failing():
+        seen.append(gc.isenabled())
+        raise StoreError("damaged")
+
+    seen = []
+    with pytest.raises(StoreError), _uncollected():
+        failing()
+    assert [*seen, gc.isenabled()] == [False, True]
+
+
+def test_an_arena_on_disk_grows_and_is_packed_there(tmp_path):
+    place = OnDisk(tmp_path)
+    arena = Arena.empty(DIMENSION, place.empty).refresh([turn(number, 1, 1) for number in range(20)])
+    assert told(arena.packed()) == told(Arena.empty(DIMENSION).refresh([turn(number, 1, 1) for number in range(20)]))
+    assert len(place._mappings) >= 1
