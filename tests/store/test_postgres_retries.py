@@ -149,8 +149,10 @@ def test_a_recall_does_not_wait_long_for_a_write(tables):
     with opened(tables, busy_timeout=60) as engine:
         engine.remember("anchor bridge candle")
         with locked(tables, "default"):
-            answer = engine.recall("anchor", min_score=0)
-        assert (len(answer), answer.degraded) == (1, ("touch",))
+            assert len(engine.recall("anchor", min_score=0)) == 1
+            engine.stats()  # writes what recalls have to note, or tries to
+            assert engine.recall("anchor", min_score=0).degraded == ("touch",)
+        engine.stats()
         assert engine.recall("anchor", min_score=0).degraded == ()
 
 

@@ -108,8 +108,8 @@ def test_what_is_erased_is_nowhere_in_the_file_nor_in_its_journal(opened, path):
     assert b"crocus" in everything(path)
     store.apply([Erase("default", (id_of(1),))])
     assert b"crocus" not in everything(path).lower()
-    assert not store._cache
-    assert not store._past
+    assert not store._arenas._cached
+    assert not store._arenas._past
     assert listed(store) == [2]
 
 

@@ -143,8 +143,9 @@ class Arena:
         grown = self._touched(slots[again], changed, again) if again.any() else self
         if fresh.any():
             texts = _columns(list(compress(rows, fresh.tolist())))
-            grown, slots[fresh] = grown.with_slots(Parsed.of(self.numbers, texts))
-            grown = grown.with_vectors(slots[fresh], texts["vector"])
+            parsed = Parsed.of(self.numbers, texts)
+            grown, slots[fresh] = grown.with_slots(parsed)
+            grown = grown.with_index(parsed, slots[fresh]).with_vectors(slots[fresh], texts["vector"])
         return grown.with_rows(ids, slots, max(changed["seq"]))
 
     def _touched(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Arena:
@@ -164,9 +165,9 @@ class Arena:
         return held
 
     def with_slots(self, parsed: Parsed) -> tuple[Arena, Rows]:
-        """Return the arena with a slot for each memory, in which its vector is not written yet, and those slots.
+        """Return the arena with a slot for each memory, and those slots.
 
-        No row points to them.
+        No row points to them yet, nor is it known yet where their terms occur, and their vectors are not written yet.
         """
         order, first = parsed.order(), self.slots.length
         slots = np.empty(len(order), np.intp)
@@ -179,12 +180,18 @@ class Arena:
             slots=self.slots.append({name: column[order] for name, column in columns.items()}),
             mentions=self.mentions.append({"number": parsed.mentions}),
             distinctions=self.distinctions.append({"code": parsed.distinctions}),
-            terms=self.terms.append(parsed.terms, np.repeat(slots, columns["length"])),
-            tags=self.tags.append(parsed.tags, np.repeat(slots, parsed.tag_counts)),
-            entities=self.entities.append(parsed.mentions, np.repeat(slots, columns["entities"])),
             laid=self.laid or len(order),
         )
         return arena, slots
+
+    def with_index(self, parsed: Parsed, slots: Rows) -> Arena:
+        """Return the arena with what occurs in slots that memories were given."""
+        return replace(
+            self,
+            terms=self.terms.append(parsed.terms, np.repeat(slots, parsed.columns["length"])),
+            tags=self.tags.append(parsed.tags, np.repeat(slots, parsed.tag_counts)),
+            entities=self.entities.append(parsed.mentions, np.repeat(slots, parsed.columns["entities"])),
+        )
 
     def with_vectors(self, slots: Rows, vectors: Sequence[bytes | None]) -> Arena:
         """Return the arena with the vectors of slots of which nobody knows yet; None for one that is not known."""

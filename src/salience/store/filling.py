@@ -56,11 +56,16 @@ def filled(reader: Direct, tenant: str, dimension: int, place: Place) -> Arena:
     arena = Arena.empty(dimension, place.empty, count + count // ROOM)
     if not count:
         return arena
-    with _uncollected(), ThreadPoolExecutor(1, "salience-filling") as beside:
+    with _uncollected(), ThreadPoolExecutor(2, "salience-filling") as beside:
         parts = list(_parsed(arena, reader.parts(sql.live(), values, PART), beside))
         if parts:
-            arena, slots = _laid(arena, Parsed.joined(parts))
-            arena = _embedded(arena, slots, reader.parts(sql.live_vectors(), values, BLOCK), beside)
+            parsed = Parsed.joined(parts)
+            arena, slots = _laid(arena, parsed)
+            blocks = reader.parts(sql.live_vectors(), values, BLOCK)
+            embedded = beside.submit(_embedded, arena, slots, blocks, beside)
+            arena = arena.with_index(parsed, slots)
+            arena = replace(arena, error=embedded.result())
+            del parsed
     del parts
     place.settle()
     _give_back()
@@ -85,20 +90,20 @@ def _touch(arena: Arena, first: int, end: int) -> None:
 
 
 def _laid(arena: Arena, parsed: Parsed) -> tuple[Arena, Rows]:
-    """Return the arena with some memories but for their vectors, and their slots."""
+    """Return the arena with some memories, but for their vectors and terms, and their slots."""
     with readable():
         arena, slots = arena.with_slots(parsed)
         by_id = np.argsort(parsed.ids, kind="stable")
         return arena.with_rows(parsed.ids[by_id], slots[by_id], 0), slots
 
 
-def _embedded(arena: Arena, slots: Rows, blocks: Iterable[Sequence[Any]], beside: Executor) -> Arena:
-    """Return the arena with the vectors of some slots, in their order: one block is written while the next is read."""
+def _embedded(arena: Arena, slots: Rows, blocks: Iterable[Sequence[Any]], beside: Executor) -> float:
+    """Write the vectors of some slots, in their order, one block while the next is read; return as `_written`."""
     first, error, last = 0, 0.0, beside.submit(float)
     for rows in blocks:
         under_way = beside.submit(_written, arena, slots[first : first + len(rows)], rows)
         first, error, last = first + len(rows), max(error, last.result()), under_way
-    return replace(arena, error=max(error, last.result()))
+    return max(error, last.result())
 
 
 def _written(arena: Arena, slots: Rows, rows: Sequence[Any]) -> float:
