@@ -73,8 +73,9 @@ class OnDisk:
 
     def settle(self) -> None:
         """Let go of the pages that were written, or read once; the system has them on disk."""
-        for mapping in list(self._mappings):
-            mapping.madvise(mmap.MADV_DONTNEED)
+        if hasattr(mmap, "MADV_DONTNEED"):  # as on Windows it is not
+            for mapping in list(self._mappings):
+                mapping.madvise(mmap.MADV_DONTNEED)
 
     def _mapping(self, size: int) -> mmap.mmap:
         with TemporaryFile(dir=self._folder) as file:
