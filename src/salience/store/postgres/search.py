@@ -113,7 +113,7 @@ class Searching:
         if need.reach is None:  # how words stand in windows is known of all that is visible, or estimated
             counts_windows = need.windows and bool(need.terms)
             if not counts_windows and self.is_named():
-                return self.meant(asked, 0)
+                return self.named(asked)
             passing = Filter() if counts_windows else need.filter
             return self.everything(self.ids(statements.wanted(need.scope, passing)), asked, is_all=passing == Filter())
         if need.filter != Filter():
@@ -130,6 +130,12 @@ class Searching:
         need = self.need
         is_near = need.near is not None and len(need.near.vectors) > 0
         return need.candidates is None and not is_near and (need.ids is not None or need.near is not None)
+
+    def named(self, asked: Sequence[int]) -> Chosen:
+        """Return the memories of some ids, and whether they are all that pass the filter."""
+        ids = frozenset(self.need.ids or ())
+        passing = self.ids(statements.wanted(self.need.scope, self.need.filter, len(ids) + 1))
+        return self.everything(passing, asked) if passing <= ids else self.meant(asked, 0)
 
     def everything(self, ids: frozenset[str], asked: Sequence[int], is_all: bool = False) -> Chosen:
         """Return all that pass the filter, or all that are visible."""
