@@ -222,3 +222,16 @@ def test_turns_are_read_from_what_was_recalled():
     activations = Activations(9, {id_of(4): 7, id_of(77): 3, id_of(1): 9})
     batch = gather(arena, need(ids=tuple(map(id_of, (1, 2, 4)))), activations)
     assert batch["turns_since_activation"].tolist() == [0.0, np.inf, 2.0]
+
+
+def test_a_number_is_looked_up_between_two_slots():
+    index = Index()
+    for first in range(0, 40, 10):
+        index = index.append(np.array([1, 2, 1]), np.array([first, first + 1, first + 2]))
+    everywhere = sorted(index.find(1)[0].tolist())
+    assert everywhere == [0, 2, 10, 12, 20, 22, 30, 32]
+    for first in range(-1, 35):
+        for last in range(first - 1, 35):
+            slots, counts = index.find(1, (first, last))
+            assert sorted(slots.tolist()) == [slot for slot in everywhere if first <= slot <= last]
+            assert counts.tolist() == [1] * len(slots)

@@ -3,16 +3,17 @@
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 import salience
 from salience.errors import BusyError, StoreError
 from salience.ports import Touch
-from salience.records import Scope
+from salience.records import Scope, recalled
 from salience.store.memory import MemoryStore
 from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import DIMENSION, EVERYTHING, add, id_of, stored
+from salience.testing.memories import DIMENSION, EVERYTHING, NOW, add, id_of, stored
 from salience.touches import TouchedStore, Touches, queue, settle_all
 from salience.touches.queue import queue_of
 
@@ -190,3 +191,10 @@ def test_all_queues_of_a_process_are_settled_together():
     settle_all()  # whatever comes of those that other engines of this process left
     assert [len(waiting) for waiting in held] == [0, 0]
     assert [store.transactions for store in stores] == [[[("default", "a")]]] * 2
+
+
+def test_a_memory_with_other_counters_is_all_else_that_it_was():
+    memory = stored(1, tags=("a",), metadata={"b": 1}).memory
+    others = {"access_count": 3, "importance": 0.7, "accessed_at": NOW}
+    assert recalled(memory, **others) == replace(memory, **others)
+    assert recalled(memory, **others).metadata == {"b": 1}

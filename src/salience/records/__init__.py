@@ -47,6 +47,7 @@ from salience.records.stored import (
     Unset,
     Wildcard,
     memory_of,
+    recalled,
 )
 
 __all__ = [
@@ -103,4 +104,5 @@ __all__ = [
     "Waypoint",
     "Wildcard",
     "memory_of",
+    "recalled",
 ]

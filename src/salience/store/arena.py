@@ -41,7 +41,7 @@ class Arena:
         touched: what changes without a new version, where it has.
         mentions, distinctions: the entity numbers, and the codes of distinctions, of all slots, one run a slot.
         terms, tags, entities: where each number occurs, by slot.
-        by_session: the live slots that have a session: one session after another, each in the order of time, turn, id.
+        by_session: the live slots that have a session: by its number, and in a session by time, turn and id.
         sequence: the change sequence that the snapshot is up to.
         laid: how many of the slots, the first ones, lie as `parsed.laid` has them.
         error: how far a quantised vector is from the whole one at most.
@@ -236,9 +236,7 @@ class Arena:
         if len(self.order) - len(before.order) < self.slots.length - first:  # some are dead now
             line = line[self.rows[line] >= 0]
         new = np.flatnonzero((self.rows[first:] >= 0) & (self.slots["session"][first:] > 0)) + first
-        if first == 0:  # they lie in this order
-            return new.astype(np.int32)
-        if len(new) > _FEW:
+        if first == 0 or len(new) > _FEW:
             return self.in_session(np.concatenate((line, new))).astype(np.int32)
         key = partial(_key, [self.slots[name] for name in ("session", "created_at", "turn")], self.rows)
         new = self.in_session(new)
@@ -269,7 +267,7 @@ class Arena:
             terms=self.terms.moved(place),
             tags=self.tags.moved(place),
             entities=self.entities.moved(place),
-            by_session=np.flatnonzero(table["session"] > 0).astype(np.int32),
+            by_session=place[self.by_session].astype(np.int32),
             laid=len(kept),
             views={},
         )

@@ -108,12 +108,16 @@ class _Segment:
         """The occurrences in that form."""
         return np.repeat(self.numbers.astype(np.int64), np.diff(self.starts)) << _SLOT_BITS | self.slots
 
-    def find(self, number: int) -> slice:
-        """Return where the occurrences of a number stand."""
+    def find(self, number: int, within: tuple[int, int] | None) -> slice:
+        """Return where the occurrences of a number stand, those from a slot to another, both included."""
         place = int(self.numbers.searchsorted(np.int32(number)))  # a plain int would have all of them made int64
         if place == len(self.numbers) or self.numbers[place] != number:
             return slice(0)
-        return slice(int(self.starts[place]), int(self.starts[place + 1]))
+        start, stop = int(self.starts[place]), int(self.starts[place + 1])
+        if within is None:
+            return slice(start, stop)
+        first, last = self.slots[start:stop].searchsorted(np.array((within[0], within[1] + 1), np.int32)).tolist()
+        return slice(start + first, start + last)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,10 +126,15 @@ class Index:
 
     segments: tuple[_Segment, ...] = ()
 
-    def find(self, number: int) -> tuple[Column, Column]:
-        """Return the slots that hold `number`, in no particular order, and how often each does."""
-        found = [(segment, segment.find(number)) for segment in self.segments]
-        parts = [(segment.slots[at], segment.counts[at]) for segment, at in found if at.stop]
+    def find(self, number: int, within: tuple[int, int] | None = None) -> tuple[Column, Column]:
+        """Return the slots that hold `number`, in no particular order, and how often each does.
+
+        Args:
+            number: what is looked for.
+            within: the first and the last slot that matter; None for all.
+        """
+        found = [(segment, segment.find(number, within)) for segment in self.segments]
+        parts = [(segment.slots[at], segment.counts[at]) for segment, at in found if at.stop > (at.start or 0)]
         if len(parts) == 1:
             return parts[0]
         slots, counts = zip((_NONE, _NONE), *parts, strict=True)

@@ -107,6 +107,11 @@ class View:
         return len(self.slots) == self.arena.slots.length
 
     @cached_property
+    def _range(self) -> tuple[int, int] | None:
+        """The first and the last slot; None where there is nothing between which others stand."""
+        return None if self.is_all or not len(self.slots) else (int(self.slots[0]), int(self.slots[-1]))
+
+    @cached_property
     def length(self) -> Floats:
         """float64[m], how many terms each has."""
         return self.column("length").astype(np.float64)
@@ -209,7 +214,7 @@ class View:
         return self._terms.of(number, self._found, _OCCURRENCES * len(self))
 
     def _found(self, number: int) -> TermInView:
-        slots, counts = self.arena.terms.find(number)
+        slots, counts = self.arena.terms.find(number, self._range)
         places = self.places(slots)
         seen = places >= 0
         own = _in_order(places[seen], counts[seen])
@@ -238,7 +243,7 @@ class View:
 
     def naming(self, number: int) -> Places:
         """Return the places of the memories that name the entity of a number."""
-        places = self.places(self.arena.entities.find(number)[0])
+        places = self.places(self.arena.entities.find(number, self._range)[0])
         return places[places >= 0]
 
     @cached_property

@@ -6,14 +6,14 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 from weakref import WeakSet, WeakValueDictionary
 
 from salience.errors import SalienceError
 from salience.ports import Store, Touch
-from salience.records import Memory
+from salience.records import Memory, recalled
 
 LINGER: Final = 0.05
 """Seconds for which the first touch waits for others to be written with it."""
@@ -204,12 +204,8 @@ def _touched(memory: Memory, waiting: Mapping[tuple[str, str], Sequence[Touch]])
     importance, moments = memory.importance, [memory.accessed_at, *(touch.accessed_at for touch in touches)]
     for touch in touches:  # one by one, so that it is the same sum
         importance = min(1.0, importance + touch.importance)
-    return replace(
-        memory,
-        access_count=memory.access_count + sum(touch.access_count for touch in touches),
-        importance=importance,
-        accessed_at=max((moment for moment in moments if moment is not None), default=None),
-    )
+    count = memory.access_count + sum(touch.access_count for touch in touches)
+    return recalled(memory, count, importance, max((moment for moment in moments if moment is not None), default=None))
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:
