@@ -26,7 +26,7 @@ _WHOLE: Final = 256
 _PROMISING: Final = 3
 """How many times as many as are needed are scored first."""
 _SLACK: Final = 1e-4
-"""More than rounding takes from a bound."""
+"""More than rounding takes from a sum of about 1."""
 _COMMON: Final = 20_000
 """Places from which a term is common."""
 _FEW: Final = 16
@@ -156,7 +156,7 @@ class _Search:
     def batch(self) -> Batch:
         """Return the batch of those that may be among the best."""
         tried = self.scored(self.promising())
-        floor = _largest(tried.scores, self.pruning.keep) - _SLACK
+        floor = _largest(tried.scores, self.pruning.keep) - self.slack * self.pruning.most
         others = self.reaching(floor)
         if len(others) > _MANY and self.words.of_common:
             counted = Words.of(self.asked, self.pruning, len(self.asked.view) + 1)
@@ -174,10 +174,12 @@ class _Search:
     def with_content(self, found: _Scored, least: float) -> _Scored:
         """Return what was found, and those that score most without their speaker, if any scores `least` so."""
         silent = replace(self, pruning=replace(self.pruning, speaker=0.0, keep=_WITNESSES), named=None)
-        if (silent.scored(found.places, (found.cosines, found.contexts)).scores > least + _SLACK).any():
+        if (
+            silent.scored(found.places, (found.cosines, found.contexts)).scores > least + self.slack * self.pruning.most
+        ).any():
             return found
         tried = silent.scored(silent.promising())
-        if not (tried.scores > least + _SLACK).any():
+        if not (tried.scores > least + self.slack * self.pruning.most).any():
             counted = Words.of(self.asked, self.pruning, len(self.asked.view) + 1)
             silent = replace(silent, words=counted) if self.words.of_common else silent
             tried = silent.scored(silent.reaching(least))
@@ -195,6 +197,14 @@ class _Search:
             made += pruning.speaker * self.named[places]
         rest, factors = pruning.others(Candidates.lying(asked, places).with_columns(pruning.columns, self.moments))
         return _Scored(places, cosines, contexts, (made + rest) * factors)
+
+    @property
+    def slack(self) -> float:
+        """More than rounding takes from a sum of the channels, whatever their weights are."""
+        pruning = self.pruning
+        matching = sum(channel.weight for channel in (pruning.lexical, pruning.context_lexical) if channel is not None)
+        weights = pruning.similarity + pruning.context_similarity + pruning.speaker + pruning.entity + matching
+        return _SLACK * max(1.0, weights + pruning.rest)
 
     def embedded(self, places: Places) -> Bools:
         """Return which of some memories have a vector."""
@@ -217,7 +227,7 @@ class _Search:
         Those that no word gives anything are found by how near they are, class by class: whether they have to do with a
         speaker who is named. The others are looked at one by one.
         """
-        least = floor / self.pruning.most - self.pruning.rest - self.words.of_common - _SLACK
+        least = floor / self.pruning.most - self.pruning.rest - self.words.of_common - self.slack
         found = [self._near_enough(least, None)]
         if self.named is not None:
             found.append(self._near_enough(least - self.pruning.speaker, self.named))
