@@ -18,6 +18,7 @@ from salience.ports import Stored
 from salience.records import ANY, Scope
 from salience.store import view as views
 from salience.store.arena import Arena
+from salience.store.occurrences import Kept
 from salience.store.rows import of_stored
 from salience.store.sql import ARENA
 from salience.store.values import microseconds
@@ -196,19 +197,27 @@ def assert_terms_stand_where_they_stand(
     assert seen.window_length.tolist() == lengths
     assert seen.average_window == pytest.approx(np.mean(lengths) if ids else 0)
     for term in (*TERMS, "unknown", "a"):
-        found = seen.term(shelf.arena.numbers.terms.get(term, -1))
+        [found] = seen.terms([shelf.arena.numbers.terms.get(term, -1)])
         own = Counter({id: shown[id].terms.count(term) for id in ids})
         window = {id: OWN * own[id] + sum(other.terms.count(term) for other in near[id]) for id in ids}
-        for held, expected in ((found.own, own), (found.windows, window)):
-            assert (np.diff(held.places) > 0).all()
-            told = {ids[place]: frequency for place, frequency in zip(held.places, held.frequency, strict=True)}
+        assert (np.diff(found.places) > 0).all()
+        assert found.texts == sum(count > 0 for count in own.values())
+        for is_window, expected in ((False, own), (True, window)):
+            frequency = found.frequency(is_window)
+            told = {ids[place]: count for place, count in zip(found.places, frequency.tolist(), strict=True) if count}
             assert told == {id: count for id, count in expected.items() if count}
             length, average = (
-                (seen.length, seen.average_length) if held is found.own else (seen.window_length, seen.average_window)
+                (seen.window_length, seen.average_window) if is_window else (seen.length, seen.average_length)
             )
-            pace = 0.9 * (0.6 + 0.4 * length[held.places] / max(average, 1.0))
-            impact = seen.impact(held, held is found.windows, 0.9, 0.4)
-            assert impact.tolist() == pytest.approx((held.frequency / (held.frequency + pace)).tolist(), rel=1e-6)
+            pace = 0.9 * (0.6 + 0.4 * length[found.places] / max(average, 1.0))
+            impact = seen.impact(found, is_window, 0.9, 0.4)
+            assert impact.tolist() == pytest.approx((frequency / (frequency + pace)).tolist(), rel=1e-6)
+    numbers = [shelf.arena.numbers.terms.get(term, -1) for term in TERMS]
+    for one, together in zip(numbers, replace(seen, _terms=Kept()).terms(numbers), strict=True):
+        [alone] = replace(seen, _terms=Kept()).terms([one])
+        assert alone.texts == together.texts
+        for name in ("places", "own", "windows"):
+            assert getattr(alone, name).tolist() == getattr(together, name).tolist()
 
 
 def assert_another_holds_in_place_of_what_it_should(

@@ -39,6 +39,9 @@ class Near:
     def of(cls, asked: Asked, pruning: Pruning, places: Places | None) -> Near:
         """Return it for the memories at some places; None for all."""
         need, view = asked.need, asked.view
+        assert need.vector is not None  # noqa: S101 - only what has a direction is pruned
+        if need.voice is None and places is None:
+            return cls(asked, pruning, *approximate(view, need.vector, slice(None)))
         about, off = np.full(len(view), -1.0, np.float32), 0.0
         for part, query in _parts(view, need.vector, need.voice, places):
             about[part], its = approximate(view, query, part)
@@ -53,14 +56,21 @@ class Near:
     @cached_property
     def most(self) -> float:
         """What they make of any memory at most."""
-        return self.weight * float(self._related(self.about.max(initial=-1.0)))
+        return self.weight * float(self.asked.need.related(self.about.max(initial=-1.0) + np.float64(self.off)))
 
-    def bound(self, places: Places) -> Floats:
+    def most_of(self, places: Places) -> Floats:
         """Return float64[len(places)], what the dense channels make of each at most."""
-        own = self.about[places]
-        made = self.pruning.similarity * self._related(own)
+        return self._made(places, self.off)
+
+    def least_of(self, places: Places) -> Floats:
+        """Return float64[len(places)], what they make of each at least."""
+        return self._made(places, -self.off)
+
+    def _made(self, places: Places, off: float) -> Floats:
+        own = self.about[places].astype(np.float64)
+        made = self.pruning.similarity * self.asked.need.related(own + off)
         if self.pruning.context_similarity:
-            made += self.pruning.context_similarity * self._related(self._context(places, own))
+            made += self.pruning.context_similarity * self.asked.need.related(self._context(places, own) + off)
         return made
 
     def reaching(self, least: float) -> Places:
@@ -82,14 +92,10 @@ class Near:
             return np.flatnonzero(mark[:-1])
         return distinct(*columns)
 
-    def _related(self, about: Floats | Floats32) -> Floats:
-        """Return what a channel makes at most of something about so near, [0, 1]."""
-        return self.asked.need.related(np.asarray(about, np.float64) + self.off)
-
-    def _context(self, places: Places, own: Floats32) -> Floats:
+    def _context(self, places: Places, own: Floats) -> Floats:
         """Return the means over each and those beside it, as far as they have vectors."""
         embedded = self.asked.view.embedded
-        total, count = own.astype(np.float64), np.ones(len(places))
+        total, count = own.copy(), np.ones(len(places))
         for towards in self.asked.view.beside:
             there = towards[places]
             counts = there >= 0 if embedded is None else (there >= 0) & embedded[there]
@@ -99,10 +105,9 @@ class Near:
 
 
 def _parts(
-    view: View, query: Vectors32 | None, voice: Vectors32 | None, places: Places | None
+    view: View, query: Vectors32, voice: Vectors32 | None, places: Places | None
 ) -> Iterator[tuple[slice | Places, Vectors32]]:
     """Yield parts of a view, or of some places of it, and the query by which each is measured."""
-    assert query is not None  # noqa: S101 - only what has a direction is pruned
     if voice is None:
         yield slice(None) if places is None else places, query
     elif places is None and view.spoken is not None:
@@ -128,31 +133,40 @@ class Words:
     @classmethod
     def of(cls, asked: Asked, pruning: Pruning, common: int) -> Words:
         """Return it with the terms counted that stand in fewer than `common` places."""
-        given, left = np.zeros(len(asked.view), np.float32), 0.0
-        for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
-            if matching is not None:
-                left += _add_terms(given, asked, matching, is_window, common)
+        given = np.zeros(len(asked.view), np.float32)
+        left = _add_terms(given, asked, pruning, common)
         if pruning.entity and asked.entities:
             given += _entities(asked, pruning.entity)
         return cls(given, left)
 
 
-def _add_terms(given: Floats32, asked: Asked, matching: Matching, is_window: bool, common: int) -> float:
-    """Add to `given` what the terms of a lexical channel give, and return what those not counted give at most.
+def _add_terms(given: Floats32, asked: Asked, pruning: Pruning, common: int) -> float:
+    """Add to `given` what the terms give in the lexical channels, and return what those not counted give at most.
 
     A rare term tells much and stands in few places; a common one tells little, and is in so many that to count it costs
     more than all the others do.
     """
-    terms = [term.windows if is_window else term.own for term in asked.terms]
-    telling = [term.telling(len(asked.view)) for term in terms]
-    unit, left = matching.weight / sum(telling) if sum(telling) else 0.0, 0.0
-    for held, idf in zip(terms, telling, strict=True):
-        if len(held.places) < common:
-            impact = asked.view.impact(held, is_window, matching.k1, matching.b)
-            given[held.places] += np.float32(unit * idf) * impact
+    channels = [
+        (weights(asked, matching, is_window), matching, is_window)
+        for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True))
+        if matching is not None
+    ]
+    left = 0.0
+    for place, term in enumerate(asked.terms):
+        if len(term) < common:
+            for of_terms, matching, is_window in channels:
+                impact = asked.view.impact(term, is_window, matching.k1, matching.b)
+                given[term.places] += np.float32(of_terms[place]) * impact
         else:
-            left += unit * idf
+            left += sum(of_terms[place] for of_terms, *_ in channels)
     return left
+
+
+def weights(asked: Asked, matching: Matching, is_window: bool) -> list[float]:
+    """Return what each term gives at most in a lexical channel; together that is the weight of the channel."""
+    telling = [term.telling(len(asked.view), is_window) for term in asked.terms]
+    whole = sum(telling)
+    return [matching.weight * one / whole for one in telling] if whole else telling
 
 
 def _entities(asked: Asked, weight: float) -> Floats32:

@@ -13,10 +13,11 @@ from salience.batch import COLUMNS, Batch, Column, Entities, Floats, Lexicon, Po
 from salience.ports import Need
 from salience.store.arena import Arena
 from salience.store.distances import in_context, to_query
+from salience.store.occurrences import Occurrences
 from salience.store.parsed import NEVER, runs
-from salience.store.roster import find
+from salience.store.roster import Bools, find
 from salience.store.values import MICROSECONDS
-from salience.store.view import Occurrences, Places, TermInView, View, position
+from salience.store.view import Places, View, position
 
 _FEW: Final = 8
 """A part of the whole so small is looked up in it, and not the whole in an array."""
@@ -47,10 +48,10 @@ class Asked:
     activations: Activations
 
     @cached_property
-    def terms(self) -> tuple[TermInView, ...]:
+    def terms(self) -> tuple[Occurrences, ...]:
         """Where each term of the need stands."""
         numbers = self.arena.numbers.terms
-        return tuple(self.view.term(numbers.get(term, -1)) for term in self.need.terms)
+        return self.view.terms([numbers.get(term, -1) for term in self.need.terms])
 
     @cached_property
     def entities(self) -> dict[int, Places]:
@@ -69,6 +70,17 @@ class Asked:
         known = self.arena.numbers.entities.known(self.need.speakers)
         found = [places[self.view.speaker[places] == 0] for places in map(self.view.naming, known)]
         return np.unique(np.concatenate(found)) if found else np.empty(0, np.intp)
+
+    @cached_property
+    def named(self) -> Bools | None:
+        """bool[m], which memories a speaker whom the query names said, or nobody and they name one; None for none."""
+        if not (self.speakers or len(self.spoken_of)):
+            return None
+        named = np.zeros(len(self.view), np.bool_)
+        for number in self.speakers:
+            named |= self.view.speaker == number
+        named[self.spoken_of] = True
+        return named
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,34 +169,39 @@ class Candidates:
 
     def lexicon(self) -> Lexicon:
         """Return the statistics of the texts that the scope sees, and the postings of these."""
-        held = [term.own for term in self.asked.terms]
-        return self._lexicon(held, self.view.average_length, self.view.length)
+        held = [term.texts for term in self.asked.terms]
+        return self._lexicon(held, False, self.view.average_length, self.view.length)
 
     def windows(self) -> Lexicon:
         """Return the same of the windows of these texts."""
-        held = [term.windows for term in self.asked.terms]
-        return self._lexicon(held, self.view.average_window, self.view.window_length)
+        held = [len(term) for term in self.asked.terms]
+        return self._lexicon(held, True, self.view.average_window, self.view.window_length)
 
-    def _lexicon(self, held: Sequence[Occurrences], average: float, length: Floats) -> Lexicon:
+    def _lexicon(self, held: Sequence[int], is_window: bool, average: float, length: Floats) -> Lexicon:
         return Lexicon(
             documents=len(self.view),
             average_length=average,
-            document_frequency=np.array([len(term.places) for term in held], np.float64),
-            postings=tuple(map(self._postings, held)),
+            document_frequency=np.array(held, np.float64),
+            postings=tuple(
+                _postings(term, *met, is_window) for term, met in zip(self.asked.terms, self.met, strict=True)
+            ),
             length=length[self.places],
         )
 
-    def _postings(self, term: Occurrences) -> Postings:
-        """Return the occurrences in these memories."""
+    @cached_property
+    def met(self) -> list[tuple[Rows, Rows]]:
+        """For each term, which of these memories have it in their windows, ascending, and where it holds each."""
+        return [self._met(term) for term in self.asked.terms]
+
+    def _met(self, term: Occurrences) -> tuple[Rows, Rows]:
         if len(self.places) * _FEW <= len(self.view):
-            found = position(term.places, self.places)
-            rows = np.flatnonzero(found >= 0)
-            return Postings(rows, term.frequency[found[rows]].astype(np.float64))
-        frequency = np.zeros(len(self.view))
-        frequency[term.places] = term.frequency
-        own = frequency[self.places]
-        rows = np.flatnonzero(own)
-        return Postings(rows, own[rows])
+            found: Column = position(term.places, self.places)
+        else:
+            where = np.full(len(self.view), -1, np.int32)
+            where[term.places] = np.arange(len(term), dtype=np.int32)
+            found = where[self.places]
+        rows = np.flatnonzero(found >= 0)
+        return rows, found[rows]
 
     def entities(self) -> Entities:
         """Return the entities of these memories; those that some memory which the scope sees names are the known."""
@@ -202,6 +219,15 @@ class Candidates:
         lengths = self.fixed(name)
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         return Ragged(offsets, values[runs(self.fixed(f"{name}_from"), lengths)].astype(np.int64, copy=False))
+
+
+def _postings(term: Occurrences, rows: Rows, found: Rows, is_window: bool) -> Postings:
+    """Return the occurrences of a term in rows of a batch, by where it holds them."""
+    if is_window or not len(rows):
+        return Postings(rows, term.windows[found].astype(np.float64))
+    frequency = term.own[found]
+    own = np.flatnonzero(frequency)
+    return Postings(rows[own], frequency[own].astype(np.float64))
 
 
 def _expires_at(known: Candidates) -> Column:
@@ -225,11 +251,8 @@ def _successor(known: Candidates) -> Column:
 
 
 def _speaker_named(known: Candidates) -> Column:
-    asked, speakers = known.asked, known.fixed("speaker")
-    named = np.isin(speakers, asked.speakers) if asked.speakers else np.zeros(len(speakers), np.bool_)
-    silent = np.flatnonzero(speakers == 0)
-    named[silent] = position(asked.spoken_of, known.places[silent]) >= 0
-    return named
+    named = known.asked.named
+    return np.zeros(len(known.places), np.bool_) if named is None else named[known.places]
 
 
 def _turns(known: Candidates) -> Column:

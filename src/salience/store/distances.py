@@ -12,7 +12,7 @@ from salience.ports import Near, Need
 from salience.store.kernels import dots
 from salience.store.quantised import ROUNDING, off_by, quantised
 from salience.store.roster import Bools
-from salience.store.view import Places, View, distinct, position
+from salience.store.view import Places, View
 
 Floats32 = NDArray[np.float32]
 _PRODUCTS: Final = 1 << 21
@@ -40,29 +40,32 @@ def in_context(view: View, places: Places, need: Need) -> tuple[Floats, Floats]:
 
     The mean is over those with a vector, 0 where none has.
     """
-    columns = [places, *view.around[places, : 2 * NEAREST].T]
-    needed, lines = _distinct(columns, len(view))
-    values = np.append(to_query(view, needed, need), 0.0)  # the last one for no neighbour
-    held = np.append(np.ones(len(needed), np.bool_) if view.embedded is None else view.embedded[needed], False)
-    total, count = np.zeros(len(places)), np.zeros(len(places))
-    for column in lines:
-        total += np.where(held[column], values[column], 0.0)
-        count += held[column]
-    return values[lines[0]], np.divide(total, count, out=np.zeros(len(places)), where=count > 0)
+    around = view.around[places, : 2 * NEAREST]
+    there = around >= 0
+    own, beside = _measured(view, places, around[there], need)
+    values, held = np.zeros(around.shape), there.copy()
+    values[there] = beside
+    if view.embedded is None:
+        count = 1 + held.sum(axis=1)
+    else:
+        held[there] = view.embedded[around[there]]
+        count = view.embedded[places] + held.sum(axis=1)
+    total = own + values[:, 0]  # from the nearest on: so it is the same sum
+    for column in values.T[1:]:
+        total += column
+    return own, total / np.maximum(count, 1)
 
 
-def _distinct(columns: list[Places], count: int) -> tuple[Places, list[Places]]:
-    """Return the distinct places (of `count`) in some columns, ascending, and where those of each stand; -1 for -1."""
-    if len(columns[0]) * _FEW > count:
-        mark = np.zeros(count + 1, np.bool_)
-        for column in columns:
-            mark[column] = True
-        needed = np.flatnonzero(mark[:-1])
-        line = np.full(count + 1, -1, np.intp)
-        line[needed] = np.arange(len(needed))
-        return needed, [line[column] for column in columns]
-    needed = distinct(*columns)
-    return needed, [position(needed, column) for column in columns]
+def _measured(view: View, places: Places, beside: Places, need: Need) -> tuple[Floats, Floats]:
+    """Return the cosines of memories at some places, and of those at others; of many, each is worked out once."""
+    if len(places) * _FEW <= len(view):
+        found = to_query(view, np.concatenate((places, beside)), need)
+        return found[: len(places)], found[len(places) :]
+    mark = np.zeros(len(view), np.bool_)
+    mark[places] = mark[beside] = True
+    needed, values = np.flatnonzero(mark), np.zeros(len(view))
+    values[needed] = to_query(view, needed, need)
+    return values[places], values[beside]
 
 
 def approximate(view: View, query: Vectors32, places: Places | slice) -> tuple[Floats32, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -12,13 +13,14 @@ from salience.records import TIERS, Filter, Scope
 from salience.store.arena import Arena
 from salience.store.candidates import Activations, Asked, Candidates
 from salience.store.distances import nearest, to_query, within
-from salience.store.parsed import objects
 from salience.store.pruned import best, is_prunable
 from salience.store.roster import Bools
 from salience.store.values import microseconds
 from salience.store.view import Places, View, view_of
 
 __all__ = ["Activations", "gather", "speakers"]
+
+_NOTHING: Final = Filter()
 
 
 def gather(arena: Arena, need: Need, activations: Activations) -> Batch:
@@ -44,7 +46,7 @@ def chosen(asked: Asked, wanted: Candidates) -> Batch:
     need, count = asked.need, len(wanted.places)
     picked, beyond = np.zeros(count, np.bool_), 1.0
     if need.ids is not None:
-        rows, there = asked.arena.roster.find(objects(need.ids))
+        rows, there = asked.arena.roster.find(need.ids)
         picked |= np.isin(wanted.slots, asked.arena.order[rows[there]])
     if need.near is not None:
         picked |= _within(asked.view, wanted.places, need)
@@ -69,7 +71,7 @@ def _within(view: View, places: Places, need: Need) -> Bools:
 
 def accepted(view: View, filter: Filter) -> Bools | None:
     """Return bool[m], which memories of a view pass `filter`; None where it asks nothing."""
-    if filter == Filter():
+    if filter == _NOTHING:
         return None
     arena, passed = view.arena, np.ones(len(view), np.bool_)
     for tag in filter.tags:

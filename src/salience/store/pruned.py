@@ -8,6 +8,7 @@ left out, and only what can is scored too.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from salience.store.candidates import Asked, Candidates
 from salience.store.distances import Floats32, in_context
 from salience.store.roster import Bools
 from salience.store.values import MICROSECONDS
-from salience.store.view import Places, View, distinct, position
+from salience.store.view import Places, View, distinct
 
 _WHOLE: Final = 256
 """So few memories are all brought."""
@@ -35,6 +36,8 @@ _SPARSE: Final = 4
 """A part of the memories so small is measured without the others."""
 _WITNESSES: Final = 4
 """How many of the best are brought where one that reaches a bound is to be shown, and rounding may blur which."""
+_BLOCKS: Final = 16
+"""Values of which the largest is looked at first, where there are many."""
 _MANY: Final = 4_000
 """So many that may reach the floor are too many to score before the common terms are counted too."""
 
@@ -64,7 +67,7 @@ def best(asked: Asked, passing: Bools | None) -> Batch:
         return _brought(asked, everything, -np.inf, count, moments)
     near = Near.of(asked, pruning, _measured(asked, standing, count))
     words = Words.of(asked, pruning, max(_COMMON, len(view) // _FEW))
-    return _Search(asked, pruning, standing, count, near, words, _named(asked, pruning), moments).batch()
+    return _Search(asked, pruning, standing, count, near, words, pruning.speaker > 0, moments).batch()
 
 
 def _moments(view: View, standing: Bools | None) -> Floats:
@@ -88,17 +91,6 @@ def _measured(asked: Asked, standing: Bools | None, count: int) -> Places | None
     return distinct(places, *(towards[places] for towards in asked.view.beside))
 
 
-def _named(asked: Asked, pruning: Pruning) -> Bools | None:
-    """Return bool[m], which memories a speaker whom the query names said, or tell of one; None where none does."""
-    if not pruning.speaker or not (asked.speakers or len(asked.spoken_of)):
-        return None
-    named = np.zeros(len(asked.view), np.bool_)
-    for number in asked.speakers:
-        named |= asked.view.speaker == number
-    named[asked.spoken_of] = True
-    return named
-
-
 def _brought(
     asked: Asked,
     places: Places,
@@ -114,24 +106,44 @@ def _brought(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scored:
-    """Some memories, by place, and float64 for each: its cosine, the mean of it in context, and its score."""
+    """Some memories, by place, and what was measured of each.
+
+    Attributes:
+        places: intp[k].
+        values: float64[4, k], the cosine of each, the mean of it in context, its score without what a speaker adds, and
+            its score.
+    """
 
     places: Places
-    cosines: Floats
-    contexts: Floats
-    scores: Floats
+    values: Floats
+
+    @property
+    def cosines(self) -> tuple[Floats, Floats]:
+        """As of `distances.in_context`."""
+        return self.values[0], self.values[1]
+
+    @property
+    def silent(self) -> Floats:
+        """float64[k], the scores without what a speaker adds."""
+        silent: Floats = self.values[2]
+        return silent
+
+    @property
+    def scores(self) -> Floats:
+        """float64[k]."""
+        scores: Floats = self.values[3]
+        return scores
 
     def take(self, kept: Bools | Places) -> _Scored:
         """Return some of them."""
-        return _Scored(self.places[kept], self.cosines[kept], self.contexts[kept], self.scores[kept])
+        return _Scored(self.places[kept], self.values[:, kept])
 
     def joined(self, more: _Scored) -> _Scored:
         """Return these and others, which are none of these."""
-        pairs = ((getattr(self, name), getattr(more, name)) for name in ("places", "cosines", "contexts", "scores"))
-        return _Scored(*map(np.concatenate, pairs))
+        return _Scored(np.concatenate((self.places, more.places)), np.concatenate((self.values, more.values), axis=1))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Search:
     """One search for the best.
 
@@ -140,7 +152,7 @@ class _Search:
         standing: bool[m], the memories to choose from, `count` of them; None for all.
         near: about how near each is.
         words: what words give each.
-        named: bool[m], which ones have to do with a speaker whom the query names; None for none.
+        hears: whether a speaker who is named counts.
         moments: as in a batch.
     """
 
@@ -150,55 +162,72 @@ class _Search:
     count: int
     near: Near
     words: Words
-    named: Bools | None
+    hears: bool
     moments: Floats | None
 
     def batch(self) -> Batch:
         """Return the batch of those that may be among the best."""
-        tried = self.scored(self.promising())
-        floor = _largest(tried.scores, self.pruning.keep) - self.slack * self.pruning.most
-        others = self.reaching(floor)
-        if len(others) > _MANY and self.words.of_common:
-            counted = Words.of(self.asked, self.pruning, len(self.asked.view) + 1)
-            return replace(self, words=counted).batch()
+        places = self.reaching(self.likely_floor())
+        if len(places) > _MANY and self.words.of_common:
+            return self.with_common_terms().batch()
+        found = self.scored(places)
+        floor = _largest(found.scores, self.pruning.keep) - self.slack * self.pruning.most
         least = floor - self.words.of_common * self.pruning.most
-        found = tried.take((tried.scores >= least) | ~self.embedded(tried.places))
-        others = others[position(tried.places, others) < 0]
-        if len(others):
-            more = self.scored(others)
-            found = found.joined(more.take(more.scores >= least))
+        is_among = found.scores >= least
+        found = found.take(is_among if self.asked.view.embedded is None else is_among | ~self.embedded(places))
         if self.named is not None and self.pruning.content is not None:
             found = self.with_content(found, self.pruning.content(self.count))
-        return _brought(self.asked, found.places, floor, self.count, self.moments, (found.cosines, found.contexts))
+        return _brought(self.asked, found.places, floor, self.count, self.moments, found.cosines)
+
+    @cached_property
+    def named(self) -> Bools | None:
+        """bool[m], which memories have to do with a speaker whom the query names; None where that counts for none."""
+        return self.asked.named if self.hears else None
+
+    def with_common_terms(self) -> _Search:
+        """Return the same search with every term counted."""
+        return replace(self, words=Words.of(self.asked, self.pruning, len(self.asked.view) + 1))
+
+    def likely_floor(self) -> float:
+        """Return a score that as many as are needed have at least, by what is known of those that promise most."""
+        places = self.promising()
+        rest, factors = self.others(places)
+        least = self.boosted[places] + self.near.least_of(places) * self.embedded(places)
+        return _largest((least + rest) * factors, self.pruning.keep) - self.slack * self.pruning.most
+
+    def others(self, places: Places) -> tuple[Floats, Floats]:
+        """Return what other signals add to the sum of each memory, and what they multiply it by."""
+        pruning = self.pruning
+        return pruning.others(Candidates.lying(self.asked, places).with_columns(pruning.columns, self.moments))
 
     def with_content(self, found: _Scored, least: float) -> _Scored:
         """Return what was found, and those that score most without their speaker, if any scores `least` so."""
-        silent = replace(self, pruning=replace(self.pruning, speaker=0.0, keep=_WITNESSES), named=None)
-        if (
-            silent.scored(found.places, (found.cosines, found.contexts)).scores > least + self.slack * self.pruning.most
-        ).any():
+        enough = least + self.slack * self.pruning.most
+        if (found.silent > enough).any():
             return found
-        tried = silent.scored(silent.promising())
-        if not (tried.scores > least + self.slack * self.pruning.most).any():
-            counted = Words.of(self.asked, self.pruning, len(self.asked.view) + 1)
-            silent = replace(silent, words=counted) if self.words.of_common else silent
-            tried = silent.scored(silent.reaching(least))
+        silent = replace(self, pruning=replace(self.pruning, speaker=0.0, keep=_WITNESSES), hears=False)
+        places = silent.reaching(least)
+        is_all = len(places) <= _MANY and not self.words.of_common
+        tried = silent.scored(places if is_all else silent.promising())
+        if not (is_all or (tried.scores > enough).any()):
+            counted = silent.with_common_terms()
+            tried = counted.scored(counted.reaching(least))
         others = tried.take(_most(tried.scores, _WITNESSES))
         return found.joined(others.take(np.isin(others.places, found.places, invert=True)))
 
-    def scored(self, places: Places, known: tuple[Floats, Floats] | None = None) -> _Scored:
-        """Return some memories with their scores, but for what the common terms give; their cosines may be known."""
+    def scored(self, places: Places) -> _Scored:
+        """Return some memories with their scores, but for what the common terms give."""
         asked, pruning = self.asked, self.pruning
-        cosines, contexts = in_context(asked.view, places, asked.need) if known is None else known
+        cosines, contexts = in_context(asked.view, places, asked.need)
         made = self.words.given[places] + pruning.similarity * asked.need.related(cosines)
         if pruning.context_similarity:  # words stand in for what has no vector, so that its neighbours' do not count
             made += pruning.context_similarity * asked.need.related(contexts) * self.embedded(places)
-        if self.named is not None:
-            made += pruning.speaker * self.named[places]
-        rest, factors = pruning.others(Candidates.lying(asked, places).with_columns(pruning.columns, self.moments))
-        return _Scored(places, cosines, contexts, (made + rest) * factors)
+        rest, factors = self.others(places)
+        silent = (made + rest) * factors
+        scores = silent if self.named is None else silent + pruning.speaker * self.named[places] * factors
+        return _Scored(places, np.stack((cosines, contexts, silent, scores)))
 
-    @property
+    @cached_property
     def slack(self) -> float:
         """More than rounding takes from a sum of the channels, whatever their weights are."""
         pruning = self.pruning
@@ -212,42 +241,37 @@ class _Search:
         return np.ones(len(places), np.bool_) if embedded is None else embedded[places]
 
     def promising(self) -> Places:
-        """Return the memories that promise most by what is known of them, and those without a vector; ascending."""
+        """Return the memories that promise most by what is known of them, in no particular order."""
         estimate = self.near.weight * self.near.about + self.boosted
         if self.standing is not None:
             estimate[~self.standing] = -np.inf
-        found = [_most(estimate, _PROMISING * self.pruning.keep)]
-        if self.asked.view.embedded is not None:
-            found.append(np.flatnonzero(~self.asked.view.embedded))
-        return self._standing(distinct(*found))
+        return self._standing(_most(estimate, _PROMISING * self.pruning.keep))
 
     def reaching(self, floor: float) -> Places:
-        """Return the memories whose score may be `floor` or more, ascending.
+        """Return the memories whose score may be `floor` or more, and those without a vector, ascending.
 
         Those that no word gives anything are found by how near they are, class by class: whether they have to do with a
         speaker who is named. The others are looked at one by one.
         """
         least = floor / self.pruning.most - self.pruning.rest - self.words.of_common - self.slack
-        found = [self._near_enough(least, None)]
-        if self.named is not None:
-            found.append(self._near_enough(least - self.pruning.speaker, self.named))
-        matching = np.flatnonzero(self.boosted >= max(least - self.near.most, _TINY))
-        matching = self._standing(matching[self.words.given[matching] > 0])
-        bound = self.boosted[matching] + self.near.bound(matching)
-        return distinct(*found, matching[bound >= least])
+        boosted, named = self.boosted, self.named
+        matching = np.flatnonzero(boosted >= max(least - self.near.most, _TINY))
+        found = [self.near.reaching(least), matching[self.words.given[matching] > 0]]
+        if named is not None:
+            near = self.near.reaching(least - self.pruning.speaker)
+            found.append(near[named[near]])
+        places = self._standing(distinct(*found))
+        places = places[boosted[places] + self.near.most_of(places) >= least]
+        if self.asked.view.embedded is None:
+            return places
+        return distinct(places, self._standing(np.flatnonzero(~self.asked.view.embedded)))
 
-    @property
+    @cached_property
     def boosted(self) -> Floats32:
         """float32[m], what words and a speaker who is named give each."""
         if self.named is None:
             return self.words.given
         return self.words.given + np.where(self.named, np.float32(self.pruning.speaker), np.float32(0))
-
-    def _near_enough(self, least: float, among: Bools | None) -> Places:
-        """Return the memories (`among` some) whose dense channels may make `least`."""
-        places = self.near.reaching(least)
-        places = self._standing(places if among is None else places[among[places]])
-        return places[self.near.bound(places) >= least]
 
     def _standing(self, places: Places) -> Places:
         return places if self.standing is None else places[self.standing[places]]
@@ -260,7 +284,17 @@ def _most(values: Floats32 | Floats, count: int) -> Places:
     """Return the places of the `count` largest values, in no particular order."""
     if len(values) <= count:
         return np.arange(len(values))
-    return np.argpartition(values, len(values) - count)[len(values) - count :]
+    if len(values) < _BLOCKS * _BLOCKS * count:
+        return np.argpartition(values, len(values) - count)[len(values) - count :]
+    found = np.flatnonzero(values >= _reached(values, count))
+    return found[_most(values[found], count)]
+
+
+def _reached(values: Floats32 | Floats, count: int) -> float:
+    """Return what `count` of many values reach at least: the best of as many blocks do."""
+    length = len(values) // _BLOCKS
+    best = values[: length * _BLOCKS].reshape(_BLOCKS, length).max(axis=0)
+    return float(best[_most(best, count)].min())
 
 
 def _largest(values: Floats, place: int) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
 from salience.records import ANY, NARROWING, Scope
 from salience.store.arena import Arena
+from salience.store.occurrences import Floats32, Kept, Occurrences, occurrences
 from salience.store.roster import Bools
 
-Floats32 = NDArray[np.float32]
 Places = NDArray[np.intp]
 """Numbers of memories in a view, from 0, in the order of their slots; -1 for none."""
 _KEPT: Final = 64
@@ -28,51 +27,6 @@ _RUNS: Final = 64
 """Parts of a view that are measured one by one at most."""
 _OCCURRENCES: Final = 16
 """How many occurrences of terms a view keeps for each of its memories."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Occurrences:
-    """Where a term stands: places int32[h], ascending, and how often float32[h], >= 1."""
-
-    places: NDArray[np.int32]
-    frequency: Floats32
-    impacts: dict[tuple[float, float], Floats32] = field(default_factory=dict, repr=False)
-
-    def telling(self, documents: int) -> float:
-        """Return how telling the term is among so many memories: its inverse document frequency, as `rank` has it."""
-        held = len(self.places)
-        return math.log1p((documents - held + 0.5) / (held + 0.5))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TermInView:
-    """Where a term stands in the memories of a view, and in their windows."""
-
-    own: Occurrences
-    windows: Occurrences
-
-    def __len__(self) -> int:
-        return len(self.own.places) + len(self.windows.places)
-
-
-class Kept(dict[int, TermInView]):
-    """Terms by their number, those that were asked for last, with no more occurrences in all than may be kept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._size = 0
-
-    def of(self, number: int, make: Callable[[int], TermInView], most: int) -> TermInView:
-        """Return the term of a number, made where it is not kept; those of the longest time ago give way."""
-        found = self.pop(number, None)
-        if found is None:
-            found = make(number)
-            self._size += len(found)
-        self[number] = found  # at the end: it was asked for last
-        while self._size > most and len(self) > 1:
-            oldest = self.pop(next(iter(self), number), None)
-            self._size -= 0 if oldest is None else len(oldest)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +45,8 @@ class View:
     valid: Bools
     since: int
     until: int
-    _terms: Kept = field(default_factory=lambda: Kept(), repr=False)
+    _terms: Kept = field(default_factory=Kept, repr=False)
+    _standing: dict[frozenset[str], Bools | None] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -209,37 +164,18 @@ class View:
         """The mean of `window_length`; 0 of none."""
         return float(self.window_length.sum()) / len(self) if len(self) else 0.0
 
-    def term(self, number: int) -> TermInView:
-        """Return where the term of a number stands."""
-        return self._terms.of(number, self._found, _OCCURRENCES * len(self))
+    def terms(self, numbers: Sequence[int]) -> tuple[Occurrences, ...]:
+        """Return where the terms of some numbers stand."""
+        return self._terms.of(numbers, self._found, _OCCURRENCES * len(self))
 
-    def _found(self, number: int) -> TermInView:
-        slots, counts = self.arena.terms.find(number, self._range)
-        places = self.places(slots)
-        seen = places >= 0
-        own = _in_order(places[seen], counts[seen])
-        return TermInView(own, self._in_windows(own))
-
-    def _in_windows(self, own: Occurrences) -> Occurrences:
-        """Return how often a term stands in the window of each memory: its own text counts `OWN` times."""
-        around = self.around[own.places]
-        there = around >= 0
-        if not there.any():
-            return Occurrences(own.places, OWN * own.frequency)
-        beside = np.repeat(own.frequency, there.sum(axis=1))
-        places = np.concatenate((own.places, around[there]))
-        return _summed(places, np.concatenate((OWN * own.frequency, beside)), len(self))
+    def _found(self, numbers: Sequence[int]) -> list[Occurrences]:
+        held = [self.arena.terms.find(number, self._range) for number in numbers]
+        return occurrences([(self.places(slots), counts) for slots, counts in held], self.around)
 
     def impact(self, held: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
         """Return float32[h], what BM25 makes of each occurrence but for the term's weight, [0, 1]."""
-        found = held.impacts.get((k1, b))
-        if found is None:
-            length, average = (
-                (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
-            )
-            pace = (k1 * (1 - b + b * length[held.places] / max(average, 1.0))).astype(np.float32)
-            found = held.impacts[k1, b] = held.frequency / (held.frequency + pace)
-        return found
+        length, average = (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
+        return held.impact(is_window, k1, b, length, average)
 
     def naming(self, number: int) -> Places:
         """Return the places of the memories that name the entity of a number."""
@@ -276,6 +212,11 @@ class View:
 
     def standing(self, drops: frozenset[str]) -> Bools | None:
         """Return bool[m], which are left without those that are `expired` or `outdated`; None where all are."""
+        if drops not in self._standing:
+            self._standing[drops] = self._left(drops)
+        return self._standing[drops]
+
+    def _left(self, drops: frozenset[str]) -> Bools | None:
         kept = self.valid if "expired" in drops else None
         if "outdated" in drops and self.successor is not None:
             current = self.successor < 0
@@ -341,22 +282,3 @@ def visible(arena: Arena, scope: Scope) -> Bools:
             column = arena.slots[coordinate]
             seen &= (column == 0) | (column == arena.number(coordinate, asked))
     return seen
-
-
-def _in_order(places: Places, counts: Codes) -> Occurrences:
-    if len(places) > 1 and (places[1:] < places[:-1]).any():
-        order = np.argsort(places, kind="stable")
-        places, counts = places[order], counts[order]
-    return Occurrences(places.astype(np.int32), counts.astype(np.float32))
-
-
-def _summed(places: NDArray[np.int32], weights: Floats32, count: int) -> Occurrences:
-    """Return the sums of the weights of equal places, out of `count` places."""
-    if len(places) * _FEW > count:
-        sums = np.bincount(places, weights, count)
-        found = np.flatnonzero(sums)
-        return Occurrences(found.astype(np.int32), sums[found].astype(np.float32))
-    order = np.argsort(places, kind="stable")
-    places = places[order]
-    first = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
-    return Occurrences(places[first], np.add.reduceat(weights[order], first))

@@ -1,0 +1,144 @@
+"""Where the terms of a query stand in the memories of a view, and in their windows. Pure NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.batch import OWN, Codes, Column, Floats
+
+Floats32 = NDArray[np.float32]
+Numbers32 = NDArray[np.int32]
+Found = tuple[Column, Column]
+"""Of a term: the places of the memories that hold it, -1 for those that are not seen, and how often each does."""
+_FEW: Final = 8
+"""A part of the whole so small is sorted, and not counted in an array of all."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occurrences:
+    """Where a term stands.
+
+    Attributes:
+        places: int32[h], ascending: the memories whose windows hold it.
+        own: float32[h], how often the text of each does; 0 for one that it only stands beside.
+        windows: float32[h], how often the window of each does, >= 1; its own text counts `OWN` times.
+        texts: how many texts hold it.
+    """
+
+    places: Numbers32
+    own: Floats32
+    windows: Floats32
+    texts: int
+    _impacts: dict[tuple[bool, float, float], Floats32] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def frequency(self, is_window: bool) -> Floats32:
+        """Return how often it stands in each window, or text."""
+        return self.windows if is_window else self.own
+
+    def telling(self, documents: int, is_window: bool) -> float:
+        """Return how telling the term is among so many memories: its inverse document frequency, as `rank` has it."""
+        held = len(self.places) if is_window else self.texts
+        return math.log1p((documents - held + 0.5) / (held + 0.5))
+
+    def impact(self, is_window: bool, k1: float, b: float, length: Floats, average: float) -> Floats32:
+        """Return float32[h], what BM25 makes of each occurrence but for the term's weight, [0, 1].
+
+        Args:
+            is_window: whether it is that in the windows, or in the texts.
+            k1: as of `rank.fuse.bm25`.
+            b: likewise.
+            length: float64[m], of all windows or texts of the view; the same at each call.
+            average: their mean.
+        """
+        found = self._impacts.get((is_window, k1, b))
+        if found is None:
+            frequency = self.frequency(is_window)
+            pace = (k1 * (1 - b + b * length[self.places] / max(average, 1.0))).astype(np.float32)
+            found = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
+            self._impacts[is_window, k1, b] = found
+        return found
+
+
+class Kept(dict[int, Occurrences]):
+    """Terms by their number, those that were asked for last, with no more occurrences in all than may be kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._size = 0
+
+    def of(
+        self, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[Occurrences]], most: int
+    ) -> tuple[Occurrences, ...]:
+        """Return the terms of some numbers, made where they are not kept; those of the longest time ago give way."""
+        found = {number: self.pop(number, None) for number in numbers}
+        missing = [number for number, held in found.items() if held is None]
+        made = dict(zip(missing, make(missing), strict=True)) if missing else {}
+        self._size += sum(map(len, made.values()))
+        asked = {number: made[number] if held is None else held for number, held in found.items()}
+        self.update(asked)  # at the end: they were asked for last
+        while self._size > most and len(self) > len(asked):
+            oldest = self.pop(next(iter(self), -1), None)
+            self._size -= 0 if oldest is None else len(oldest)
+        return tuple(asked[number] for number in numbers)
+
+
+def occurrences(terms: Sequence[Found], around: Column) -> list[Occurrences]:
+    """Return where each of some terms stands.
+
+    Args:
+        terms: where each stands in the texts.
+        around: int[m, w], the places of the memories in the window of each; -1 for none.
+    """
+    count = len(around)
+    keys, own = _keys(terms, count)  # all in one array: a few large steps are quicker than many small ones
+    beside = around[keys % count if len(terms) > 1 else keys]
+    there = beside >= 0
+    of_each = np.repeat(np.arange(len(keys)), there.sum(axis=1))
+    nearby = beside[there] + (keys[of_each] // count) * count
+    found, windows = _summed(
+        np.concatenate((keys, nearby)), np.concatenate((OWN * own, own[of_each])), count * len(terms)
+    )
+    texts = np.zeros(len(found), np.float32)
+    texts[np.searchsorted(found, keys)] = own
+    firsts = np.searchsorted(found, np.arange(len(terms) + 1) * count).tolist()
+    held = np.searchsorted(np.sort(keys), np.arange(len(terms) + 1) * count)
+    return [
+        Occurrences(
+            (found[first:last] - term * count).astype(np.int32),
+            texts[first:last].copy(),
+            windows[first:last].copy(),
+            int(held[term + 1] - held[term]),
+        )
+        for term, (first, last) in enumerate(pairwise(firsts))
+    ]
+
+
+def _keys(terms: Sequence[Found], count: int) -> tuple[Codes, Floats32]:
+    """Return term x `count` + place for each text that holds a term, int64, and how often it does."""
+    places = np.concatenate([places for places, _ in terms]).astype(np.int64)
+    counts = np.concatenate([counts for _, counts in terms]).astype(np.float32)
+    seen = places >= 0
+    places += np.repeat(np.arange(len(terms)) * count, [len(places) for places, _ in terms])
+    return places[seen], counts[seen]
+
+
+def _summed(keys: Codes, weights: Floats32, count: int) -> tuple[Codes, Floats32]:
+    """Return the distinct keys out of `count`, ascending, and the sums of the weights of equal ones."""
+    if len(keys) * _FEW > count:
+        sums = np.bincount(keys, weights, count)
+        found = np.flatnonzero(sums)
+        return found, sums[found].astype(np.float32)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.flatnonzero(np.concatenate((np.ones(min(len(keys), 1), np.bool_), keys[1:] != keys[:-1])))
+    return keys[first], np.add.reduceat(weights[order], first) if len(first) else weights[:0]
