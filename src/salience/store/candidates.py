@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,8 @@ from salience.store.view import Places, View, position
 
 _FEW: Final = 8
 """A part of the whole so small is looked up in it, and not the whole in an array."""
+_TOGETHER: Final = 8192
+"""Occurrences of all terms that are sought at once at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,26 +185,17 @@ class Candidates:
             documents=len(self.view),
             average_length=average,
             document_frequency=np.array(held, np.float64),
-            postings=tuple(
-                _postings(term, *met, is_window) for term, met in zip(self.asked.terms, self.met, strict=True)
-            ),
+            postings=self._met.postings(is_window),
             length=length[self.places],
         )
 
     @cached_property
-    def met(self) -> list[tuple[Rows, Rows]]:
-        """For each term, which of these memories have it in their windows, ascending, and where it holds each."""
-        return [self._met(term) for term in self.asked.terms]
-
-    def _met(self, term: Occurrences) -> tuple[Rows, Rows]:
-        if len(self.places) * _FEW <= len(self.view):
-            found: Column = position(term.places, self.places)
-        else:
-            where = np.full(len(self.view), -1, np.int32)
-            where[term.places] = np.arange(len(term), dtype=np.int32)
-            found = where[self.places]
-        rows = np.flatnonzero(found >= 0)
-        return rows, found[rows]
+    def _met(self) -> _Met:
+        """Where the terms stand in these memories."""
+        terms = self.asked.terms
+        if sum(map(len, terms)) <= _TOGETHER:
+            return _Met.of_all(terms, self.places, len(self.view))
+        return _Met.of_each(terms, self.places, len(self.view))
 
     def entities(self) -> Entities:
         """Return the entities of these memories; those that some memory which the scope sees names are the known."""
@@ -221,13 +215,64 @@ class Candidates:
         return Ragged(offsets, values[runs(self.fixed(f"{name}_from"), lengths)].astype(np.int64, copy=False))
 
 
-def _postings(term: Occurrences, rows: Rows, found: Rows, is_window: bool) -> Postings:
-    """Return the occurrences of a term in rows of a batch, by where it holds them."""
-    if is_window or not len(rows):
-        return Postings(rows, term.windows[found].astype(np.float64))
-    frequency = term.own[found]
-    own = np.flatnonzero(frequency)
-    return Postings(rows[own], frequency[own].astype(np.float64))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Met:
+    """Occurrences of the terms of a query in some memories and their windows, term by term, in the order of rows.
+
+    Attributes:
+        rows: intp[h].
+        own: float64[h], how often each term stands in the text; 0 for one that it only stands beside.
+        windows: float64[h], likewise in the window.
+        ends: int[t], where those of each term end.
+    """
+
+    rows: Rows
+    own: Floats
+    windows: Floats
+    ends: Rows
+
+    @classmethod
+    def of_all(cls, terms: Sequence[Occurrences], places: Places, count: int) -> _Met:
+        """Return those of terms that stand in few places: all are sought in one array, which takes few steps."""
+        firsts = np.arange(len(terms)) * count
+        held = np.concatenate([term.places for term in terms]) + np.repeat(firsts, [len(term) for term in terms])
+        found = position(held, (firsts[:, None] + places).ravel())
+        there = np.flatnonzero(found >= 0)
+        found = found[there]
+        own, windows = (np.concatenate([term.frequency(one) for term in terms])[found] for one in (False, True))
+        ends = np.searchsorted(there, (np.arange(len(terms)) + 1) * len(places))
+        return cls(there % max(len(places), 1), own.astype(np.float64), windows.astype(np.float64), ends)
+
+    @classmethod
+    def of_each(cls, terms: Sequence[Occurrences], places: Places, count: int) -> _Met:
+        """Return those of any terms, `count` being the number of memories in the view."""
+        met = [_met(term, places, count) for term in terms]
+        own, windows = (
+            np.concatenate([term.frequency(one)[found] for term, (_, found) in zip(terms, met, strict=True)])
+            for one in (False, True)
+        )
+        rows = np.concatenate([rows for rows, _ in met])
+        return cls(rows, own.astype(np.float64), windows.astype(np.float64), np.cumsum([len(rows) for rows, _ in met]))
+
+    def postings(self, is_window: bool) -> tuple[Postings, ...]:
+        """Return them term by term, in texts or in windows."""
+        rows, frequency, ends = self.rows, self.windows, self.ends
+        if not is_window:
+            kept = np.flatnonzero(self.own)
+            rows, frequency, ends = rows[kept], self.own[kept], np.searchsorted(kept, ends)
+        return tuple(Postings(rows[first:last], frequency[first:last]) for first, last in pairwise([0, *ends.tolist()]))
+
+
+def _met(term: Occurrences, places: Places, count: int) -> tuple[Rows, Rows]:
+    """Return which of some places have a term in their windows, ascending, and where it holds each."""
+    if len(places) * _FEW <= count:
+        found: Column = position(term.places, places)
+    else:
+        where = np.full(count, -1, np.int32)
+        where[term.places] = np.arange(len(term), dtype=np.int32)
+        found = where[places]
+    rows = np.flatnonzero(found >= 0)
+    return rows, found[rows]
 
 
 def _expires_at(known: Candidates) -> Column:

@@ -15,8 +15,6 @@ from salience.batch import OWN, Codes, Column, Floats
 
 Floats32 = NDArray[np.float32]
 Numbers32 = NDArray[np.int32]
-Found = tuple[Column, Column]
-"""Of a term: the places of the memories that hold it, -1 for those that are not seen, and how often each does."""
 _FEW: Final = 8
 """A part of the whole so small is sorted, and not counted in an array of all."""
 
@@ -92,53 +90,53 @@ class Kept(dict[int, Occurrences]):
         return tuple(asked[number] for number in numbers)
 
 
-def occurrences(terms: Sequence[Found], around: Column) -> list[Occurrences]:
-    """Return where each of some terms stands.
+def occurrences(lengths: Sequence[int], places: Column, counts: Column, around: Column) -> list[Occurrences]:
+    """Return where each of some terms stands: all in one go, since a few large steps are quicker than many small ones.
 
     Args:
-        terms: where each stands in the texts.
-        around: int[m, w], the places of the memories in the window of each; -1 for none.
+        lengths: in how many texts each of them is looked for.
+        places: int[h], the places of the memories with these texts, term by term; -1 for one that is not seen.
+        counts: int[h], how often the term stands in the text.
+        around: int[m, w], the places of the memories in the window of each memory; -1 for none.
     """
-    count = len(around)
-    keys, own = _keys(terms, count)  # all in one array: a few large steps are quicker than many small ones
-    beside = around[keys % count if len(terms) > 1 else keys]
-    there = beside >= 0
-    of_each = np.repeat(np.arange(len(keys)), there.sum(axis=1))
-    nearby = beside[there] + (keys[of_each] // count) * count
-    found, windows = _summed(
-        np.concatenate((keys, nearby)), np.concatenate((OWN * own, own[of_each])), count * len(terms)
-    )
-    texts = np.zeros(len(found), np.float32)
-    texts[np.searchsorted(found, keys)] = own
-    firsts = np.searchsorted(found, np.arange(len(terms) + 1) * count).tolist()
-    held = np.searchsorted(np.sort(keys), np.arange(len(terms) + 1) * count)
-    return [
-        Occurrences(
-            (found[first:last] - term * count).astype(np.int32),
-            texts[first:last].copy(),
-            windows[first:last].copy(),
-            int(held[term + 1] - held[term]),
-        )
-        for term, (first, last) in enumerate(pairwise(firsts))
-    ]
-
-
-def _keys(terms: Sequence[Found], count: int) -> tuple[Codes, Floats32]:
-    """Return term x `count` + place for each text that holds a term, int64, and how often it does."""
-    places = np.concatenate([places for places, _ in terms]).astype(np.int64)
-    counts = np.concatenate([counts for _, counts in terms]).astype(np.float32)
     seen = places >= 0
-    places += np.repeat(np.arange(len(terms)) * count, [len(places) for places, _ in terms])
-    return places[seen], counts[seen]
+    term = np.repeat(np.arange(len(lengths)), lengths)[seen]
+    firsts = np.arange(len(lengths) + 1) * len(around)  # a term and a place in one number, its key
+    places, base, own = places[seen], firsts[term], counts[seen].astype(np.float32)
+    beside = around[places].ravel()
+    there = np.flatnonzero(beside >= 0)
+    of_each = there // around.shape[1]
+    keys = np.concatenate((places + base, beside[there] + base[of_each]))
+    found, windows = _summed(keys, np.concatenate((OWN * own, own[of_each])), int(firsts[-1]))
+    texts = _at(found, keys[: len(places)], own, int(firsts[-1]))
+    ends = np.searchsorted(found, firsts)
+    found -= np.repeat(firsts[:-1], np.diff(ends))
+    held = np.bincount(term, minlength=len(lengths)).tolist()
+    parts = zip(pairwise(ends.tolist()), held, strict=True)
+    return [
+        Occurrences(found[first:last].astype(np.int32), texts[first:last].copy(), windows[first:last].copy(), number)
+        for (first, last), number in parts  # copied, so that one that is kept does not keep the others
+    ]
 
 
 def _summed(keys: Codes, weights: Floats32, count: int) -> tuple[Codes, Floats32]:
     """Return the distinct keys out of `count`, ascending, and the sums of the weights of equal ones."""
     if len(keys) * _FEW > count:
         sums = np.bincount(keys, weights, count)
-        found = np.flatnonzero(sums)
+        found = np.flatnonzero(sums > 0)
         return found, sums[found].astype(np.float32)
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     first = np.flatnonzero(np.concatenate((np.ones(min(len(keys), 1), np.bool_), keys[1:] != keys[:-1])))
     return keys[first], np.add.reduceat(weights[order], first) if len(first) else weights[:0]
+
+
+def _at(found: Codes, keys: Codes, values: Floats32, count: int) -> Floats32:
+    """Return float32[len(found)], the value of each key that has one, and 0 for the others, out of `count` keys."""
+    if len(found) * _FEW > count:
+        every = np.zeros(count, np.float32)
+        every[keys] = values
+        return every[found]
+    texts = np.zeros(len(found), np.float32)
+    texts[np.searchsorted(found, keys)] = values
+    return texts

@@ -24,6 +24,8 @@ from salience.store.view import Places, View, distinct
 
 _WHOLE: Final = 256
 """So few memories are all brought."""
+_DIRECT: Final = 1_000
+"""So few are all scored: to look for those that need not be costs more."""
 _PROMISING: Final = 3
 """How many times as many as are needed are scored first."""
 _SLACK: Final = 1e-4
@@ -65,9 +67,8 @@ def best(asked: Asked, passing: Bools | None) -> Batch:
     if count <= max(_WHOLE, _PROMISING * pruning.keep):
         everything = np.arange(len(view)) if standing is None else np.flatnonzero(standing)
         return _brought(asked, everything, -np.inf, count, moments)
-    near = Near.of(asked, pruning, _measured(asked, standing, count))
     words = Words.of(asked, pruning, max(_COMMON, len(view) // _FEW))
-    return _Search(asked, pruning, standing, count, near, words, pruning.speaker > 0, moments).batch()
+    return _Search(asked, pruning, standing, count, words, pruning.speaker > 0, moments).batch()
 
 
 def _moments(view: View, standing: Bools | None) -> Floats:
@@ -150,7 +151,6 @@ class _Search:
     Attributes:
         asked, pruning: what is asked for.
         standing: bool[m], the memories to choose from, `count` of them; None for all.
-        near: about how near each is.
         words: what words give each.
         hears: whether a speaker who is named counts.
         moments: as in a batch.
@@ -160,14 +160,13 @@ class _Search:
     pruning: Pruning
     standing: Bools | None
     count: int
-    near: Near
     words: Words
     hears: bool
     moments: Floats | None
 
     def batch(self) -> Batch:
         """Return the batch of those that may be among the best."""
-        places = self.reaching(self.likely_floor())
+        places = self.all if self.count <= _DIRECT else self.reaching(self.likely_floor())
         if len(places) > _MANY and self.words.of_common:
             return self.with_common_terms().batch()
         found = self.scored(places)
@@ -178,6 +177,16 @@ class _Search:
         if self.named is not None and self.pruning.content is not None:
             found = self.with_content(found, self.pruning.content(self.count))
         return _brought(self.asked, found.places, floor, self.count, self.moments, found.cosines)
+
+    @property
+    def all(self) -> Places:
+        """Every memory to choose from, ascending."""
+        return np.arange(len(self.asked.view)) if self.standing is None else np.flatnonzero(self.standing)
+
+    @cached_property
+    def near(self) -> Near:
+        """About how near each is."""
+        return Near.of(self.asked, self.pruning, _measured(self.asked, self.standing, self.count))
 
     @cached_property
     def named(self) -> Bools | None:
@@ -206,7 +215,7 @@ class _Search:
         if (found.silent > enough).any():
             return found
         silent = replace(self, pruning=replace(self.pruning, speaker=0.0, keep=_WITNESSES), hears=False)
-        places = silent.reaching(least)
+        places = self.all if self.count <= _DIRECT else silent.reaching(least)
         is_all = len(places) <= _MANY and not self.words.of_common
         tried = silent.scored(places if is_all else silent.promising())
         if not (is_all or (tried.scores > enough).any()):

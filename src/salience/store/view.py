@@ -25,6 +25,8 @@ _FEW: Final = 8
 """A part of the whole so small is looked up in it, and not the whole in an array."""
 _RUNS: Final = 64
 """Parts of a view that are measured one by one at most."""
+_RARE: Final = 4096
+"""Terms that stand in no more memories are rare."""
 _OCCURRENCES: Final = 16
 """How many occurrences of terms a view keeps for each of its memories."""
 
@@ -169,8 +171,19 @@ class View:
         return self._terms.of(numbers, self._found, _OCCURRENCES * len(self))
 
     def _found(self, numbers: Sequence[int]) -> list[Occurrences]:
+        """Return them made: those of the rarer ones together, each other one alone."""
         held = [self.arena.terms.find(number, self._range) for number in numbers]
-        return occurrences([(self.places(slots), counts) for slots, counts in held], self.around)
+        is_rare = [len(slots) <= _RARE for slots, _ in held]
+        groups = [[place for place, rare in enumerate(is_rare) if rare]]
+        groups += [[place] for place, rare in enumerate(is_rare) if not rare]
+        made = {
+            place: one for group in groups if group for place, one in zip(group, self._made(held, group), strict=True)
+        }
+        return [made[place] for place in range(len(numbers))]
+
+    def _made(self, held: Sequence[tuple[Column, Column]], group: Sequence[int]) -> list[Occurrences]:
+        slots, counts = (np.concatenate([held[place][one] for place in group]) for one in (0, 1))
+        return occurrences([len(held[place][0]) for place in group], self.places(slots), counts, self.around)
 
     def impact(self, held: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
         """Return float32[h], what BM25 makes of each occurrence but for the term's weight, [0, 1]."""
