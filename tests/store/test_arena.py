@@ -175,8 +175,8 @@ def test_the_matrix_that_is_handed_out_cannot_be_written():
 
 
 def test_a_table_of_slots_copies_when_its_room_is_taken():
-    table = Slots.of({"x": np.arange(3)}, 3).append({"x": np.array([3])})
-    left, right = table.append({"x": np.array([4])}), table.append({"x": np.array([5])})
+    table = Slots.of({"x": np.arange(3)}, 3).append({"x": np.array([3])}, 1)
+    left, right = table.append({"x": np.array([4])}, 1), table.append({"x": np.array([5])}, 1)
     assert (left["x"].tolist(), right["x"].tolist()) == ([0, 1, 2, 3, 4], [0, 1, 2, 3, 5])
 
 

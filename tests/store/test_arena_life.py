@@ -1,7 +1,9 @@
 """An arena over its life: filled, grown, touched and packed, it is the same as one that was made at once."""
 
 import gc
+import itertools
 from itertools import pairwise
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -13,12 +15,14 @@ from salience.batch import COLUMNS
 from salience.errors import StoreError
 from salience.ports import Revise
 from salience.records import Scope
-from salience.store import cached, touched, words
+from salience.store import cached, filling, postings, sql, touched, words
 from salience.store.arena import Arena
 from salience.store.filling import _uncollected
 from salience.store.gather import Activations, gather
-from salience.store.places import OnDisk
-from salience.store.postings import Numbering
+from salience.store.ids import Ids, held
+from salience.store.ids import told as told_ids
+from salience.store.places import InMemory, OnDisk
+from salience.store.postings import Index, Numbering
 from salience.store.roster import Roster
 from salience.store.rows import of_stored
 from salience.store.slots import Slots
@@ -44,7 +48,7 @@ def turn(number, version, seq):
     )  # fmt: skip
 
 
-CHANGED = st.lists(st.tuples(FEW, st.sampled_from(["write", "touch", "forget", "pack"])), max_size=25)
+CHANGED = st.lists(st.tuples(FEW, st.sampled_from(["write", "touch", "forget", "pack", "ask"])), max_size=25)
 
 
 def walked(changes):
@@ -53,6 +57,8 @@ def walked(changes):
     for seq, (number, what) in enumerate(changes, 2):
         if what == "pack":
             arena = arena.packed()
+        elif what == "ask":
+            assert len(arena.by_session) <= len(rows)
         elif what == "write":
             versions[number] = versions.get(number, 0) + 1
             rows[number] = turn(number, versions[number], seq)
@@ -114,6 +120,65 @@ def test_rows_and_slots_tell_of_each_other(changes):
     assert len(arena.rows) == arena.slots.length
 
 
+@settings(deadline=None)
+@given(st.lists(FEW, unique=True), st.data())
+def test_memories_that_come_one_by_one_are_as_if_they_came_together(numbers, data):
+    rows = [turn(number, 1, number + 1) for number in sorted(numbers)]
+    arena = Arena.empty(DIMENSION)
+    while rows:
+        count = data.draw(st.integers(1, len(rows)))
+        with patch.object(postings, "_LATE", data.draw(st.sampled_from([1, 6, 4096]))):
+            arena, rows = arena.refresh(rows[:count]), rows[count:]
+    together = Arena.empty(DIMENSION)._changed([turn(number, 1, number + 1) for number in sorted(numbers)] or [gone()])
+    assert told(arena) == told(together)
+    assert arena.error == pytest.approx(together.error)
+    for slots, name in ((arena.order, "quantised"), (arena.order, "step")):
+        if arena.is_quantised:
+            assert arena.slots[name][slots].tobytes() == together.slots[name][together.order].tobytes()
+
+
+def gone():
+    return changed(turn(0, 1, 1), forgotten_at=1)
+
+
+def test_a_memory_without_a_vector_has_one_of_zeros():
+    arena = Arena.empty(DIMENSION).refresh([row(1, vector=None)])
+    assert not arena.slots["vector"].any()
+    assert not arena.slots["has_vector"].any()
+
+
+def test_a_vector_of_another_length_is_told():
+    broken = changed(row(1), vector=b"\0" * 4)
+    with pytest.raises(StoreError, match="damaged"):
+        Arena.empty(DIMENSION).refresh([broken])
+
+
+def test_occurrences_that_come_late_are_found_before_and_after_they_are_put_in_order():
+    early = Index().append(np.array([4, 7, 7]), np.array([0, 0, 1]))
+    late = early.noting({7: 2, 9: 1}, 2).noting({}, 3).noting({7: 1}, 4)
+    for index in (late, late.in_order()):
+        found = {number: sorted(zip(*map(list, index.find(number)), strict=True)) for number in (4, 7, 8, 9)}
+        assert found == {4: [(0, 1)], 7: [(0, 1), (1, 1), (2, 2), (4, 1)], 8: [], 9: [(2, 1)]}
+    assert [len(index.late["slot"]) for index in (early, late, late.in_order())] == [0, 3, 0]
+    assert sorted(late.moved(np.array([-1, 0, 1, 2, 3])).find(7)[0]) == [0, 1, 3]
+
+
+IDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1), unique=True)
+
+
+@given(IDS)
+def test_ids_as_bytes_sort_as_texts_and_are_told_as_they_were(ids):
+    assert told_ids(np.sort(held(ids))).tolist() == sorted(ids)
+    assert Ids(held(ids)).tolist() == list(Ids(held(ids))) == ids
+
+
+def test_an_id_may_be_longer_than_those_that_are_there():
+    roster = Roster.empty().followed("b").followed("cccc").changed(held(["bbbbbb"]), np.array([2]), 3)
+    assert (roster.ids.tolist(), roster.order.tolist()) == (["b", "bbbbbb", "cccc"], [0, 2, 1])
+    assert roster.changed(held(["ddddddddd"]), np.array([3]), 4).ids.tolist()[-1] == "ddddddddd"
+    assert roster.find(["bbbbbb", "bbbbbbb"])[1].tolist() == [True, False]
+
+
 def test_memories_are_laid_by_user_and_session():
     arena = Arena.empty(DIMENSION).refresh([turn(number, 1, 1) for number in range(40)])
     for name in ("home", "session"):
@@ -123,9 +188,9 @@ def test_memories_are_laid_by_user_and_session():
 
 
 def test_ids_that_come_last_copy_no_rows():
-    roster = Roster.empty().changed(np.array(["b", "c"], object), np.array([1, 0]), 2)
-    roomy = roster.changed(np.array(["d"], object), np.array([2]), 3)
-    after = roomy.changed(np.array(["e"], object), np.array([3]), 4)
+    roster = Roster.empty().changed(held(["b", "c"]), np.array([1, 0]), 2)
+    roomy = roster.changed(held(["d"]), np.array([2]), 3)
+    after = roomy.changed(held(["e"]), np.array([3]), 4)
     assert after.table.arrays["id"] is roomy.table.arrays["id"] or len(roomy.table.arrays["id"]) < 4
     assert after.ids.tolist() == ["b", "c", "d", "e"]
     assert after.order.tolist() == [1, 0, 2, 3]
@@ -153,7 +218,7 @@ def test_words_numbered_together_are_as_numbered_one_by_one(texts):
     one, together = Numbering(), Numbering()
     expected = [[one[term] for term in terms] for terms in texts]
     with patch.object(words, "_MANY", 0):
-        counts, numbers = words.numbered(together, [" ".join(terms) for terms in texts])
+        counts, numbers = words.numbered(together, [" ".join(terms) for terms in texts], words.Known())
     known = {number: term for term, number in together.items()}
     names = {number: term for term, number in one.items()}
     assert counts.tolist() == [len(terms) for terms in texts]
@@ -165,6 +230,63 @@ def store(tmp_path):
     opened = SQLiteStore.open(tmp_path / "m.db", embedder="e", dimension=DIMENSION, language="none", busy_timeout=5)
     yield opened
     opened.close()
+
+
+NAMES = st.none() | st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=4).filter(str.strip)
+MEMORIES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "importance": st.floats(0, 1),
+            "weight": st.floats(0.1, 9),
+            "user_id": NAMES,
+            "session_id": NAMES,
+            "speaker": NAMES,
+            "tags": NAMES.map(lambda name: (name,) if name else ()),
+            "vector": st.none() | st.integers(0, 9).map(random_unit),
+        }
+    ),
+    max_size=9,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    path = tmp_path_factory.mktemp("filling") / "m.db"
+    opened = SQLiteStore.open(path, embedder="e", dimension=DIMENSION, language="none", busy_timeout=5)
+    yield opened
+    opened.close()
+
+
+TENANTS = map("tenant{}".format, itertools.count())
+
+
+@settings(deadline=None, max_examples=40)
+@given(MEMORIES, st.sets(st.integers(0, 8)), st.integers(1, 4), st.integers(1, 4))
+def test_an_arena_that_is_filled_is_as_one_that_grew(shared, memories, forgotten, part, block):
+    tenant = next(TENANTS)
+    add(shared, *(stored(number, tenant=tenant, **values) for number, values in enumerate(memories)))
+    for number in sorted(forgotten & set(range(len(memories)))):
+        values = {name: value for name, value in memories[number].items() if name != "vector"}
+        gone = memory(number, tenant=tenant, **values).changed("forget", NOW, forgotten_at=NOW)
+        shared.apply([Revise(gone)])
+    with (
+        patch.object(filling, "PART", part),
+        patch.object(filling, "BLOCK", block),
+        shared._transaction(shared._reader, shared._reading),
+    ):
+        filled = filling.filled(shared._seen, tenant, DIMENSION, InMemory(Path()))
+        rows = shared._seen.rows(sql.newer(), {"tenant": tenant, "sequence": 0})
+    assert told(filled) == told(Arena.empty(DIMENSION).refresh(rows))
+    assert len(filled.ids) == len(memories) - len(forgotten & set(range(len(memories))))
+
+
+@pytest.mark.parametrize("change", ["terms = x'ff'", "importance = 'x'", "tags = '{'", "vector = x'00'", "turn = 'q'"])
+def test_a_value_that_no_memory_has_is_told_where_an_arena_is_filled(store, change):
+    add(store, *(stored(number) for number in range(3)))
+    with store._writes.alone(5) as writer:
+        writer.exec_driver_sql(f"UPDATE memories SET {change} WHERE rowid = 2")  # noqa: S608 - of this list
+    with pytest.raises(StoreError, match="damaged"):
+        store.gather(need())
 
 
 def loosen(store):

@@ -5,21 +5,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial, reduce
 from itertools import compress
-from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
 
 from salience.batch import Column, Rows, Vectors32
+from salience.store.ids import Held, Ids, held
 from salience.store.kernels import dots
 from salience.store.numbering import Numbers
-from salience.store.parsed import FIXED, ORDER, Parsed, counters, laid, objects, runs
+from salience.store.parsed import FIXED, ORDER, Parsed, counters, laid, runs
 from salience.store.postings import Index, Numbers32
-from salience.store.quantised import Quantised
-from salience.store.roster import Bools, Ids, Roster
+from salience.store.quantised import Quantised, alone
+from salience.store.roster import Bools, Roster, find
 from salience.store.rows import readable
+from salience.store.single import Row, Single, id_of, is_live
 from salience.store.slots import Empty, Slots
 from salience.store.sql import ARENA
 from salience.store.touched import Touched
@@ -27,6 +28,8 @@ from salience.store.touched import Touched
 _LEAST_DEAD: Final = 64
 _FEW: Final = 32
 """So many turns are put in their sessions one by one."""
+_SINGLE: Final = 8
+"""So many new memories are taken in one by one; more are quicker together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ class Arena:
         touched: what changes without a new version, where it has.
         mentions, distinctions: the entity numbers, and the codes of distinctions, of all slots, one run a slot.
         terms, tags, entities: where each number occurs, by slot.
-        by_session: the live slots that have a session: by its number, and in a session by time, turn and id.
+        line: `by_session` as it was when the roster was `lined`.
         sequence: the change sequence that the snapshot is up to.
         laid: how many of the slots, the first ones, lie as `parsed.laid` has them.
         error: how far a quantised vector is from the whole one at most.
@@ -56,7 +59,8 @@ class Arena:
     terms: Index
     tags: Index
     entities: Index
-    by_session: Numbers32
+    line: Numbers32
+    lined: Roster
     numbers: Numbers
     sequence: int
     laid: int = 0
@@ -65,7 +69,7 @@ class Arena:
 
     @property
     def ids(self) -> Ids:
-        """object[n] of str, ascending."""
+        """Ids by row, ascending."""
         return self.roster.ids
 
     @property
@@ -92,11 +96,21 @@ class Arena:
         """Return one of `parsed.COUNTERS` of some slots."""
         return self.touched.column(self.slots, name, slots)
 
+    @cached_property
+    def by_session(self) -> Numbers32:
+        """The live slots that have a session: by its number, and in a session by time, turn and id."""
+        return self.line if self.lined is self.roster else self._lined()
+
     def in_session(self, slots: Rows) -> Rows:
         """Return those of some live slots that have a session, in the order of `by_session`."""
         slots = slots[self.slots["session"][slots] > 0]
         keys = [self.slots[name][slots] for name in ("turn", "created_at", "session")]
         return slots[np.lexsort([self.rows[slots], *keys])]  # rows stand by id
+
+    def slots_of(self, ids: Sequence[str]) -> tuple[Rows, Bools]:
+        """Return the slots of those of some ids that are live memories, and which ones these are."""
+        rows, known = self.roster.find(ids)
+        return self.order[rows[known]].astype(np.intp), known
 
     def number(self, column: str, text: object) -> int:
         """Return the number of a text in one of the columns `numbering.CODED`; -1 if it has none."""
@@ -109,8 +123,9 @@ class Arena:
         for name, column in _vectors(np.empty((0, dimension), np.float32))[0].items():
             make = vectors if name == "vector" else np.empty
             columns[name] = make((room, *column.shape[1:]), column.dtype)
+        roster = Roster.empty()
         return cls(
-            Roster.empty(),
+            roster,
             Slots.of(columns, 0, {"vector": vectors}),
             Touched(),
             Slots.of({"number": np.empty(0, np.int32)}, 0),
@@ -119,6 +134,7 @@ class Arena:
             Index(),
             Index(),
             np.empty(0, np.int32),
+            roster,
             Numbers(),
             0,
         )
@@ -133,11 +149,17 @@ class Arena:
         Raises:
             StoreError: a value that no memory has; the file is damaged.
         """
-        if not rows:
-            return self
-        rows = sorted(rows, key=itemgetter(0))
+        rows = sorted(rows, key=id_of)
+        first = bisect_left(rows, True, key=lambda row: self.roster.following(id_of(row)))
+        known, new = rows[:first], rows[first:]
+        if len(new) > _SINGLE or not all(map(is_live, new)):
+            known, new = rows, []
+        return reduce(Arena.with_one, new, self._changed(known) if known else self)
+
+    def _changed(self, rows: Sequence[Row]) -> Arena:
+        """Return the arena after a change, given at least one row, in the order of ids."""
         changed = _columns(rows)
-        ids, live = objects(changed["id"]), np.array([moment is None for moment in changed["forgotten_at"]])
+        ids, live = held(changed["id"]), np.array([moment is None for moment in changed["forgotten_at"]])
         slots = np.where(live, self._held(ids, changed), -1)
         again, fresh = slots >= 0, live & (slots < 0)
         grown = self._touched(slots[again], changed, again) if again.any() else self
@@ -148,21 +170,58 @@ class Arena:
             grown = grown.with_index(parsed, slots[fresh]).with_vectors(slots[fresh], texts["vector"])
         return grown.with_rows(ids, slots, max(changed["seq"]))
 
+    def with_one(self, row: Row) -> Arena:
+        """Return the arena with a live memory whose id is greater than all others."""
+        one, slot = Single.of(self.numbers, row), self.slots.length
+        columns = {
+            **one.columns,
+            "supersedes": 0 if one.supersedes is None else self._superseded(one),
+            "entities_from": self.mentions.length,
+            "distinctions_from": self.distinctions.length,
+        }
+        embedded, error = _vector(_matrix([one.vector], self.dimension)[0])
+        return replace(
+            self,
+            roster=self.roster.followed(one.id),
+            slots=self.slots.append({**columns, **embedded}, 1),
+            mentions=self.mentions.append({"number": one.mentions}, len(one.mentions)),
+            distinctions=self.distinctions.append({"code": one.distinctions}, len(one.distinctions)),
+            terms=self.terms.noting(one.terms, slot),
+            tags=self.tags.noting(one.tags, slot),
+            entities=self.entities.noting(dict.fromkeys(one.mentions, 1), slot),
+            sequence=max(self.sequence, one.sequence),
+            laid=self.laid or 1,
+            error=max(self.error, error),
+            views={},
+            **self._line(),
+        )
+
+    def _line(self) -> dict[str, Any]:
+        """Return of what the next snapshot is to make `by_session`: what this one made, if anybody asked for it."""
+        made: Numbers32 | None = vars(self).get("by_session")
+        return {"line": self.line, "lined": self.lined} if made is None else {"line": made, "lined": self.roster}
+
+    def recounted(self, slots: Rows, columns: Mapping[str, Column], sequence: int) -> Arena:
+        """Return the arena with other counters for some slots, each of which comes once, up to a change sequence."""
+        touched = self.touched.noting(slots, columns) if len(slots) else self.touched
+        touched, table = touched.settled(self.slots)
+        return replace(self, touched=touched, slots=table, sequence=max(self.sequence, sequence), **self._line())
+
     def _touched(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Arena:
         """Return the arena with other counters for some slots, `which` of the changed memories are in."""
         columns = {name: column[which] for name, column in counters(changed).items()}
         touched, table = self.touched.noting(slots, columns).settled(self.slots)
         return replace(self, touched=touched, slots=table)
 
-    def _held(self, ids: Ids, changed: Mapping[str, Sequence[Any]]) -> Rows:
+    def _held(self, ids: Held, changed: Mapping[str, Sequence[Any]]) -> Rows:
         """Return the slot of each memory that is known in the version that it has; -1 for any other."""
-        rows, known = self.roster.find(ids)
-        held = np.full(len(ids), -1, np.intp)
-        held[known] = self.order[rows[known]]
-        same = self.slots["version"][held[known]] == np.array(changed["version"])[known]
-        same &= self.slots["has_vector"][held[known]] == np.array(changed["has_vector"])[known]
-        held[np.flatnonzero(known)[~same]] = -1
-        return held
+        rows, known = find(self.roster.held, ids)
+        slots = np.full(len(ids), -1, np.intp)
+        slots[known] = self.order[rows[known]]
+        same = self.slots["version"][slots[known]] == np.array(changed["version"])[known]
+        same &= self.slots["has_vector"][slots[known]] == np.array(changed["has_vector"])[known]
+        slots[np.flatnonzero(known)[~same]] = -1
+        return slots
 
     def with_slots(self, parsed: Parsed) -> tuple[Arena, Rows]:
         """Return the arena with a slot for each memory, and those slots.
@@ -177,9 +236,9 @@ class Arena:
         columns["distinctions_from"] = columns["distinctions_from"] + self.distinctions.length
         arena = replace(
             self,
-            slots=self.slots.append({name: column[order] for name, column in columns.items()}),
-            mentions=self.mentions.append({"number": parsed.mentions}),
-            distinctions=self.distinctions.append({"code": parsed.distinctions}),
+            slots=self.slots.append({name: column[order] for name, column in columns.items()}, len(order)),
+            mentions=self.mentions.append({"number": parsed.mentions}, len(parsed.mentions)),
+            distinctions=self.distinctions.append({"code": parsed.distinctions}, len(parsed.distinctions)),
             laid=self.laid or len(order),
         )
         return arena, slots
@@ -200,20 +259,19 @@ class Arena:
             self.slots.arrays[name][slots] = column
         return replace(self, error=max(self.error, error))
 
-    def with_rows(self, ids: Ids, slots: Rows, sequence: int) -> Arena:
+    def with_rows(self, ids: Held, slots: Rows, sequence: int) -> Arena:
         """Return the arena with each id, ascending, in the slot that it has now; -1 for one that is not live."""
         roster = self.roster.changed(ids, slots, self.slots.length)
         if roster is self.roster:
             return replace(self, sequence=max(self.sequence, sequence))
-        grown = replace(self, roster=roster, sequence=max(self.sequence, sequence), views={})
-        return replace(grown, by_session=grown._lined(self.roster))
+        return replace(self, roster=roster, sequence=max(self.sequence, sequence), views={}, **self._line())
 
     def _serials(self, parsed: Parsed) -> dict[str, Numbers32]:
         """Return the numbers of memories, and those of the ones that they supersede; 0 for none."""
-        rows, known = self.roster.find(parsed.ids)
+        rows, known = find(self.roster.held, parsed.ids)
         numbers = np.zeros(len(known), np.int32)
         numbers[known] = self.slots["id"][self.order[rows[known]]]
-        numbers[~known] = self.numbers.ids.of(parsed.ids[~known], int(np.count_nonzero(~known)))
+        numbers[~known] = self.numbers.ids.of(Ids(parsed.ids[~known]), int(np.count_nonzero(~known)))
         supersedes = np.zeros(len(known), np.int32)
         if parsed.supersedes:
             named = self.numbers.ids.named(self._known(set(parsed.supersedes.values()), parsed.ids, numbers))
@@ -221,18 +279,24 @@ class Arena:
                 supersedes[place] = named[superseded]
         return {"id": numbers, "supersedes": supersedes}
 
-    def _known(self, wanted: set[str], ids: Ids, numbers: Numbers32) -> dict[str, int]:
+    def _superseded(self, one: Single) -> int:
+        """Return the number of the memory that a new one names."""
+        own = np.array([one.columns["id"]], np.int32)
+        return self.numbers.ids.named(self._known({str(one.supersedes)}, held([one.id]), own))[str(one.supersedes)]
+
+    def _known(self, wanted: set[str], ids: Held, numbers: Numbers32) -> dict[str, int]:
         """Return the numbers of some memories: of new ones with these `ids`, or of live ones; -1 for any other."""
-        asked = objects(sorted(wanted))
+        asked = sorted(wanted)
         rows, there = self.roster.find(asked)
         found = np.full(len(asked), -1, np.int64)
         found[there] = self.slots["id"][self.order[rows[there]]]
-        new = {own: number for own, number in zip(ids.tolist(), numbers.tolist(), strict=True) if own in wanted}
-        return {**dict(zip(asked.tolist(), found.tolist(), strict=True)), **new}
+        new = {own: number for own, number in zip(Ids(ids).tolist(), numbers.tolist(), strict=True) if own in wanted}
+        return {**dict(zip(asked, found.tolist(), strict=True)), **new}
 
-    def _lined(self, before: Roster) -> Numbers32:
-        """Return `by_session`, which is that of an earlier snapshot, whose roster is known."""
-        first, line = before.rows.size, self.by_session
+    def _lined(self) -> Numbers32:
+        """Return `by_session`, made of that of an earlier snapshot."""
+        before, line = self.lined, self.line
+        first = before.rows.size
         if len(self.order) - len(before.order) < self.slots.length - first:  # some are dead now
             line = line[self.rows[line] >= 0]
         new = np.flatnonzero((self.rows[first:] >= 0) & (self.slots["session"][first:] > 0)) + first
@@ -257,9 +321,10 @@ class Arena:
         held = {name: runs(table[f"{name}_from"], table[name]) for name in ("entities", "distinctions")}
         for name in held:
             table.arrays[f"{name}_from"][:] = np.cumsum(table[name]) - table[name]
+        roster = Roster.of(self.roster.held, place[self.order], len(kept))
         return replace(
             self,
-            roster=Roster.of(self.ids, place[self.order], len(kept)),
+            roster=roster,
             slots=table,
             touched=Touched(),
             mentions=self.mentions.take(held["entities"]),
@@ -267,7 +332,8 @@ class Arena:
             terms=self.terms.moved(place),
             tags=self.tags.moved(place),
             entities=self.entities.moved(place),
-            by_session=place[self.by_session].astype(np.int32),
+            line=place[self.by_session].astype(np.int32),
+            lined=roster,
             laid=len(kept),
             views={},
         )
@@ -290,6 +356,14 @@ def _vectors(matrix: Vectors32) -> tuple[dict[str, Column], float]:
         return {"vector": matrix}, 0.0
     quantised = Quantised.of(matrix)
     return {"vector": matrix, "quantised": quantised.numbers, "step": quantised.steps}, quantised.error
+
+
+def _vector(vector: Vectors32) -> tuple[dict[str, Any], float]:
+    """Return the same of one vector."""
+    if dots() is None:
+        return {"vector": vector}, 0.0
+    numbers, step, error = alone(vector)
+    return {"vector": vector, "quantised": numbers, "step": step}, error
 
 
 def _matrix(vectors: Sequence[bytes | None], dimension: int) -> Vectors32:

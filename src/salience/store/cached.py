@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from sqlalchemy import Connection
 
 from salience.errors import StoreError
+from salience.ports import Touch
 from salience.store import filling, sql
 from salience.store.arena import Arena
 from salience.store.direct import Direct
 from salience.store.meta import Meta
 from salience.store.past import stood
 from salience.store.places import Place
+from salience.store.recounted import recounted
 from salience.store.values import microseconds
 
+TOLD: Final = 16
+"""How many transactions of touches are known at most, until they are met."""
 _UNREAD = -1
 """As a `PRAGMA data_version`: none that SQLite has told."""
 
@@ -52,6 +57,7 @@ class Arenas:
         self._packing: set[str] = set()
         self._ends: dict[str, Callable[[], None]] = {}
         self._packed: dict[str, tuple[Arena, Arena]] = {}
+        self._own: dict[int, Sequence[Touch]] = {}
 
     def current(self, tenant: str, dimension: Callable[[Meta], int]) -> Cached:
         """Return the tenant's arena as of the reader's transaction.
@@ -60,23 +66,55 @@ class Arenas:
             tenant: whose memories.
             dimension: tells the length of a vector.
         """
-        self._adopt(tenant)
-        ((data_version,),) = self._reader.asked("PRAGMA data_version")
-        cached = self._cached.get(tenant)
-        if cached is not None and cached.data_version == data_version:
-            return cached
+        known = self.unchanged(tenant)
+        if known is not None:
+            return known
+        cached, data_version = self._cached.get(tenant), self._version()
         meta = Meta(dict(self._reader.asked(sql.META)))
         self.forget()  # no more than one of the past, and none that was read before a change, is kept
         if cached is not None and cached.goes_on(meta, dimension(meta)):
-            arena = filling.refreshed(self._reader, tenant, cached.arena)
+            arena = self._recounted(tenant, cached, meta) or filling.refreshed(self._reader, tenant, cached.arena)
             if arena.views is not cached.arena.views:
                 cached.arena.views.clear()
         else:
             self.forget(tenant)
+            self._own.clear()  # of an epoch that is over
             arena = filling.filled(self._reader, tenant, dimension(meta), self._place)
         self._cached[tenant] = cached = Cached(arena, data_version, meta)
         self._pack(tenant, cached)
         return cached
+
+    def told(self, sequence: int, touches: Sequence[Touch]) -> None:
+        """Be told of touches that are all that a change sequence stands for; this needs no lock."""
+        self._own[sequence] = touches
+        for former in list(self._own)[:-TOLD]:
+            self._own.pop(former, None)
+
+    def untold(self, sequences: Sequence[int]) -> None:
+        """Let go of what was told of change sequences that came to nothing, and of what was made of it."""
+        for sequence in sequences:
+            self._own.pop(sequence, None)
+            self.forget(*[tenant for tenant, cached in self._cached.items() if cached.meta.sequence >= sequence])
+
+    def _recounted(self, tenant: str, cached: Cached, meta: Meta) -> Arena | None:
+        """Return the arena after touches that were told, if nothing else was written since it was read."""
+        arena: Arena | None = None if cached.data_version == _UNREAD else cached.arena
+        for sequence in range(cached.meta.sequence + 1, meta.sequence + 1):
+            touches = self._own.get(sequence)
+            arena = None if arena is None or touches is None else recounted(arena, tenant, touches, sequence)
+            if arena is None:
+                return None
+        return arena
+
+    def unchanged(self, tenant: str) -> Cached | None:
+        """Return the tenant's arena if it is at hand and nothing was written since; this needs no transaction."""
+        self._adopt(tenant)
+        cached = self._cached.get(tenant)
+        return cached if cached is not None and cached.data_version == self._version() else None
+
+    def _version(self) -> int:
+        ((version,),) = self._reader.asked("PRAGMA data_version")
+        return int(version)
 
     def then(self, reader: Connection, tenant: str, as_of: datetime) -> Arena:
         """Return the arena of the tenant's memories as they stood; `current` was asked in the same transaction."""

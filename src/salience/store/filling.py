@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
+import sqlite3
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from sqlalchemy import Executable
 
-from salience.batch import Rows
-from salience.store import sql
+from salience.batch import Codes, Rows
+from salience.errors import StoreError
+from salience.store import sql, sql_filling
 from salience.store.arena import Arena
 from salience.store.direct import Direct
 from salience.store.parsed import Parsed
 from salience.store.places import Place
-from salience.store.rows import readable
+from salience.store.rows import DAMAGED, readable
+from salience.store.words import Known
 
-PART: Final = 4_000
+Read = TypeVar("Read")
+Found = TypeVar("Found")
+PART: Final = 2_000
 """Rows taken into an arena at a time, which bounds what is held twice."""
 BLOCK: Final = 1_000
 """Vectors likewise: so many stay in the processor's own memory while they are quantised."""
@@ -40,7 +48,8 @@ def filled(reader: Direct, tenant: str, dimension: int, place: Place) -> Arena:
     """Return an arena of the live memories of a tenant.
 
     All but the vectors comes first, so that it is known where each of them is to lie. Then the vectors go straight
-    there. What needs no Python is done beside it: memory is made ready for them, and what was read is written there.
+    there. What needs no Python is done beside it: SQLite reads on, memory is made ready for the vectors, and those that
+    were read are written there.
 
     Args:
         reader: of the file, in a transaction.
@@ -52,34 +61,74 @@ def filled(reader: Direct, tenant: str, dimension: int, place: Place) -> Arena:
         StoreError: a value that no memory has; the file is damaged.
     """
     values = {"tenant": tenant}
-    ((count, sequence),) = reader.rows(sql.written(), values)
+    ((count, sequence, rowids),) = reader.rows(sql_filling.written(), values)
     arena = Arena.empty(dimension, place.empty, count + count // ROOM)
     if not count:
         return arena
     with _uncollected(), ThreadPoolExecutor(2, "salience-filling") as beside:
-        parts = list(_parsed(arena, reader.parts(sql.live(), values, PART), beside))
-        if parts:
-            parsed = Parsed.joined(parts)
+        read = partial(_rows, reader, tenant)
+        parts = _ahead(partial(read, sql_filling.lists()), _chunks(np.sort(_numbers(rowids)), PART), beside)
+        live, parts_parsed = _parsed(arena, parts, beside)
+        if len(live):
+            parsed = Parsed.joined(parts_parsed)
             arena, slots = _laid(arena, parsed)
-            blocks = reader.parts(sql.live_vectors(), values, BLOCK)
+            blocks = map(partial(read, sql_filling.vectors()), _chunks(live, BLOCK))
             embedded = beside.submit(_embedded, arena, slots, blocks, beside)
             arena = arena.with_index(parsed, slots)
             arena = replace(arena, error=embedded.result())
             del parsed
-    del parts
+    del parts_parsed
     place.settle()
     _give_back()
     return replace(arena, sequence=sequence)
 
 
-def _parsed(arena: Arena, parts: Iterable[Sequence[Any]], beside: Executor) -> Iterator[Parsed]:
-    """Yield parts of the rows parsed, while memory is made ready for their vectors."""
+def _rows(reader: Direct, tenant: str, statement: Executable, rowids: Codes) -> list[tuple[Any, ...]]:
+    """Return what a statement of `sql_filling` finds of some memories."""
+    try:
+        return reader.rows(statement, {"tenant": tenant, "rowids": json.dumps(rowids.tolist())})
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        raise StoreError(DAMAGED) from None  # bytes stand where text should, which JSON does not take
+
+
+def _numbers(listed: str) -> Codes:
+    """Return the numbers of a list in JSON, which take a quarter so."""
+    return np.array(json.loads(listed), np.int64)
+
+
+def _chunks(rowids: Codes, size: int) -> Iterator[Codes]:
+    """Return row ids in parts of a size."""
+    return (rowids[first : first + size] for first in range(0, len(rowids), size))
+
+
+def _ahead(read: Callable[[Read], Found], parts: Iterable[Read], beside: Executor) -> Iterator[Found]:
+    """Yield what is read of each part, the next one read while this one is worked on."""
+    under_way: Future[Found] | None = None
+    for part in parts:
+        come, under_way = under_way, beside.submit(read, part)
+        if come is not None:
+            yield come.result()
+    if under_way is not None:
+        yield under_way.result()
+
+
+def _parsed(arena: Arena, parts: Iterable[Sequence[Any]], beside: Executor) -> tuple[Codes, list[Parsed]]:
+    """Return the row ids of live memories, and these parsed; memory is made ready for their vectors meanwhile."""
+    rowids: list[Codes] = []
     first = 0
-    for rows in parts:
-        beside.submit(_touch, arena, first, first + len(rows))
-        first += len(rows)
+    parsed: list[Parsed] = []
+    known = Known()
+    for (lists,) in parts:
         with readable():
-            yield Parsed.of(arena.numbers, dict(zip(sql.PARSED, zip(*rows, strict=True), strict=True)))
+            texts = dict(zip(sql_filling.LISTED, map(json.loads, lists), strict=True))
+            rowids.append(np.array(texts["rowid"], np.int64))
+            beside.submit(_touch, arena, first, first + len(rowids[-1]))
+            first += len(rowids[-1])
+            if len(rowids[-1]):
+                parsed.append(Parsed.of(arena.numbers, texts, known))
+    return np.concatenate(rowids), parsed
 
 
 def _touch(arena: Arena, first: int, end: int) -> None:
@@ -109,7 +158,10 @@ def _embedded(arena: Arena, slots: Rows, blocks: Iterable[Sequence[Any]], beside
 def _written(arena: Arena, slots: Rows, rows: Sequence[Any]) -> float:
     """Write the vectors of some slots, and return how far a quantised one is from the whole one at most."""
     with readable():
-        return arena.with_vectors(slots, [vector for (vector,) in rows]).error
+        vectors, *measured = zip(*rows, strict=True)
+        for name, column in zip(sql_filling.MEASURED, measured, strict=True):
+            arena.slots.arrays[name][slots] = column
+        return arena.with_vectors(slots, vectors).error
 
 
 @contextmanager

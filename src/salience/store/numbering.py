@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -61,5 +61,10 @@ class Numbers:
 
 def paired(numbering: Numbering, first: Numbers32, second: Numbers32) -> Numbers32:
     """Return a number for each pair of numbers."""
-    distinct, places = np.unique(first.astype(np.int64) << 32 | second, return_inverse=True)
+    distinct, places = np.unique(pair(first.astype(np.int64), second), return_inverse=True)
     return numbering.of(distinct.tolist(), len(distinct))[places]
+
+
+def pair(first: Any, second: Any) -> Any:
+    """Return a number for a pair of numbers, or for each pair of two arrays; the first one of 64 bits."""
+    return first << 32 | second

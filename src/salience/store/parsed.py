@@ -13,9 +13,9 @@ import numpy as np
 from salience.batch import KINDS, Codes, Column, Rows
 from salience.records import TIERS
 from salience.store import words
+from salience.store.ids import Held, held
 from salience.store.numbering import CODED, Numbers, paired
 from salience.store.postings import Numbers32
-from salience.store.roster import Ids
 
 Texts = Mapping[str, Sequence[Any]]
 """Columns of rows as the database has them, by their names."""
@@ -40,9 +40,9 @@ FIXED: Final[Mapping[str, Any]] = {
     "speaker": np.int32,
     "has_vector": np.bool_,
     "entities": np.int32,
-    "entities_from": np.int64,
+    "entities_from": np.int32,
     "distinctions": np.int32,
-    "distinctions_from": np.int64,
+    "distinctions_from": np.int32,
 }
 """Columns of one number for each memory."""
 ORDER: Final = ("turn", "created_at", "session", "home")
@@ -59,15 +59,16 @@ class Parsed:
     """Some live memories, in any order.
 
     Attributes:
-        ids: object[n].
-        columns: those of `FIXED`, but for `id` and `supersedes`; runs of the lists below are as `runs` has them.
+        ids: as bytes.
+        columns: those of `FIXED`, but for `id`, `supersedes` and what is read later on; runs of the lists below are as
+            `runs` has them.
         supersedes: the place of each memory that names one, and the id that it names.
         terms, tags: int32 each, the numbers of all in one; `tag_counts` says how many of the tags each has.
         mentions: int32, the numbers of entities.
         distinctions: int64, the codes of distinctions.
     """
 
-    ids: Ids
+    ids: Held
     columns: Mapping[str, Column]
     supersedes: Mapping[int, str]
     terms: Column
@@ -77,15 +78,15 @@ class Parsed:
     distinctions: Codes
 
     @classmethod
-    def of(cls, numbers: Numbers, texts: Texts) -> Parsed:
-        """Return memories from their rows, whose texts are numbered on the way."""
-        lengths, terms = words.numbered(numbers.terms, texts["terms"])
+    def of(cls, numbers: Numbers, texts: Texts, known: words.Known | None = None) -> Parsed:
+        """Return memories from their rows, whose texts are numbered on the way; `known` as in `words.numbered`."""
+        lengths, terms = words.numbered(numbers.terms, texts["terms"], known or words.Known())
         told, distinctions = _split(texts["distinctions"], "\n")
         tag_counts, tags = _flat(_parsed(texts["tags"], list))
         names, mentions = _flat(_parsed(texts["entities"], lambda names: _distinct(numbers, names)))
         columns = {**_fixed(numbers, texts), "length": lengths, "entities": names, "distinctions": told}
         return cls(
-            objects(texts["id"]),
+            held(texts["id"]),
             {**columns, **{f"{name}_from": np.cumsum(columns[name]) - columns[name] for name in _RUNS}},
             {place: named for place, named in enumerate(texts["supersedes"]) if named is not None},
             terms,
@@ -142,11 +143,6 @@ def runs(starts: Column, lengths: Column) -> Rows:
     return np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
 
 
-def objects(texts: Sequence[str]) -> Ids:
-    """Return texts as an array."""
-    return np.array(texts, dtype=object)
-
-
 def codes(distinctions: Sequence[str]) -> Codes:
     """Return the codes of distinctions: as `batch.coded`, with a hash of the text for its number.
 
@@ -158,13 +154,18 @@ def codes(distinctions: Sequence[str]) -> Codes:
     return numbers * len(KINDS) + np.fromiter(kinds, np.int64, len(distinctions))
 
 
+def code(distinction: str) -> int:
+    """Return the code of one."""
+    return (hash(distinction) & _NUMBER) * len(KINDS) + _KINDS[distinction.partition(":")[0]]
+
+
 def counters(texts: Texts) -> dict[str, Column]:
     """Return the columns of `COUNTERS`; a memory that no recall returned counts as accessed when it was made."""
     accessed = texts["accessed_at"]
     if None in accessed:
         pairs = zip(accessed, texts["created_at"], strict=True)
         accessed = [created if moment is None else moment for moment, created in pairs]
-    return {name: _array(accessed if name == "accessed_at" else texts[name], dtype) for name, dtype in COUNTERS.items()}
+    return _plain({**texts, "accessed_at": accessed}, COUNTERS)
 
 
 def _fixed(numbers: Numbers, texts: Texts) -> dict[str, Column]:
@@ -175,7 +176,7 @@ def _fixed(numbers: Numbers, texts: Texts) -> dict[str, Column]:
     return {
         **coded,
         **counters(texts),
-        **{name: _array(texts[name], dtype) for name, dtype in _PLAIN.items()},
+        **_plain(texts, _PLAIN),
         "tier": _numbered(_TIERS, texts["tier"]).astype(np.int8),
         "expires_at": _array(_filled(texts["expires_at"], NEVER), np.int64),
         "fact": _facts(numbers, texts),
@@ -185,6 +186,11 @@ def _fixed(numbers: Numbers, texts: Texts) -> dict[str, Column]:
         "speaker": _numbered(numbers.speakers, texts["speaker"]),
         "has_vector": _array(texts["has_vector"], np.bool_),
     }
+
+
+def _plain(texts: Texts, types: Mapping[str, Any]) -> dict[str, Column]:
+    """Return those columns of numbers that are there."""
+    return {name: _array(texts[name], dtype) for name, dtype in types.items() if name in texts}
 
 
 def _numbered(numbering: Mapping[Any, int], texts: Sequence[Any]) -> Numbers32:

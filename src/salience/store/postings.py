@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import Codes, Column, Rows, coded
+from salience.store.slots import Slots
 from salience.text import normalise
 
 Numbers32 = NDArray[np.int32]
 _SLOT_BITS: Final = 32
 _SLOT: Final = (1 << _SLOT_BITS) - 1
+_LATE: Final = 4096
+"""So many occurrences wait for the others that come later, to be put in order together."""
 
 
 class Numbering(dict[Any, int]):
@@ -120,21 +123,34 @@ class _Segment:
         return slice(start + first, start + last)
 
 
+def _none_late() -> Slots:
+    return Slots.of({name: np.empty(0, np.int32) for name in ("number", "slot", "count")}, 0)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """Number -> the slots that hold it and how often; grows by segments, merged as in a log-structured tree."""
+    """Number -> the slots that hold it and how often; grows by segments, merged as in a log-structured tree.
+
+    Attributes:
+        segments: most occurrences.
+        late: those of the last slots, in no order.
+    """
 
     segments: tuple[_Segment, ...] = ()
+    late: Slots = field(default_factory=_none_late)
 
     def find(self, number: int, within: tuple[int, int] | None = None) -> tuple[Column, Column]:
         """Return the slots that hold `number`, in no particular order, and how often each does.
 
         Args:
             number: what is looked for.
-            within: the first and the last slot that matter; None for all.
+            within: the first and the last slot that matter, though late ones are found all the same; None for all.
         """
         found = [(segment, segment.find(number, within)) for segment in self.segments]
         parts = [(segment.slots[at], segment.counts[at]) for segment, at in found if at.stop > (at.start or 0)]
+        if self.late.length:
+            at = np.flatnonzero(self.late["number"] == number)
+            parts += [(self.late["slot"][at], self.late["count"][at])] if len(at) else []
         if len(parts) == 1:
             return parts[0]
         slots, counts = zip((_NONE, _NONE), *parts, strict=True)
@@ -149,10 +165,27 @@ class Index:
         first = _firsts(keys)
         return self._with(_Segment.of(keys[first], _small(np.diff(first, append=len(keys)))))
 
+    def noting(self, held: Mapping[int, int], slot: int) -> Index:
+        """Return this index with what occurs in one new slot: how often each number does."""
+        if not held:
+            return self
+        late = self.late.append({"number": list(held), "slot": slot, "count": list(held.values())}, len(held))
+        noted = Index(self.segments, late)
+        return noted if late.length < _LATE else noted.in_order()
+
+    def in_order(self) -> Index:
+        """Return this index with none that are late."""
+        late = self.late
+        if not late.length:
+            return self
+        keys = late["number"].astype(np.int64) << _SLOT_BITS | late["slot"]
+        order = np.argsort(keys)
+        return Index(self.segments)._with(_Segment.of(keys[order], _small(late["count"][order])))
+
     def moved(self, place: Rows) -> Index:
         """Return this index with slot s at `place[s]`; occurrences in slots at -1 are dropped."""
         index = Index()
-        for segment in self.segments:
+        for segment in self.in_order().segments:
             slots = place[segment.slots]
             keys, counts = (segment.keys & ~_SLOT | slots)[slots >= 0], segment.counts[slots >= 0]
             order = np.argsort(keys)
@@ -165,7 +198,7 @@ class Index:
         segments = [*self.segments, segment]
         while len(segments) > 1 and 2 * len(segments[-1].slots) > len(segments[-2].slots):
             segments[-2:] = [_merged(segments[-2], segments[-1])]
-        return Index(tuple(segments))
+        return replace(self, segments=tuple(segments))
 
 
 _NONE: Final = np.empty(0, np.int32)

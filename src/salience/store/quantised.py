@@ -44,6 +44,14 @@ class Quantised:
         return cls(numbers, steps, float(errors.max(initial=0.0)))
 
 
+def alone(vector: Vectors32) -> tuple[Int8, NDArray[np.float32], float]:
+    """Return the row and the step of one vector, float32[d], as `Quantised.of` has them, and how far it is from it."""
+    step = np.abs(vector).max() / np.float32(LARGEST)
+    numbers = np.rint(vector / (step if step > 0 else np.float32(1)))
+    rest = numbers * step - vector
+    return numbers.astype(np.int8), step, math.sqrt(float(rest @ rest))
+
+
 def quantised(vector: Vectors32) -> tuple[Int8, float, float]:
     """Return a float32[d] quantised, the size of a step, and how far it is from the vector; as `Quantised.of`."""
     step = float(np.abs(vector).max()) / LARGEST or 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import Column, Rows
+from salience.store.ids import Held, Ids, held, wide
 from salience.store.postings import Numbers32
 from salience.store.slots import Slots
 
 Bools = NDArray[np.bool_]
-Ids = NDArray[np.object_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,10 +32,10 @@ class Roster:
     @classmethod
     def empty(cls) -> Roster:
         """Return that of no memories."""
-        return cls.of(np.empty(0, object), np.empty(0, np.int32), 0)
+        return cls.of(held(()), np.empty(0, np.int32), 0)
 
     @classmethod
-    def of(cls, ids: Ids, order: Column, length: int) -> Roster:
+    def of(cls, ids: Held, order: Column, length: int) -> Roster:
         """Return that of some ids, ascending, which are in the slots of `order`, out of `length` slots."""
         rows = np.full(length, -1, np.int32)
         rows[order] = np.arange(len(order), dtype=np.int32)
@@ -43,7 +44,12 @@ class Roster:
 
     @property
     def ids(self) -> Ids:
-        """object[n] of str, ascending."""
+        """The ids, ascending."""
+        return Ids(self.held)
+
+    @property
+    def held(self) -> Held:
+        """The same as bytes."""
         return self.table["id"]
 
     @property
@@ -56,11 +62,11 @@ class Roster:
         """int32[slots], the row that points to each slot; -1 for a dead one."""
         return self.places["row"]
 
-    def find(self, ids: Ids) -> tuple[Rows, Bools]:
+    def find(self, ids: Sequence[str]) -> tuple[Rows, Bools]:
         """Return in which row each id stands, or would stand, and whether it is there."""
-        return find(self.ids, ids)
+        return find(self.held, held(ids))
 
-    def changed(self, ids: Ids, slots: Column, length: int) -> Roster:
+    def changed(self, ids: Held, slots: Column, length: int) -> Roster:
         """Return it after a change.
 
         Args:
@@ -68,7 +74,7 @@ class Roster:
             slots: the slot of each now, no other's; -1 for one that is no longer live.
             length: how many slots there are now.
         """
-        rows, known = self.find(ids)
+        rows, known = find(self.held, ids)
         matters = known | (slots >= 0)
         ids, slots, rows, known = ids[matters], slots[matters], rows[matters], known[matters]
         if (rows == len(self.ids)).all():
@@ -78,17 +84,35 @@ class Roster:
         stay, gone = known & (slots >= 0), known & (slots < 0)
         order = self.order.copy()
         order[rows[stay]] = slots[stay]
-        left, order = np.delete(self.ids, rows[gone]), np.delete(order, rows[gone])
+        left, order = np.delete(self.held, rows[gone]), np.delete(order, rows[gone])
         at = find(left, ids[~known])[0]
+        left = wide(left, ids.dtype.itemsize)
         return Roster.of(np.insert(left, at, ids[~known]), np.insert(order, at, slots[~known]), length)
 
-    def _followed(self, ids: Ids, slots: Column, length: int) -> Roster:
+    def _followed(self, ids: Held, slots: Column, length: int) -> Roster:
         """Return it with ids that are greater than all others; new ones are so, since they begin with the time."""
         if not len(ids):
             return self
         places = np.full(length - self.places.length, -1, np.int32)
         places[slots - self.places.length] = np.arange(len(self.ids), len(self.ids) + len(ids), dtype=np.int32)
-        return Roster(self.table.append({"id": ids, "slot": slots}), self.places.append({"row": places}))
+        table = self._wide(ids.dtype.itemsize).append({"id": ids, "slot": slots}, len(ids))
+        return Roster(table, self.places.append({"row": places}, len(places)))
+
+    def following(self, id: str) -> bool:
+        """Return whether an id is greater than all others, as that of a new memory is."""
+        return not len(self.held) or id.encode() > self.held[-1]
+
+    def followed(self, id: str) -> Roster:
+        """Return it with an id that is greater than all others, whose slot comes after all others as well."""
+        row, slot = self.table.length, self.places.length
+        name = id.encode()
+        table = self._wide(len(name)).append({"id": name, "slot": slot}, 1)
+        return Roster(table, self.places.append({"row": row}, 1))
+
+    def _wide(self, width: int) -> Slots:
+        """Return the table with room for ids of so many bytes."""
+        ids = self.table.arrays["id"]
+        return self.table if ids.dtype.itemsize >= width else self.table.put({"id": wide(ids, width)})
 
 
 def find(ids: NDArray[Any], wanted: NDArray[Any]) -> tuple[Rows, Bools]:

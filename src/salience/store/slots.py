@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from salience.batch import Column
 
 Empty = Callable[[tuple[int, ...], "np.dtype[Any]"], Column]
 """Makes an array of a shape and type, of which nothing is written yet."""
+_LEAST: Final = 16
+"""So many slots have room at least where an array is copied for want of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,18 +40,20 @@ class Slots:
     def __getitem__(self, name: str) -> Column:
         return self.arrays[name][: self.length]
 
-    def append(self, more: Mapping[str, Column]) -> Slots:
+    def append(self, more: Mapping[str, Any], count: int) -> Slots:
         """Return this table with further slots: in the spare room, if no other snapshot took it, else in a copy.
 
-        Columns that `more` has not are for the caller to fill, before anybody reads them.
+        Args:
+            more: values of columns, `count` each, or one for all of the slots; columns that it has not are for the
+                caller to fill, before anybody reads them.
+            count: how many slots.
         """
-        added = len(next(iter(more.values())))
-        length = self.length + added
-        roomy = self if self._has_room(length) else self._copied(length + length // 4)
+        length = self.length + count
+        roomy = self if self._has_room(length) else self._copied(length + max(length // 4, _LEAST))
         for name, values in more.items():
             roomy.arrays[name][self.length : length] = values
         roomy.filled[0] = length
-        return replace(roomy, length=length)
+        return Slots(roomy.arrays, length, roomy.filled, self.elsewhere)
 
     def put(self, columns: Mapping[str, Column]) -> Slots:
         """Return this table with other columns in the place of some; the others are shared."""
@@ -63,7 +67,7 @@ class Slots:
         return Slots.of(arrays, len(slots), self.elsewhere)
 
     def _has_room(self, length: int) -> bool:
-        return self.filled[0] == self.length and all(len(array) >= length for array in self.arrays.values())
+        return self.filled[0] == self.length and len(next(iter(self.arrays.values()))) >= length
 
     def _copied(self, capacity: int) -> Slots:
         arrays = {name: self._empty(name, capacity) for name in self.arrays}

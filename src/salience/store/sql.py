@@ -51,8 +51,6 @@ ARENA: Final = (
     "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "vector",
 )  # fmt: skip
 """Columns that the arena is made of."""
-PARSED: Final = (*(name for name in ARENA if name not in ("seq", "forgotten_at", "vector")), "has_vector")
-"""Those that a live memory is parsed from."""
 META: Final = "SELECT name, value FROM meta"
 """What a store says of itself as a whole; read at every turn, so it is no statement that has to be compiled."""
 FEWEST: Final = 16
@@ -91,31 +89,6 @@ def newer() -> Select[Any]:
     return select(*(memories.c[name] for name in ARENA)).where(_OF_TENANT, later)
 
 
-@cache
-def written() -> Select[Any]:
-    """Return how many memories a tenant has, forgotten ones too, and the sequence of the last write, if any."""
-    columns: list[ColumnElement[Any]] = [func.count(), func.max(memories.c.seq)]
-    return select(*columns).where(_OF_TENANT)
-
-
-@cache
-def live() -> Select[Any]:
-    """Return the columns `PARSED` of the live memories of a tenant, in the order of their writes."""
-    columns = [memories.c[name] for name in PARSED[:-1]]
-    return _live(*columns, memories.c.vector.is_not(None))
-
-
-@cache
-def live_vectors() -> Select[Any]:
-    """Return their vectors in the same order."""
-    return _live(memories.c.vector)
-
-
-def _live(*columns: ColumnElement[Any]) -> Select[Any]:
-    of = (_OF_TENANT, memories.c.forgotten_at.is_(None))
-    return select(*columns).where(*of).order_by(memories.c.seq, literal_column("rowid"))
-
-
 def of_ids(tenant: str, ids: Sequence[str]) -> Select[Any]:
     """Return the memories, forgotten or not, of these ids."""
     return select(*_STORED).where(memories.c.tenant == tenant, memories.c.id.in_(ids))
@@ -136,20 +109,43 @@ def named(scope: Scope, ids: Sequence[str], column: str = "id") -> tuple[Select[
         ids: at least one, whole or short.
         column: `id` or `short_id`.
     """
-    seen = {name: getattr(scope, name) for name in _SEEN}
-    given = {name: value for name, value in seen.items() if isinstance(value, str)}
-    shape = tuple(name if name in given else value for name, value in seen.items())
+    given, shape = _given(scope)
     places = _places(max(FEWEST, 1 << (len(ids) - 1).bit_length()))
     values = {**given, **dict.fromkeys(places, ids[0]), **dict(zip(places, ids, strict=False))}
     return _named(shape, column, places), values
 
 
+def among(scope: Scope, ids: Sequence[str]) -> tuple[Select[Any], dict[str, Any]]:
+    """Return the same for whole ids, of which there may be none, as `Direct.found` takes it: one statement for all."""
+    given, shape = _given(scope)
+    return _among(shape), {**given, "ids": ids}
+
+
+def _given(scope: Scope) -> tuple[dict[str, Any], tuple[Coordinate, ...]]:
+    """Return the values of a scope by their names, and its shape: these names, and what stands where it has no value.
+
+    Statements are made once for each shape.
+    """
+    seen = {name: getattr(scope, name) for name in _SEEN}
+    given = {name: value for name, value in seen.items() if isinstance(value, str)}
+    return given, tuple(name if name in given else value for name, value in seen.items())
+
+
 @cache
 def _named(shape: tuple[Coordinate, ...], column: str, places: tuple[str, ...]) -> Select[Any]:
-    """Return the statement for a scope; `shape` has the names of its values where it has some, else what it has."""
+    """Return the statement for a scope of some shape, with places for ids."""
+    return _live_of(shape, memories.c[column].in_([bindparam(place, type_=Text) for place in places]))
+
+
+@cache
+def _among(shape: tuple[Coordinate, ...]) -> Select[Any]:
+    """Return the statement for a scope of some shape, with a list of ids."""
+    return _live_of(shape, memories.c.id.in_(bindparam("ids", expanding=True)))
+
+
+def _live_of(shape: tuple[Coordinate, ...], asked: ColumnElement[bool]) -> Select[Any]:
     named = zip(_SEEN, shape, strict=True)
     seen: dict[str, Any] = {name: bindparam(name) if value == name else value for name, value in named}
-    asked = memories.c[column].in_([bindparam(place, type_=Text) for place in places])
     return select(*_RECORD).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), asked)
 
 
@@ -204,10 +200,10 @@ def set_clock() -> TextClause:
 
 
 @cache
-def insertion(table: Table, names: tuple[str, ...]) -> str:
-    """Return the statement that inserts these columns into a table, as text with places in their order."""
-    places = ", ".join("?" * len(names))
-    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({places})"  # noqa: S608 - names of the schema
+def insertion(table: Table, names: tuple[str, ...], rows: int = 1) -> str:
+    """Return the statement that inserts these columns of some rows into a table, as text with places in their order."""
+    places = ", ".join([f"({', '.join('?' * len(names))})"] * rows)
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {places}"  # noqa: S608 - names of the schema
 
 
 @cache

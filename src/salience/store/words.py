@@ -20,21 +20,44 @@ _LONG: Final = 4
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
 
 
-def numbered(numbering: Numbering, texts: Sequence[str]) -> tuple[Codes, Numbers32]:
-    """Return how many terms each text has, and the numbers of all; in a text, a space stands between them."""
+class Known:
+    """Numbers of terms of up to eight bytes, by these as one number: of each, a text is made but once."""
+
+    def __init__(self) -> None:
+        self._keys = np.empty(0, np.uint64)
+        self._numbers = np.empty(0, np.int32)
+
+    def of(self, numbering: Numbering, keys: NDArray[np.uint64]) -> Numbers32:
+        """Return the number of each key; they are distinct and ascending."""
+        places = self._keys.searchsorted(keys)
+        is_new = np.append(self._keys, keys[:1])[places] != keys if len(self._keys) else np.ones(len(keys), np.bool_)
+        terms = [term.decode() for term in keys[is_new].astype("<u8", copy=False).view(f"S{_WORD}").tolist()]
+        self._numbers = np.insert(self._numbers, places[is_new], numbering.of(terms, len(terms)))
+        self._keys = np.insert(self._keys, places[is_new], keys[is_new])
+        return self._numbers[self._keys.searchsorted(keys)]
+
+
+def numbered(numbering: Numbering, texts: Sequence[str], known: Known) -> tuple[Codes, Numbers32]:
+    """Return how many terms each text has, and the numbers of all.
+
+    Args:
+        numbering: of terms.
+        texts: in each, a space stands between terms.
+        known: of earlier texts, so that no term is made a text again; grown.
+    """
     counts = np.fromiter((text.count(" ") + 1 if text else 0 for text in texts), np.int64, len(texts))
     joined = " ".join(filter(None, texts))
     if not joined:
         return counts, np.empty(0, np.int32)
     if len(joined) >= _MANY:
-        numbers = _together(numbering, joined.encode())
+        numbers = _together(numbering, joined.encode(), known)
         if numbers is not None:
             return counts, numbers
     terms = joined.split(" ")
     return counts, numbering.of(terms, len(terms))
 
 
-def _together(numbering: Numbering, joined: bytes) -> Numbers32 | None:
+def _together(numbering: Numbering, joined: bytes, known: Known) -> Numbers32 | None:
     """Return the numbers of terms in UTF-8, each distinct one looked up once; None where too many are long.
 
     Up to eight bytes are a number themselves, by which terms can be sorted.
@@ -48,9 +71,8 @@ def _together(numbering: Numbering, joined: bytes) -> Numbers32 | None:
         return None
     at_each: NDArray[np.uint64] = np.ndarray(len(joined) + 1, "<u8", padded, strides=(1,))
     keys, places = np.unique(at_each[starts[short]] & _MASKS[sizes[short]], return_inverse=True)
-    words = [word.decode() for word in keys.astype("<u8", copy=False).view(f"S{_WORD}").tolist()]
     terms = [joined[start:end].decode() for start, end in zip(starts[long].tolist(), ends[long].tolist(), strict=True)]
     numbers = np.empty(len(sizes), np.int32)
-    numbers[short] = numbering.of(words, len(words))[places]
+    numbers[short] = known.of(numbering, keys)[places]
     numbers[long] = numbering.of(terms, len(terms))
     return numbers

@@ -1,0 +1,45 @@
+"""An arena after touches that this process wrote, whose rows need not be read again for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from salience.ports import Touch
+from salience.store.arena import Arena
+from salience.store.values import microseconds
+
+_NEVER: Final = np.iinfo(np.int64).min
+
+
+def recounted(arena: Arena, tenant: str, touches: Sequence[Touch], sequence: int) -> Arena | None:
+    """Return an arena with the counters that touches moved; None where only the rows tell what became of them.
+
+    An arena has no mark for a memory that was never accessed, so a touch from before its last access is read. So is
+    what raises importance, which a row adds up in its own order.
+
+    Args:
+        arena: as it stood right before the touches.
+        tenant: whose memories it has.
+        touches: of one transaction, those of other tenants too.
+        sequence: of that transaction.
+    """
+    moving = [touch for touch in touches if touch.counts and touch.scope.tenant == tenant]
+    if any(touch.importance or touch.accessed_at is None for touch in moving):
+        return None
+    met = [tuple(dict.fromkeys(touch.ids)) for touch in moving]
+    found, known = arena.slots_of(list(chain.from_iterable(met)))
+    slots, places = np.unique(found, return_inverse=True)
+    of = np.repeat(np.arange(len(met)), [len(ids) for ids in met])[known]
+    moments = np.array([microseconds(touch.accessed_at) for touch in moving if touch.accessed_at], np.int64)
+    accessed_at = arena.counter("accessed_at", slots)
+    last, count = np.full(len(slots), _NEVER), arena.counter("access_count", slots)
+    np.maximum.at(last, places, moments[of])
+    np.add.at(count, places, np.array([touch.access_count for touch in moving], np.int64)[of])
+    if (last < accessed_at).any():
+        return None
+    columns = {"importance": arena.counter("importance", slots), "accessed_at": last, "access_count": count}
+    return arena.recounted(slots, columns, sequence)
