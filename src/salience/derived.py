@@ -36,7 +36,7 @@ def embed(world: World, texts: Sequence[str]) -> Vectors32:
         EmbedderError: the embedder failed in whatever way, or returned something else than a vector a text. What its
             own error says is left out, since it may quote a text.
     """
-    return vectors_of(world.embedder, texts)
+    return embed_each(world, texts) if len(texts) == 1 else vectors_of(world.embedder, texts)
 
 
 def embed_each(world: World, texts: Sequence[str]) -> Vectors32:
@@ -47,7 +47,7 @@ def embed_each(world: World, texts: Sequence[str]) -> Vectors32:
     """
     each: Callable[[Sequence[str]], Vectors32] | None = getattr(world.embedder, "embed_each", None)
     if each is None:
-        return np.concatenate([embed(world, [text]) for text in texts])
+        return np.concatenate([vectors_of(world.embedder, [text]) for text in texts])
     with _failing(world.embedder):
         return each(texts)
 

@@ -87,6 +87,11 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
 
 
+def is_plain_word(text: str) -> bool:
+    """Return whether `text` is letters of a to z alone, as most words are: its own normal form, and one word."""
+    return text.isascii() and text.islower() and text.isalpha()
+
+
 def words(text: str) -> list[str]:
     """Return the words and numbers of `text` in order, normalised, with stop words and endings still on.
 
@@ -133,6 +138,8 @@ class Tokeniser:
 
     def _read(self, part: str) -> tuple[str, ...]:
         """Return the terms of what stands between white space; no word reaches further."""
+        if is_plain_word(part):
+            return () if part in self._stopwords else (self._stem(part),)
         return tuple(self._stem(word) for word in words(part) if word not in self._stopwords)
 
 
@@ -145,6 +152,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
     def stem(word: str) -> str:
         if not hasattr(own, "stemmer"):
             own.stemmer = snowballstemmer.stemmer(language)
+            own.stemmer.maxCacheSize = 0  # of PyStemmer: what is kept here need not be kept there, at thrice the time
         return str(own.stemmer.stemWord(word))
 
     return stem
@@ -168,16 +176,19 @@ def phrases(text: str, longest: int = 4) -> tuple[str, ...]:
     tokens = normalise(text).split()
     stripped = [token.strip("\"'`.,;:!?()[]{}<>") for token in tokens]
     bare = [token.removesuffix("'s") for token in stripped]
-    runs = dict.fromkeys(
-        run for form in dict.fromkeys(map(tuple, (tokens, stripped, bare))) for run in _runs(form, longest)
-    )
+    forms = dict.fromkeys(map(tuple, (tokens, stripped, bare)))
+    runs = dict.fromkeys(chain.from_iterable(_runs(form, longest) for form in forms))
     runs.pop("", None)
     return tuple(runs)
 
 
-def _runs(tokens: Sequence[str], longest: int) -> Iterator[str]:
-    for length in range(1, longest + 1):
-        yield from map(" ".join, zip(*(tokens[start:] for start in range(length)), strict=False))
+def _runs(tokens: Sequence[str], longest: int) -> list[str]:
+    """Return the runs of 1 to `longest` tokens, the shorter ones first; each is one of those and a token."""
+    runs = found = list(tokens)
+    for more in range(1, longest):
+        runs = [f"{run} {token}" for run, token in zip(runs, tokens[more:], strict=False)]
+        found = found + runs
+    return found
 
 
 def is_hidden(sign: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from salience.cli import repairing
 from salience.embed import registry
 from salience.lab.torture_reembed import Hashed
+from salience.store.opening import PAGE_SIZE
 
 
 @pytest.fixture
@@ -106,7 +107,8 @@ def test_doctor_tells_what_is_wrong_and_mends_it(run, said, stored, path):
 
 def test_doctor_says_of_a_torn_file_what_to_do(run, path):
     raw = bytearray(path.read_bytes())
-    raw[4096 * 2 :] = bytes(byte ^ 0x5A for byte in raw[4096 * 2 :])
+    amid_the_schema = PAGE_SIZE // 2
+    raw[amid_the_schema:] = bytes(byte ^ 0x5A for byte in raw[amid_the_schema:])
     path.write_bytes(raw)
     result = run("doctor", code=1)
     assert "damaged" in result.stderr

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 import snowballstemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract.distinctions import distinctions
+from salience.extract import numerals as numerals_of
+from salience.extract.distinctions import distinctions, may_tell
 from salience.extract.entities import Piece, distinct, entities, marks, names, read, read_whole
+from salience.extract.numerals import may_tell as may_tell_a
 from salience.extract.numerals import numerals
 from salience.extract.phrases import Phrasebook
-from salience.text import ENGLISH_STOPWORDS, Kept, Tokeniser, normalise, words
+from salience.text import ENGLISH_STOPWORDS, Kept, Tokeniser, is_plain_word, normalise, words
 
 WORDS = (
     "the of a an every last next one no not longer stop second may May 3 3pm two $ - -5 5 million and Mira Lindqvist "
@@ -88,6 +91,35 @@ def test_phrases_are_found_wherever_they_stand(phrases, text):
             found.append((start, end, tuple(text[start:end])))
             reached = end
     assert Phrasebook(phrases).find(text) == found
+
+
+@given(TEXTS | st.text("abcxyzñ'B1-", max_size=4))
+def test_a_plain_word_is_what_reading_it_letter_by_letter_gives(written):
+    def told() -> list[object]:
+        return [Tokeniser()._read(written), read_whole(written), numerals_of._tokens(written), may_tell_a(written)]
+
+    at_a_glance = told()
+    with patch("salience.text.is_plain_word", never), patch("salience.extract.numerals.is_plain_word", never):
+        assert told() == at_a_glance
+    if is_plain_word(written):
+        assert (words(written), normalise(written)) == ([written], written)
+
+
+def never(text: str) -> bool:
+    return False
+
+
+@given(TEXTS, st.sampled_from([None, "Mira"]))
+def test_a_text_that_tells_nothing_is_not_read_further(text, speaker):
+    found = distinctions(text, speaker)
+    with patch("salience.extract.distinctions.may_tell", lambda text: True):
+        assert distinctions(text, speaker) == found
+    assert may_tell(text) or len(found) == 1 + (speaker is not None)
+
+
+@pytest.mark.parametrize("text", ["the old house", "a b c", "said - of it", ""])
+def test_most_of_what_is_said_in_small_letters_tells_nothing(text):
+    assert not may_tell(text)
 
 
 def test_an_address_without_a_name_is_read():

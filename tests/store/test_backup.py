@@ -19,6 +19,7 @@ from salience import BusyError, InputError, NotAStoreError, StoreError, VersionE
 from salience.derived import scan
 from salience.lab.torture_reembed import Hashed
 from salience.store import copying, schema
+from salience.store.opening import PAGE_SIZE
 
 EMBEDDER = Hashed("e", 16)
 PRELUDE = """
@@ -293,7 +294,8 @@ def test_a_damaged_store_is_replaced(path, copy):
         engine.remember_many([{"content": f"{number} " + "word " * 200} for number in range(100)])
         engine.backup(copy)
     raw = bytearray(path.read_bytes())
-    raw[4096 * 3 :] = bytes(byte ^ 0x5A for byte in raw[4096 * 3 :])
+    amid_the_schema = PAGE_SIZE // 2
+    raw[amid_the_schema:] = bytes(byte ^ 0x5A for byte in raw[amid_the_schema:])
     path.write_bytes(raw)
     with pytest.raises(StoreError, match="keeping=False, --discard"):
         compose.reinstate(copy, path)
@@ -318,7 +320,7 @@ def test_what_is_no_backup_is_refused(memory, path, copy):
         connection.execute("CREATE TABLE t (x)")
     memory.backup(torn)
     raw = bytearray(torn.read_bytes())
-    raw[4096 * 2 : 4096 * 9] = bytes(4096 * 7)
+    raw[PAGE_SIZE : PAGE_SIZE * 5] = bytes(PAGE_SIZE * 4)
     torn.write_bytes(raw)
     for file in (letter, empty, other):
         with pytest.raises(NotAStoreError):

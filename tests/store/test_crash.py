@@ -16,6 +16,7 @@ from salience.lab.torture.journal import Journal, Mark
 from salience.lab.torture.mix import VERBS
 from salience.lab.torture.ways import WAYS
 from salience.lab.torture.writing import board, hand, noted, opened, seeded, settle, step
+from salience.store.opening import PAGE_SIZE
 
 RUNS = len(WAYS) + 3
 
@@ -188,8 +189,8 @@ def test_a_write_that_was_cut_off_may_be_whole_or_absent(written):
 
 def test_the_check_sees_a_damaged_file(written):
     with written.file.open("r+b") as file:
-        file.seek(4096 * 3)
-        file.write(b"\0" * 4096 * 4)
+        file.seek(PAGE_SIZE * 2)
+        file.write(b"\0" * PAGE_SIZE * 2)
     try:
         found = written.checked()
     except Exception as error:  # as a run takes it

@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from salience.checks import frozen
+from salience.errors import StoreError
 from salience.ids import SHORT
 from salience.ports import Add, Stored
 from salience.records import ANY, Scope
 from salience.store.rows import RECORD, held, of_record, to_memory
-from salience.store.sql import FEWEST, named
+from salience.store.sql import FEWEST, among, named
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, stored
 
@@ -75,6 +76,29 @@ def test_statements_are_few_and_hold_no_value() -> None:
     assert values == {"tenant": "default", "environment": "default", "project": "p' OR 1"} | {
         f"id{place}": "x' OR 1" for place in range(FEWEST)
     }
+
+
+def test_the_statement_for_whole_ids_is_one_for_all_of_a_shape() -> None:
+    few, many = (
+        among(scope, ids) for scope, ids in ((Scope(project="p"), []), (Scope(project="q' OR 1"), ["x' OR 1"]))
+    )
+    assert few[0] is many[0]
+    assert "' OR 1" not in str(many[0])
+    assert many[1] == {"tenant": "default", "environment": "default", "project": "q' OR 1", "ids": ["x' OR 1"]}
+    assert among(Scope(), [])[0] is not few[0]
+
+
+@pytest.mark.parametrize("other", ["", '"', "\\", "\0", "\ud800", "x' OR 1", f'{id_of(2)}"', f"{id_of(2)}\0"])
+def test_a_text_that_is_no_id_finds_nothing(store: SQLiteStore, other: str) -> None:
+    assert [memory.id for memory in store.fetch(EVERYTHING, [other, id_of(1), id_of(1)])] == [id_of(1), id_of(1)]
+
+
+@pytest.mark.parametrize("column", ["tags", "entities", "sources", "metadata"])
+@pytest.mark.parametrize("damage", ["", "[", "{}{}", '["a"] ["b"]', 7, None])
+def test_a_row_with_what_was_never_written_is_damaged(column, damage):
+    row = dict(zip(RECORD, held(stored(7), DIMENSION), strict=False))
+    with pytest.raises(StoreError, match="damaged"):
+        to_memory({**row, column: damage})
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from salience.lab.torture.full_disk import READING, WRITING, squeeze, squeezed, 
 from salience.lab.torture.journal import Journal
 from salience.lab.torture.pressures import CASES, ROOMS, UnavailableError
 from salience.lab.torture.writing import hand, opened, seeded
+from salience.store.opening import PAGE_SIZE
 
 FEW = (0, 4_097, 24_720)
 """Rooms of a case that has many."""
@@ -66,7 +67,7 @@ class Pages:
 
     def squeeze(self, room):
         held = self.driver.execute("PRAGMA page_count").fetchone()[0]
-        self.driver.execute(f"PRAGMA max_page_count={held + room // 4096}")
+        self.driver.execute(f"PRAGMA max_page_count={held + room // PAGE_SIZE}")
 
     def during(self):
         return nullcontext()

@@ -216,6 +216,18 @@ def test_a_write_that_sqlite_refuses_as_read_only_says_so(opened):
         add(store, stored(1))
 
 
+@pytest.mark.parametrize("size", [opening.PAGE_SIZE, 4096])
+def test_a_new_file_has_our_pages_and_one_that_is_there_keeps_its_own(opened, path, size):
+    if size != opening.PAGE_SIZE:
+        with closing(sqlite3.connect(path)) as older:
+            older.execute(f"PRAGMA page_size={size}")
+            older.execute("VACUUM")
+    store = opened()
+    add(store, stored(1))
+    assert store._writer.connection.driver_connection.execute("PRAGMA page_size").fetchone() == (size,)
+    assert listed(store) == [1]
+
+
 def test_a_full_disk_says_so_and_nothing_is_half_written(opened):
     store = opened()
     driver = store._writer.connection.driver_connection

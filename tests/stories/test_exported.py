@@ -58,6 +58,17 @@ def test_what_an_export_writes_is_read_as_it_was_and_at_once(monkeypatch):
     assert reader.memory(line()) == reader.memory(line()) == WHOLE
 
 
+def test_a_line_that_leaves_out_what_has_no_value_is_read_at_once_too(monkeypatch):
+    whole = line()
+    short = {name: value for name, value in whole.items() if (value is not None and value != []) or name == "entities"}
+    assert len(short) < len(whole)
+    expected = checked(short, "default", LIMIT)
+    monkeypatch.delattr("salience.transfer.exported.checked")
+    reader, given = Reader("default", LIMIT), dict(short)
+    assert reader.memory(given) == reader.memory(given) == expected == WHOLE
+    assert given == short
+
+
 @given(st.dictionaries(st.sampled_from([*sorted(FIELDS), "extra"]), VALUES, min_size=1, max_size=2), st.booleans())
 def test_any_line_gives_what_the_checks_give(changes, has_read_another):
     reader = Reader("default", LIMIT)

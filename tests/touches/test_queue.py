@@ -75,6 +75,18 @@ def test_touches_are_written_in_the_background():
     assert sum(map(len, store.transactions)) == 2
 
 
+def test_a_store_is_tidied_in_the_background_once_touches_are_written():
+    class Tidied(Written):
+        def tidy(self):
+            tidied.append(len(self.transactions))
+            done.set()
+
+    tidied, done, store, waiting = [], threading.Event(), Tidied(), Touches(linger=0.0)
+    waiting.add(store, touch("a"))
+    assert done.wait(PATIENCE)
+    assert tidied == [1]
+
+
 def test_enough_touches_are_waited_for_no_longer(monkeypatch):
     monkeypatch.setattr(queue, "ENOUGH", 3)
     store, waiting = Written(), Touches(linger=PATIENCE * 10)

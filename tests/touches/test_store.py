@@ -154,6 +154,71 @@ def test_a_read_of_what_no_touch_moves_writes_nothing(file):
     assert counts(file) == [1, 0]
 
 
+@pytest.fixture
+def committed(file, monkeypatch):
+    """Return a store, what has it write its touches with something done instead of the commit, and the commit."""
+    add(file, stored(1))
+    store, direct = TouchedStore(file, Touches(never)), file._writes.direct
+    commit = direct._commit
+
+    def written(instead):
+        with monkeypatch.context() as patched:
+            patched.setattr(direct, "_commit", instead)
+            assert store.settle()
+
+    return store, written, commit
+
+
+def touched(store):
+    store.apply([Touch(Scope(), IDS[:1], access_count=1, at=NOW)])
+
+
+def count_of(store):
+    return [found.access_count for found in store.fetch(EVERYTHING, IDS[:1])]
+
+
+def test_a_read_waits_for_no_write_of_touches(committed):
+    """Whoever writes holds the lock that a read would wait for, and would wait here for ever."""
+    store, written, commit = committed
+    seen = []
+
+    def reading():
+        seen.append(count_of(store))
+        touched(store)
+        seen.append(count_of(store))
+        commit()
+        seen.append(count_of(store))
+
+    touched(store)
+    written(reading)
+    assert seen == [[1], [2], [2]]
+    assert (count_of(store), counts(store)) == ([2], [2])
+
+
+def test_a_read_that_meets_the_commit_counts_a_touch_once(committed):
+    store, written, commit = committed
+    seen, left = [], [commit]
+
+    def read():
+        found = store.store.fetch(EVERYTHING, IDS[:1])
+        while left:
+            left.pop()()
+        return found
+
+    touched(store)
+    written(lambda: seen.extend(store._touches.shown(read)))
+    assert [found.access_count for found in seen] == [1]
+
+
+def test_what_the_log_holds_is_moved_into_the_file(file, tmp_path):
+    add(file, stored(1))
+    (path,) = tmp_path.glob("*.db")
+    content = file.fetch(EVERYTHING, IDS[:1])[0].content.encode()
+    assert content not in path.read_bytes()
+    file.tidy()
+    assert content in path.read_bytes()
+
+
 def test_closing_writes_what_waits(tmp_path):
     store = TouchedStore(in_a_file(tmp_path), Touches(never))
     add(store, stored(1))

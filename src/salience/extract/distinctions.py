@@ -14,7 +14,8 @@ from typing import Final
 
 from salience import text
 from salience.extract.contrasts import CONTRASTS, IDIOMS
-from salience.extract.entities import Found, Piece, marks, names, read
+from salience.extract.entities import Found, Piece, marks, names, read, read_whole
+from salience.extract.numerals import may_tell as tells_number
 from salience.extract.numerals import numerals
 from salience.extract.phrases import Phrasebook
 
@@ -37,10 +38,27 @@ def distinctions(content: str, speaker: str | None = None) -> tuple[str, ...]:
         speaker: who said it.
     """
     said_by = [_SPEAKER[speaker]] if speaker else []
-    return (f"text:{_wording(content)}", *said_by, *numerals(content), *_names_and_claims(content))
+    told = (*numerals(content), *_names_and_claims(content)) if may_tell(content) else ()
+    return (f"text:{_wording(content)}", *said_by, *told)
+
+
+def may_tell(content: str) -> bool:
+    """Return whether anything in a text may be a number, date, name or claim; False is sure."""
+    return any(map(_MAY_TELL.__getitem__, content.split()))
+
+
+def _part_may_tell(part: str) -> bool:
+    """Return whether what stands between white space may be any of these, or a part of one."""
+    if "`" in part or tells_number(part):
+        return True
+    if text.is_plain_word(part):
+        return _BOOK.may_hold((part,))
+    pieces = read_whole(part)
+    return any(piece.is_mark or piece.may_name or _BOOK.may_hold(piece.words) for piece in pieces)
 
 
 _words: Final = attrgetter("words")
+_MAY_TELL: Final = text.Kept(_part_may_tell)
 _SPEAKER: Final = text.Kept(lambda speaker: f"speaker:{text.normalise(speaker)}")
 
 

@@ -106,6 +106,8 @@ def _without_blanks(parts: Sequence[str], cut: Sequence[Sequence[Piece]]) -> lis
 
 def read_whole(content: str) -> tuple[Piece, ...]:
     """Return the words and marks of `content` in order, read as one part, so that each says where it starts in it."""
+    if text.is_plain_word(content):
+        return (Piece(content, 0, False, " ", "", (content,), False),)
     cut = list(_cut(content))
     last = len(cut) - 1
     pieces: list[Piece] = []

@@ -14,7 +14,7 @@ from itertools import chain
 from math import inf
 from typing import Final
 
-from salience.text import Kept
+from salience.text import Kept, is_plain_word
 
 _ONES: Final = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
@@ -141,19 +141,23 @@ def _words(parts: Iterable[str]) -> list[str]:
 
 def _tokens(part: str) -> tuple[str, ...]:
     """Return words, figures and signs as they stand between white space; none of them reaches further."""
+    if is_plain_word(part):
+        return (part,)
     normal = unicodedata.normalize("NFKC", part)
     if not normal.isascii():
         normal = "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in normal)
     return tuple(_TOKEN.findall(normal))
 
 
-def _may_tell(part: str) -> bool:
-    """Whether there is anything in a part that makes a number or a date, be it by what stands before it."""
+def may_tell(part: str) -> bool:
+    """Return whether anything in a part makes a number or a date, be it by what stands before it."""
+    if is_plain_word(part):
+        return part in _TELLING
     return any(token.casefold() in _TELLING or any(map(str.isdecimal, token)) for token in _tokens(part))
 
 
 _TOKENS: Final = Kept(_tokens)
-_MAY_TELL: Final = Kept(_may_tell)
+_MAY_TELL: Final = Kept(may_tell)
 
 
 def _beside_figures(words: Words, at: int) -> bool:

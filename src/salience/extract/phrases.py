@@ -27,9 +27,13 @@ class Phrasebook:
         self._lengths: Final = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
         self._telling: Final = frozenset(max(words, key=len) for words in known)  # "left" of "to the left": seldom met
 
+    def may_hold(self, words: Iterable[str]) -> bool:
+        """Return whether any phrase may occur in a text with these words; False is sure."""
+        return not self._telling.isdisjoint(words)
+
     def find(self, words: Sequence[str]) -> list[tuple[int, int, Phrase]]:
         """Return (start, end, phrase) of every occurrence in `words`, in order; one inside a longer one is left out."""
-        if self._telling.isdisjoint(words):
+        if not self.may_hold(words):
             return []
         found: list[tuple[int, int, Phrase]] = []
         reached = 0

@@ -13,6 +13,7 @@ from salience.ports.changes import (
     Revise,
     Stored,
     Touch,
+    unread,
 )
 from salience.ports.database import BuildProgress, Database
 from salience.ports.keys import Keyring
@@ -81,4 +82,5 @@ __all__ = [
     "Summary",
     "Touch",
     "World",
+    "unread",
 ]

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from salience.batch import Vectors32
 from salience.records import Memory, Scope
 
 Distinguish = Callable[[str, str | None], tuple[str, ...]]
 """From a text and its speaker to `Stored.distinctions`."""
+Read = Callable[[Memory], tuple[tuple[str, ...], tuple[str, ...]]]
+"""From a memory to `Stored.terms` and `Stored.distinctions`."""
+
+
+class _Unread:
+    """Reads what is derived from a text when somebody asks for it."""
+
+    __slots__ = ("_read",)
+    _read: Read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored:
+class Stored(_Unread):
     """A memory with what is derived from it.
 
     Attributes:
@@ -30,6 +40,23 @@ class Stored:
     terms: tuple[str, ...]
     activations: Mapping[str, int]
     distinctions: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:  # to mypy, a name that is no field stays an error
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in ("terms", "distinctions"):
+                raise AttributeError(name)
+            for field, value in zip(("terms", "distinctions"), self._read(self.memory), strict=True):
+                object.__setattr__(self, field, value)
+            return object.__getattribute__(self, name)
+
+
+def unread(memory: Memory, vector: Vectors32 | None, activations: Mapping[str, int], read: Read) -> Stored:
+    """Return the `Stored` whose terms and distinctions are those that `read` returns, once they are asked for."""
+    made = object.__new__(Stored)
+    for name, value in (("memory", memory), ("vector", vector), ("activations", activations), ("_read", read)):
+        object.__setattr__(made, name, value)
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,10 +17,17 @@ from salience.records import Draft, Memory, Scope
 from salience.text import content_hash
 
 
-def clean(world: World, draft: Draft, now: datetime) -> Memory:
-    """Return the memory that a draft with a scope becomes, with what the caller left open filled in."""
+def clean(world: World, draft: Draft, now: datetime, caller: Scope | None = None) -> Memory:
+    """Return the memory that a draft becomes, with what was left open filled in.
+
+    Args:
+        world: the ports.
+        draft: what to store.
+        now: the instant of the call.
+        caller: the scope of the call, where a draft without a scope of its own lives, and who made the version.
+    """
     checks.text("content", draft.content, world.content_limit)
-    home = replace(draft.scope or Scope(), tenant=world.tenant).as_home()
+    home = _of_tenant(world, draft.scope or caller or Scope()).as_home()
     found = extracted(world, draft, home)
     entities = draft.entities if draft.entities is not None else found.entities
     if draft.speaker and draft.entities is None:
@@ -46,8 +53,14 @@ def clean(world: World, draft: Draft, now: datetime) -> Memory:
         updated_at=created,
         tier_since=created,
         changed_at=now,
+        changed_by=None if caller is None else caller.who,
         expires_at=expiry(created, draft.ttl),
     )
+
+
+def _of_tenant(world: World, scope: Scope) -> Scope:
+    """Return a scope with the tenant of the world, which comes with the connection."""
+    return scope if scope.tenant == world.tenant else replace(scope, tenant=world.tenant)
 
 
 def extracted(world: World, draft: Draft, home: Scope) -> Extract:
@@ -60,7 +73,8 @@ def extracted(world: World, draft: Draft, home: Scope) -> Extract:
         return Extract(draft.importance, ())
     user = home.user_id if isinstance(home.user_id, str) else None
     found = world.extractor.extract(draft.content, speaker=draft.speaker, user_id=user)
-    return replace(found, fact_key=of_home(found.fact_key, home) if states_fact else None)
+    key = of_home(found.fact_key, home) if states_fact else None
+    return found if found.fact_key == key else replace(found, fact_key=key)
 
 
 def of_home(key: str | None, home: Scope) -> str | None:
@@ -86,5 +100,10 @@ def bare(
     world: World, memory: Memory, vector: Vectors32 | None = None, activations: Mapping[str, int] | None = None
 ) -> Stored:
     """Return the memory with all that is read from its text, and with what is known of the rest."""
-    terms = index_terms(world.tokeniser, memory)
-    return Stored(memory, vector, terms, activations or {}, distinctions(memory.content, memory.speaker))
+    terms, told = read(world, memory)
+    return Stored(memory, vector, terms, activations or {}, told)
+
+
+def read(world: World, memory: Memory) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the terms and the distinctions of a memory."""
+    return index_terms(world.tokeniser, memory), distinctions(memory.content, memory.speaker)

@@ -62,14 +62,11 @@ def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Sco
 
 def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) -> tuple[list[Stored], str | None]:
     """Return the drafts cleaned, extracted, embedded and indexed, and why they have no vectors, if they have none."""
-    homed = [draft if draft.scope is not None else replace(draft, scope=scope) for draft in drafts]
-    memories = [replace(clean(world, draft, now), changed_by=scope.who) for draft in homed]
-    memories = with_facts(world, memories)
+    memories = with_facts(world, [clean(world, draft, now, scope) for draft in drafts])
     vectors, why = embedded_or_not(world, [memory.content for memory in memories])
-    read = [bare(world, memory) for memory in memories]
     if vectors is None:
-        return read, why
-    return [replace(item, vector=vector) for item, vector in zip(read, vectors, strict=True)], None
+        return [bare(world, memory) for memory in memories], why
+    return [bare(world, memory, vector) for memory, vector in zip(memories, vectors, strict=True)], None
 
 
 def written(
@@ -123,18 +120,20 @@ def decide(
 
 def retries(world: World, stored: Sequence[Stored]) -> frozenset[str]:
     """Return the ids of the new memories whose key is taken, in the store or before them: they will not be stored."""
+    keyed = [
+        (replace(item.memory.scope, session_id=None), item.memory.key, item.memory.id)
+        for item in stored
+        if item.memory.key is not None
+    ]
     keys: dict[Scope, list[str]] = {}
-    for memory in (item.memory for item in stored):
-        if memory.key is not None:
-            keys.setdefault(replace(memory.scope, session_id=None), []).append(memory.key)
+    for home, key, _ in keyed:
+        keys.setdefault(home, []).append(key)
     known = {(home, held.key) for home, of_home in keys.items() for held in world.store.keyed(home, of_home)}
     taken: set[str] = set()
-    for memory in (item.memory for item in stored):
-        place = (replace(memory.scope, session_id=None), memory.key)
-        if place in known:
-            taken.add(memory.id)
-        elif memory.key is not None:
-            known.add(place)
+    for home, key, new in keyed:
+        if (home, key) in known:
+            taken.add(new)
+        known.add((home, key))
     return frozenset(taken)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain, islice
 from typing import Any, Final
 
 from sqlalchemy import Connection, Executable, Table
@@ -18,6 +20,9 @@ from salience.store import sql
 
 _DIALECT: Final = sqlite.dialect(paramstyle="named")
 Values = Mapping[str, Any]
+Rows = list[tuple[Any, ...]]
+AT_ONCE: Final = 400
+"""Rows that one statement inserts while the next ones are made; all their values are parameters of it."""
 
 
 class Direct:
@@ -43,6 +48,10 @@ class Direct:
         """Return what a statement finds; it is one that is made once, and takes no lists."""
         return self._driver.execute(_text(statement), values).fetchall()
 
+    def found(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
+        """Return what a statement finds of what the list `ids` of its values names."""
+        return self.rows(statement, {**values, "ids": json.dumps(values["ids"])})
+
     def parts(self, statement: Executable, values: Values, size: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the same, `size` rows at a time."""
         found = self._driver.execute(_text(statement), values)
@@ -58,10 +67,26 @@ class Direct:
         """Run a statement on what the list `ids` of its values names."""
         self._driver.execute(_text(statement), {**values, "ids": json.dumps(values["ids"])})
 
-    def insert(self, table: Table, names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert rows of these columns into a table, if there are any."""
-        if rows:
-            self._driver.executemany(sql.insertion(table, names), rows)
+    def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+        """Insert rows of these columns into a table, if there are any; of many, each part while the next is made."""
+        rest = iter(rows)
+        first = list(islice(rest, AT_ONCE))
+        last = first if len(first) < AT_ONCE else self._insert_parts(sql.insertion(table, names, AT_ONCE), first, rest)
+        if last:
+            self._driver.executemany(sql.insertion(table, names), last)
+
+    def _insert_parts(self, text: str, part: Rows, rest: Iterator[tuple[Any, ...]]) -> Rows:
+        """Insert `AT_ONCE` rows and again as many, as long as there are; return those that are too few.
+
+        The statement runs in a thread of its own, which holds up no Python code. None is begun before the one before it
+        went well: an error may have ended the transaction.
+        """
+        with ThreadPoolExecutor(1, "salience-insert") as thread:
+            while len(part) == AT_ONCE:
+                inserted = thread.submit(self._driver.execute, text, list(chain.from_iterable(part)))
+                part = list(islice(rest, AT_ONCE))
+                inserted.result()
+        return part
 
     def asked(self, text: str) -> list[tuple[Any, ...]]:
         """Return what a statement without values finds."""

@@ -24,13 +24,28 @@ from salience.store.schema import memories, versions
 def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
     """Return the live memories of these ids (whole or short) visible in `scope`, as asked; see `ports.Store`."""
     found = {memory.id: memory for memory in fetched(reader, scope, ids, as_of)}
-    if not any(len(asked) == SHORT for asked in ids):
+    if are_whole(ids):
         return [found[asked] for asked in ids if asked in found]
     fits: dict[str, dict[str, Memory]] = {}
     for memory in found.values():
         for name in (memory.id, memory.short_id):
             fits.setdefault(name, {})[memory.id] = memory
     return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
+
+
+def are_whole(ids: Sequence[str]) -> bool:
+    """Return whether none of some ids is a short one."""
+    return SHORT not in map(len, ids)
+
+
+def in_order(ids: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Memory]:
+    """Return the memories in rows of `RECORD` in the order of their whole ids; those that are not there are left out.
+
+    Raises:
+        StoreError: a value that no memory has; the file is damaged.
+    """
+    found = {memory.id: memory for memory in map(of_record, rows)}
+    return [found[asked] for asked in ids if asked in found]
 
 
 def fetched(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:

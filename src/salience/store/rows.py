@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import attrgetter, itemgetter
 from typing import Any, Final
@@ -17,7 +18,7 @@ from salience.batch import Vectors32
 from salience.checks import Frozen, frozen
 from salience.errors import StoreError
 from salience.ports import Stored
-from salience.records import TIERS, Memory, Scope
+from salience.records import TIERS, Memory, Scope, memory_maker
 from salience.store.values import fitting, instant, microseconds
 
 Row = RowMapping | Mapping[str, Any]
@@ -40,9 +41,14 @@ _HOME, _AS_IS, _MOMENTS, _NAMES = (slice(*ends) for ends in pairwise(_ENDS))
 """Where the coordinates of a `RECORD` stand, its plain values, instants and lists."""
 _FIELDS: Final = ("scope", *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """What these make of a `Memory`."""
-_read: Final = json.JSONDecoder().decode
+_made: Final = memory_maker(_FIELDS)
+_decoded: Final = json.JSONDecoder().raw_decode
+_moment: Final = lru_cache(maxsize=1024)(instant)
+_count: Final = lru_cache(maxsize=1024)(microseconds)
+"""Most memories have one instant several times over."""
 _RECORD_OF: Final = itemgetter(*RECORD)
 _NOTHING: Final = Frozen()
+_FLOAT32: Final = np.dtype("<f4")
 DAMAGED: Final = "store: a memory in it cannot be read, the file is damaged. To see which one: salience doctor"
 _UNREADABLE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 """What is raised where a value is none that was ever written."""
@@ -86,7 +92,7 @@ def _record(memory: Memory) -> tuple[Any, ...]:
     """Return the values of `RECORD`, and the home."""
     return (
         *_PLAINLY(memory),
-        *[None if moment is None else microseconds(moment) for moment in _WHEN(memory)],
+        *[None if moment is None else _count(moment) for moment in _WHEN(memory)],
         *[_json(list(items)) if items else "[]" for items in _LISTED(memory)],
         _json(dict(memory.metadata)) if memory.metadata else "{}",
         memory.scope.home_key,
@@ -95,7 +101,7 @@ def _record(memory: Memory) -> tuple[Any, ...]:
 
 def of_vector(vector: Vectors32 | None) -> bytes | None:
     """Return float32[d] as bytes, little endian."""
-    return None if vector is None else vector.astype("<f4", copy=False).tobytes()
+    return None if vector is None else vector.astype(_FLOAT32, copy=False).tobytes()
 
 
 def of_terms(terms: tuple[str, ...]) -> str:
@@ -125,19 +131,28 @@ def of_record(values: Sequence[Any]) -> Memory:
         StoreError: a value that no memory has; the file is damaged.
     """
     try:
-        read = (
-            Scope(*values[_HOME]),
-            *values[_AS_IS],
-            *[None if moment is None else instant(moment) for moment in values[_MOMENTS]],
-            *[() if items == "[]" else tuple(_read(items)) for items in values[_NAMES]],
-            _NOTHING if values[-1] == "{}" else frozen(_read(values[-1])),
+        memory = _made(
+            (
+                Scope(*values[_HOME]),
+                *values[_AS_IS],
+                *[None if moment is None else _moment(moment) for moment in values[_MOMENTS]],
+                *[() if items == "[]" else tuple(_read(items)) for items in values[_NAMES]],
+                _NOTHING if values[-1] == "{}" else frozen(_read(values[-1])),
+            )
         )
-        memory = Memory(**dict(zip(_FIELDS, read, strict=True)))
     except _UNREADABLE:  # their own words may quote the row
         raise StoreError(DAMAGED) from None
     if memory.tier not in TIERS or not isinstance(memory.content, str):
         raise StoreError(DAMAGED)
     return memory
+
+
+def _read(text: str) -> Any:
+    """Return what a text in JSON says; there is nothing around it in what was written."""
+    value, end = _decoded(text)
+    if end != len(text):
+        raise ValueError(end)
+    return value
 
 
 def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:

@@ -15,10 +15,11 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import PinnedError, StoreError
-from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
+from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql
-from salience.store.cached import Arenas
+from salience.store.arena import Arena
+from salience.store.cached import Arenas, Cached
 from salience.store.direct import Direct
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
@@ -30,6 +31,7 @@ from salience.store.sqlite_writer import Writer
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 from salience.store.write import Transaction, patience, shareable
+from salience.waiting import OutOfTime
 
 
 class SQLiteStore:
@@ -53,6 +55,7 @@ class SQLiteStore:
         self._writing = self._writes.turns
         self._reading = threading.Lock()
         self._log_is_due = threading.Event()
+        self._noting = 0
         self._arenas = Arenas(self._seen, InMemory(Path(path).parent))
 
     @classmethod
@@ -130,13 +133,19 @@ class SQLiteStore:
             self._check_open()
             return []
         own = self._own_pin(changes)  # before the lock: it may ask a provider
-        work = partial(self._make, changes, own, counted)
+        told: list[int] = []
+        work = partial(self._make, changes, own, counted, told)
         waits = patience(changes, self._busy_timeout)
-        if shareable(changes):
-            receipts = self._writes.together(work, waits)
-        else:
-            with self._writes.alone(waits):
-                receipts = work()
+        try:
+            if shareable(changes):
+                receipts = self._writes.together(work, waits)
+            else:
+                with self._writes.alone(waits):
+                    receipts = work()
+        except BaseException:
+            with self._reading:
+                self._arenas.untold(told)
+            raise
         if any(isinstance(change, Erase) for change in changes):
             self._wipe()
         elif self._log_is_due.is_set():
@@ -150,14 +159,19 @@ class SQLiteStore:
             self._handle.own()
         return self._handle.own() if needed else self._handle.bare()
 
-    def _make(self, changes: Sequence[Change], own: Pin, counted: bool) -> list[Receipt]:
-        """Make changes in the transaction that is begun."""
+    def _make(self, changes: Sequence[Change], own: Pin, counted: bool, told: list[int]) -> list[Receipt]:
+        """Make changes in the transaction that is begun; put the change sequence of touches alone into `told`."""
         writer, direct = self._writes.connection, self._writes.direct
         meta = Meta(dict(direct.asked(sql.META)))
         refuse_changes(meta, self._path, changes)
         if carries_vectors(changes):
             self._handle.admit(meta.pin())
         sequence = meta.sequence + 1
+        touches = [change for change in changes if isinstance(change, Touch)]
+        if len(touches) == len(changes) and not counted:
+            self._noting = sequence
+            told.append(sequence)
+            self._arenas.told(sequence, touches)  # before anybody can see them
         first = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
         traces = {TRACES: "due"} if any(isinstance(change, Erase) for change in changes) else {}
         new = {name: value for name, value in {**first, **traces}.items() if meta.values.get(name) != value}
@@ -169,6 +183,25 @@ class SQLiteStore:
             check_counts(before, reading.counts(writer), count_changed(changes, receipts))
         return receipts
 
+    def reached(self) -> int:
+        """Return the change sequence of the last write that a read from now on sees."""
+        with self._reading, opening.mapped(self._path):
+            self._check_open()
+            return Meta(dict(self._seen.asked(sql.META))).sequence
+
+    def noting(self) -> int:
+        """Return the change sequence of the touches that this handle writes, or wrote last; 0 for none."""
+        return self._noting
+
+    def tidy(self) -> None:
+        """Move what the log beside the file holds into the file, so that fewer writes have to; a failure is left.
+
+        Others read and write meanwhile, but for writers of this process, who wait.
+        """
+        with suppress(StoreError, OutOfTime), self._writing.within(0.0), opening.mapped(self._path):
+            self._check_open()
+            self._writes.direct.asked("PRAGMA wal_checkpoint(PASSIVE)")
+
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
 
@@ -176,29 +209,51 @@ class SQLiteStore:
             PinnedError: vectors of another model than the file is pinned to; `MovedError` if that came meanwhile.
             StoreError: the store is closed, or the file cannot be read.
         """
-        with self._transaction(self._reader, self._reading) as reader:
-            cached = self._arenas.current(need.scope.tenant, self._dimension)
-            arena, meta = cached.arena, cached.meta
-            if need.as_of is not None:
-                arena = self._arenas.then(reader, need.scope.tenant, need.as_of)
-            activations = Activations()
-            if "turns_since_activation" in need.columns and need.scope.session_key is not None and need.as_of is None:
-                activations = reading.activations(reader, need.scope.tenant, need.scope.session_key)
+        arena, meta, activations = self._seen_by(need)
         if need.vector is not None or need.near is not None:
             self._handle.admit(meta.pin())  # after the lock: it may ask a provider
         return gather(arena, need, activations)
 
+    def _seen_by(self, need: Need) -> tuple[Arena, Meta, Activations]:
+        """Return what a need is answered from, as it stands at one instant."""
+        tenant, session_key = need.scope.tenant, need.scope.session_key
+        primed = "turns_since_activation" in need.columns and session_key is not None and need.as_of is None
+        if need.as_of is None and not primed:
+            cached = self._current(tenant)
+            return cached.arena, cached.meta, Activations()
+        with self._transaction(self._reader, self._reading) as reader:
+            cached = self._arenas.current(tenant, self._dimension)
+            if need.as_of is not None:
+                return self._arenas.then(reader, tenant, need.as_of), cached.meta, Activations()
+            return cached.arena, cached.meta, reading.activations(reader, tenant, str(session_key))
+
+    def _current(self, tenant: str) -> Cached:
+        """Return the tenant's arena; where nothing was written since it was read, no transaction is begun for it."""
+        with self._reading, opening.mapped(self._path):
+            self._check_open()
+            known = self._arenas.unchanged(tenant)
+            if known is not None:
+                return known
+            with self._seen.begun(writes=False):
+                return self._arenas.current(tenant, self._dimension)
+
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
+        if as_of is None and reading.are_whole(ids):
+            with self._reading, opening.mapped(self._path):  # one statement is a transaction of its own
+                self._check_open()
+                rows = self._seen.found(*sql.among(scope, ids))
+            return reading.in_order(ids, rows)
         with self._transaction(self._reader, self._reading) as reader:
             return reading.fetch(reader, scope, ids, as_of)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
+        if as_of is None:
+            return speakers(self._current(scope.tenant).arena, scope, names)
         with self._transaction(self._reader, self._reading) as reader:
-            arena = self._arenas.current(scope.tenant, self._dimension).arena
-            if as_of is not None:
-                arena = self._arenas.then(reader, scope.tenant, as_of)
+            self._arenas.current(scope.tenant, self._dimension)
+            arena = self._arenas.then(reader, scope.tenant, as_of)
         return speakers(arena, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:

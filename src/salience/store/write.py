@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
@@ -39,7 +39,7 @@ class Runs(Protocol):
         """Run a statement on what the list `ids` of its values names."""
         ...
 
-    def insert(self, table: Table, names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
+    def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
         """Insert rows of these columns into a table, if there are any."""
         ...
 
@@ -63,7 +63,7 @@ class Through:
         """Run a statement on what the list `ids` of its values names."""
         self.connection.execute(statement, values)
 
-    def insert(self, table: Table, names: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
+    def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
         """Insert rows of these columns into a table, if there are any."""
         self.run(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
 
@@ -148,14 +148,15 @@ def _with(stored: Stored, memory: Memory) -> Stored:
 def _insert_memories(transaction: Transaction, tenant: str, new: Sequence[Stored]) -> None:
     if not new:
         return
-    sequence, dimension = transaction.sequence(tenant), transaction.dimension
-    derived = [transaction.indexed(stored.memory, stored.terms) for stored in new]
-    names = ("seq", "short_id", *rows.HELD, *derived[0])
-    values = [
-        (sequence, stored.memory.short_id, *rows.held(stored, dimension), *more.values())
-        for stored, more in zip(new, derived, strict=True)
-    ]
-    transaction.runs.insert(memories, names, values)
+    names = ("seq", "short_id", *rows.HELD, *transaction.indexed(new[0].memory, new[0].terms))
+    transaction.runs.insert(memories, names, _rows(transaction, transaction.sequence(tenant), new))
+
+
+def _rows(transaction: Transaction, sequence: int, new: Iterable[Stored]) -> Iterator[tuple[Any, ...]]:
+    """Yield new memories as rows, one when it is asked for: what is derived of a text may still have to be read."""
+    for stored in new:
+        more = transaction.indexed(stored.memory, stored.terms)
+        yield (sequence, stored.memory.short_id, *rows.held(stored, transaction.dimension), *more.values())
 
 
 def _insert_versions(transaction: Transaction, histories: Sequence[tuple[Stored, Sequence[Stored]]]) -> None:

@@ -8,14 +8,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 from weakref import WeakSet, WeakValueDictionary
 
 from salience.errors import SalienceError
 from salience.ports import Store, Touch
 from salience.records import Memory, recalled
 
-LINGER: Final = 0.05
+LINGER: Final = 0.25
 """Seconds for which the first touch waits for others to be written with it."""
 ENOUGH: Final = 64
 """Touches that are waited for no longer."""
@@ -25,6 +25,8 @@ REST: Final = 1.0
 """Seconds after which what could not be written is tried again."""
 KEPT: Final = 10_000
 """Most touches that are kept to be tried again; the oldest give way."""
+TRIES: Final = 3
+"""How often a read is done anew that met a commit, before it waits for its end."""
 Start = Callable[[Callable[[], None]], None]
 """Begins to do something in the background."""
 
@@ -54,6 +56,56 @@ class Waiting:
         return (name for name, is_moved in moved.items() if is_moved)
 
 
+@runtime_checkable
+class Tells(Protocol):
+    """What a store may have beside its port: how far its writes are, by numbers that only go up."""
+
+    def reached(self) -> int:
+        """Return the number of the last write that a read from now on sees."""
+        ...
+
+    def noting(self) -> int:
+        """Return the number of the touches that are being written, from before they are committed; else a former one.
+
+        It is told of the handle that they are written through.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Passage:
+    """Touches on their way to disk, all in one transaction.
+
+    Attributes:
+        store: tells where they are.
+        before: the last write before them.
+        count: how many of those that wait they are, from the first on.
+    """
+
+    store: Tells
+    before: int
+    count: int
+
+    @classmethod
+    def of(cls, due: Sequence[Waiting]) -> _Passage | None:
+        """Return the passage of touches that are due; None where it is more than one, or the store tells nothing."""
+        store: object = due[0].store if due else None
+        if not isinstance(store, Tells) or len(list(_runs(due))) > 1:
+            return None
+        try:
+            return cls(store, store.reached(), len(due))
+        except SalienceError:  # a store that is closed says so where they are written
+            return None
+
+    def read(self, read: Callable[[], Sequence[Memory]]) -> tuple[Sequence[Memory], bool | None]:
+        """Return what `read` returns, and whether it saw the touches; None where they were committed meanwhile."""
+        first = self.store.reached()
+        found, own = read(), self.store.noting()
+        if own <= self.before or self.store.reached() < own:
+            return found, False
+        return found, True if first >= own else None
+
+
 class Touches:
     """Touches of one store in this process. Safe to share between threads; a fork begins with none.
 
@@ -77,6 +129,7 @@ class Touches:
         self._of: dict[tuple[str, str], list[Touch]] = {}
         self._columns: set[str] = set()
         self._moves = 0  # odd while some are being written
+        self._passage: _Passage | None = None
         self._failure: SalienceError | None = None
         self._is_resting = False
 
@@ -118,8 +171,10 @@ class Touches:
         if not self._waiting:
             return True
         with self._writing:
+            due = list(self._waiting)
+            passage = _Passage.of(due)
             with self._changed:
-                due = list(self._waiting)
+                self._passage = passage
                 self._moves += 1
             left = due
             try:
@@ -136,20 +191,44 @@ class Touches:
     def shown(self, read: Callable[[], Sequence[Memory]]) -> list[Memory]:
         """Return the memories that `read` returns with the touches that wait, each counted once.
 
-        A write that goes on meanwhile may or may not be seen by `read`, which is then done again.
+        While some are being written, `read` may or may not see them. Where the store tells which, nobody waits; else
+        it is done once they are written.
         """
-        moves = self._moves
-        if moves % 2 == 0:
-            found, waiting = read(), self._of
-            if self._moves == moves:
-                return [_touched(memory, waiting) for memory in found] if waiting else list(found)
+        for _ in range(TRIES):
+            shown = self._shown(read)
+            if shown is not None:
+                return shown
         with self._writing:
-            return [_touched(memory, self._of) for memory in read()]
+            return _counted(read(), self._of)
+
+    def _shown(self, read: Callable[[], Sequence[Memory]]) -> list[Memory] | None:
+        """Return the same without waiting; None where it is not known which touches `read` has seen."""
+        moves, passage, touches = self._moves, self._passage, self._of
+        if moves % 2 == 0:
+            found = read()
+        elif passage is None:
+            return None
+        else:
+            found, sees = passage.read(read)
+            if sees is None:
+                return None
+            touches = self._after(passage) if sees else touches
+        return _counted(found, touches) if self._moves == moves else None
+
+    def _after(self, passage: _Passage) -> dict[tuple[str, str], list[Touch]]:
+        """Return the touches that came after those of a passage, by what they touch."""
+        touches: dict[tuple[str, str], list[Touch]] = {}
+        for one in self._waiting[passage.count :]:
+            _index(touches, one)
+        return touches
 
     def _watch(self) -> None:
         """Write what comes, until nothing has come for a while."""
         while self._is_due():
+            stores = {id(one.store): one.store for one in list(self._waiting)}
             self.settle()
+            for store in stores.values():
+                _tidied(store)
 
     def _is_due(self) -> bool:
         """Wait until touches are to be written; False where none came for so long that nobody is to wait for them."""
@@ -186,14 +265,24 @@ class Touches:
     def _put(self, one: Waiting) -> None:
         self._waiting.append(one)
         self._columns.update(one.columns)
-        for touched in dict.fromkeys(one.touch.ids):
-            self._of.setdefault((one.tenant, touched), []).append(one.touch)
+        _index(self._of, one)
+
+
+def _index(touches: dict[tuple[str, str], list[Touch]], one: Waiting) -> None:
+    """Put a touch under each memory that it touches."""
+    for touched in dict.fromkeys(one.touch.ids):
+        touches.setdefault((one.tenant, touched), []).append(one.touch)
 
 
 def _runs(waiting: Sequence[Waiting]) -> Iterator[list[Waiting]]:
     """Return what waits in its order, that of one handle and tenant that follows each other together."""
     for _, run in groupby(waiting, lambda one: (id(one.store), one.tenant)):
         yield list(run)
+
+
+def _counted(found: Sequence[Memory], waiting: Mapping[tuple[str, str], Sequence[Touch]]) -> list[Memory]:
+    """Return memories as they stand once the touches that wait for them are written."""
+    return [_touched(memory, waiting) for memory in found] if waiting else list(found)
 
 
 def _touched(memory: Memory, waiting: Mapping[tuple[str, str], Sequence[Touch]]) -> Memory:
@@ -206,6 +295,16 @@ def _touched(memory: Memory, waiting: Mapping[tuple[str, str], Sequence[Touch]])
         importance = min(1.0, importance + touch.importance)
     count = memory.access_count + sum(touch.access_count for touch in touches)
     return recalled(memory, count, importance, max((moment for moment in moments if moment is not None), default=None))
+
+
+def _tidied(store: Store) -> None:
+    """Let a store do beside its callers what a commit would have had to do else, if it has anything of the kind."""
+    tidy: Callable[[], None] = getattr(store, "tidy", _nothing)
+    tidy()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:

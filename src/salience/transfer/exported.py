@@ -42,10 +42,12 @@ OPTIONAL: Final = {
     "fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn", "sources", *SAID,
 }  # fmt: skip
 """Fields of a memory that may be null."""
+LISTS: Final = ("tags", "entities", "sources")
+"""Fields of a memory that are lists of names."""
 FIELDS: Final = frozenset(item.name for item in fields(Memory))
 _named: Final = itemgetter("fact_key", "supersedes", "key", "speaker", *SAID)
 _plain: Final = itemgetter("id", "tier", "change", "scope", "importance", "weight", "version", "access_count", "turn")
-_lists: Final = itemgetter("tags", "entities", "sources")
+_lists: Final = itemgetter(*LISTS)
 _needed: Final = itemgetter("content_hash", "created_at", "updated_at", "tier_since", "changed_at")
 _instant: Final = lru_cache(maxsize=1024)(lambda value: checks.instant("instant", value))
 
@@ -76,25 +78,24 @@ class Reader:
         if not isinstance(data, dict):
             raise InputError("memory", Words(type(data).__name__), "Give a JSON object.")
         try:
-            if data.keys() == FIELDS and _has_plain_values(data):
-                return self._at_once(data)
+            if (whole := _whole(data)) is not None and _has_plain_values(whole):
+                return self._at_once(whole)
         except (InputError, TypeError):  # something that no export has, which the checks tell by its field
             pass
         return checked(data, self._tenant, self._limit)
 
-    def _at_once(self, data: Mapping[str, Any]) -> Memory:
-        """Return the memory of an object with every field, of which `_has_plain_values` holds."""
-        self._check_names(data)
-        instants = {name: _instant(data[name]) for name in INSTANTS if data[name] is not None}
-        made = {
-            "scope": self._scope(data["scope"]),
-            "content_hash": content_hash(checks.text("content", data["content"], self._limit)),
-            "tags": tuple(dict.fromkeys(data["tags"])),
-            "entities": tuple(dict.fromkeys(data["entities"])),
-            "sources": tuple(dict.fromkeys(data["sources"])),
-            "metadata": checks.metadata("metadata", data["metadata"]),
-        }
-        return memory_of({**data, **instants, **made})
+    def _at_once(self, whole: dict[str, Any]) -> Memory:
+        """Return the memory of an object with every field, of which `_has_plain_values` holds; it is used up."""
+        self._check_names(whole)
+        for name in INSTANTS:
+            if whole[name] is not None:
+                whole[name] = _instant(whole[name])
+        for name in LISTS:
+            whole[name] = tuple(dict.fromkeys(whole[name])) if whole[name] else ()
+        whole["scope"] = self._scope(whole["scope"])
+        whole["content_hash"] = content_hash(checks.text("content", whole["content"], self._limit))
+        whole["metadata"] = checks.metadata("metadata", whole["metadata"])
+        return memory_of(whole)
 
     def _check_names(self, data: Mapping[str, Any]) -> None:
         """Raise an `InputError` if anything that has to be a name is none."""
@@ -113,6 +114,21 @@ class Reader:
                 self._scopes.clear()
             self._scopes[key] = _scope(self._tenant, value)
         return self._scopes[key]
+
+
+def _whole(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a copy of an object with every field; None where it has others, or leaves out one that needs a value."""
+    if not data.keys() <= FIELDS:
+        return None
+    lacking = _lacking(tuple(data))
+    return None if lacking is None else {**lacking, **data}
+
+
+@lru_cache(maxsize=64)
+def _lacking(names: tuple[str, ...]) -> Mapping[str, Any] | None:
+    """Return the fields that are not among some names, without a value; None where one of them has to have one."""
+    lacking = FIELDS.difference(names)
+    return {name: [] if name == "sources" else None for name in lacking} if lacking <= OPTIONAL else None
 
 
 def _has_plain_values(data: Mapping[str, Any]) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -13,14 +15,16 @@ from salience.batch import Vectors32
 from salience.derived import embed, until_fresh
 from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
 from salience.lines import draft, parsed_object, refused
-from salience.ports import Add, Stored, World
+from salience.ports import Add, Stored, World, unread
 from salience.records import Scope, TransferReport
-from salience.remember import bare, clean, decide
+from salience.remember import bare, clean, decide, read
 from salience.transfer import exported
 from salience.transfer.files import FORMAT, VERSION, Progress
 
 PAGE: Final = 500
-"""Lines read at a time, and memories embedded at a time, and stored at a time where lines may be skipped."""
+"""Memories embedded at a time, and stored at a time where lines may be skipped."""
+PARSED: Final = 50
+"""Lines parsed at a time: few enough to be at hand in the processor's cache until they are memories."""
 
 
 def import_(
@@ -59,10 +63,17 @@ def import_(
 
 def _next_page(groups: Iterator[Group]) -> list[Group]:
     """Return the next groups."""
-    was_on = gc.isenabled()
-    gc.disable()  # all of a page is kept: to look through it for garbage would take a tenth of the time
-    try:
+    with _keeping():
         return list(islice(groups, PAGE))
+
+
+@contextmanager
+def _keeping() -> Iterator[None]:
+    """Look for no garbage meanwhile: all that is made is kept, and to look through it takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if was_on:
             gc.enable()
@@ -112,9 +123,9 @@ class Group:
 
 
 def _read(lines: Iterable[str | bytes], dimension: int) -> Iterator[Line]:
-    """Yield the lines, parsed; their vectors are decoded and measured a page at a time."""
+    """Yield the lines, parsed; their vectors are decoded and measured some at a time."""
     numbered = ((number, line) for number, line in enumerate(lines, start=1) if line and not line.isspace())
-    while page := list(islice(numbered, PAGE)):
+    while page := list(islice(numbered, PARSED)):
         records = [_parsed(number, line) for number, line in page]
         values = [record.get("vector") if isinstance(record, dict) else None for record in records]
         vectors = exported.sure_vectors(values, dimension)
@@ -180,7 +191,7 @@ def _stored(
     vector = None
     if is_ours:
         vector = sure if sure is not None else exported.vector(record.get("vector"), world.embedder.dimension)
-    return bare(world, memory, vector, exported.activations(record.get("activations", {})))
+    return unread(memory, vector, exported.activations(record.get("activations", {})), partial(read, world))
 
 
 def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
@@ -249,6 +260,7 @@ def _store(world: World, groups: Sequence[Group]) -> list[str]:
         adds = [
             Add(next(ready)) if group.is_draft else Add(group.versions[-1], group.versions[:-1]) for group in groups
         ]
-        return [receipt.status for receipt in world.store.apply([*changes, *adds])[len(changes) :]]
+        with _keeping():
+            return [receipt.status for receipt in world.store.apply([*changes, *adds])[len(changes) :]]
 
     return until_fresh(attempt)
