@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.errors import EmbedderError
+from salience.records import Having
 
 Floats = NDArray[np.float64]
 Vectors32 = NDArray[np.float32]
@@ -43,7 +44,7 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "tier": ColumnSpec(np.int64, 0, 2, 1),  # index into records.TIERS
     "is_global": ColumnSpec(np.bool_, 0, 1, 0),  # the memory names no project
     "code": _CODE,  # a number for the memory within this batch's source
-    "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one that is not live
+    "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one not visible
     "successor": _CODE,  # the code of the visible memory that holds in its place, whatever the filter; -1: none
     "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
     "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
@@ -183,8 +184,8 @@ class Entities:
         return replace(self, of_row=self.of_row.take(rows))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
+@dataclass(frozen=True, eq=False)
+class Batch(Having):
     """Candidates, rows ordered by id.
 
     Attributes:
@@ -221,7 +222,7 @@ class Batch:
 
     def with_columns(self, **columns: Column) -> Batch:
         """Return this batch with `columns` added or replaced."""
-        return replace(self, columns={**self.columns, **columns})
+        return self.having(columns={**self.columns, **columns})
 
     def take(self, rows: Rows) -> Batch:
         """Return the batch of `rows` (ascending, so that the order by id stays)."""

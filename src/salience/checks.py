@@ -66,6 +66,8 @@ def texts(field: str, value: object, limit: int | None = None) -> tuple[str, ...
 
 def name(field: str, value: object) -> str:
     """Return `value` if it is text of at most 256 characters without control characters."""
+    if isinstance(value, str) and 0 < len(value) <= NAME_LIMIT and value.isprintable() and not value.isspace():
+        return value  # as most are: what can be printed holds no control character, NUL or lone surrogate
     clean = text(field, value)
     if not clean.isprintable() and _CONTROL.search(clean):
         raise InputError(field, Words("text with a control character"), "Remove line breaks, tabs and the like.")
@@ -76,6 +78,8 @@ def name(field: str, value: object) -> str:
 
 def names(field: str, value: object) -> tuple[str, ...]:
     """Return a tuple of distinct names in the given order; a single str is refused, since it is usually a slip."""
+    if isinstance(value, tuple) and not value:
+        return ()
     return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(_several(field, value))))
 
 

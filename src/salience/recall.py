@@ -93,8 +93,8 @@ def counted(world: World, profile: Profile, query: Query, found: Recall, watch: 
     if query.dry_run or query.as_of is not None:
         return found
     degraded = touch(world, profile, query, found.hits)
-    watch.lap("touch")
-    return replace(found, degraded=(*found.degraded, *degraded), timings=watch.laps)
+    watch.lap("touch")  # which `found.timings` are
+    return replace(found, degraded=(*found.degraded, *degraded)) if degraded else found
 
 
 def at_an_instant(world: World, query: Query) -> Query:
@@ -108,7 +108,7 @@ def at_an_instant(world: World, query: Query) -> Query:
     now = world.clock()
     if query.as_of is not None and query.as_of > now:
         raise InputError("as_of", query.as_of.isoformat(), "Give an instant of the past; leave it out for the present.")
-    return replace(query, now=query.now or query.as_of or now)
+    return query.having(now=query.now or query.as_of or checks.instant("now", now))
 
 
 def needed(world: World, profile: Profile, query: Query) -> Need:
@@ -117,14 +117,14 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
     now = at_an_instant(world, query).now or world.clock()
     cue = timed(query.text, now) if profile.reads_time else None
-    meant = intent.detect(query.text, {name: rule.words for name, rule in profile.intents.items()})
+    meant = intent.detect(query.text, profile.intent_words)
     terms = distinct_terms(world, query.text) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
         now=now,
         filter=query.filter,
         as_of=query.as_of,
-        columns=profile.columns | {"embedded"},
+        columns=profile.gathered_columns,
         terms=terms,
         windows=profile.brings("windows"),
         names=phrases(query.text) if profile.brings("entities") else (),
@@ -167,7 +167,7 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
     speakers = voice.named(query.text, world.store.speakers(query.scope, names, as_of=query.as_of))
     known, own = voice.forms(speakers), query.text
     if spoken := (*known, *voice.roles(query.text)):
-        need = replace(need, names=tuple(name for name in need.names if name not in known), speakers=spoken)
+        need = need.having(names=tuple(name for name in need.names if name not in known), speakers=spoken)
     if speakers and profile.first_person and world.tokeniser.language == voice.LANGUAGE:
         own = voice.first_person(query.text, speakers)
     return need, (query.text,) if own == query.text else (query.text, own)
@@ -200,12 +200,12 @@ def directed(need: Need, vectors: Vectors32 | None) -> Need:
     """Return the need with the vector of the query, and that of a named speaker's voice, if there are any."""
     if vectors is None:
         return undirected(need)
-    return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
+    return need.having(vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
 
 
 def undirected(need: Need) -> Need:
     """Return the need without a vector of the query; its words alone are to find the answer, and so reach far."""
-    return replace(need, vector=None, voice=None, reach=need.reach and max(need.reach, WIDEST))
+    return need.having(vector=None, voice=None, reach=need.reach and max(need.reach, WIDEST))
 
 
 def searched(
@@ -226,7 +226,7 @@ def searched(
         spare: how many times as many as are likely to do the store is to keep, where it brings the best alone; 0: it is
             to bring every candidate.
     """
-    need = replace(need, pruning=pruning(profile, need, spare) if spare else None)
+    need = need.having(pruning=pruning(profile, need, spare) if spare else None)
     need, batch = met(world, need, text)
     watch.lap("gather")
     ranked = rank(profile, batch, need)
@@ -238,7 +238,7 @@ def searched(
     reach = WIDER * (need.reach or WIDEST)
     if reach > WIDEST or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
         return need, batch, ranked
-    return searched(world, profile, replace(need, reach=reach), text, watch, spare)
+    return searched(world, profile, need.having(reach=reach), text, watch, spare)
 
 
 def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:
@@ -253,16 +253,16 @@ def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:
 def gathered(world: World, need: Need, text: str) -> Batch:
     """Return the candidates; where a query or a memory has no vector, the lexical channels stand in for its cosines."""
     if "embedded" not in need.columns:
-        need = replace(need, columns=need.columns | {"embedded"})
+        need = need.having(columns=need.columns | {"embedded"})
     if need.vector is None:
-        batch = world.store.gather(replace(need, terms=distinct_terms(world, text), candidates=None))
+        batch = world.store.gather(need.having(terms=distinct_terms(world, text), candidates=None))
         return batch.with_columns(**instead_of_cosines(batch))
     batch = world.store.gather(need)
     if batch["embedded"].all():
         return batch
     if batch.floor is not None and batch.windows is None:  # the best by words is the measure, and may not be there
-        return gathered(world, replace(need, pruning=None), text)
-    batch = batch if need.terms else world.store.gather(replace(need, terms=distinct_terms(world, text)))
+        return gathered(world, need.having(pruning=None), text)
+    batch = batch if need.terms else world.store.gather(need.having(terms=distinct_terms(world, text)))
     stand_ins = {name: column for name, column in instead_of_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(
         **{name: np.where(batch["embedded"], batch[name], column) for name, column in stand_ins.items()}
@@ -295,7 +295,7 @@ def deeper(world: World, need: Need) -> Need:
     if world.reranker is None or not need.limit:
         return need
     depth = max(need.limit, world.rerank_top)
-    return replace(need, depth=depth, reach=reach_for(depth))
+    return need.having(depth=depth, reach=reach_for(depth))
 
 
 def reranked(

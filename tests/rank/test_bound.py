@@ -15,7 +15,7 @@ from salience.ports import Calibration, Need
 from salience.rank.bound import ceiling, exact, pruning
 from salience.rank.profile import parse
 from salience.rank.run import rank
-from salience.records import Scope
+from salience.records import Intent, Scope
 from salience.testing.memories import NOW
 
 MEMEMORY = profiles.load("mememory")
@@ -96,6 +96,18 @@ def summed(stages, signals="[signal.similarity]\n"):
 
 def pruned(profile, **values):
     return pruning(profile, Need(scope=Scope(), now=NOW, vector=np.ones(1, np.float32), **values))
+
+
+def test_what_is_found_of_a_profile_once_holds_for_its_weights_and_intent_alone():
+    head = 'name = "x"\nsummary = "x"\ncombine = "sum"\nstages = ["score", "trim"]\n'
+    tables = '[signal.similarity]\n[intent.time]\nwords = ["when"]\nweights = { similarity = 0.25 }\n'
+    profile = parse(head + tables, "x")
+    when = Intent("time", ("when",))
+    assert [pruned(profile).similarity for _ in range(2)] == [1.0, 1.0]
+    assert pruned(profile, intent=when).similarity == 0.25
+    assert pruned(profile.with_weights({"similarity": 0.5})).similarity == 0.5
+    assert pruned(profile.with_weights({"similarity": 0.5}), intent=when).similarity == 0.5
+    assert pruned(profile).similarity == 1.0
 
 
 def test_the_shipped_profiles_that_add_up_are_pruned():

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
 
 from salience.batch import Floats, Vectors32
 from salience.errors import InputError
@@ -14,7 +17,7 @@ EDGE: Final = 1e-6
 """Cosines are float32: two numbers nearer than this count as equal where one is a threshold."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Calibration:
     """What the cosines of an embedder mean.
 
@@ -28,6 +31,14 @@ class Calibration:
     relatedness: tuple[float, ...]
     paraphrase: float
     source: str
+
+    def related(self, cosines: Floats) -> Floats:
+        """Return the relatedness that cosines mean: what the line through the knots gives them."""
+        return np.interp(cosines, *self._knots)
+
+    @cached_property
+    def _knots(self) -> tuple[Floats, Floats]:
+        return np.array(self.cosine, np.float64), np.array(self.relatedness, np.float64)
 
 
 @runtime_checkable

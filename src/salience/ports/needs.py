@@ -10,7 +10,7 @@ import numpy as np
 
 from salience.batch import Batch, Floats, Vectors32
 from salience.ports.models import EDGE, Calibration
-from salience.records import Filter, Intent, Scope
+from salience.records import Filter, Having, Intent, Scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,8 +68,8 @@ class Pruning:
     content: Callable[[int], float] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Need:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Need(Having):
     """What a store has to bring, and what ranking has to know besides.
 
     Candidates are the live memories that are visible in `scope` and pass `filter`; of these, those named by `ids`,
@@ -145,7 +145,7 @@ class Need:
         clipped: Floats = np.minimum(np.maximum(cosine, 0.0), 1.0)
         if not self.calibrated or self.calibration is None:
             return clipped
-        return np.interp(clipped, self.calibration.cosine, self.calibration.relatedness)
+        return self.calibration.related(clipped)
 
     def least_cosine(self, related: float) -> float:
         """Return a cosine below which nothing means as much as `related`, (0, 1]."""

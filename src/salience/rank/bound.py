@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -104,7 +105,7 @@ def ceiling(profile: Profile, need: Need, cosine: float) -> float:
             summed += weights[term.label] * most
         else:
             product *= most ** weights[term.label]
-    return summed * product if any(term.combine == "sum" for term in profile.terms) else product
+    return summed * product if profile.sums else product
 
 
 def pruning(profile: Profile, need: Need, times: int = 1) -> Pruning | None:
@@ -115,51 +116,88 @@ def pruning(profile: Profile, need: Need, times: int = 1) -> Pruning | None:
         need: of the query.
         times: how many times as many are to be kept as are likely to do.
     """
+    if need.candidates is not None or not need.limit or need.anchor:  # an event is what any memory may tell of best
+        return None
+    made = profile.found(_made_of, need.intent.name)
+    if made is None:
+        return None
+    rule = made.cut_off
+    return Pruning(
+        keep=times * _kept(profile, need),
+        **made.channels,
+        rest=made.rest,
+        most=made.most,
+        drops=made.drops,
+        moments=need.intent.time is not None and bool(need.intent.time.order),
+        columns=made.columns,
+        others=partial(_others, made, need),
+        content=None if need.min_score is not None or rule is None else partial(_content, rule),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Made:
+    """What a profile's scores are made of under an intent, as `Pruning` has it.
+
+    Attributes:
+        channels: the known ones by name, each with what `Pruning` wants of it.
+        others: the terms besides, each with its weight.
+        rest, most, drops, columns: as there.
+        cut_off: the parameters of that stage; None without it.
+    """
+
+    channels: Mapping[str, Any]
+    others: Sequence[tuple[Term, float]]
+    rest: float
+    most: float
+    drops: frozenset[str]
+    columns: frozenset[str]
+    cut_off: Mapping[str, float] | None
+
+
+def _made_of(profile: Profile, intent: str) -> _Made | None:
+    """Return what the scores are made of; None where each memory has a say in the others."""
     in_order = tuple(name for name in PRUNABLE for _ in range(profile.stages.count(name)))
-    if profile.stages != in_order or need.candidates is not None or not need.limit:
+    signals = [term.signal for term in profile.terms]
+    if profile.stages != in_order or not set(WHOLE).isdisjoint(signals):
         return None
-    if need.anchor:  # an event, which any memory may tell of best
-        return None
-    weights, rest, most, others = profile.weights(need.intent.name), 0.0, 1.0, list[Term]()
+    weights, rest, most, others = profile.weights(intent), 0.0, 1.0, list[tuple[Term, float]]()
     channels: dict[str, Any] = {}
     for term in profile.terms:
         high, weight = SIGNALS[term.signal].high, weights[term.label]
-        if term.signal in WHOLE or term.signal in channels:
+        if term.signal in channels:
             return None
         if term.combine == "sum" and term.signal in KNOWN:
             channels[term.signal] = weight
         elif term.combine == "sum" and term.signal in MATCHING:
             channels[term.signal] = Matching(weight, term.parameters["k1"], term.parameters["b"])
         else:
-            others.append(term)
+            others.append((term, weight))
             rest += weight * high if term.combine == "sum" else 0.0
             most *= high**weight if term.combine == "product" else 1.0
     if not channels:
         return None
-    rule = profile.stage_parameters.get("cut_off")
-    return Pruning(
-        keep=times * _kept(profile, need),
-        **channels,
-        rest=rest,
-        most=most,
-        drops=frozenset(profile.stages) & {"expired", "outdated"},
-        moments=need.intent.time is not None and bool(need.intent.time.order),
-        columns=frozenset().union(*(SIGNALS[term.signal].reads(term.parameters) for term in others)),
-        others=partial(_others, others, weights, need),
-        content=None if need.min_score is not None or rule is None else lambda count: _content(rule, count),
+    return _Made(
+        channels,
+        others,
+        rest,
+        most,
+        frozenset(profile.stages) & {"expired", "outdated"},
+        frozenset().union(*(SIGNALS[term.signal].reads(term.parameters) for term, _ in others)),
+        profile.stage_parameters.get("cut_off"),
     )
 
 
-def _others(terms: Sequence[Term], weights: Mapping[str, float], need: Need, batch: Batch) -> tuple[Floats, Floats]:
+def _others(made: _Made, need: Need, batch: Batch) -> tuple[Floats, Floats]:
     """Return what some signals of a profile add to the sum of each row, and what they multiply it by."""
     rest, factors = np.zeros(len(batch)), np.ones(len(batch))
     batch = batch.with_columns(alive=np.ones(len(batch), np.bool_))
-    for term in terms:
+    for term, weight in made.others:
         values = SIGNALS[term.signal].formula(batch, need, **term.parameters)
         if term.combine == "sum":
-            rest += weights[term.label] * values
+            rest += weight * values
         else:
-            factors *= values ** weights[term.label]
+            factors *= values**weight
     return rest, factors
 
 

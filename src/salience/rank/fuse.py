@@ -37,7 +37,7 @@ def _bm25(lexicon: Lexicon, telling: Floats, k1: float, b: float) -> Floats:
     pace = k1 * (1 - b + b * lexicon.length / max(lexicon.average_length, 1.0))
     rows = np.concatenate([posting.rows for posting in lexicon.postings])
     frequency = np.concatenate([posting.frequency for posting in lexicon.postings])
-    idf = np.repeat(telling, [len(posting.rows) for posting in lexicon.postings])
+    idf = telling.repeat([len(posting.rows) for posting in lexicon.postings])
     shares: Floats = idf * frequency / (frequency + pace[rows])
     return np.bincount(rows, weights=shares, minlength=len(lexicon.length)).astype(np.float64, copy=False)
 
@@ -52,7 +52,7 @@ def share(lexicon: Lexicon | None, rows: int, k1: float, b: float) -> Floats:
     if lexicon is None:
         return np.zeros(rows)
     telling = inverse_document_frequency(lexicon)
-    most = float(telling.sum())
+    most = float(np.add.reduce(telling))
     return np.zeros(rows) if most == 0 else _bm25(lexicon, telling, k1, b) / most
 
 

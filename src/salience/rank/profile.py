@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from salience import checks
 from salience.errors import InputError, ProfileError, Words
@@ -16,6 +16,7 @@ from salience.rank.stages import SCORE, STAGES
 from salience.records import ScoreDetail
 
 Combine = Literal["sum", "product"]
+Found = TypeVar("Found")
 REPEATABLE: Final = ("threshold",)
 """Stages that may stand in a profile more than once."""
 LIMIT: Final = 1000
@@ -108,11 +109,32 @@ class Profile:
         own = {term.label: term.weight for term in self.terms}
         return {None: own, **{name: {**own, **rule.weights} for name, rule in self.intents.items()}}
 
+    def found(self, how: Callable[[Profile, str], Found], intent: str) -> Found:
+        """Return what a function finds of the profile under an intent, found once: a recall asks for it each time."""
+        if (how, intent) not in self._found:
+            self._found[how, intent] = how(self, intent)
+        made: Found = self._found[how, intent]
+        return made
+
+    @cached_property
+    def _found(self) -> dict[tuple[Callable[..., Any], str], Any]:
+        return {}
+
     @cached_property
     def columns(self) -> frozenset[str]:
         """The columns that its signals and stages read."""
         reads = [SIGNALS[term.signal].reads(term.parameters) for term in self.terms]
         return frozenset().union(*reads, *(STAGES[name].reads for name in self.stages))
+
+    @cached_property
+    def gathered_columns(self) -> frozenset[str]:
+        """Those, and whether a memory has a vector, which a recall asks for besides."""
+        return self.columns | {"embedded"}
+
+    @cached_property
+    def intent_words(self) -> Mapping[str, tuple[str, ...]]:
+        """Name of an intent -> the words that give it away."""
+        return {name: rule.words for name, rule in self.intents.items()}
 
     def brings(self, part: str) -> bool:
         """Return whether a signal or stage reads a part of the batch: one that some `brings` names."""
@@ -123,6 +145,11 @@ class Profile:
         """The parts of the batch that its signals and stages read."""
         signals = (SIGNALS[term.signal].brings for term in self.terms)
         return frozenset().union(*signals, *(STAGES[name].brings for name in self.stages))
+
+    @cached_property
+    def sums(self) -> bool:
+        """Whether any of its signals is summed."""
+        return any(term.combine == "sum" for term in self.terms)
 
     @cached_property
     def favours_latest(self) -> bool:

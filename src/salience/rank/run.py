@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from salience.ports import Need
 from salience.rank.profile import Profile, Term
 from salience.rank.stages import STAGES
 from salience.rank.state import Spread, State
-from salience.records import Part, ScoreDetail, Via
+from salience.records import Part, ScoreDetail, Via, score_detail
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,20 +64,22 @@ def detail(profile: Profile, ranked: Ranked, batch: Batch, row: int, intent: str
 
 
 def details(profile: Profile, ranked: Ranked, batch: Batch, rows: Rows, intent: str) -> list[ScoreDetail]:
-    """Return the scores of `rows` taken apart, in their order."""
+    """Return the scores of `rows` taken apart, in their order; the parts of each are made when they are looked at."""
     weights, scores = profile.weights(intent), ranked.scores[rows].tolist()
-    columns = [_parts(term, weights[term.label], ranked.parts[term.label][rows].tolist()) for term in profile.terms]
+    columns = [ranked.parts[term.label][rows].tolist() for term in profile.terms]
     return [
-        ScoreDetail(parts, final, via(ranked, batch, row))
-        for parts, final, row in zip(zip(*columns, strict=True), scores, rows.tolist(), strict=True)
+        score_detail(partial(_parts, profile.terms, weights, raws), final, via(ranked, batch, row))
+        for raws, final, row in zip(zip(*columns, strict=True), scores, rows.tolist(), strict=True)
     ]
 
 
-def _parts(term: Term, weight: float, raws: list[float]) -> list[Part]:
-    """Return the parts of some scores that a term makes of what its signal measured."""
-    if term.combine == "sum":
-        return [Part(term.label, raw, weight, weight * raw, "sum") for raw in raws]
-    return [Part(term.label, raw, weight, raw**weight, "product") for raw in raws]
+def _parts(terms: Sequence[Term], weights: Mapping[str, float], raws: Sequence[float]) -> tuple[Part, ...]:
+    """Return the parts of a score that terms make of what their signals measured."""
+    return tuple(_part(term, weights[term.label], raw) for term, raw in zip(terms, raws, strict=True))
+
+
+def _part(term: Term, weight: float, raw: float) -> Part:
+    return Part(term.label, raw, weight, weight * raw if term.combine == "sum" else raw**weight, term.combine)
 
 
 def via(ranked: Ranked, batch: Batch, row: int) -> Via | None:

@@ -63,7 +63,9 @@ def outdated(state: State) -> State:
     """
     codes, successors = state.batch["code"], state.batch["successor"]
     old = state.rows[successors[state.rows] >= 0]
-    place = dict(zip(codes.tolist(), range(len(codes)), strict=True)) if len(old) else {}
+    if not len(old):
+        return state
+    place = dict(zip(codes.tolist(), range(len(codes)), strict=True))
     return state.drop(
         {row: place.get(code, NOBODY) for row, code in zip(old.tolist(), successors[old].tolist(), strict=True)}
     )
@@ -116,14 +118,14 @@ def scored(state: State, parts: Mapping[str, Floats]) -> State:
             summed += weights[term.label] * parts[term.label]
         else:
             factors *= parts[term.label] ** weights[term.label]
-    scores = summed * factors if any(term.combine == "sum" for term in terms) else factors
+    scores = summed * factors if state.profile.sums else factors
     return state.having(scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
 
 
 def best_first(scores: np.ndarray, rows: Rows) -> Rows:
     """Return `rows` by falling score, ties by row (and so by id)."""
     ascending = np.sort(rows)
-    return ascending[np.argsort(-scores[ascending], kind="stable")]
+    return ascending[(-scores[ascending]).argsort(kind="stable")]
 
 
 def similarity_floor(state: State) -> State:
@@ -223,6 +225,8 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
         return state
     rows = rows[np.argsort(state.batch["created_at"][rows], kind="stable")]
     newer = updates(state.batch, rows, state.need.calibration, Likeness(**likeness))
+    if not newer.any():
+        return state
     scores, gained = state.scored.copy(), dict[int, Spread]()
     for place in np.flatnonzero(newer.any(axis=1)).tolist():
         row, older = int(rows[place]), rows[newer[place]]

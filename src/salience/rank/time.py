@@ -23,13 +23,14 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
     length. A window that an event bounds ("before the move") ends at the memory that names the event best. For an order
     it falls from the wanted end of time, among the living memories, to the other.
     """
-    return floor + (1.0 - floor) * _fit(batch, need, slack_days * DAY)
+    if need.intent.time is None:
+        return np.full(len(batch), floor + (1.0 - floor))
+    return floor + (1.0 - floor) * _fit(batch, need.intent.time, need, slack_days * DAY)
 
 
-def _fit(batch: Batch, need: Need, slack: float) -> Floats:
+def _fit(batch: Batch, cue: TimeCue, need: Need, slack: float) -> Floats:
     """Return 1 where the time fits, down to 0."""
-    cue = need.intent.time
-    if cue is None or not len(batch):
+    if not len(batch):
         return np.ones(len(batch))
     moments = batch["created_at"]
     start, end = _seconds(cue.start, -np.inf), _seconds(cue.end, np.inf)

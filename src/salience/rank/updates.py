@@ -50,19 +50,19 @@ def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness:
     found = np.zeros((len(rows), len(rows)), np.bool_)
     if batch.vectors is None or batch.distinctions is None:
         return found
-    later = _later(batch, batch.distinctions, rows)
-    if not later.any():
+    one, other = _later(batch, batch.distinctions, rows).nonzero()
+    if not len(one):
         return found
     vectors = batch.vectors.at(rows)
-    related = cosines(vectors, vectors).clip(0.0, 1.0)
+    related = cosines(vectors, vectors)[one, other].clip(0.0, 1.0)
     if calibration is not None:
-        related = np.interp(related, calibration.cosine, calibration.relatedness)
-    again, changed = later & (related >= likeness.same - EDGE), later & (related >= likeness.alike - EDGE)
+        related = calibration.related(related)
+    again, changed = related >= likeness.same - EDGE, related >= likeness.alike - EDGE
     if changed.any():
-        changed &= answers_alike(batch.lexicon, rows, likeness)
-    for one, other in np.argwhere(again | changed).tolist():
-        values = (_values(batch.distinctions.of_row(int(rows[place]))) for place in (one, other))
-        found[one, other] = (changed if _differ(*values) else again)[one, other]
+        changed &= answers_alike(batch.lexicon, rows, likeness)[one, other]
+    for pair in (again | changed).nonzero()[0].tolist():
+        values = (_values(batch.distinctions.of_row(int(rows[place]))) for place in (one[pair], other[pair]))
+        found[one[pair], other[pair]] = (changed if _differ(*values) else again)[pair]
     return found
 
 

@@ -13,9 +13,11 @@ from salience.records.answered import (
     ScoreDetail,
     Via,
     Waypoint,
+    score_detail,
 )
 from salience.records.asked import Filter, Intent, Query, TimeCue
 from salience.records.database import DatabaseState, Distributed, Indexed, IndexState, TableState, Upgraded
+from salience.records.having import Having
 from salience.records.judged import Judged
 from salience.records.reported import (
     ConsolidateReport,
@@ -46,6 +48,7 @@ from salience.records.stored import (
     Scope,
     Unset,
     Wildcard,
+    memory_maker,
     memory_of,
     recalled,
 )
@@ -75,6 +78,7 @@ __all__ = [
     "Filter",
     "Finding",
     "Grant",
+    "Having",
     "Hit",
     "IndexState",
     "Indexed",
@@ -103,6 +107,8 @@ __all__ = [
     "Via",
     "Waypoint",
     "Wildcard",
+    "memory_maker",
     "memory_of",
     "recalled",
+    "score_detail",
 ]

@@ -9,6 +9,7 @@ from typing import Literal
 
 from salience import checks
 from salience.errors import InputError
+from salience.records.having import Having
 from salience.records.stored import SCOPE_LEVELS, TIERS, Memory, Scope
 
 
@@ -60,8 +61,8 @@ class Filter:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+@dataclass(frozen=True, kw_only=True)
+class Query(Having):
     """A question and who asks it.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from operator import attrgetter, itemgetter
@@ -68,9 +68,11 @@ class Scope:
 
     def __post_init__(self) -> None:
         checks.name("tenant", self.tenant)
-        for coordinate in ("environment", *NARROWING):
+        if self.environment is not ANY:
+            checks.name("environment", self.environment)
+        for coordinate in NARROWING:
             value = getattr(self, coordinate)
-            if value is not ANY and (value is not None or coordinate == "environment"):
+            if value is not None and value is not ANY:
                 checks.name(coordinate, value)
         if self.session_id is not None:
             checks.name("session_id", self.session_id)
@@ -98,8 +100,8 @@ class Scope:
     @property
     def home_key(self) -> str:
         """One text for the place where a memory lives, without the session; idempotency keys are distinct within it."""
-        values = (getattr(self, coordinate) for coordinate in ("environment", *NARROWING))
-        return "\x1f".join("" if value is None else str(value) for value in values)
+        values = (self.environment, self.project, self.user_id, self.agent_id)
+        return "\x1f".join(["" if value is None else str(value) for value in values])
 
     @property
     def session_key(self) -> str | None:
@@ -272,19 +274,37 @@ class Memory:
 
 _FIELDS: Final = tuple(item.name for item in fields(Memory))
 _in_order: Final = itemgetter(*_FIELDS)
-_keep: Final = tuple(getattr(Memory, name).__set__ for name in _FIELDS)
 _held: Final = attrgetter(*_FIELDS)
+_COUNT, _IMPORTANCE, _ACCESSED = map(_FIELDS.index, ("access_count", "importance", "accessed_at"))
+
+
+def memory_maker(names: Sequence[str]) -> Callable[[Iterable[Any]], Memory]:
+    """Return what makes a memory of the values of its fields, in a third of the time that `Memory(...)` takes.
+
+    Args:
+        names: every field, in the order in which the values are to come.
+    """
+    setters = tuple(getattr(Memory, name).__set__ for name in names)
+
+    def made(values: Iterable[Any]) -> Memory:
+        memory = object.__new__(Memory)
+        for keep, value in zip(setters, values, strict=True):
+            keep(memory, value)
+        return memory
+
+    return made
+
+
+_made: Final = memory_maker(_FIELDS)
 
 
 def memory_of(values: Mapping[str, Any]) -> Memory:
     """Return the memory that `Memory(**values)` is, in a third of the time; every field has to be among the values."""
-    made = object.__new__(Memory)
-    for keep, value in zip(_keep, _in_order(values), strict=True):
-        keep(made, value)
-    return made
+    return _made(_in_order(values))
 
 
 def recalled(memory: Memory, access_count: int, importance: float, accessed_at: datetime | None) -> Memory:
-    """Return a memory with other recall counters, as `dataclasses.replace` does, in a fifth of the time."""
-    counters = {"access_count": access_count, "importance": importance, "accessed_at": accessed_at}
-    return memory_of({**dict(zip(_FIELDS, _held(memory), strict=True)), **counters})
+    """Return a memory with other recall counters, as `dataclasses.replace` does, in half the time."""
+    values = [*_held(memory)]
+    values[_COUNT], values[_IMPORTANCE], values[_ACCESSED] = access_count, importance, accessed_at
+    return _made(values)

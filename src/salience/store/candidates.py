@@ -281,13 +281,13 @@ def _expires_at(known: Candidates) -> Column:
 
 
 def _supersedes(known: Candidates) -> Column:
-    """Return the number of the memory that each replaces, -1 where that one is not live."""
+    """Return the number of the memory that each replaces, -1 where the scope does not show that one."""
     targets = known.fixed("supersedes")
     if not targets.any():
         return np.full(len(targets), -1, np.int64)
-    live = np.zeros(len(known.arena.numbers.ids), np.bool_)
-    live[known.arena.slots["id"][known.arena.order]] = True
-    return np.where(live[targets], targets, -1)
+    shown = np.zeros(len(known.arena.numbers.ids), np.bool_)
+    shown[known.view.column("id")] = True
+    return np.where(shown[targets], targets, -1)
 
 
 def _successor(known: Candidates) -> Column:

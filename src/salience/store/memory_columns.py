@@ -95,8 +95,9 @@ def _codes(known: Candidates) -> list[int]:
 
 
 def _supersedes(known: Candidates) -> list[int]:
-    codes = known.codes
-    return [codes.get(stored.memory.supersedes or "", -1) for stored in known.rows]
+    codes, shown = known.codes, {stored.memory.id for stored in known.visible}
+    named = [stored.memory.supersedes for stored in known.rows]
+    return [codes[target] if target in shown else -1 for target in named]
 
 
 def _successors(known: Candidates) -> list[int]:

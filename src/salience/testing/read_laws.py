@@ -216,12 +216,16 @@ class ReadLaws:
         assert {name for name, spec in COLUMNS.items() if (batch[name][2:] == spec.neutral).all()} >= NEUTRAL
 
     def test_a_memory_that_is_not_live_is_superseded_by_none(self, store: Store) -> None:
-        """`supersedes` is -1 where the target is forgotten, absent or another tenant's."""
+        """`supersedes` is -1 where the target is forgotten, absent, another tenant's, or another user's."""
         add(store, stored(1), stored(2, supersedes=id_of(1)), stored(3, supersedes=id_of(9)), stored(4, tenant="other"))
         add(store, stored(5, supersedes=id_of(4)))
         assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, True, False, False]
         store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
         assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, False, False]
+        add(store, stored(6, user_id="hidden"), stored(7, user_id="u", supersedes=id_of(6)))
+        assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, False, False, False, True]
+        seen = store.gather(need(replace(EVERYTHING, user_id="u")))
+        assert seen["supersedes"].tolist() == [-1, -1, -1, -1]
 
     def test_a_successor_is_what_holds_now_whatever_the_filter(self, store: Store) -> None:
         """The one that supersedes, else the last of the fact: live, visible, not expired; the filter is not asked."""

@@ -1,0 +1,41 @@
+"""BM25 of all terms at once is that of one term after the other, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.batch import Lexicon, Postings
+from salience.rank.fuse import bm25, inverse_document_frequency, share
+
+
+@st.composite
+def lexicons(draw: st.DrawFn) -> Lexicon:
+    count, terms = draw(st.integers(0, 30)), draw(st.integers(0, 8))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    held = [np.flatnonzero(random.random(count) < random.random()) for _ in range(terms)]
+    return Lexicon(
+        documents=count + 100,
+        average_length=float(random.uniform(0, 20)),
+        document_frequency=np.array([float(len(rows) + random.integers(0, 100)) for rows in held]),
+        postings=tuple(Postings(rows, random.integers(1, 9, len(rows)).astype(np.float64)) for rows in held),
+        length=random.integers(1, 60, count).astype(np.float64),
+    )
+
+
+def one_by_one(lexicon: Lexicon, k1: float, b: float) -> np.ndarray:
+    scores = np.zeros(len(lexicon.length))
+    pace = k1 * (1 - b + b * lexicon.length / max(lexicon.average_length, 1.0))
+    for posting, idf in zip(lexicon.postings, inverse_document_frequency(lexicon), strict=True):
+        scores[posting.rows] += idf * posting.frequency / (posting.frequency + pace[posting.rows])
+    return scores
+
+
+@given(lexicons(), st.sampled_from([(1.2, 0.75), (0.9, 0.4), (0.0, 0.0), (10.0, 1.0)]))
+def test_all_terms_at_once_have_the_bits_of_one_after_the_other(lexicon, parameters):
+    scores = one_by_one(lexicon, *parameters)
+    assert bm25(lexicon, *parameters).tobytes() == scores.tobytes()
+    most = float(inverse_document_frequency(lexicon).sum())
+    expected = scores / most if most else scores
+    assert share(lexicon, len(lexicon.length), *parameters).tobytes() == expected.tobytes()
