@@ -108,10 +108,10 @@ def words(text: str) -> list[str]:
 def _pieces(word: str) -> Iterator[str]:
     start = 0
     for run in _UNSPACED.finditer(word):
-        yield from filter(None, (word[start : run.start()],))
+        yield from filter(None, (word[start : run.start()].strip("'"),))
         yield from (run[0][i : i + 2] for i in range(max(1, len(run[0]) - 1)))
         start = run.end()
-    yield from filter(None, (word[start:],))
+    yield from filter(None, (word[start:].strip("'"),))
 
 
 class Tokeniser:

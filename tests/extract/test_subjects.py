@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from salience.extract.subjects import SMALL_TALK, Subjects, stated
@@ -62,6 +62,7 @@ def test_small_talk_holds_no_stop_word():
 
 
 @given(st.text(max_size=200), st.booleans())
+@example("B'㐀", False)
 def test_any_text_is_read_and_read_the_same_twice(content, is_turn):
     found = READ.of(content, is_turn)
     assert found == READ.of(content, is_turn)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
 from salience.batch import Floats, Vectors32
 from salience.errors import InputError
+from salience.lazy import lazy
 from salience.records import Label
 
 EDGE: Final = 1e-6
@@ -36,7 +36,7 @@ class Calibration:
         """Return the relatedness that cosines mean: what the line through the knots gives them."""
         return np.interp(cosines, *self._knots)
 
-    @cached_property
+    @lazy
     def _knots(self) -> tuple[Floats, Floats]:
         return np.array(self.cosine, np.float64), np.array(self.relatedness, np.float64)
 

@@ -6,11 +6,11 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Final, Literal, TypeVar
 
 from salience import checks
 from salience.errors import InputError, ProfileError, Words
+from salience.lazy import lazy
 from salience.rank.signals import DECAYING, SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES
 from salience.records import ScoreDetail
@@ -103,7 +103,7 @@ class Profile:
         """Return label -> weight under an intent."""
         return self._weights.get(intent, self._weights[None])
 
-    @cached_property
+    @lazy
     def _weights(self) -> Mapping[str | None, Mapping[str, float]]:
         """Label -> weight under each intent; under None, without any."""
         own = {term.label: term.weight for term in self.terms}
@@ -116,22 +116,22 @@ class Profile:
         made: Found = self._found[how, intent]
         return made
 
-    @cached_property
+    @lazy
     def _found(self) -> dict[tuple[Callable[..., Any], str], Any]:
         return {}
 
-    @cached_property
+    @lazy
     def columns(self) -> frozenset[str]:
         """The columns that its signals and stages read."""
         reads = [SIGNALS[term.signal].reads(term.parameters) for term in self.terms]
         return frozenset().union(*reads, *(STAGES[name].reads for name in self.stages))
 
-    @cached_property
+    @lazy
     def gathered_columns(self) -> frozenset[str]:
         """Those, and whether a memory has a vector, which a recall asks for besides."""
         return self.columns | {"embedded"}
 
-    @cached_property
+    @lazy
     def intent_words(self) -> Mapping[str, tuple[str, ...]]:
         """Name of an intent -> the words that give it away."""
         return {name: rule.words for name, rule in self.intents.items()}
@@ -140,23 +140,23 @@ class Profile:
         """Return whether a signal or stage reads a part of the batch: one that some `brings` names."""
         return part in self._parts
 
-    @cached_property
+    @lazy
     def _parts(self) -> frozenset[str]:
         """The parts of the batch that its signals and stages read."""
         signals = (SIGNALS[term.signal].brings for term in self.terms)
         return frozenset().union(*signals, *(STAGES[name].brings for name in self.stages))
 
-    @cached_property
+    @lazy
     def sums(self) -> bool:
         """Whether any of its signals is summed."""
         return any(term.combine == "sum" for term in self.terms)
 
-    @cached_property
+    @lazy
     def favours_latest(self) -> bool:
         """Whether what is recent may come before what fits the query better."""
         return any(term.signal in DECAYING for term in self.terms)
 
-    @cached_property
+    @lazy
     def reads_time(self) -> bool:
         """Whether it weighs the time that a query names."""
         return any(term.signal == "time" for term in self.terms)

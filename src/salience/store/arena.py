@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from itertools import compress
 from typing import Any, Final
 
 import numpy as np
 
 from salience.batch import Column, Rows, Vectors32
+from salience.lazy import lazy
 from salience.store.ids import Held, Ids, held
 from salience.store.kernels import dots
 from salience.store.numbering import Numbers
@@ -96,7 +97,7 @@ class Arena:
         """Return one of `parsed.COUNTERS` of some slots."""
         return self.touched.column(self.slots, name, slots)
 
-    @cached_property
+    @lazy
     def by_session(self) -> Numbers32:
         """The live slots that have a session: by its number, and in a session by time, turn and id."""
         return self.line if self.lined is self.roster else self._lined()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from salience.batch import Floats, Vectors32
+from salience.lazy import lazy
 from salience.ports import Matching, Pruning
 from salience.store.candidates import Asked
 from salience.store.distances import Floats32, approximate
@@ -53,7 +53,7 @@ class Near:
         """Of the dense channels together."""
         return self.pruning.similarity + self.pruning.context_similarity
 
-    @cached_property
+    @lazy
     def most(self) -> float:
         """What they make of any memory at most."""
         return self.weight * float(self.asked.need.related(self.about.max(initial=-1.0) + np.float64(self.off)))

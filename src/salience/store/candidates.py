@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from salience.batch import COLUMNS, Batch, Column, Entities, Floats, Lexicon, Postings, Ragged, Rows, Vectors
+from salience.lazy import lazy
 from salience.ports import Need
 from salience.store.arena import Arena
 from salience.store.distances import in_context, to_query
@@ -50,31 +50,31 @@ class Asked:
     need: Need
     activations: Activations
 
-    @cached_property
+    @lazy
     def terms(self) -> tuple[Occurrences, ...]:
         """Where each term of the need stands."""
         numbers = self.arena.numbers.terms
         return self.view.terms([numbers.get(term, -1) for term in self.need.terms])
 
-    @cached_property
+    @lazy
     def entities(self) -> dict[int, Places]:
         """The places of the memories that name each entity of the need which some memory names."""
         naming = {number: self.view.naming(number) for number in self.arena.numbers.entities.known(self.need.names)}
         return {number: places for number, places in naming.items() if len(places)}
 
-    @cached_property
+    @lazy
     def speakers(self) -> list[int]:
         """The numbers of the speakers whom the need means."""
         return list(self.arena.numbers.speakers.meant(self.need.speakers).values())
 
-    @cached_property
+    @lazy
     def spoken_of(self) -> Places:
         """The places of the memories that nobody said and that name one of the need's speakers, ascending."""
         known = self.arena.numbers.entities.known(self.need.speakers)
         found = [places[self.view.speaker[places] == 0] for places in map(self.view.naming, known)]
         return np.unique(np.concatenate(found)) if found else np.empty(0, np.intp)
 
-    @cached_property
+    @lazy
     def named(self) -> Bools | None:
         """bool[m], which memories a speaker whom the query names said, or nobody and they name one; None for none."""
         if not (self.speakers or len(self.spoken_of)):
@@ -125,7 +125,7 @@ class Candidates:
         """What to bring."""
         return self.asked.need
 
-    @cached_property
+    @lazy
     def cosines(self) -> tuple[Floats, Floats]:
         """The cosine of each to the query, and its mean over the context."""
         if self.measured is not None:
@@ -189,7 +189,7 @@ class Candidates:
             length=length[self.places],
         )
 
-    @cached_property
+    @lazy
     def _met(self) -> _Met:
         """Where the terms stand in these memories."""
         terms = self.asked.terms

@@ -8,12 +8,12 @@ left out, and only what can is scored too.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from salience.batch import Batch, Floats
+from salience.lazy import lazy
 from salience.ports import Pruning
 from salience.store.bounds import Near, Words
 from salience.store.candidates import Asked, Candidates
@@ -183,12 +183,12 @@ class _Search:
         """Every memory to choose from, ascending."""
         return np.arange(len(self.asked.view)) if self.standing is None else np.flatnonzero(self.standing)
 
-    @cached_property
+    @lazy
     def near(self) -> Near:
         """About how near each is."""
         return Near.of(self.asked, self.pruning, _measured(self.asked, self.standing, self.count))
 
-    @cached_property
+    @lazy
     def named(self) -> Bools | None:
         """bool[m], which memories have to do with a speaker whom the query names; None where that counts for none."""
         return self.asked.named if self.hears else None
@@ -236,7 +236,7 @@ class _Search:
         scores = silent if self.named is None else silent + pruning.speaker * self.named[places] * factors
         return _Scored(places, np.stack((cosines, contexts, silent, scores)))
 
-    @cached_property
+    @lazy
     def slack(self) -> float:
         """More than rounding takes from a sum of the channels, whatever their weights are."""
         pruning = self.pruning
@@ -275,7 +275,7 @@ class _Search:
             return places
         return distinct(places, self._standing(np.flatnonzero(~self.asked.view.embedded)))
 
-    @cached_property
+    @lazy
     def boosted(self) -> Floats32:
         """float32[m], what words and a speaker who is named give each."""
         if self.named is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
+from salience.lazy import lazy
 from salience.records import ANY, NARROWING, Scope
 from salience.store.arena import Arena
 from salience.store.occurrences import Floats32, Kept, Occurrences, occurrences
@@ -58,27 +58,27 @@ class View:
         values = self.arena.slots[name]
         return values if self.is_all else values[self.slots]
 
-    @cached_property
+    @lazy
     def is_all(self) -> bool:
         """Whether each slot of the arena is one of these memories."""
         return len(self.slots) == self.arena.slots.length
 
-    @cached_property
+    @lazy
     def _range(self) -> tuple[int, int] | None:
         """The first and the last slot; None where there is nothing between which others stand."""
         return None if self.is_all or not len(self.slots) else (int(self.slots[0]), int(self.slots[-1]))
 
-    @cached_property
+    @lazy
     def length(self) -> Floats:
         """float64[m], how many terms each has."""
         return self.column("length").astype(np.float64)
 
-    @cached_property
+    @lazy
     def speaker(self) -> Column:
         """int[m], the number of who said each; 0 for none."""
         return self.column("speaker")
 
-    @cached_property
+    @lazy
     def spoken(self) -> list[tuple[int, int, bool]] | None:
         """Runs of places that somebody said, or nobody: first, last + 1, and which; None where they are many."""
         said = self.speaker > 0
@@ -88,17 +88,17 @@ class View:
         ends = [0, *turns.tolist(), len(said)]
         return [(start, stop, bool(said[start])) for start, stop in itertools.pairwise(ends)]
 
-    @cached_property
+    @lazy
     def step_size(self) -> Floats32:
         """float32[m], the size of a step of each quantised vector."""
         return self.column("step")
 
-    @cached_property
+    @lazy
     def heard(self) -> frozenset[int]:
         """The numbers of all who said one."""
         return frozenset(np.unique(self.speaker).tolist())
 
-    @cached_property
+    @lazy
     def embedded(self) -> Bools | None:
         """bool[m], which have a vector; None where all have."""
         has = self.column("has_vector")
@@ -113,13 +113,13 @@ class View:
             return found
         return position(self.slots, slots)
 
-    @cached_property
+    @lazy
     def _place(self) -> NDArray[np.int32]:
         place = np.full(self.arena.slots.length, -1, np.int32)
         place[self.slots] = np.arange(len(self.slots), dtype=np.int32)
         return place
 
-    @cached_property
+    @lazy
     def beside(self) -> tuple[Column, Column]:
         """int32[m] each, the places of the memories before and after each in its session, that have not expired."""
         before, after = (np.full(len(self), -1, np.int32) for _ in range(2))
@@ -139,7 +139,7 @@ class View:
             line = self.places(self.arena.in_session(self.slots))
         return line[self.valid[line]]
 
-    @cached_property
+    @lazy
     def around(self) -> Column:
         """int32[m, 2 x REACH], the places of the memories around each in its session, nearest first; -1 for none."""
         columns = list(self.beside)
@@ -149,19 +149,19 @@ class View:
                 columns.append(np.where(nearer >= 0, towards[nearer], np.int32(-1)))
         return np.stack(columns, axis=1)
 
-    @cached_property
+    @lazy
     def window_length(self) -> Floats:
         """float64[m], how many terms the window of each has."""
         beside = np.append(self.length, 0.0)[self.around]  # the last one for none
         lengths: Floats = OWN * self.length + beside.sum(axis=1)
         return lengths
 
-    @cached_property
+    @lazy
     def average_length(self) -> float:
         """The mean of `length`; 0 of none."""
         return float(self.length.sum()) / len(self) if len(self) else 0.0
 
-    @cached_property
+    @lazy
     def average_window(self) -> float:
         """The mean of `window_length`; 0 of none."""
         return float(self.window_length.sum()) / len(self) if len(self) else 0.0
@@ -195,7 +195,7 @@ class View:
         places = self.places(self.arena.entities.find(number, self._range)[0])
         return places[places >= 0]
 
-    @cached_property
+    @lazy
     def successor(self) -> Codes | None:
         """int64[m], the number of the memory that holds in the place of each, -1 for none; None where none has one."""
         facts, supersedes = self.column("fact"), self.column("supersedes")
