@@ -75,10 +75,9 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
 
 def answered(world: World, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
     """Return the answer to a need that has the vectors of its query; nothing is counted yet."""
-    with world.turns:
-        need, batch, ranked = searched(world, profile, need, query.text, watch)
-        hits = shaped(world, profile, need, batch, ranked)
-        watch.lap("fetch")
+    need, batch, ranked = searched(world, profile, need, query.text, watch)
+    hits = shaped(world, profile, need, batch, ranked)
+    watch.lap("fetch")
     degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
     by: str | None = None
     if world.reranker is not None and hits:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,12 +11,10 @@ from contextvars import copy_context
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
-__all__ = ["LATE", "RETRY_AFTER_LIMIT", "OutOfTime", "Rest", "Turns", "asked_to_wait", "places", "within"]
+__all__ = ["LATE", "RETRY_AFTER_LIMIT", "OutOfTime", "Rest", "asked_to_wait", "places", "within"]
 
 LATE: Final = 64
 """How much work of a kind may go on at a time, some of it after its deadline."""
-MOST_TURNS: Final = 4
-"""How many threads compute at a time at most: only what is outside of Python's interpreter is done side by side."""
 RETRY_AFTER_LIMIT: Final = 30.0
 """Longest wait, seconds, that a server's Retry-After may ask of us."""
 Worked = TypeVar("Worked")
@@ -57,36 +54,6 @@ def within(seconds: float, work: Callable[[], Worked], places: threading.Bounded
     context = copy_context()  # what is noted of the caller's request holds for the work too
     threading.Thread(target=context.run, args=(run,), name="salience-deadline", daemon=True).start()
     return done.result(timeout=max(0.0, deadline - time.monotonic()))
-
-
-class Turns:
-    """A context for work that computes: so much of it goes on at a time as a process gets done soonest.
-
-    Threads that compute hand Python's interpreter to each other at every step, so that eight at once get less done
-    than as many as there are cores: the others wait for their turn instead. A forked process begins with all turns.
-
-    Args:
-        count: how much goes on at a time; None: as much as there are cores, up to `MOST_TURNS`.
-    """
-
-    def __init__(self, count: int | None = None) -> None:
-        self._count = min(_cores(), MOST_TURNS) if count is None else count
-        self._renew()
-        os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        self._free = threading.BoundedSemaphore(self._count)
-
-    def __enter__(self) -> None:
-        self._free.acquire()
-
-    def __exit__(self, *raised: object) -> None:
-        self._free.release()
-
-
-def _cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Rest:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,6 @@ from salience.store.sqlite_writer import Writer
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 from salience.store.write import Transaction, patience, shareable
-from salience.waiting import OutOfTime
 
 
 class SQLiteStore:
@@ -194,13 +194,15 @@ class SQLiteStore:
         return self._noting
 
     def tidy(self) -> None:
-        """Move what the log beside the file holds into the file, so that fewer writes have to; a failure is left.
+        """Move what the log beside the file holds into the file, so that no write has to; a failure is left.
 
-        Others read and write meanwhile, but for writers of this process, who wait.
+        It has a connection of its own: others read and write meanwhile, of this process too.
         """
-        with suppress(StoreError, OutOfTime), self._writing.within(0.0), opening.mapped(self._path):
+        with suppress(StoreError, sqlite3.Error), opening.mapped(self._path):
             self._check_open()
-            self._writes.direct.asked("PRAGMA wal_checkpoint(PASSIVE)")
+            place = f"{Path(self._path).resolve().as_uri()}?mode=rw"  # a file that is gone is not made anew
+            with closing(sqlite3.connect(place, timeout=0.0, uri=True)) as own:
+                own.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
