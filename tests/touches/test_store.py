@@ -217,6 +217,9 @@ def test_what_the_log_holds_is_moved_into_the_file(file, tmp_path):
     assert content not in path.read_bytes()
     file.tidy()
     assert content in path.read_bytes()
+    path.rename(tmp_path / "elsewhere")
+    file.tidy()  # which fails without a word
+    assert not path.exists()
 
 
 def test_closing_writes_what_waits(tmp_path):
