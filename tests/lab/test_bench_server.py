@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -86,7 +87,7 @@ def test_a_server_has_settled_when_it_works_on_nothing(monkeypatch):
     pages = iter([METRICS % "1.0", METRICS % "0.0"])
     request = httpx.Request("GET", "http://127.0.0.1/metrics")
     monkeypatch.setattr(measuring.httpx, "get", lambda *_, **__: httpx.Response(200, text=next(pages), request=request))
-    monkeypatch.setattr(measuring.time, "sleep", lambda _: None)
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(sleep=lambda _: None))
     assert measuring.settled("http://127.0.0.1") == {"recalls": 8.0, "embedded": 3.0, "in progress": 0.0}
     assert next(pages, None) is None
 

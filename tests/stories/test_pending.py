@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -44,9 +46,9 @@ def memory(target, clock, embedder):
 
 @pytest.fixture
 def wait(monkeypatch):
-    """Return a function that moves the clock by which writes rest."""
+    """Return a function that moves the clock by which writes rest; servers in other threads keep theirs."""
     now = [1000.0]
-    monkeypatch.setattr(pending.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(pending, "time", SimpleNamespace(monotonic=lambda: now[0]))
     return lambda seconds: now.__setitem__(0, now[0] + seconds)
 
 
