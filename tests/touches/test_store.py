@@ -1,8 +1,11 @@
 """Within a process nobody can tell that touches wait; what is lost with a kill alone is what nobody could have seen."""
 
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from salience.errors import StoreError
 from salience.ports import Revise, Touch
 from salience.records import Scope
+from salience.store import sqlite as sqlite_store
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.comparing import shown
@@ -220,6 +224,25 @@ def test_what_the_log_holds_is_moved_into_the_file(file, tmp_path):
     path.rename(tmp_path / "elsewhere")
     file.tidy()  # which fails without a word
     assert not path.exists()
+
+
+def test_a_store_that_is_closed_is_one_file(tmp_path, monkeypatch):
+    store = in_a_file(tmp_path)
+    add(store, stored(1))
+    connect, left = sqlite3.connect, []
+    closing_it = Thread(target=lambda: left.extend([store.close(), *tmp_path.iterdir()][1:]))
+
+    def connected(*place, **options):
+        own = connect(*place, **options)
+        own.execute("SELECT * FROM sqlite_master").fetchall()  # from now on it has the log open
+        closing_it.start()
+        closing_it.join(0.1)  # who closes meanwhile has to wait
+        return own
+
+    monkeypatch.setattr(sqlite_store, "sqlite3", SimpleNamespace(connect=connected, Error=sqlite3.Error))
+    store.tidy()
+    closing_it.join()
+    assert [path.name for path in left] == ["memory.db"]
 
 
 def test_closing_writes_what_waits(tmp_path):

@@ -54,6 +54,7 @@ class SQLiteStore:
         self._writes = Writer(path, writer, self._check_open)
         self._writing = self._writes.turns
         self._reading = threading.Lock()
+        self._tidying = threading.Lock()
         self._log_is_due = threading.Event()
         self._noting = 0
         self._arenas = Arenas(self._seen, InMemory(Path(path).parent))
@@ -198,7 +199,7 @@ class SQLiteStore:
 
         It has a connection of its own: others read and write meanwhile, of this process too.
         """
-        with suppress(StoreError, sqlite3.Error), opening.mapped(self._path):
+        with self._tidying, suppress(StoreError, sqlite3.Error), opening.mapped(self._path):
             self._check_open()
             place = f"{Path(self._path).resolve().as_uri()}?mode=rw"  # a file that is gone is not made anew
             with closing(sqlite3.connect(place, timeout=0.0, uri=True)) as own:
@@ -334,8 +335,8 @@ class SQLiteStore:
             copying.backup(self._path, path, progress, overwrite=overwrite)
 
     def close(self) -> None:
-        """Release the file; further calls raise `StoreError`."""
-        with self._writing, self._reading:
+        """Release the file, which is then one file; further calls raise `StoreError`."""
+        with self._tidying, self._writing, self._reading:
             self._arenas.clear()
             self._writer.close()
             self._reader.close()
