@@ -1,4 +1,4 @@
-"""By which library the products of quantised vectors are computed in a test."""
+"""By what the long loops of a recall are done in a test."""
 
 from __future__ import annotations
 
@@ -7,18 +7,31 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from unittest.mock import patch
 
-from salience.store import kernels
+from salience.store import kernels, loops
 
 LIBRARIES = [name for name in kernels.LIBRARIES if find_spec(name)]
-"""Those that are installed here."""
+"""Those for the products of quantised vectors that are installed here."""
+LOOPS = "loops"
+WAYS = [None, *LIBRARIES, *([LOOPS] if loops.built() else [])]
+"""NumPy alone, a library for the products, and all that is written in C, where it was built."""
 
 
 @contextmanager
-def computed_by(library: str | None) -> Iterator[None]:
-    """Have one library do the products, or NumPy alone."""
-    with patch.object(kernels, "LIBRARIES", (library,) if library else ()):
-        kernels.dots.cache_clear()
+def computed_by(way: str | None) -> Iterator[None]:
+    """Have it done in one of these ways."""
+    hidden = () if way == LOOPS else (loops.MODULE,)
+    with (
+        patch.object(kernels, "LIBRARIES", (way,) if way in LIBRARIES else ()),
+        patch.dict("sys.modules", dict.fromkeys(hidden)),  # None: cannot be imported
+    ):
+        forget()
         try:
             yield
         finally:
-            kernels.dots.cache_clear()
+            forget()
+
+
+def forget() -> None:
+    """Look anew for what is there."""
+    kernels.dots.cache_clear()
+    loops.built.cache_clear()

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from computing import LIBRARIES, computed_by
+from computing import WAYS, computed_by
 from salience import profiles
 from salience.batch import Batch
 from salience.explain.trial import Trial
@@ -303,8 +303,8 @@ def assert_they_are_told_alike(part: Batch, same: Batch) -> None:
         assert part.entities.of_row.values.tolist() == same.entities.of_row.values.tolist()
 
 
-@pytest.mark.parametrize("library", [None, *LIBRARIES])
-@settings(max_examples=max(1, STEPS // (1 + len(LIBRARIES))), deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("library", WAYS)
+@settings(max_examples=max(1, STEPS // len(WAYS)), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=SHAPES, seed=st.integers(0, 2**32 - 1))
 def test_a_pruned_ranking_is_that_of_all_memories(library, shape, seed):
     random = np.random.default_rng(seed)
@@ -339,7 +339,7 @@ LINE = Calibration((0.0, 1.0), (0.0, 1.0), 0.95, "test")
 SALIENCE, ZEROMEMORY = profiles.load("salience"), profiles.load("zeromemory")
 
 
-@pytest.mark.parametrize("library", [None, *LIBRARIES])
+@pytest.mark.parametrize("library", WAYS)
 def test_a_named_speaker_of_whom_nothing_passes_the_filter_changes_nothing(library):
     with computed_by(library), patch.object(pruned, "_WHOLE", 0):
         told = [said(number, kind="rule") for number in range(300)]

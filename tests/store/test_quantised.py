@@ -9,7 +9,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from computing import LIBRARIES, computed_by
+from computing import LIBRARIES, WAYS, computed_by
 from salience.batch import cosines
 from salience.ports import Near
 from salience.rank.bound import pruning
@@ -162,7 +162,7 @@ def arena_of(vectors):
     return Arena.empty(vectors.shape[1]).refresh([tuple(row[name] for name in ARENA) for row in held])
 
 
-@pytest.mark.parametrize("library", [None, *LIBRARIES])
+@pytest.mark.parametrize("library", WAYS)
 def test_about_how_near_a_memory_is_holds_for_places_however_they_lie(library):
     random = np.random.default_rng(5)
     vectors = np.concatenate([units(kind, random, 40, 24) for kind in KINDS])
@@ -177,7 +177,7 @@ def test_about_how_near_a_memory_is_holds_for_places_however_they_lie(library):
                 assert (np.abs(about - cosines(vectors[places], query)) <= off).all()
 
 
-@pytest.mark.parametrize("library", [None, *LIBRARIES])
+@pytest.mark.parametrize("library", WAYS)
 def test_about_how_near_no_memories_are(library):
     with computed_by(library):
         view = view_of(arena_of(units(normal, np.random.default_rng(6), 20, 24)), Scope())
@@ -185,7 +185,7 @@ def test_about_how_near_no_memories_are(library):
         assert (len(about), off) == (0, pytest.approx(0, abs=0.1))
 
 
-@pytest.mark.parametrize("library", [None, *LIBRARIES])
+@pytest.mark.parametrize("library", WAYS)
 def test_the_nearest_are_those_of_a_look_at_all(library):
     """A million pairs for each library, ties by id: a third of the vectors come several times, some are zero."""
     random = np.random.default_rng(7)
@@ -214,7 +214,7 @@ def test_the_nearest_are_those_of_a_look_at_all(library):
     assert brought < 0.1 * len(vectors) * len(queries)
 
 
-@pytest.mark.parametrize("library", [None, *LIBRARIES])
+@pytest.mark.parametrize("library", WAYS)
 def test_what_is_within_reach_of_some_vectors_is_so_exactly(library):
     random = np.random.default_rng(8)
     vectors = np.concatenate([units(kind, random, 100, 16) for kind in KINDS])

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from computing import WAYS, computed_by
 from salience.batch import OWN, REACH
 from salience.ports import Stored
 from salience.records import ANY, Scope
@@ -130,11 +131,12 @@ def lowered(few: int, runs: int, occurrences: int):
     few=st.sampled_from([0, 1, 8]),
     runs=st.sampled_from([0, 2, 64]),
     occurrences=st.sampled_from([0, 1, 8]),
+    way=st.sampled_from(WAYS),
 )
-def test_a_view_is_what_a_plain_look_says(seed, steps, few, runs, occurrences):
+def test_a_view_is_what_a_plain_look_says(seed, steps, few, runs, occurrences, way):
     random = np.random.default_rng(seed)
     shelf = Shelf(Arena.empty(DIMENSION), {})
-    with lowered(few, runs, occurrences):
+    with lowered(few, runs, occurrences), computed_by(way):
         for _ in range(steps):
             change = pick(random, added, added, updated, forgotten, touched) if shelf.held else added
             change(shelf, random)

@@ -34,10 +34,11 @@ class Calibration:
 
     def related(self, cosines: Floats) -> Floats:
         """Return the relatedness that cosines mean: what the line through the knots gives them."""
-        return np.interp(cosines, *self._knots)
+        return np.interp(cosines, *self.knots)
 
     @lazy
-    def _knots(self) -> tuple[Floats, Floats]:
+    def knots(self) -> tuple[Floats, Floats]:
+        """The cosines of the knots, and the relatedness of each."""
         return np.array(self.cosine, np.float64), np.array(self.relatedness, np.float64)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from salience.batch import Column, Rows, Vectors32
 from salience.lazy import lazy
 from salience.store.ids import Held, Ids, held
-from salience.store.kernels import dots
+from salience.store.kernels import is_quick
 from salience.store.numbering import Numbers
 from salience.store.parsed import FIXED, ORDER, Parsed, counters, laid, runs
 from salience.store.postings import Index, Numbers32
@@ -353,7 +353,7 @@ def _columns(rows: Sequence[Sequence[Any]]) -> dict[str, Sequence[Any]]:
 
 def _vectors(matrix: Vectors32) -> tuple[dict[str, Column], float]:
     """Return the columns that hold vectors, and how far a quantised one is from the whole one at most."""
-    if dots() is None:
+    if not is_quick():
         return {"vector": matrix}, 0.0
     quantised = Quantised.of(matrix)
     return {"vector": matrix, "quantised": quantised.numbers, "step": quantised.steps}, quantised.error
@@ -361,7 +361,7 @@ def _vectors(matrix: Vectors32) -> tuple[dict[str, Column], float]:
 
 def _vector(vector: Vectors32) -> tuple[dict[str, Any], float]:
     """Return the same of one vector."""
-    if dots() is None:
+    if not is_quick():
         return {"vector": vector}, 0.0
     numbers, step, error = alone(vector)
     return {"vector": vector, "quantised": numbers, "step": step}, error

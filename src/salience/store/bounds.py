@@ -12,7 +12,8 @@ from salience.batch import Floats, Vectors32
 from salience.lazy import lazy
 from salience.ports import Matching, Pruning
 from salience.store.candidates import Asked
-from salience.store.distances import Floats32, approximate
+from salience.store.distances import approximate
+from salience.store.loops import Dense, Floats32, Numbers32, built
 from salience.store.view import Places, View, distinct
 
 _FEW: Final = 16
@@ -66,7 +67,17 @@ class Near:
         """Return float64[len(places)], what they make of each at least."""
         return self._made(places, -self.off)
 
+    @lazy
+    def dense(self) -> Dense:
+        """The same for the loops."""
+        need, pruning, (before, after) = self.asked.need, self.pruning, self.asked.view.beside
+        weights = pruning.similarity, pruning.context_similarity
+        return Dense(self.about, before, after, self.off, self.asked.view.embedded, *weights, need.knots)
+
     def _made(self, places: Places, off: float) -> Floats:
+        loops = built()
+        if loops is not None:
+            return loops.bounds(self.dense, off, places)
         own = self.about[places].astype(np.float64)
         made = self.pruning.similarity * self.asked.need.related(own + off)
         if self.pruning.context_similarity:
@@ -79,8 +90,14 @@ class Near:
             return np.arange(len(self.about))
         if least > self.most:
             return np.empty(0, np.intp)
-        near = np.flatnonzero(self.about >= self.asked.need.least_cosine(least / self.weight) - self.off)
+        near = np.flatnonzero(self.about >= self.least_about(least))
         return self._with_others(near) if self.pruning.context_similarity and len(near) else near
+
+    def least_about(self, least: float) -> float:
+        """Return a cosine, about, below which a memory and those beside it are too far from the query for `least`."""
+        if least <= 0:
+            return -np.inf
+        return np.inf if least > self.most else self.asked.need.least_cosine(least / self.weight) - self.off
 
     def _with_others(self, places: Places) -> Places:
         """Return some memories and those beside them, ascending."""
@@ -156,10 +173,19 @@ def _add_terms(given: Floats32, asked: Asked, pruning: Pruning, common: int) -> 
         if len(term) < common:
             for of_terms, matching, is_window in channels:
                 impact = asked.view.impact(term, is_window, matching.k1, matching.b)
-                given[term.places] += np.float32(of_terms[place]) * impact
+                _add(given, term.places, impact, of_terms[place])
         else:
             left += sum(of_terms[place] for of_terms, *_ in channels)
     return left
+
+
+def _add(sums: Floats32, places: Numbers32, values: Floats32, weight: float) -> None:
+    """Add a weight times each value to the sum at its place; no place comes twice."""
+    loops = built()
+    if loops is None:
+        sums[places] += np.float32(weight) * values
+    else:
+        loops.add(sums, places, values, weight)
 
 
 def weights(asked: Asked, matching: Matching, is_window: bool) -> list[float]:

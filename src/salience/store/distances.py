@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from salience.batch import NEAREST, Column, Floats, Rows, Vectors32, cosines
 from salience.ports import Near, Need
-from salience.store.kernels import dots
+from salience.store.kernels import dots, is_quick
+from salience.store.loops import Floats32, Int8, built
 from salience.store.quantised import ROUNDING, off_by, quantised
 from salience.store.roster import Bools
 from salience.store.view import Places, View
 
-Floats32 = NDArray[np.float32]
 _PRODUCTS: Final = 1 << 21
 """Dot products computed at a time where many vectors meet many memories."""
 _FEW: Final = 8
@@ -74,15 +73,26 @@ def approximate(view: View, query: Vectors32, places: Places | slice) -> tuple[F
     Without a library that is quick with quantised vectors they are exact, but for the rounding.
     """
     stored, slots = view.arena.slots, view.slots[places]
-    kernel = dots() if view.arena.is_quantised and len(slots) else None  # they refuse to multiply nothing
-    if kernel is None:
+    if not (len(slots) and view.arena.is_quantised and is_quick()):
         matrix, lines = _lying(stored["vector"], slots)
         return cosines(matrix, query)[lines].astype(np.float32), ROUNDING
     numbers, step, error = quantised(query)
+    return _scanned(view, places, slots, numbers, step), off_by(view.arena.error, error)
+
+
+def _scanned(view: View, places: Places | slice, slots: Rows, query: Int8, step: float) -> Floats32:
+    """Return the inner products of quantised vectors with a query, in their own steps."""
+    stored, loops = view.arena.slots, built()
+    if loops is not None:
+        if view.is_all and isinstance(places, slice):
+            return loops.scan(stored["quantised"][places], None, stored["step"][places], query, step)
+        return loops.scan(stored["quantised"], slots, stored["step"], query, step)
+    kernel = dots()
+    assert kernel is not None  # noqa: S101 - `is_quick` was asked
     matrix, lines = _lying(stored["quantised"], slots, ascends=isinstance(places, slice))
-    about: Floats32 = kernel(matrix, numbers)[lines] * view.step_size[places]
+    about: Floats32 = kernel(matrix, query)[lines] * view.step_size[places]
     about *= np.float32(step)
-    return about, off_by(view.arena.error, error)
+    return about
 
 
 def within(view: View, places: Places, near: Near) -> Bools:

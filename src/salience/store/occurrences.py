@@ -9,12 +9,10 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from salience.batch import OWN, Codes, Column, Floats
+from salience.store.loops import Floats32, Numbers32, built
 
-Floats32 = NDArray[np.float32]
-Numbers32 = NDArray[np.int32]
 _FEW: Final = 8
 """A part of the whole so small is sorted, and not counted in an array of all."""
 
@@ -60,11 +58,18 @@ class Occurrences:
         """
         found = self._impacts.get((is_window, k1, b))
         if found is None:
-            frequency = self.frequency(is_window)
-            pace = (k1 * (1 - b + b * length[self.places] / max(average, 1.0))).astype(np.float32)
-            found = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
+            found = _impact(self.frequency(is_window), self.places, length, k1, b, max(average, 1.0))
             self._impacts[is_window, k1, b] = found
         return found
+
+
+def _impact(frequency: Floats32, places: Numbers32, length: Floats, k1: float, b: float, average: float) -> Floats32:
+    loops = built()
+    if loops is not None:
+        return loops.impacts(frequency, places, length, k1, b, average)
+    pace = (k1 * (1 - b + b * length[places] / average)).astype(np.float32)
+    impact: Floats32 = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
+    return impact
 
 
 class Kept(dict[int, Occurrences]):
@@ -91,7 +96,7 @@ class Kept(dict[int, Occurrences]):
 
 
 def occurrences(lengths: Sequence[int], places: Column, counts: Column, around: Column) -> list[Occurrences]:
-    """Return where each of some terms stands: all in one go, since a few large steps are quicker than many small ones.
+    """Return where each of some terms stands.
 
     Args:
         lengths: in how many texts each of them is looked for.
@@ -99,6 +104,25 @@ def occurrences(lengths: Sequence[int], places: Column, counts: Column, around: 
         counts: int[h], how often the term stands in the text.
         around: int[m, w], the places of the memories in the window of each memory; -1 for none.
     """
+    loops = built()
+    if loops is None:
+        return _occurrences(lengths, places, counts, around)
+    found = loops.occurrences(lengths, places.astype(np.int64, copy=False), counts.astype(np.float32), around)
+    return _parts(*found)
+
+
+def _parts(
+    places: Numbers32, own: Floats32, windows: Floats32, ends: Sequence[int], texts: Sequence[int]
+) -> list[Occurrences]:
+    """Return the occurrences of terms that stand one after the other; copied, so that none keeps the others."""
+    return [
+        Occurrences(places[first:last].copy(), own[first:last].copy(), windows[first:last].copy(), held)
+        for (first, last), held in zip(pairwise([0, *ends]), texts, strict=True)
+    ]
+
+
+def _occurrences(lengths: Sequence[int], places: Column, counts: Column, around: Column) -> list[Occurrences]:
+    """Return the same, all in one go, since a few large steps are quicker than many small ones."""
     seen = places >= 0
     term = np.repeat(np.arange(len(lengths)), lengths)[seen]
     firsts = np.arange(len(lengths) + 1) * len(around)  # a term and a place in one number, its key
@@ -112,11 +136,7 @@ def occurrences(lengths: Sequence[int], places: Column, counts: Column, around: 
     ends = np.searchsorted(found, firsts)
     found -= np.repeat(firsts[:-1], np.diff(ends))
     held = np.bincount(term, minlength=len(lengths)).tolist()
-    parts = zip(pairwise(ends.tolist()), held, strict=True)
-    return [
-        Occurrences(found[first:last].astype(np.int32), texts[first:last].copy(), windows[first:last].copy(), number)
-        for (first, last), number in parts  # copied, so that one that is kept does not keep the others
-    ]
+    return _parts(found.astype(np.int32), texts, windows, ends[1:].tolist(), held)
 
 
 def _summed(keys: Codes, weights: Floats32, count: int) -> tuple[Codes, Floats32]:

@@ -17,7 +17,8 @@ from salience.lazy import lazy
 from salience.ports import Pruning
 from salience.store.bounds import Near, Words
 from salience.store.candidates import Asked, Candidates
-from salience.store.distances import Floats32, in_context
+from salience.store.distances import in_context
+from salience.store.loops import Floats32, Loops, built
 from salience.store.roster import Bools
 from salience.store.values import MICROSECONDS
 from salience.store.view import Places, View, distinct
@@ -154,6 +155,7 @@ class _Search:
         words: what words give each.
         hears: whether a speaker who is named counts.
         moments: as in a batch.
+        known: `near`, if it is known already.
     """
 
     asked: Asked
@@ -163,19 +165,20 @@ class _Search:
     words: Words
     hears: bool
     moments: Floats | None
+    known: Near | None = None
 
     def batch(self) -> Batch:
         """Return the batch of those that may be among the best."""
         places = self.all if self.count <= _DIRECT else self.reaching(self.likely_floor())
         if len(places) > _MANY and self.words.of_common:
             return self.with_common_terms().batch()
-        found = self.scored(places)
-        floor = _largest(found.scores, self.pruning.keep) - self.slack * self.pruning.most
+        scored = self.scored(places)
+        floor = _largest(scored.scores, self.pruning.keep) - self.slack * self.pruning.most
         least = floor - self.words.of_common * self.pruning.most
-        is_among = found.scores >= least
-        found = found.take(is_among if self.asked.view.embedded is None else is_among | ~self.embedded(places))
+        is_among = scored.scores >= least
+        found = scored.take(is_among if self.asked.view.embedded is None else is_among | ~self.embedded(places))
         if self.named is not None and self.pruning.content is not None:
-            found = self.with_content(found, self.pruning.content(self.count))
+            found = self.with_content(found, scored, self.pruning.content(self.count))
         return _brought(self.asked, found.places, floor, self.count, self.moments, found.cosines)
 
     @property
@@ -186,6 +189,8 @@ class _Search:
     @lazy
     def near(self) -> Near:
         """About how near each is."""
+        if self.known is not None:
+            return self.known
         return Near.of(self.asked, self.pruning, _measured(self.asked, self.standing, self.count))
 
     @lazy
@@ -195,7 +200,7 @@ class _Search:
 
     def with_common_terms(self) -> _Search:
         """Return the same search with every term counted."""
-        return replace(self, words=Words.of(self.asked, self.pruning, len(self.asked.view) + 1))
+        return replace(self, words=Words.of(self.asked, self.pruning, len(self.asked.view) + 1), known=self.near)
 
     def likely_floor(self) -> float:
         """Return a score that as many as are needed have at least, by what is known of those that promise most."""
@@ -209,20 +214,32 @@ class _Search:
         pruning = self.pruning
         return pruning.others(Candidates.lying(self.asked, places).with_columns(pruning.columns, self.moments))
 
-    def with_content(self, found: _Scored, least: float) -> _Scored:
-        """Return what was found, and those that score most without their speaker, if any scores `least` so."""
-        enough = least + self.slack * self.pruning.most
-        if (found.silent > enough).any():
+    def with_content(self, found: _Scored, scored: _Scored, least: float) -> _Scored:
+        """Return what was found, and those that score most without their speaker, if any scores `least` so.
+
+        Args:
+            found: the best of those that were `scored`.
+            scored: likewise.
+            least: a score.
+        """
+        if (found.silent > least + self.slack * self.pruning.most).any():
             return found
-        silent = replace(self, pruning=replace(self.pruning, speaker=0.0, keep=_WITNESSES), hears=False)
-        places = self.all if self.count <= _DIRECT else silent.reaching(least)
+        is_all = len(scored.places) == self.count and not self.words.of_common
+        tried = scored if is_all else self.silent(least)
+        others = tried.take(_most(tried.silent, _WITNESSES))
+        return found.joined(others.take(np.isin(others.places, found.places, invert=True)))
+
+    def silent(self, least: float) -> _Scored:
+        """Return memories among which are those that score most without their speaker, if any scores `least` so."""
+        pruning = replace(self.pruning, speaker=0.0, keep=_WITNESSES)
+        silent = replace(self, pruning=pruning, hears=False, known=self.near)
+        places = silent.reaching(least)
         is_all = len(places) <= _MANY and not self.words.of_common
         tried = silent.scored(places if is_all else silent.promising())
-        if not (is_all or (tried.scores > enough).any()):
-            counted = silent.with_common_terms()
-            tried = counted.scored(counted.reaching(least))
-        others = tried.take(_most(tried.scores, _WITNESSES))
-        return found.joined(others.take(np.isin(others.places, found.places, invert=True)))
+        if is_all or (tried.scores > least + self.slack * self.pruning.most).any():
+            return tried
+        counted = silent.with_common_terms()
+        return counted.scored(counted.reaching(least))
 
     def scored(self, places: Places) -> _Scored:
         """Return some memories with their scores, but for what the common terms give."""
@@ -251,6 +268,12 @@ class _Search:
 
     def promising(self) -> Places:
         """Return the memories that promise most by what is known of them, in no particular order."""
+        near, given, count = self.near, self.words.given, _PROMISING * self.pruning.keep
+        loops = built()
+        if loops is not None:
+            return loops.largest(
+                near.about, given, self.named, self.standing, near.weight, self.pruning.speaker, min(count, self.count)
+            )
         estimate = self.near.weight * self.near.about + self.boosted
         if self.standing is not None:
             estimate[~self.standing] = -np.inf
@@ -263,6 +286,9 @@ class _Search:
         speaker who is named. The others are looked at one by one.
         """
         least = floor / self.pruning.most - self.pruning.rest - self.words.of_common - self.slack
+        loops = built()
+        if loops is not None:
+            return self._reaching(loops, least)
         boosted, named = self.boosted, self.named
         matching = np.flatnonzero(boosted >= max(least - self.near.most, _TINY))
         found = [self.near.reaching(least), matching[self.words.given[matching] > 0]]
@@ -274,6 +300,13 @@ class _Search:
         if self.asked.view.embedded is None:
             return places
         return distinct(places, self._standing(np.flatnonzero(~self.asked.view.embedded)))
+
+    def _reaching(self, loops: Loops, least: float) -> Places:
+        near, named, speaker = self.near, self.named, 0.0 if self.named is None else self.pruning.speaker
+        closest = near.least_about(least), near.least_about(least - speaker)
+        return loops.reaching(
+            near.dense, self.words.given, named, self.standing, speaker, least, closest, least - near.most
+        )
 
     @lazy
     def boosted(self) -> Floats32:

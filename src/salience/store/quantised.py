@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import Vectors32
-from salience.store.kernels import Int8
+from salience.store.loops import Int8
 
 LARGEST: Final = 127
 ROUNDING: Final = 1e-5

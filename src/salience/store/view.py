@@ -14,7 +14,8 @@ from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
 from salience.lazy import lazy
 from salience.records import ANY, NARROWING, Scope
 from salience.store.arena import Arena
-from salience.store.occurrences import Floats32, Kept, Occurrences, occurrences
+from salience.store.loops import Floats32
+from salience.store.occurrences import Kept, Occurrences, occurrences
 from salience.store.roster import Bools
 
 Places = NDArray[np.intp]

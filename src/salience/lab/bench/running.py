@@ -26,7 +26,7 @@ from salience.lab.bench.corpus import Corpus
 from salience.lab.bench.crowd import crowd
 from salience.lab.bench.fresh import fresh
 from salience.lab.bench.writing import mixed, size_of, write
-from salience.store import kernels
+from salience.store import kernels, loops
 
 Kept = dict[str, Any]
 """What was found out about one size, as JSON has it."""
@@ -127,7 +127,7 @@ def known(path: Path, seed: int) -> Kept:
 
 def surroundings(size: int, seed: int, names: Sequence[str]) -> Kept:
     """Return what is measured, on what machine, and in which versions."""
-    library = next((name for name in kernels.LIBRARIES if find_spec(name)), "none")
+    library = "own" if loops.built() else next((name for name in kernels.LIBRARIES if find_spec(name)), "none")
     return {
         "size": size,
         "seed": seed,
