@@ -43,7 +43,7 @@ def test_the_extras_are_those_of_the_package(steps, root):
 
 def test_python_is_one_that_the_package_names(steps, root):
     images = {rest.split()[0] for rest in of(steps, "FROM")}
-    (version,) = {re.fullmatch(r"python:(\d\.\d+)-slim", image)[1] for image in images}
+    (version,) = {re.fullmatch(r"python:(\d\.\d+)(-slim)?", image)[1] for image in images}
     classifiers = tomllib.loads((root / "pyproject.toml").read_text())["project"]["classifiers"]
     assert f"Programming Language :: Python :: {version}" in classifiers
 
