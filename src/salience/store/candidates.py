@@ -19,7 +19,7 @@ from salience.store.occurrences import Occurrences
 from salience.store.parsed import NEVER, runs
 from salience.store.roster import Bools, find
 from salience.store.values import MICROSECONDS
-from salience.store.view import Places, View, position
+from salience.store.view import Places, View, distinct, position
 
 _FEW: Final = 8
 """A part of the whole so small is looked up in it, and not the whole in an array."""
@@ -73,7 +73,7 @@ class Asked:
         """The places of the memories that nobody said and that name one of the need's speakers, ascending."""
         known = self.arena.numbers.entities.known(self.need.speakers)
         found = [places[self.view.speaker[places] == 0] for places in map(self.view.naming, known)]
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.intp)
+        return distinct(*found) if found else np.empty(0, np.intp)
 
     @lazy
     def named(self) -> Bools | None:
