@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from salience.errors import EmbedderError, InputError, MissingExtraError
-from salience.loading import Once, mapped, require
+from salience.loading import Once, mapped, on_use, require, uncollected
 
 
 def test_a_value_is_made_once_however_many_threads_ask_first():
@@ -64,3 +66,31 @@ def test_a_failure_of_a_library_is_named_by_its_class_and_not_by_its_words():
 def test_our_own_errors_pass_as_they_are():
     with pytest.raises(InputError, match="field"), mapped("m", "embed", "Do this."):
         raise InputError("field", 1, "Do that.")
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_garbage_is_searched_for_again_even_after_a_failure(was_on):
+    def failing():
+        seen.append(gc.isenabled())
+        raise ValueError("damaged")
+
+    seen = []
+    if not was_on:
+        gc.disable()
+    try:
+        with pytest.raises(ValueError, match="damaged"), uncollected():
+            failing()
+        assert [*seen, gc.isenabled()] == [False, was_on]
+    finally:
+        gc.enable()
+
+
+def test_a_part_is_imported_with_no_search_for_garbage(tmp_path, monkeypatch):
+    (tmp_path / "a_part_of_this_test.py").write_text("import gc\nSEARCHED = gc.isenabled()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    get, _ = on_use(__name__, {"a_part_of_this_test": ("SEARCHED",)})
+    try:
+        assert get("SEARCHED") is False
+        assert gc.isenabled()
+    finally:
+        del sys.modules["a_part_of_this_test"]

@@ -19,14 +19,27 @@ MILLISECONDS_FROM: Final = 1e11
 """A timestamp this large is in milliseconds: as seconds it would lie beyond the year 5000."""
 KEYS: Final = frozenset(item.name for item in fields(Draft) if item.name != "scope") | frozenset(COORDINATES)
 """Keys that the line of a draft may have."""
+_BLANKS: Final = " \t\n\r"
+"""What may stand around a JSON value."""
+_decoded: Final = json.JSONDecoder().raw_decode
 
 
 def parsed(written: bytes | str) -> Any:
     """Return a JSON value; a `ValueError` says why there is none."""
+    text = written.removeprefix(BOM_UTF8).decode("utf-8") if isinstance(written, bytes) else written
     try:
-        return json.loads(written.removeprefix(BOM_UTF8).decode("utf-8") if isinstance(written, bytes) else written)
+        return _at_once(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _at_once(text: str) -> Any:
+    """Return what `json.loads` does, sooner where a value begins the text, as in lines that a program wrote."""
+    try:
+        value, end = _decoded(text)
+    except json.JSONDecodeError:
+        return json.loads(text)
+    return value if not text[end:].strip(_BLANKS) else json.loads(text)
 
 
 def parsed_object(number: int, line: bytes | str) -> dict[str, Any]:

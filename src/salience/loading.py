@@ -6,6 +6,7 @@ Most programs need a few of the parts that ship. A module that offers many, such
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -56,11 +57,24 @@ def on_use(module: str, offered: Mapping[str, Iterable[str]]) -> tuple[Callable[
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        with uncollected():
+            value = getattr(import_module(homes[name]), name)
         setattr(sys.modules[module], name, value)
         return value
 
     return get, lambda: sorted({*vars(sys.modules[module]), *homes})
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Make no search for garbage among what is being read: there is much of it, and none is garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Once(Generic[T]):

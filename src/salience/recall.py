@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -150,9 +150,14 @@ def reach_for(count: int) -> int:
 
 def timed(text: str, now: datetime) -> TimeCue | None:
     """Return when a query is about; None if it names no time."""
+    return _reader_of_times()(text, now)
+
+
+@cache
+def _reader_of_times() -> Callable[[str, datetime], TimeCue | None]:
     from salience.extract import when  # its patterns take longer to compile than a recall: only who reads time waits
 
-    return when.read(text, now)
+    return when.read
 
 
 def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Need, tuple[str, ...]]:

@@ -150,10 +150,14 @@ def _stemmer(language: str) -> Callable[[str], str]:
     own = threading.local()  # a Snowball stemmer keeps the word that it works on in itself
 
     def stem(word: str) -> str:
-        if not hasattr(own, "stemmer"):
-            own.stemmer = snowballstemmer.stemmer(language)
-            own.stemmer.maxCacheSize = 0  # of PyStemmer: what is kept here need not be kept there, at thrice the time
-        return str(own.stemmer.stemWord(word))
+        try:
+            stemmed: str = own.stem(word)
+        except AttributeError:  # the first word of a thread
+            stemmer = snowballstemmer.stemmer(language)
+            stemmer.maxCacheSize = 0  # of PyStemmer: what is kept here need not be kept there, at thrice the time
+            own.stem = stemmer.stemWord
+            stemmed = own.stem(word)
+        return stemmed
 
     return stem
 

@@ -1,7 +1,7 @@
 """An arena over its life: filled, grown, touched and packed, it is the same as one that was made at once."""
 
-import gc
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salience.batch import COLUMNS
+from salience.batch import COLUMNS, KINDS
 from salience.errors import StoreError
 from salience.ports import Revise
 from salience.records import Scope
-from salience.store import cached, filling, postings, sql, touched, words
+from salience.store import cached, filling, parsed, postings, sql, touched, words
 from salience.store.arena import Arena
-from salience.store.filling import _uncollected
 from salience.store.gather import Activations, gather
 from salience.store.ids import Ids, held
 from salience.store.ids import told as told_ids
@@ -213,12 +212,14 @@ TERMS = st.text(st.characters(exclude_characters=" \0", exclude_categories=["Cs"
 
 
 @settings(deadline=None)
-@given(st.lists(st.lists(TERMS, max_size=6), max_size=12))
-def test_words_numbered_together_are_as_numbered_one_by_one(texts):
-    one, together = Numbering(), Numbering()
+@given(st.lists(st.lists(TERMS, max_size=6), max_size=12), st.integers(0, 12))
+def test_words_numbered_together_are_as_numbered_one_by_one(texts, first):
+    one, together, earlier = Numbering(), Numbering(), words.Known()
     expected = [[one[term] for term in terms] for terms in texts]
+    joined = [" ".join(terms) for terms in texts]
     with patch.object(words, "_MANY", 0):
-        counts, numbers = words.numbered(together, [" ".join(terms) for terms in texts], words.Known())
+        parts = [words.numbered(together, part, earlier) for part in (joined[:first], joined[first:])]
+    counts, numbers = map(np.concatenate, zip(*parts, strict=True))
     known = {number: term for term, number in together.items()}
     names = {number: term for term, number in one.items()}
     assert counts.tolist() == [len(terms) for terms in texts]
@@ -333,15 +334,21 @@ def test_an_arena_for_which_there_is_no_room_stays_loose(store):
     assert len(store.gather(need(scope=Scope()))) == 40
 
 
-def test_garbage_is_collected_again_after_an_arena_was_filled():
-    def failing():
-        seen.append(gc.isenabled())
-        raise StoreError("damaged")
+def test_parts_are_read_ahead_and_come_in_order():
+    read, come = [], []
+    with ThreadPoolExecutor(1) as reading:
+        parts = filling._ahead(lambda part: read.append(part) or part, range(7), reading)
+        assert next(parts) == 0
+        reading.submit(int).result()  # by then, what was asked for before is read
+        come = [*read]
+        assert [*parts] == [*range(1, 7)]
+    assert come == [*range(filling.AHEAD + 1)]
 
-    seen = []
-    with pytest.raises(StoreError), _uncollected():
-        failing()
-    assert [*seen, gc.isenabled()] == [False, True]
+
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.text())))
+def test_many_distinctions_have_the_codes_that_each_has(told):
+    texts = [f"{kind}:{text}" for kind, text in told]
+    assert parsed.codes(texts).tolist() == [parsed.code(text) for text in texts]
 
 
 def test_an_arena_on_disk_grows_and_is_packed_there(tmp_path):

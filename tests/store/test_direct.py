@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Event
 
 import pytest
 
 from salience.errors import ConflictError, InputError, StoreError
 from salience.ports import Add
-from salience.store import direct, schema
+from salience.store import direct, schema, write
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, id_of, listed, stored
 
@@ -86,3 +87,28 @@ def test_a_key_that_is_taken_amid_the_parts_leaves_none(store):
 def test_the_values_of_a_part_are_no_more_than_a_statement_takes():
     most_columns = max(len(table.columns) for table in schema.metadata.tables.values())
     assert direct.AT_ONCE * most_columns <= 32_766
+
+
+def test_what_a_bulk_writes_is_moved_out_of_the_log_beside_its_caller(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(write, "BULK", 3)
+    monkeypatch.setattr(direct, "_LONG", 1)
+    asked, moved, move = Event(), Event(), store.tidy
+    monkeypatch.setattr(store, "tidy", lambda: (asked.wait(), move(), moved.set()))
+    (path,) = tmp_path.glob("*.db")
+    store.apply(adds(1, 2, 3, content="said at once"))
+    assert len(listed(store)) == 3
+    assert b"said at once" not in path.read_bytes()
+    asked.set()
+    moved.wait()
+    assert b"said at once" in path.read_bytes()
+
+
+def test_a_commit_after_a_bulk_moves_the_log_itself(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(write, "BULK", 3)
+    monkeypatch.setattr(direct, "_LONG", 1)
+    monkeypatch.setattr(store, "tidy", lambda: None)
+    (path,) = tmp_path.glob("*.db")
+    store.apply(adds(1, 2, 3, content="said at once"))
+    store.apply(adds(4, content="and later"))
+    assert b"said at once" in path.read_bytes()
+    assert b"and later" in path.read_bytes()

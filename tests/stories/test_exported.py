@@ -7,6 +7,7 @@ import gc
 import io
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -16,13 +17,19 @@ from hypothesis import strategies as st
 import salience
 from salience import ImportLineError, InputError, checks
 from salience.ports import Stored
-from salience.records import Memory, Scope, memory_of
+from salience.records import Memory, Scope, memory_maker, memory_of
+from salience.store.rows import of_memory, to_memory
 from salience.testing.doubles import PlantedEmbedder
-from salience.testing.memories import memory
+from salience.testing.memories import NOW, memory
 from salience.transfer.export import as_record
 from salience.transfer.exported import FIELDS, Reader, checked, sure_vectors, vector
 
 LIMIT = 1_000
+HOUR = timedelta(hours=1)
+NAMED = (
+    "id", "content", "content_hash", "kind", "fact_key", "supersedes", "key", "speaker", "change",
+    "changed_by", "reason", "follows", "reflection",
+)  # fmt: skip
 WHOLE = replace(
     memory(7, content="Tea at 3 pm", scope=Scope(user_id="ann", session_id="s"), tags=("a", "b"), speaker="Ann"),
     metadata=checks.metadata("metadata", {"deep": [1, {"x": None}]}),
@@ -80,6 +87,25 @@ def test_any_line_gives_what_the_checks_give(changes, has_read_another):
         )
 
 
+CHANGES = st.dictionaries(st.sampled_from([*sorted(FIELDS), "extra"]), VALUES, max_size=2)
+
+
+@given(st.lists(st.tuples(CHANGES, st.sets(st.sampled_from(sorted(FIELDS)), max_size=2)), max_size=6))
+def test_memories_of_a_page_are_those_of_each_line(drawn):
+    page = [
+        {name: value for name, value in line(**{**changes, "id": f"{at:032x}"}).items() if name not in out}
+        for at, (changes, out) in enumerate(drawn)
+    ]
+    alone = [outcome(lambda data: checked(data, "default", LIMIT), data) for data in page]
+    for sure, expected in zip(Reader("default", LIMIT).sure(page), alone, strict=True):
+        assert sure is None or outcome(lambda _, sure=sure: sure, None) == expected
+
+
+def test_a_doubt_about_one_line_leaves_the_others_of_its_page_sure():
+    page = [line(), line(importance=1), None, line(), [], {}, line(kind=" "), line()]
+    assert Reader("default", LIMIT).sure(page) == [WHOLE, None, None, WHOLE, None, None, None, WHOLE]
+
+
 @given(st.sets(st.sampled_from(sorted(FIELDS)), min_size=1, max_size=2))
 def test_a_line_without_a_field_gives_what_the_checks_give(left_out):
     data = {name: value for name, value in line().items() if name not in left_out}
@@ -87,12 +113,12 @@ def test_a_line_without_a_field_gives_what_the_checks_give(left_out):
 
 
 def test_many_names_and_scopes_are_not_all_kept(monkeypatch):
-    monkeypatch.setattr("salience.transfer.exported.KNOWN", 3)
+    monkeypatch.setattr("salience.transfer.paged.KNOWN", 3)
     reader = Reader("default", LIMIT)
     for number in range(20):
         read = reader.memory(line(kind=f"kind {number}", scope={"user_id": f"user {number}"}))
         assert (read.kind, read.scope) == (f"kind {number}", Scope(user_id=f"user {number}"))
-        assert len(reader._scopes) <= 3
+        assert len(reader._known._scopes) <= 3
 
 
 def test_a_memory_of_values_is_the_one_that_they_make():
@@ -101,6 +127,19 @@ def test_a_memory_of_values_is_the_one_that_they_make():
     assert hash(type(memory_of(values))) == hash(Memory)
     with pytest.raises(KeyError):
         memory_of({"id": "x"})
+
+
+@given(st.permutations(sorted(FIELDS)))
+def test_a_memory_is_made_of_values_in_any_order(names):
+    assert memory_maker(names)([getattr(WHOLE, name) for name in names]) == WHOLE
+
+
+def test_a_row_has_each_value_in_the_column_of_its_name():
+    whole = replace(WHOLE, sources=("s",), accessed_at=NOW, expires_at=NOW + HOUR, forgotten_at=NOW + 2 * HOUR)
+    row = of_memory(replace(whole, **{name: f"its {name}" for name in NAMED}))
+    assert to_memory(row) == replace(whole, **{name: f"its {name}" for name in NAMED})
+    assert {name: row[name] for name in NAMED} == {name: f"its {name}" for name in NAMED}
+    assert row["home"] == whole.scope.home_key
 
 
 def written(values: object, form: str = "<f4") -> str:

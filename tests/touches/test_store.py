@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from salience.errors import StoreError
 from salience.ports import Revise, Touch
 from salience.records import Scope
-from salience.store import sqlite as sqlite_store
+from salience.store import opening
 from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.comparing import shown
@@ -239,7 +239,7 @@ def test_a_store_that_is_closed_is_one_file(tmp_path, monkeypatch):
         closing_it.join(0.1)  # who closes meanwhile has to wait
         return own
 
-    monkeypatch.setattr(sqlite_store, "sqlite3", SimpleNamespace(connect=connected, Error=sqlite3.Error))
+    monkeypatch.setattr(opening, "sqlite3", SimpleNamespace(**{**vars(sqlite3), "connect": connected}))
     store.tidy()
     closing_it.join()
     assert [path.name for path in left] == ["memory.db"]

@@ -49,10 +49,10 @@ def may_tell(content: str) -> bool:
 
 def _part_may_tell(part: str) -> bool:
     """Return whether what stands between white space may be any of these, or a part of one."""
+    if text.is_plain_word(part):
+        return tells_number(part) or _BOOK.may_hold((part,))
     if "`" in part or tells_number(part):
         return True
-    if text.is_plain_word(part):
-        return _BOOK.may_hold((part,))
     pieces = read_whole(part)
     return any(piece.is_mark or piece.may_name or _BOOK.may_hold(piece.words) for piece in pieces)
 

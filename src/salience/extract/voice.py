@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 from salience.text import ENGLISH_STOPWORDS, normalise, words
@@ -52,8 +53,13 @@ def _stands(query: str, form: str) -> bool:
 
 
 def _pattern(form: str, query: str, ending: str = "") -> re.Pattern[str]:
-    flags = re.IGNORECASE if query == query.lower() else re.NOFLAG
-    return re.compile(rf"(?<!\w){re.escape(form)}{ending}(?!\w)", flags)
+    return _compiled(form, ending, query == query.lower())
+
+
+@lru_cache(maxsize=256)
+def _compiled(form: str, ending: str, in_any_case: bool) -> re.Pattern[str]:
+    """Return the pattern of a name, kept since the same few are asked about again and again."""
+    return re.compile(rf"(?<!\w){re.escape(form)}{ending}(?!\w)", re.IGNORECASE if in_any_case else re.NOFLAG)
 
 
 def forms(speakers: Iterable[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from salience.ports.changes import (
     Revise,
     Stored,
     Touch,
+    touched,
     unread,
 )
 from salience.ports.database import BuildProgress, Database
@@ -82,5 +83,6 @@ __all__ = [
     "Summary",
     "Touch",
     "World",
+    "touched",
     "unread",
 ]

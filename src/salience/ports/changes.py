@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from salience.batch import Vectors32
-from salience.records import Memory, Scope
+from salience.records import Memory, Scope, recalled
 
 Distinguish = Callable[[str, str | None], tuple[str, ...]]
 """From a text and its speaker to `Stored.distinctions`."""
@@ -51,11 +51,18 @@ class Stored(_Unread):
             return object.__getattribute__(self, name)
 
 
+class _Blank(_Unread):
+    """A `Stored` while it is filled: laid out as one is, so that it can become one, and not frozen."""
+
+    __slots__ = tuple(item.name for item in fields(Stored))
+
+
 def unread(memory: Memory, vector: Vectors32 | None, activations: Mapping[str, int], read: Read) -> Stored:
     """Return the `Stored` whose terms and distinctions are those that `read` returns, once they are asked for."""
-    made = object.__new__(Stored)
-    for name, value in (("memory", memory), ("vector", vector), ("activations", activations), ("_read", read)):
-        object.__setattr__(made, name, value)
+    blank: Any = _Blank()
+    blank.memory, blank.vector, blank.activations, blank._read = memory, vector, activations, read
+    blank.__class__ = Stored
+    made: Stored = blank
     return made
 
 
@@ -123,6 +130,17 @@ class Touch:
     def counts(self) -> bool:
         """Whether a recall counter may change."""
         return self.accessed_at is not None or bool(self.access_count or self.importance)
+
+
+def touched(memory: Memory, touches: Iterable[Touch]) -> Memory:
+    """Return a live memory as it stands after touches of it, each of which counts, in their order."""
+    count, importance, last = memory.access_count, memory.importance, memory.accessed_at
+    for touch in touches:  # one by one, so that it is the same sum
+        count += touch.access_count
+        importance = min(1.0, importance + touch.importance)
+        if touch.accessed_at is not None and (last is None or touch.accessed_at > last):
+            last = touch.accessed_at.astimezone(UTC)
+    return recalled(memory, count, importance, last)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,9 @@ class Filter:
     def __post_init__(self) -> None:
         keep = object.__setattr__
         for plural in ("tags", "kinds", "tiers", "sessions", "fact_keys"):
-            keep(self, plural, checks.names(plural, getattr(self, plural)))
+            given = getattr(self, plural)
+            if given != ():
+                keep(self, plural, checks.names(plural, given))
         for tier in self.tiers:
             checks.choice("tiers", tier, TIERS)
         for bound in ("since", "until"):

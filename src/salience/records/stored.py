@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from operator import attrgetter, itemgetter
@@ -90,11 +90,12 @@ class Scope:
 
     def sees(self, home: Scope) -> bool:
         """Return whether a memory that lives at `home` is visible to a caller at this scope."""
-        if home.tenant != self.tenant or self.environment not in (ANY, home.environment):
-            return False
-        return all(
-            (asked := getattr(self, coordinate)) is ANY or getattr(home, coordinate) in (None, asked)
-            for coordinate in NARROWING
+        return (
+            self.tenant == home.tenant
+            and (self.environment is ANY or self.environment == home.environment)
+            and (self.project is ANY or home.project is None or home.project == self.project)
+            and (self.user_id is ANY or home.user_id is None or home.user_id == self.user_id)
+            and (self.agent_id is ANY or home.agent_id is None or home.agent_id == self.agent_id)
         )
 
     @property
@@ -278,33 +279,46 @@ _held: Final = attrgetter(*_FIELDS)
 _COUNT, _IMPORTANCE, _ACCESSED = map(_FIELDS.index, ("access_count", "importance", "accessed_at"))
 
 
-def memory_maker(names: Sequence[str]) -> Callable[[Iterable[Any]], Memory]:
-    """Return what makes a memory of the values of its fields, in a third of the time that `Memory(...)` takes.
+class _Blank:
+    """A memory while it is filled: laid out as `Memory` is, so that it can become one, and not frozen."""
+
+    __slots__ = _FIELDS
+
+
+def _filled(values: Sequence[Any]) -> Memory:
+    """Return the memory whose fields, in their order, have these values."""
+    blank: Any = _Blank()
+    (
+        blank.id, blank.scope, blank.content, blank.content_hash, blank.kind, blank.importance, blank.weight,
+        blank.tier, blank.tags, blank.entities, blank.fact_key, blank.supersedes, blank.metadata, blank.key,
+        blank.speaker, blank.created_at, blank.updated_at, blank.tier_since, blank.accessed_at, blank.expires_at,
+        blank.forgotten_at, blank.access_count, blank.version, blank.change, blank.changed_at, blank.turn,
+        blank.changed_by, blank.reason, blank.follows, blank.sources, blank.reflection,
+    ) = values  # fmt: skip
+    blank.__class__ = Memory
+    memory: Memory = blank
+    return memory
+
+
+def memory_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], Memory]:
+    """Return what makes a memory of the values of its fields, in a tenth of the time that `Memory(...)` takes.
 
     Args:
         names: every field, in the order in which the values are to come.
     """
-    setters = tuple(getattr(Memory, name).__set__ for name in names)
-
-    def made(values: Iterable[Any]) -> Memory:
-        memory = object.__new__(Memory)
-        for keep, value in zip(setters, values, strict=True):
-            keep(memory, value)
-        return memory
-
-    return made
-
-
-_made: Final = memory_maker(_FIELDS)
+    if tuple(names) == _FIELDS:
+        return _filled
+    in_order = itemgetter(*map(names.index, _FIELDS))
+    return lambda values: _filled(in_order(values))
 
 
 def memory_of(values: Mapping[str, Any]) -> Memory:
-    """Return the memory that `Memory(**values)` is, in a third of the time; every field has to be among the values."""
-    return _made(_in_order(values))
+    """Return the memory that `Memory(**values)` is, much sooner; every field has to be among the values."""
+    return _filled(_in_order(values))
 
 
 def recalled(memory: Memory, access_count: int, importance: float, accessed_at: datetime | None) -> Memory:
-    """Return a memory with other recall counters, as `dataclasses.replace` does, in half the time."""
+    """Return a memory with other recall counters, as `dataclasses.replace` does, much sooner."""
     values = [*_held(memory)]
     values[_COUNT], values[_IMPORTANCE], values[_ACCESSED] = access_count, importance, accessed_at
-    return _made(values)
+    return _filled(values)

@@ -167,7 +167,8 @@ class Arena:
         if fresh.any():
             texts = _columns(list(compress(rows, fresh.tolist())))
             parsed = Parsed.of(self.numbers, texts)
-            grown, slots[fresh] = grown.with_slots(parsed)
+            slots[fresh] = grown.slots_for(parsed)
+            grown = grown.with_slots(parsed, slots[fresh])
             grown = grown.with_index(parsed, slots[fresh]).with_vectors(slots[fresh], texts["vector"])
         return grown.with_rows(ids, slots, max(changed["seq"]))
 
@@ -224,28 +225,33 @@ class Arena:
         slots[np.flatnonzero(known)[~same]] = -1
         return slots
 
-    def with_slots(self, parsed: Parsed) -> tuple[Arena, Rows]:
-        """Return the arena with a slot for each memory, and those slots.
-
-        No row points to them yet, nor is it known yet where their terms occur, and their vectors are not written yet.
-        """
+    def slots_for(self, parsed: Parsed) -> Rows:
+        """Return the next slots, one for each memory, so that they lie as they are to."""
         order, first = parsed.order(), self.slots.length
         slots = np.empty(len(order), np.intp)
         slots[order] = np.arange(first, first + len(order))
+        return slots
+
+    def with_slots(self, parsed: Parsed, slots: Rows) -> Arena:
+        """Return the arena with memories in the slots that `slots_for` told.
+
+        No row points to them yet, nor is it known yet where their terms occur, and their vectors are not written yet.
+        """
+        order = np.argsort(slots)
         columns = {**parsed.columns, **self._serials(parsed)}
         columns["entities_from"] = columns["entities_from"] + self.mentions.length
         columns["distinctions_from"] = columns["distinctions_from"] + self.distinctions.length
-        arena = replace(
+        return replace(
             self,
             slots=self.slots.append({name: column[order] for name, column in columns.items()}, len(order)),
             mentions=self.mentions.append({"number": parsed.mentions}, len(parsed.mentions)),
             distinctions=self.distinctions.append({"code": parsed.distinctions}, len(parsed.distinctions)),
             laid=self.laid or len(order),
         )
-        return arena, slots
 
     def with_index(self, parsed: Parsed, slots: Rows) -> Arena:
         """Return the arena with what occurs in slots that memories were given."""
+        slots = slots.astype(np.int32)
         return replace(
             self,
             terms=self.terms.append(parsed.terms, np.repeat(slots, parsed.columns["length"])),

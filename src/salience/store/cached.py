@@ -5,21 +5,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from salience.errors import StoreError
 from salience.ports import Touch
+from salience.records import Memory, Scope
 from salience.store import filling, sql
 from salience.store.arena import Arena
 from salience.store.direct import Direct
 from salience.store.meta import Meta
 from salience.store.past import stood
 from salience.store.places import Place
-from salience.store.recounted import recounted
+from salience.store.reading import in_order
+from salience.store.recent import Recent
+from salience.store.recounted import countable, recounted
+from salience.store.rows import of_record
 from salience.store.values import microseconds
 
 TOLD: Final = 16
@@ -30,11 +34,12 @@ _UNREAD = -1
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """An arena, and the `PRAGMA data_version` and the `meta` under which it was read."""
+    """An arena, the `PRAGMA data_version` and the `meta` under which it was read, and memories fetched under these."""
 
     arena: Arena
     data_version: int
     meta: Meta
+    recent: Recent = field(default_factory=Recent)
 
     def goes_on(self, meta: Meta, dimension: int) -> bool:
         """Return whether what changed since is all that is to be read; where nothing was read yet, all is."""
@@ -58,6 +63,7 @@ class Arenas:
         self._ends: dict[str, Callable[[], None]] = {}
         self._packed: dict[str, tuple[Arena, Arena]] = {}
         self._own: dict[int, Sequence[Touch]] = {}
+        self._reached = (_UNREAD, 0)
 
     def current(self, tenant: str, dimension: Callable[[Meta], int]) -> Cached:
         """Return the tenant's arena as of the reader's transaction.
@@ -73,16 +79,25 @@ class Arenas:
         meta = Meta(dict(self._reader.asked(sql.META)))
         self.forget()  # no more than one of the past, and none that was read before a change, is kept
         if cached is not None and cached.goes_on(meta, dimension(meta)):
-            arena = self._recounted(tenant, cached, meta) or filling.refreshed(self._reader, tenant, cached.arena)
+            arena, recent = self._recounted(tenant, cached, meta), cached.recent
+            arena = arena or filling.refreshed(self._reader, tenant, cached.arena, recent)
             if arena.views is not cached.arena.views:
                 cached.arena.views.clear()
         else:
             self.forget(tenant)
             self._own.clear()  # of an epoch that is over
-            arena = filling.filled(self._reader, tenant, dimension(meta), self._place)
-        self._cached[tenant] = cached = Cached(arena, data_version, meta)
+            arena, recent = filling.filled(self._reader, tenant, dimension(meta), self._place), Recent()
+        self._cached[tenant] = cached = Cached(arena, data_version, meta, recent)
         self._pack(tenant, cached)
         return cached
+
+    def latest(self, tenant: str, dimension: Callable[[Meta], int]) -> Cached:
+        """Return the same outside a transaction; one is begun where something was written since the arena was read."""
+        known = self.unchanged(tenant)
+        if known is not None:
+            return known
+        with self._reader.begun(writes=False):
+            return self.current(tenant, dimension)
 
     def told(self, sequence: int, touches: Sequence[Touch]) -> None:
         """Be told of touches that are all that a change sequence stands for; this needs no lock."""
@@ -98,12 +113,16 @@ class Arenas:
 
     def _recounted(self, tenant: str, cached: Cached, meta: Meta) -> Arena | None:
         """Return the arena after touches that were told, if nothing else was written since it was read."""
-        arena: Arena | None = None if cached.data_version == _UNREAD else cached.arena
+        if cached.data_version == _UNREAD:
+            return None
+        arena, met = cached.arena, list[Touch]()
         for sequence in range(cached.meta.sequence + 1, meta.sequence + 1):
-            touches = self._own.get(sequence)
-            arena = None if arena is None or touches is None else recounted(arena, tenant, touches, sequence)
-            if arena is None:
+            touches = countable(tenant, self._own.get(sequence))
+            counted = None if touches is None else recounted(arena, touches, sequence)
+            if touches is None or counted is None:
                 return None
+            arena, met = counted, met + touches
+        cached.recent.touched(met)
         return arena
 
     def unchanged(self, tenant: str) -> Cached | None:
@@ -111,6 +130,35 @@ class Arenas:
         self._adopt(tenant)
         cached = self._cached.get(tenant)
         return cached if cached is not None and cached.data_version == self._version() else None
+
+    def fetched(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
+        """Return the live memories of these whole ids visible in `scope`, as asked, absent ones left out.
+
+        All are of one state: where another is written while some are read, all are read of that.
+        """
+        cached = self.unchanged(scope.tenant)
+        if cached is None:
+            return in_order(ids, self._read(scope, ids))
+        held = cached.recent.of(ids)
+        missing = [asked for asked in ids if asked not in held]
+        if missing:
+            read = list(map(of_record, self._read(scope, missing)))
+            if cached.data_version != self._version():
+                return in_order(ids, self._read(scope, ids))
+            cached.recent.keep(read)
+            held |= {memory.id: memory for memory in read}
+        found = (held[asked] for asked in ids if asked in held)
+        return [memory for memory in found if scope.sees(memory.scope)]
+
+    def _read(self, scope: Scope, ids: Sequence[str]) -> list[tuple[Any, ...]]:
+        return self._reader.found(*sql.among(scope, ids))
+
+    def reached(self) -> int:
+        """Return the change sequence of the last write that a read from now on sees."""
+        version = self._version()
+        if version != self._reached[0]:
+            self._reached = version, Meta(dict(self._reader.asked(sql.META))).sequence
+        return self._reached[1]
 
     def _version(self) -> int:
         ((version,),) = self._reader.asked("PRAGMA data_version")

@@ -23,6 +23,8 @@ Values = Mapping[str, Any]
 Rows = list[tuple[Any, ...]]
 AT_ONCE: Final = 400
 """Rows that one statement inserts while the next ones are made; all their values are parameters of it."""
+_LONG: Final = 1000
+"""Pages from which on a commit moves the log beside the file into it: SQLite's own figure."""
 
 
 class Direct:
@@ -37,12 +39,19 @@ class Direct:
         self._connection = connection
         self._driver = driver
         self._patience: float | None = None
+        self._leaves_log = False
 
     def wait_at_most(self, seconds: float) -> None:
         """Wait so long, from the next transaction on, for the lock that another one holds."""
         if seconds != self._patience:
             self._driver.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
             self._patience = seconds
+
+    def leave_log(self, leaves: bool) -> None:
+        """Let commits leave a long log beside the file as it is, for somebody to move it, or move it themselves."""
+        if leaves != self._leaves_log:
+            self._driver.execute(f"PRAGMA wal_autocheckpoint={0 if leaves else _LONG}")
+            self._leaves_log = leaves
 
     def rows(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
         """Return what a statement finds; it is one that is made once, and takes no lists."""

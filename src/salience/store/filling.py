@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import json
 import sqlite3
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -19,27 +18,33 @@ from sqlalchemy import Executable
 
 from salience.batch import Codes, Rows
 from salience.errors import StoreError
+from salience.loading import uncollected
 from salience.store import sql, sql_filling
 from salience.store.arena import Arena
 from salience.store.direct import Direct
 from salience.store.parsed import Parsed
 from salience.store.places import Place
+from salience.store.recent import Recent
 from salience.store.rows import DAMAGED, readable
+from salience.store.single import id_of
 from salience.store.words import Known
 
 Read = TypeVar("Read")
 Found = TypeVar("Found")
 PART: Final = 2_000
 """Rows taken into an arena at a time, which bounds what is held twice."""
+AHEAD: Final = 2
+"""Parts that are read before they are wanted."""
 BLOCK: Final = 1_000
 """Vectors likewise: so many stay in the processor's own memory while they are quantised."""
 ROOM: Final = 4
 """What part of all has room beside them, so that what is written next is not what has all of them copied."""
 
 
-def refreshed(reader: Direct, tenant: str, arena: Arena) -> Arena:
-    """Return a tenant's arena brought up to date."""
+def refreshed(reader: Direct, tenant: str, arena: Arena, recent: Recent) -> Arena:
+    """Return a tenant's arena brought up to date; `recent` lets go of the memories that are not what they were."""
     for rows in reader.parts(sql.newer(), {"tenant": tenant, "sequence": arena.sequence}, PART):
+        recent.changed(map(id_of, rows))
         arena = arena.refresh(rows)
     return arena
 
@@ -65,22 +70,24 @@ def filled(reader: Direct, tenant: str, dimension: int, place: Place) -> Arena:
     arena = Arena.empty(dimension, place.empty, count + count // ROOM)
     if not count:
         return arena
-    with _uncollected(), ThreadPoolExecutor(2, "salience-filling") as beside:
+    with uncollected(), _thread("reading") as reading, _thread("writing") as writing:
         read = partial(_rows, reader, tenant)
-        parts = _ahead(partial(read, sql_filling.lists()), _chunks(np.sort(_numbers(rowids)), PART), beside)
-        live, parts_parsed = _parsed(arena, parts, beside)
-        if len(live):
-            parsed = Parsed.joined(parts_parsed)
-            arena, slots = _laid(arena, parsed)
+        parts = _ahead(partial(read, sql_filling.lists()), _chunks(np.sort(_numbers(rowids)), PART), reading)
+        live, parsed = _parsed(arena, parts, writing)
+        if parsed is not None:
+            slots = arena.slots_for(parsed)
             blocks = map(partial(read, sql_filling.vectors()), _chunks(live, BLOCK))
-            embedded = beside.submit(_embedded, arena, slots, blocks, beside)
-            arena = arena.with_index(parsed, slots)
-            arena = replace(arena, error=embedded.result())
-            del parsed
-    del parts_parsed
+            embedded = reading.submit(_embedded, arena, slots, blocks, writing)  # in the room that it has for all
+            arena = replace(_laid(arena, parsed, slots).with_index(parsed, slots), error=embedded.result())
+        del parsed
     place.settle()
     _give_back()
     return replace(arena, sequence=sequence)
+
+
+def _thread(name: str) -> ThreadPoolExecutor:
+    """Return a thread that does one thing after the other."""
+    return ThreadPoolExecutor(1, f"salience-{name}")
 
 
 def _rows(reader: Direct, tenant: str, statement: Executable, rowids: Codes) -> list[tuple[Any, ...]]:
@@ -103,19 +110,22 @@ def _chunks(rowids: Codes, size: int) -> Iterator[Codes]:
     return (rowids[first : first + size] for first in range(0, len(rowids), size))
 
 
-def _ahead(read: Callable[[Read], Found], parts: Iterable[Read], beside: Executor) -> Iterator[Found]:
-    """Yield what is read of each part, the next one read while this one is worked on."""
-    under_way: Future[Found] | None = None
+def _ahead(read: Callable[[Read], Found], parts: Iterable[Read], reading: Executor) -> Iterator[Found]:
+    """Yield what is read of each part, the next ones read while this one is worked on.
+
+    Of two, one is ready by the time it is wanted: whoever works holds up the thread that reads, which begins late.
+    """
+    under_way: deque[Future[Found]] = deque()
     for part in parts:
-        come, under_way = under_way, beside.submit(read, part)
-        if come is not None:
-            yield come.result()
-    if under_way is not None:
-        yield under_way.result()
+        under_way.append(reading.submit(read, part))
+        if len(under_way) > AHEAD:
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
 
 
-def _parsed(arena: Arena, parts: Iterable[Sequence[Any]], beside: Executor) -> tuple[Codes, list[Parsed]]:
-    """Return the row ids of live memories, and these parsed; memory is made ready for their vectors meanwhile."""
+def _parsed(arena: Arena, parts: Iterable[Sequence[Any]], writing: Executor) -> tuple[Codes, Parsed | None]:
+    """Return the row ids of live memories, and these parsed, if any; room is made for their vectors meanwhile."""
     rowids: list[Codes] = []
     first = 0
     parsed: list[Parsed] = []
@@ -124,11 +134,11 @@ def _parsed(arena: Arena, parts: Iterable[Sequence[Any]], beside: Executor) -> t
         with readable():
             texts = dict(zip(sql_filling.LISTED, map(json.loads, lists), strict=True))
             rowids.append(np.array(texts["rowid"], np.int64))
-            beside.submit(_touch, arena, first, first + len(rowids[-1]))
+            writing.submit(_touch, arena, first, first + len(rowids[-1]))
             first += len(rowids[-1])
             if len(rowids[-1]):
                 parsed.append(Parsed.of(arena.numbers, texts, known))
-    return np.concatenate(rowids), parsed
+    return np.concatenate(rowids), Parsed.joined(parsed) if parsed else None
 
 
 def _touch(arena: Arena, first: int, end: int) -> None:
@@ -138,19 +148,18 @@ def _touch(arena: Arena, first: int, end: int) -> None:
             arena.slots.arrays[name][first:end] = 0
 
 
-def _laid(arena: Arena, parsed: Parsed) -> tuple[Arena, Rows]:
-    """Return the arena with some memories, but for their vectors and terms, and their slots."""
+def _laid(arena: Arena, parsed: Parsed, slots: Rows) -> Arena:
+    """Return the arena with some memories in their slots, but for their vectors and terms."""
     with readable():
-        arena, slots = arena.with_slots(parsed)
         by_id = np.argsort(parsed.ids, kind="stable")
-        return arena.with_rows(parsed.ids[by_id], slots[by_id], 0), slots
+        return arena.with_slots(parsed, slots).with_rows(parsed.ids[by_id], slots[by_id], 0)
 
 
-def _embedded(arena: Arena, slots: Rows, blocks: Iterable[Sequence[Any]], beside: Executor) -> float:
+def _embedded(arena: Arena, slots: Rows, blocks: Iterable[Sequence[Any]], writing: Executor) -> float:
     """Write the vectors of some slots, in their order, one block while the next is read; return as `_written`."""
-    first, error, last = 0, 0.0, beside.submit(float)
+    first, error, last = 0, 0.0, writing.submit(float)
     for rows in blocks:
-        under_way = beside.submit(_written, arena, slots[first : first + len(rows)], rows)
+        under_way = writing.submit(_written, arena, slots[first : first + len(rows)], rows)
         first, error, last = first + len(rows), max(error, last.result()), under_way
     return max(error, last.result())
 
@@ -162,18 +171,6 @@ def _written(arena: Arena, slots: Rows, rows: Sequence[Any]) -> float:
         for name, column in zip(sql_filling.MEASURED, measured, strict=True):
             arena.slots.arrays[name][slots] = column
         return arena.with_vectors(slots, vectors).error
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Make no search for garbage among what is being read: there is much of it, and none is garbage."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _give_back() -> None:

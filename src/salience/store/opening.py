@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -97,6 +97,15 @@ def identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def check_there(path: str, known: tuple[int, int] | None) -> None:
+    """Raise `StoreError` unless the file at `path` is the one of that `identity`, which has been open since."""
+    if identity(path) != known:  # SQLite would go on writing to a file that nobody finds
+        raise StoreError(
+            f"store: {path} was moved, removed or replaced while it was open; nothing was written. "
+            "Put it back, or connect again."
+        )
 
 
 @contextmanager
@@ -211,6 +220,17 @@ def vacuum(connection: Connection) -> None:
     `secure_delete` overwrites what is deleted, but not the copies that SQLite left behind where it moved a row.
     """
     _driver(connection).execute("VACUUM")
+
+
+def move_log(path: str) -> None:
+    """Move what the log beside a file holds into the file, as far as nobody reads from it, on a connection of its own.
+
+    Raises:
+        sqlite3.Error: another one is at it, or it failed.
+    """
+    place = f"{Path(path).resolve().as_uri()}?mode=rw"  # a file that is gone is not made anew
+    with closing(sqlite3.connect(place, timeout=0.0, uri=True)) as own:
+        own.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def empty_log(connection: Connection) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -150,8 +151,8 @@ def codes(distinctions: Sequence[str]) -> Codes:
     two million, and only those of memories that answer one question are compared.
     """
     numbers = np.fromiter(map(hash, distinctions), np.int64, len(distinctions)) & _NUMBER
-    kinds = (_KINDS[distinction.partition(":")[0]] for distinction in distinctions)
-    return numbers * len(KINDS) + np.fromiter(kinds, np.int64, len(distinctions))
+    kinds = map(itemgetter(0), map(str.partition, distinctions, repeat(":")))
+    return numbers * len(KINDS) + np.fromiter(map(_KINDS.__getitem__, kinds), np.int64, len(distinctions))
 
 
 def code(distinction: str) -> int:
@@ -224,9 +225,8 @@ def _distinct(numbers: Numbers, names: Sequence[str]) -> list[int]:
 
 def _split(texts: Sequence[str], sign: str) -> tuple[Codes, list[str]]:
     """Return how many parts, between which `sign` stands, each text has, and those of all texts in one list."""
-    lengths = np.fromiter((text.count(sign) + 1 if text else 0 for text in texts), np.int64, len(texts))
     joined = sign.join(filter(None, texts))
-    return lengths, joined.split(sign) if joined else []
+    return words.parts(texts, sign), joined.split(sign) if joined else []
 
 
 def _parsed(texts: Sequence[str], read: Callable[[list[str]], list[Any]]) -> list[list[Any]]:

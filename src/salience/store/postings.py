@@ -160,7 +160,9 @@ class Index:
         """Return this index with occurrences in new slots; a pair that comes twice counts twice."""
         if not len(numbers):
             return self
-        keys = numbers.astype(np.int64) << _SLOT_BITS | slots
+        keys = numbers.astype(np.int64)
+        keys <<= _SLOT_BITS  # in its place, as all that follows: there may be many, and new memory is slow to come by
+        keys |= slots
         keys.sort()
         first = _firsts(keys)
         return self._with(_Segment.of(keys[first], _small(np.diff(first, append=len(keys)))))

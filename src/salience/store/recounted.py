@@ -15,30 +15,34 @@ from salience.store.values import microseconds
 _NEVER: Final = np.iinfo(np.int64).min
 
 
-def recounted(arena: Arena, tenant: str, touches: Sequence[Touch], sequence: int) -> Arena | None:
+def countable(tenant: str, touches: Sequence[Touch] | None) -> list[Touch] | None:
+    """Return the touches that move counters of a tenant's memories; None where they are not known, or only rows tell.
+
+    What raises importance is one of these, which a row adds up in its own order; so is a touch without an instant.
+    """
+    moving = [touch for touch in touches or () if touch.counts and touch.scope.tenant == tenant]
+    return None if touches is None or any(touch.importance or touch.accessed_at is None for touch in moving) else moving
+
+
+def recounted(arena: Arena, touches: Sequence[Touch], sequence: int) -> Arena | None:
     """Return an arena with the counters that touches moved; None where only the rows tell what became of them.
 
-    An arena has no mark for a memory that was never accessed, so a touch from before its last access is read. So is
-    what raises importance, which a row adds up in its own order.
+    An arena has no mark for a memory that was never accessed, so a touch from before its last access is read.
 
     Args:
         arena: as it stood right before the touches.
-        tenant: whose memories it has.
-        touches: of one transaction, those of other tenants too.
+        touches: of one transaction, those that are `countable`.
         sequence: of that transaction.
     """
-    moving = [touch for touch in touches if touch.counts and touch.scope.tenant == tenant]
-    if any(touch.importance or touch.accessed_at is None for touch in moving):
-        return None
-    met = [tuple(dict.fromkeys(touch.ids)) for touch in moving]
+    met = [tuple(dict.fromkeys(touch.ids)) for touch in touches]
     found, known = arena.slots_of(list(chain.from_iterable(met)))
     slots, places = np.unique(found, return_inverse=True)
     of = np.repeat(np.arange(len(met)), [len(ids) for ids in met])[known]
-    moments = np.array([microseconds(touch.accessed_at) for touch in moving if touch.accessed_at], np.int64)
+    moments = np.array([microseconds(touch.accessed_at) for touch in touches if touch.accessed_at], np.int64)
     accessed_at = arena.counter("accessed_at", slots)
     last, count = np.full(len(slots), _NEVER), arena.counter("access_count", slots)
     np.maximum.at(last, places, moments[of])
-    np.add.at(count, places, np.array([touch.access_count for touch in moving], np.int64)[of])
+    np.add.at(count, places, np.array([touch.access_count for touch in touches], np.int64)[of])
     if (last < accessed_at).any():
         return None
     columns = {"importance": arena.counter("importance", slots), "accessed_at": last, "access_count": count}

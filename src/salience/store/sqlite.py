@@ -6,7 +6,7 @@ import copy
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from salience.store.places import PLACES, InMemory
 from salience.store.sqlite_writer import Writer
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
-from salience.store.write import Transaction, patience, shareable
+from salience.store.write import Transaction, is_bulk, patience, shareable
 
 
 class SQLiteStore:
@@ -131,7 +131,7 @@ class SQLiteStore:
             StoreError: the store is closed, the file cannot be written, or a count is not what the changes make it.
         """
         if not changes:
-            self._check_open()
+            self._check_closed()
             return []
         own = self._own_pin(changes)  # before the lock: it may ask a provider
         told: list[int] = []
@@ -151,6 +151,8 @@ class SQLiteStore:
             self._wipe()
         elif self._log_is_due.is_set():
             self._empty_log(0.0)
+        elif is_bulk(changes):
+            threading.Thread(target=self.tidy, name="salience-tidy", daemon=True).start()
         return receipts
 
     def _own_pin(self, changes: Sequence[Change]) -> Pin:
@@ -163,6 +165,7 @@ class SQLiteStore:
     def _make(self, changes: Sequence[Change], own: Pin, counted: bool, told: list[int]) -> list[Receipt]:
         """Make changes in the transaction that is begun; put the change sequence of touches alone into `told`."""
         writer, direct = self._writes.connection, self._writes.direct
+        direct.leave_log(is_bulk(changes))
         meta = Meta(dict(direct.asked(sql.META)))
         refuse_changes(meta, self._path, changes)
         if carries_vectors(changes):
@@ -187,8 +190,8 @@ class SQLiteStore:
     def reached(self) -> int:
         """Return the change sequence of the last write that a read from now on sees."""
         with self._reading, opening.mapped(self._path):
-            self._check_open()
-            return Meta(dict(self._seen.asked(sql.META))).sequence
+            self._check_closed()
+            return self._arenas.reached()
 
     def noting(self) -> int:
         """Return the change sequence of the touches that this handle writes, or wrote last; 0 for none."""
@@ -201,9 +204,7 @@ class SQLiteStore:
         """
         with self._tidying, suppress(StoreError, sqlite3.Error), opening.mapped(self._path):
             self._check_open()
-            place = f"{Path(self._path).resolve().as_uri()}?mode=rw"  # a file that is gone is not made anew
-            with closing(sqlite3.connect(place, timeout=0.0, uri=True)) as own:
-                own.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            opening.move_log(self._path)
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
@@ -234,26 +235,24 @@ class SQLiteStore:
         """Return the tenant's arena; where nothing was written since it was read, no transaction is begun for it."""
         with self._reading, opening.mapped(self._path):
             self._check_open()
-            known = self._arenas.unchanged(tenant)
-            if known is not None:
-                return known
-            with self._seen.begun(writes=False):
-                return self._arenas.current(tenant, self._dimension)
+            return self._arenas.latest(tenant, self._dimension)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
         if as_of is None and reading.are_whole(ids):
-            with self._reading, opening.mapped(self._path):  # one statement is a transaction of its own
+            with self._reading, opening.mapped(self._path):
                 self._check_open()
-                rows = self._seen.found(*sql.among(scope, ids))
-            return reading.in_order(ids, rows)
+                return self._arenas.fetched(scope, ids)
         with self._transaction(self._reader, self._reading) as reader:
             return reading.fetch(reader, scope, ids, as_of)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
         if as_of is None:
-            return speakers(self._current(scope.tenant).arena, scope, names)
+            with self._reading, opening.mapped(self._path):
+                self._check_closed()  # that the file is where it was is for `gather` to see, which comes next
+                arena = self._arenas.latest(scope.tenant, self._dimension).arena
+            return speakers(arena, scope, names)
         with self._transaction(self._reader, self._reading) as reader:
             self._arenas.current(scope.tenant, self._dimension)
             arena = self._arenas.then(reader, scope.tenant, as_of)
@@ -349,13 +348,12 @@ class SQLiteStore:
                 yield connection
 
     def _check_open(self) -> None:
+        self._check_closed()
+        opening.check_there(self._path, self._identity)
+
+    def _check_closed(self) -> None:
         if self._writer.closed:
             raise StoreError(f"store: {self._path} is closed. Connect again.")
-        if opening.identity(self._path) != self._identity:  # SQLite would go on writing to a file that nobody finds
-            raise StoreError(
-                f"store: {self._path} was moved, removed or replaced while it was open; nothing was written. "
-                "Put it back, or connect again."
-            )
 
     def _refuse_other(self, meta: Meta, moving: bool) -> None:
         """Raise `PinnedError` unless the file is pinned to this language and model, or not yet pinned."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -34,7 +35,8 @@ class Known:
         terms = [term.decode() for term in keys[is_new].astype("<u8", copy=False).view(f"S{_WORD}").tolist()]
         self._numbers = np.insert(self._numbers, places[is_new], numbering.of(terms, len(terms)))
         self._keys = np.insert(self._keys, places[is_new], keys[is_new])
-        return self._numbers[self._keys.searchsorted(keys)]
+        numbers: Numbers32 = self._numbers[places + np.cumsum(is_new) - is_new]  # so far on as new ones come before
+        return numbers
 
 
 def numbered(numbering: Numbering, texts: Sequence[str], known: Known) -> tuple[Codes, Numbers32]:
@@ -45,7 +47,7 @@ def numbered(numbering: Numbering, texts: Sequence[str], known: Known) -> tuple[
         texts: in each, a space stands between terms.
         known: of earlier texts, so that no term is made a text again; grown.
     """
-    counts = np.fromiter((text.count(" ") + 1 if text else 0 for text in texts), np.int64, len(texts))
+    counts = parts(texts, " ")
     joined = " ".join(filter(None, texts))
     if not joined:
         return counts, np.empty(0, np.int32)
@@ -55,6 +57,12 @@ def numbered(numbering: Numbering, texts: Sequence[str], known: Known) -> tuple[
             return counts, numbers
     terms = joined.split(" ")
     return counts, numbering.of(terms, len(terms))
+
+
+def parts(texts: Sequence[str], sign: str) -> Codes:
+    """Return how many parts, between which a sign stands, each text has; an empty one has none."""
+    signs = np.fromiter(map(str.count, texts, repeat(sign)), np.int64, len(texts))
+    return signs + np.fromiter(map(bool, texts), np.bool_, len(texts))
 
 
 def _together(numbering: Numbering, joined: bytes, known: Known) -> Numbers32 | None:

@@ -22,6 +22,8 @@ Values = Mapping[str, Any]
 Indexed = Callable[[Memory, Sequence[str]], Mapping[str, Any]]
 TOUCH_PATIENCE: Final = 0.5
 """Most seconds that the touch of a recall waits for another write."""
+BULK: Final = 1_000
+"""Changes from which on a commit has so much to move out of SQLite's log that nobody is to wait for it."""
 
 
 class Runs(Protocol):
@@ -109,6 +111,11 @@ def patience(changes: Sequence[Change], busy_timeout: float) -> float:
 def shareable(changes: Sequence[Change]) -> bool:
     """Return whether some changes may be made in one transaction with those of others: they touch but their own."""
     return all(isinstance(change, Add | Revise | Touch | Answered) for change in changes)
+
+
+def is_bulk(changes: Sequence[Change]) -> bool:
+    """Return whether some changes are so many that what their commit may leave for later is left."""
+    return len(changes) >= BULK
 
 
 def tenant_of(change: Change) -> str:

@@ -12,8 +12,8 @@ from typing import Final, Protocol, runtime_checkable
 from weakref import WeakSet, WeakValueDictionary
 
 from salience.errors import SalienceError
-from salience.ports import Store, Touch
-from salience.records import Memory, recalled
+from salience.ports import Store, Touch, touched
+from salience.records import Memory
 
 LINGER: Final = 0.25
 """Seconds for which the first touch waits for others to be written with it."""
@@ -44,16 +44,16 @@ class Waiting:
         return self.touch.scope.tenant
 
     @property
-    def columns(self) -> Iterator[str]:
+    def columns(self) -> list[str]:
         """The columns of a batch that it changes."""
         touch = self.touch
-        moved = {
-            "accessed_at": touch.accessed_at is not None,
-            "access_count": touch.access_count != 0,
-            "importance": touch.importance != 0,
-            "turns_since_activation": touch.scope.session_key is not None,
-        }
-        return (name for name, is_moved in moved.items() if is_moved)
+        moved = (
+            ("accessed_at", touch.accessed_at is not None),
+            ("access_count", touch.access_count != 0),
+            ("importance", touch.importance != 0),
+            ("turns_since_activation", touch.scope.session_id is not None),
+        )
+        return [name for name, is_moved in moved if is_moved]
 
 
 @runtime_checkable
@@ -99,7 +99,7 @@ class _Passage:
 
     def read(self, read: Callable[[], Sequence[Memory]]) -> tuple[Sequence[Memory], bool | None]:
         """Return what `read` returns, and whether it saw the touches; None where they were committed meanwhile."""
-        first = self.store.reached()
+        first = self.store.reached() if self.store.noting() > self.before else self.before
         found, own = read(), self.store.noting()
         if own <= self.before or self.store.reached() < own:
             return found, False
@@ -270,8 +270,8 @@ class Touches:
 
 def _index(touches: dict[tuple[str, str], list[Touch]], one: Waiting) -> None:
     """Put a touch under each memory that it touches."""
-    for touched in dict.fromkeys(one.touch.ids):
-        touches.setdefault((one.tenant, touched), []).append(one.touch)
+    for met in dict.fromkeys(one.touch.ids):
+        touches.setdefault((one.tenant, met), []).append(one.touch)
 
 
 def _runs(waiting: Sequence[Waiting]) -> Iterator[list[Waiting]]:
@@ -288,13 +288,7 @@ def _counted(found: Sequence[Memory], waiting: Mapping[tuple[str, str], Sequence
 def _touched(memory: Memory, waiting: Mapping[tuple[str, str], Sequence[Touch]]) -> Memory:
     """Return a memory as it stands once the touches that wait for it are written; none is for a forgotten one."""
     touches = waiting.get((memory.scope.tenant, memory.id), ())
-    if not touches or memory.forgotten_at is not None:
-        return memory
-    importance, moments = memory.importance, [memory.accessed_at, *(touch.accessed_at for touch in touches)]
-    for touch in touches:  # one by one, so that it is the same sum
-        importance = min(1.0, importance + touch.importance)
-    count = memory.access_count + sum(touch.access_count for touch in touches)
-    return recalled(memory, count, importance, max((moment for moment in moments if moment is not None), default=None))
+    return touched(memory, touches) if touches and memory.forgotten_at is None else memory
 
 
 def _tidied(store: Store) -> None:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
-from itertools import chain
-from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -17,46 +13,31 @@ import numpy as np
 from salience import checks
 from salience.batch import Vectors32
 from salience.errors import InputError, Words
-from salience.lines import COORDINATES
-from salience.records import CHANGES, TIERS, Draft, Memory, Scope, memory_of
+from salience.records import CHANGES, Draft, Memory
 from salience.text import content_hash
 from salience.transfer.files import INSTANTS
+from salience.transfer.paged import ID, MOST, SAID, Known, scope, sure_memories
 
-ID: Final = re.compile("[0-9a-f]{32}")
 UNIT_SLACK: Final = 1e-3
 """How far from 1 the length of an imported vector may be."""
 SURE: Final = UNIT_SLACK / 2
 """How far from 1 a length may be for no rounding to bring it beyond the slack."""
-MOST: Final = 2**62
-"""Highest count."""
-KNOWN: Final = 10_000
-"""Most names, and most scopes, that a reader keeps."""
 DRAFTED: Final = (
     "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "supersedes", "tier", "key", "speaker",
     "metadata",
 )  # fmt: skip
 """Fields of a memory that are as its draft gave them."""
-SAID: Final = ("changed_by", "reason", "follows", "reflection")
-"""Fields of a memory that are names or null, and that no draft has."""
 OPTIONAL: Final = {
     "fact_key", "supersedes", "key", "speaker", "accessed_at", "expires_at", "forgotten_at", "turn", "sources", *SAID,
 }  # fmt: skip
 """Fields of a memory that may be null."""
-LISTS: Final = ("tags", "entities", "sources")
-"""Fields of a memory that are lists of names."""
 FIELDS: Final = frozenset(item.name for item in fields(Memory))
-_named: Final = itemgetter("fact_key", "supersedes", "key", "speaker", *SAID)
-_plain: Final = itemgetter("id", "tier", "change", "scope", "importance", "weight", "version", "access_count", "turn")
-_lists: Final = itemgetter(*LISTS)
-_needed: Final = itemgetter("content_hash", "created_at", "updated_at", "tier_since", "changed_at")
-_instant: Final = lru_cache(maxsize=1024)(lambda value: checks.instant("instant", value))
 
 
 class Reader:
-    """Reads memories of an export: one that is as an export writes it at once, any other check by check.
+    """Reads memories of an export: those that are as an export writes them at once, any other check by check.
 
-    Both give the same memory; only the checks say what is wrong with one. Names and scopes, which memories share, are
-    checked once.
+    Both give the same memory; only the checks say what is wrong with one.
 
     Args:
         tenant: where the memories are to live.
@@ -66,94 +47,26 @@ class Reader:
     def __init__(self, tenant: str, content_limit: int) -> None:
         self._tenant = tenant
         self._limit = content_limit
-        self._names: set[str] = set()
-        self._scopes: dict[tuple[tuple[str, Any], ...], Scope] = {}
+        self._known = Known(tenant)
+
+    def sure(self, page: Sequence[object]) -> list[Memory | None]:
+        """Return the memory that each JSON value is, or None where the checks have to tell."""
+        return sure_memories(page, self._known, self._limit)
 
     def memory(self, data: object) -> Memory:
-        """Return the memory that a JSON value is.
+        """Return the memory that a JSON value is, or raise as `checked` does."""
+        (sure,) = self.sure([data])
+        return self.checked(data) if sure is None else sure
+
+    def checked(self, data: object) -> Memory:
+        """Return the memory that a JSON value is, check by check.
 
         Raises:
             InputError: the first of its fields that is not as it has to be.
         """
         if not isinstance(data, dict):
             raise InputError("memory", Words(type(data).__name__), "Give a JSON object.")
-        try:
-            if (whole := _whole(data)) is not None and _has_plain_values(whole):
-                return self._at_once(whole)
-        except (InputError, TypeError):  # something that no export has, which the checks tell by its field
-            pass
         return checked(data, self._tenant, self._limit)
-
-    def _at_once(self, whole: dict[str, Any]) -> Memory:
-        """Return the memory of an object with every field, of which `_has_plain_values` holds; it is used up."""
-        self._check_names(whole)
-        for name in INSTANTS:
-            if whole[name] is not None:
-                whole[name] = _instant(whole[name])
-        for name in LISTS:
-            whole[name] = tuple(dict.fromkeys(whole[name])) if whole[name] else ()
-        whole["scope"] = self._scope(whole["scope"])
-        whole["content_hash"] = content_hash(checks.text("content", whole["content"], self._limit))
-        whole["metadata"] = checks.metadata("metadata", whole["metadata"])
-        return memory_of(whole)
-
-    def _check_names(self, data: Mapping[str, Any]) -> None:
-        """Raise an `InputError` if anything that has to be a name is none."""
-        names = [data["kind"], *chain.from_iterable(_lists(data))]
-        names += [name for name in _named(data) if name is not None]
-        if self._names.issuperset(names):
-            return
-        if len(self._names) >= KNOWN:
-            self._names.clear()
-        self._names.update(checks.name("name", name) for name in names)
-
-    def _scope(self, value: Mapping[str, Any]) -> Scope:
-        key = tuple(value.items())
-        if key not in self._scopes:
-            if len(self._scopes) >= KNOWN:
-                self._scopes.clear()
-            self._scopes[key] = _scope(self._tenant, value)
-        return self._scopes[key]
-
-
-def _whole(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a copy of an object with every field; None where it has others, or leaves out one that needs a value."""
-    if not data.keys() <= FIELDS:
-        return None
-    lacking = _lacking(tuple(data))
-    return None if lacking is None else {**lacking, **data}
-
-
-@lru_cache(maxsize=64)
-def _lacking(names: tuple[str, ...]) -> Mapping[str, Any] | None:
-    """Return the fields that are not among some names, without a value; None where one of them has to have one."""
-    lacking = FIELDS.difference(names)
-    return {name: [] if name == "sources" else None for name in lacking} if lacking <= OPTIONAL else None
-
-
-def _has_plain_values(data: Mapping[str, Any]) -> bool:
-    """Whether what is no name, text or JSON of its own is of the types and in the ranges of an export."""
-    own, tier, change, scope, importance, weight, version, access_count, turn = _plain(data)
-    return (
-        type(own) is str
-        and ID.fullmatch(own) is not None
-        and tier in TIERS
-        and change in CHANGES
-        and type(scope) is dict
-        and type(importance) is float
-        and 0.0 <= importance <= 1.0
-        and type(weight) is float
-        and 0.1 <= weight <= 1.0
-        and _is_count(version, 1)
-        and _is_count(access_count, 0)
-        and (turn is None or _is_count(turn, 1))
-        and all(type(value) is list for value in _lists(data))
-        and None not in _needed(data)
-    )
-
-
-def _is_count(value: object, least: int) -> bool:
-    return type(value) is int and least <= value <= MOST
 
 
 def checked(data: Mapping[str, Any], tenant: str, content_limit: int) -> Memory:
@@ -177,7 +90,7 @@ def checked(data: Mapping[str, Any], tenant: str, content_limit: int) -> Memory:
     return Memory(
         **{**same_fields, **instants, "entities": tuple(drafted.entities or ())},
         id=_id(data["id"]),
-        scope=_scope(tenant, data["scope"]),
+        scope=scope(tenant, data["scope"]),
         content_hash=content_hash(drafted.content),
         access_count=checks.whole("access_count", data["access_count"], 0, MOST),
         version=checks.whole("version", data["version"], 1, MOST),
@@ -185,14 +98,6 @@ def checked(data: Mapping[str, Any], tenant: str, content_limit: int) -> Memory:
         sources=checks.names("sources", data.get("sources") or ()),
         turn=None if data.get("turn") is None else checks.whole("turn", data["turn"], 1, MOST),
     )
-
-
-def _scope(tenant: str, value: object) -> Scope:
-    if not isinstance(value, dict):
-        raise InputError("memory.scope", value, "Give a JSON object of coordinates.")
-    for name in value:
-        checks.choice("memory.scope", name, COORDINATES)
-    return Scope(tenant, **value).as_home()
 
 
 def _id(value: object) -> str:
@@ -205,6 +110,8 @@ def activations(value: object) -> dict[str, int]:
     """Return the turns by session key of a JSON value, or raise an `InputError`."""
     if not isinstance(value, dict):
         raise InputError("activations", Words(type(value).__name__), "Give a JSON object of session keys and turns.")
+    if not value:  # as with most
+        return {}
     return {
         checks.text("activations", session): checks.whole(f"activations.{session}", turn, 0, MOST)
         for session, turn in value.items()

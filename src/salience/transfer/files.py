@@ -15,6 +15,8 @@ FORMAT: Final = "salience"
 VERSION: Final = 1
 INSTANTS: Final = ("created_at", "updated_at", "tier_since", "accessed_at", "expires_at", "forgotten_at", "changed_at")
 """Fields of a memory that are instants."""
+AHEAD: Final = 65_536
+"""Bytes read at a time: a line with a vector has some thousands, and seldom ends where a smaller part does."""
 File = str | Path | IO[Any]
 Progress = Callable[[int], None]
 """Called with the number of memories done so far."""
@@ -34,7 +36,7 @@ def reading(file: File) -> Iterator[IO[Any]]:
         return
     with ExitStack() as stack:
         try:
-            stream = stack.enter_context(Path(file).open("rb"))
+            stream = stack.enter_context(Path(file).open("rb", buffering=AHEAD))
         except (OSError, ValueError) as error:
             raise _unopened(file, error) from None
         yield stream

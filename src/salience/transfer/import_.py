@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from salience.derived import embed, until_fresh
 from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
 from salience.lines import draft, parsed_object, refused
 from salience.ports import Add, Stored, World, unread
-from salience.records import Scope, TransferReport
+from salience.records import Memory, Scope, TransferReport
 from salience.remember import bare, clean, decide, read
 from salience.transfer import exported
 from salience.transfer.files import FORMAT, VERSION, Progress
@@ -47,7 +47,8 @@ def import_(
         ImportLineError: a broken line, with its number and the reason, unless `skip`.
     """
     refuse = Refusals(skip)
-    groups = _groups(world, scope, _read(lines, world.embedder.dimension), refuse)
+    reader = exported.Reader(world.tenant, world.content_limit)
+    groups = _groups(world, scope, _read(lines, reader, world.embedder.dimension), reader, refuse)
     statuses: list[str] = []
     ready: list[Group] = []
     while page := _next_page(groups):
@@ -99,16 +100,17 @@ class Line(NamedTuple):
     Attributes:
         number: from 1.
         record: its object, or what is wrong with its JSON.
-        vector: that of its object, where that is one beyond doubt.
+        memory: that of its object, where that is one beyond doubt.
+        vector: likewise.
     """
 
     number: int
     record: dict[str, Any] | ImportLineError
+    memory: Memory | None
     vector: Vectors32 | None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """A memory as it came in.
 
     Attributes:
@@ -122,16 +124,20 @@ class Group:
     is_draft: bool = False
 
 
-def _read(lines: Iterable[str | bytes], dimension: int) -> Iterator[Line]:
-    """Yield the lines, parsed; their vectors are decoded and measured some at a time."""
+def _read(lines: Iterable[str | bytes], reader: exported.Reader, dimension: int) -> Iterator[Line]:
+    """Yield the lines, parsed; their memories and vectors are read some at a time."""
     numbered = ((number, line) for number, line in enumerate(lines, start=1) if line and not line.isspace())
     while page := list(islice(numbered, PARSED)):
+        numbers = [number for number, _ in page]
         records = [_parsed(number, line) for number, line in page]
-        values = [record.get("vector") if isinstance(record, dict) else None for record in records]
-        vectors = exported.sure_vectors(values, dimension)
-        yield from (
-            Line(number, record, vector) for (number, _), record, vector in zip(page, records, vectors, strict=True)
-        )
+        memories = reader.sure(_of_each("memory", records))
+        vectors = exported.sure_vectors(_of_each("vector", records), dimension)
+        yield from map(Line, numbers, records, memories, vectors)
+
+
+def _of_each(name: str, records: Iterable[dict[str, Any] | ImportLineError]) -> list[object]:
+    """Return what each record has under a name, None where it has nothing."""
+    return [record.get(name) if isinstance(record, dict) else None for record in records]
 
 
 def _parsed(number: int, line: str | bytes) -> dict[str, Any] | ImportLineError:
@@ -141,13 +147,15 @@ def _parsed(number: int, line: str | bytes) -> dict[str, Any] | ImportLineError:
         return error
 
 
-def _groups(world: World, scope: Scope, lines: Iterable[Line], refuse: Refusals) -> Iterator[Group]:
+def _groups(
+    world: World, scope: Scope, lines: Iterable[Line], reader: exported.Reader, refuse: Refusals
+) -> Iterator[Group]:
     """Yield memories; the versions of one stand on lines that follow each other, older ones first."""
-    reader = exported.Reader(world.tenant, world.content_limit)
+    reads = partial(read, world)
     is_ours = False  # whether the vectors are of our embedder: of lines before any header nobody knows
     pending = Group(0, ())
     for line in lines:
-        number, record, _ = line
+        number, record, *_ = line
         try:
             if isinstance(record, ImportLineError):
                 raise record
@@ -157,8 +165,10 @@ def _groups(world: World, scope: Scope, lines: Iterable[Line], refuse: Refusals)
                 memory = clean(world, draft(number, record, scope), world.clock())
                 yield Group(number, (bare(world, memory),), is_draft=True)
             else:
-                stored = _stored(world, reader, record, line.vector, is_ours)
-                if pending.versions and pending.versions[-1].memory.id != stored.memory.id:
+                memory = line.memory if line.memory is not None else reader.checked(record["memory"])
+                vector = _vector(record, line.vector, world.embedder.dimension) if is_ours else None
+                stored = unread(memory, vector, exported.activations(record.get("activations", {})), reads)
+                if pending.versions and pending.versions[-1].memory.id != memory.id:
                     yield pending
                     pending = Group(0, ())
                 pending = Group(number, (*pending.versions, _later(pending, stored)))
@@ -183,15 +193,9 @@ def _header(record: Mapping[str, Any]) -> str:
     return checks.name("embedder", record.get("embedder"))
 
 
-def _stored(
-    world: World, reader: exported.Reader, record: Mapping[str, Any], sure: Vectors32 | None, is_ours: bool
-) -> Stored:
-    """Return a line of an export as it was stored, without its vector unless our embedder made it."""
-    memory = reader.memory(record["memory"])
-    vector = None
-    if is_ours:
-        vector = sure if sure is not None else exported.vector(record.get("vector"), world.embedder.dimension)
-    return unread(memory, vector, exported.activations(record.get("activations", {})), partial(read, world))
+def _vector(record: Mapping[str, Any], sure: Vectors32 | None, dimension: int) -> Vectors32 | None:
+    """Return the vector of a line of an export."""
+    return sure if sure is not None else exported.vector(record.get("vector"), dimension)
 
 
 def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
@@ -204,7 +208,7 @@ def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
     def whole(stored: Stored) -> Stored:
         return stored if stored.vector is not None else replace(stored, vector=next(vectors))
 
-    return [replace(group, versions=tuple(map(whole, group.versions))) for group in page]
+    return [group._replace(versions=tuple(map(whole, group.versions))) for group in page]
 
 
 def _store_what_can_be(world: World, groups: Sequence[Group], refuse: Refusals) -> list[str]:
