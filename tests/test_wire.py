@@ -128,7 +128,7 @@ def made(kind: type[Any], text: str, number: int, seconds: float) -> SalienceErr
     elif issubclass(kind, InputError):
         found = kind("limit", text, f"Give less than {text}.")
     elif issubclass(kind, NotFoundError):
-        found = kind(text)
+        found = kind(text, "supersedes")
     elif issubclass(kind, errors.MissingExtraError):
         found = kind(text, text)
     else:

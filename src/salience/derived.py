@@ -124,15 +124,15 @@ def rerank_scores(reranker: Reranker, query: str, texts: Sequence[str]) -> Float
     return scores
 
 
-def one(world: World, scope: Scope, id: str) -> Memory:
+def one(world: World, scope: Scope, id: str, field: str = "id") -> Memory:
     """Return the live memory of an id (whole or short) that is visible in `scope`.
 
     Raises:
-        NotFoundError: there is none, or it is not visible.
+        NotFoundError: there is none, or it is not visible; it names the `field` in which the id was given.
     """
-    found = world.store.fetch(scope, [checks.name("id", id)])
+    found = world.store.fetch(scope, [checks.name(field, id)])
     if not found:
-        raise NotFoundError(id)
+        raise NotFoundError(id, field)
     return found[0]
 
 

@@ -69,9 +69,11 @@ class ImportLineError(InputError):
 class NotFoundError(SalienceError, LookupError):
     """No memory of that id is visible to the caller; one that is not there and one that is not theirs look the same."""
 
-    def __init__(self, id: str) -> None:
-        self.id = id
-        super().__init__(f"id: no memory {shown(id)} is visible in this scope. Check the id and the scope keywords.")
+    def __init__(self, id: str, field: str = "id") -> None:
+        self.id, self.field = id, field
+        super().__init__(
+            f"{field}: no memory {shown(id)} is visible in this scope. Check the id and the scope keywords."
+        )
 
 
 class ConflictError(SalienceError):

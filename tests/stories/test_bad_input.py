@@ -137,6 +137,7 @@ def test_not_there_and_not_yours_look_the_same(planted, verb):
             calls[verb]()
         messages.append(str(caught.value).replace(id, "ID"))
     assert len(set(messages)) == 1
+    assert messages[0].startswith("supersedes: " if verb == "supersede" else "id: ")
     assert memory.get(hidden, user_id="bob").version == 1
 
 

@@ -108,7 +108,7 @@ def decide(
         if item.memory.supersedes is None or item.memory.id in taken:
             new.append(item)
             continue
-        target = one(world, item.memory.scope, item.memory.supersedes)
+        target = one(world, item.memory.scope, item.memory.supersedes, "supersedes")
         new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
         if target.weight > SUPERSEDED_WEIGHT and not _is_private_beside(item.memory.scope, target.scope):
             why = f"superseded by {item.memory.short_id}"

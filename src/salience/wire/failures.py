@@ -111,7 +111,7 @@ def problem(error: SalienceError) -> dict[str, Any]:
         case InputError():
             told |= {"field": error.field, "value": shown(error.value), "remedy": error.remedy}
         case NotFoundError():
-            told |= {"id": error.id}
+            told |= {"id": error.id} if error.field == "id" else {"id": error.id, "field": error.field}
         case LimitError() if error.retry_after is not None:
             told |= {"retry_after": error.retry_after}
     return told
@@ -138,7 +138,7 @@ def error(told: Mapping[str, Any]) -> SalienceError:
             return ImportLineError(int(told["line"]), str(told["value"]), str(told["remedy"]))
         return kind(str(told["field"]), Words(told["value"]), str(told["remedy"]))
     if issubclass(kind, NotFoundError):
-        return NotFoundError(str(told.get("id", "")))
+        return NotFoundError(str(told.get("id", "")), str(told.get("field", "id")))
     if issubclass(kind, LimitError):
         return LimitError(detail, told.get("retry_after"))
     return ServerError(detail) if issubclass(kind, (InputError, MissingExtraError)) else kind(detail)
