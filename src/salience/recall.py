@@ -155,7 +155,7 @@ def timed(text: str, now: datetime) -> TimeCue | None:
 
 @cache
 def _reader_of_times() -> Callable[[str, datetime], TimeCue | None]:
-    from salience.extract import when  # its patterns take longer to compile than a recall: only who reads time waits
+    from salience.extract import when  # it takes longer to load than a recall: only who reads time waits
 
     return when.read
 

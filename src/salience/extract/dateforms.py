@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from salience.extract import periods
+from salience.extract.patterns import Pattern
 from salience.extract.periods import Window
 from salience.extract.tense import Tense
 
@@ -40,7 +41,7 @@ class Form:
         tenses: the tenses that it is meant in.
     """
 
-    pattern: re.Pattern[str]
+    pattern: Pattern
     read: Callable[[re.Match[str], datetime], Window]
     kind: Kind
     holds: frozenset[str]
@@ -52,13 +53,8 @@ class Form:
 class Modifier:
     """What the words before a time make of its window; None where they do not go with such a window."""
 
-    pattern: re.Pattern[str]
+    pattern: Pattern
     apply: Callable[[re.Match[str], Window], Window | None]
-
-
-def pattern(text: str) -> re.Pattern[str]:
-    """Return a compiled pattern that knows no case, and letters and digits of ASCII only."""
-    return re.compile(text, re.ASCII | re.IGNORECASE)
 
 
 def held(text: str) -> frozenset[str]:
@@ -195,68 +191,68 @@ OTHER_LEADS: Final = frozenset({"by", "of", "from", "between", "around", "at", "
 
 FORMS: Final[Sequence[Form]] = (
     Form(
-        pattern(r"(?<![\w./:-])(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?(?:(?=T\d)|(?![\w/-]|\.\d))"),
+        Pattern(r"(?<![\w./:-])(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?(?:(?=T\d)|(?![\w/-]|\.\d))"),
         _iso,
         "fixed",
         _DIGITS,
     ),
     Form(
-        pattern(r"(?<![\w./:-])(?P<year>\d{4})/(?P<month>\d\d?)/(?P<day>\d\d?)(?![\w/-]|\.\d)"), _iso, "fixed", _DIGITS
+        Pattern(r"(?<![\w./:-])(?P<year>\d{4})/(?P<month>\d\d?)/(?P<day>\d\d?)(?![\w/-]|\.\d)"), _iso, "fixed", _DIGITS
     ),
     Form(
-        pattern(r"(?<![\w./:-])(?P<one>\d\d?)([/.])(?P<two>\d\d?)\2(?P<year>\d{4}|(?<=/)\d\d)(?![\w/:-]|\.\d)"),
+        Pattern(r"(?<![\w./:-])(?P<one>\d\d?)([/.])(?P<two>\d\d?)\2(?P<year>\d{4}|(?<=/)\d\d)(?![\w/:-]|\.\d)"),
         _numeric,
         "fixed",
         _DIGITS,
     ),
     Form(
-        pattern(rf"(?:(?<![\w./:#$€£-])|(?<=\b\d{{4}}-))(?P<year>{_YEAR})(?![\w/:]|-(?!\d{{4}}\b)|[.,]\d)"),
+        Pattern(rf"(?:(?<![\w./:#$€£-])|(?<=\b\d{{4}}-))(?P<year>{_YEAR})(?![\w/:]|-(?!\d{{4}}\b)|[.,]\d)"),
         lambda match, _: periods.unit("year", datetime(int(match["year"]), 1, 1, tzinfo=UTC)),
         "fixed",
         _DIGITS,
         TIME_LEADS | OTHER_LEADS,
     ),
-    Form(pattern(r"\b(?:(?:the\s+)?(?P<century>19|20)|the\s+['’]?)(?P<tens>\d)0s\b"), _decade, "fixed", _DIGITS),
-    Form(pattern(r"(?<!as of )\btoday\b"), _day(0), "deictic", frozenset({"today"})),
-    Form(pattern(r"\btonight\b"), _day(0, "night"), "deictic", frozenset({"tonight"})),
-    Form(pattern(r"\byesterday\b"), _day(-1), "deictic", frozenset({"yesterday"})),
-    Form(pattern(r"\blast\s+night\b"), _day(-1, "night"), "deictic", frozenset({"night"})),
-    Form(pattern(r"\btomorrow\b"), _day(1), "deictic", frozenset({"tomorrow"})),
+    Form(Pattern(r"\b(?:(?:the\s+)?(?P<century>19|20)|the\s+['’]?)(?P<tens>\d)0s\b"), _decade, "fixed", _DIGITS),
+    Form(Pattern(r"(?<!as of )\btoday\b"), _day(0), "deictic", frozenset({"today"})),
+    Form(Pattern(r"\btonight\b"), _day(0, "night"), "deictic", frozenset({"tonight"})),
+    Form(Pattern(r"\byesterday\b"), _day(-1), "deictic", frozenset({"yesterday"})),
+    Form(Pattern(r"\blast\s+night\b"), _day(-1, "night"), "deictic", frozenset({"night"})),
+    Form(Pattern(r"\btomorrow\b"), _day(1), "deictic", frozenset({"tomorrow"})),
     Form(
-        pattern(r"\bthe\s+other\s+day\b"),
+        Pattern(r"\bthe\s+other\s+day\b"),
         lambda _, now: periods.past("day", 14, now),
         "deictic",
         frozenset({"other"}),
     ),
     Form(
-        pattern(rf"\bthis\s+(?P<part>{_PART_OF_DAY})\b"),
+        Pattern(rf"\bthis\s+(?P<part>{_PART_OF_DAY})\b"),
         lambda match, now: periods.day_part(match["part"].casefold(), periods.midnight(now)),
         "deictic",
         frozenset(periods.DAY_PARTS),
     ),
     Form(
-        pattern(rf"\b(?:the\s+)?(?P<unit>{_UNIT}|night)\s+before\s+last\b"),
+        Pattern(rf"\b(?:the\s+)?(?P<unit>{_UNIT}|night)\s+before\s+last\b"),
         lambda match, now: periods.back(match["unit"].casefold(), now, 2, 2),
         "deictic",
         _AGAIN,
     ),
-    Form(pattern(rf"\bthe\s+last\s+(?P<number>)(?P<unit>{_LASTING_UNIT})\b"), _run(periods.past), "deictic", _AGAIN),
+    Form(Pattern(rf"\bthe\s+last\s+(?P<number>)(?P<unit>{_LASTING_UNIT})\b"), _run(periods.past), "deictic", _AGAIN),
     Form(
-        pattern(rf"\b(?:this\s+)?past\s+(?P<number>)(?P<unit>{_ROLLING_UNIT})\b"), _run(periods.past), "deictic", _AGAIN
+        Pattern(rf"\b(?:this\s+)?past\s+(?P<number>)(?P<unit>{_ROLLING_UNIT})\b"), _run(periods.past), "deictic", _AGAIN
     ),
-    Form(pattern(rf"\b{_TURN}\s+(?P<unit>{_LONG_UNIT})\b"), _unit_at_turn, "deictic", frozenset(TURNS)),
-    Form(pattern(rf"\b{_TURN}\s+(?P<name>{_RECURRING})\b"), _name_at_turn, "deictic", frozenset(TURNS)),
+    Form(Pattern(rf"\b{_TURN}\s+(?P<unit>{_LONG_UNIT})\b"), _unit_at_turn, "deictic", frozenset(TURNS)),
+    Form(Pattern(rf"\b{_TURN}\s+(?P<name>{_RECURRING})\b"), _name_at_turn, "deictic", frozenset(TURNS)),
     Form(
-        pattern(rf"\b{_LAST}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"), _run(periods.past), "deictic", _AGAIN
+        Pattern(rf"\b{_LAST}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"), _run(periods.past), "deictic", _AGAIN
     ),
     Form(
-        pattern(rf"\b{_NEXT}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"),
+        Pattern(rf"\b{_NEXT}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_COUNTED})s?\b"),
         _run(periods.coming),
         "deictic",
         _COMING,
     ),
     Form(
-        pattern(
+        Pattern(
             rf"(?<![\w.,-])(?<!half )(?P<number>{_NUMBER})(?:\s*(?:[-–]|or|to)\s*(?P<most>{_NUMBER}))?"
             rf"\s+(?P<unit>{_COUNTED})s?\s+ago\b"
         ),
@@ -264,17 +260,17 @@ FORMS: Final[Sequence[Form]] = (
         "deictic",
         frozenset({"ago"}),
     ),
-    Form(pattern(r"\bthis\s+time\s+last\s+(?P<unit>year|month|week)\b"), _this_time, "deictic", _AGAIN),
-    Form(pattern(rf"\b(?P<name>{_DATED})\b"), _latest, "floating", _DIGITS, tenses=NOT_AHEAD),
+    Form(Pattern(r"\bthis\s+time\s+last\s+(?P<unit>year|month|week)\b"), _this_time, "deictic", _AGAIN),
+    Form(Pattern(rf"\b(?P<name>{_DATED})\b"), _latest, "floating", _DIGITS, tenses=NOT_AHEAD),
     Form(
-        pattern(rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b"),
+        Pattern(rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b"),
         _latest,
         "floating",
         frozenset({*periods.WEEKDAYS, *periods.MONTHS}),
         tenses=LOOKING_BACK,
     ),
     Form(
-        pattern(rf"\b(?P<name>{_MONTH}|{_SHORT_DAYS}|{_SEASON}|{_QUARTER}|weekend)\b{_NOT_A_NAME}"),
+        Pattern(rf"\b(?P<name>{_MONTH}|{_SHORT_DAYS}|{_SEASON}|{_QUARTER}|weekend)\b{_NOT_A_NAME}"),
         _latest,
         "floating",
         frozenset({*periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, "q", "quarter"}),
@@ -282,7 +278,7 @@ FORMS: Final[Sequence[Form]] = (
         LOOKING_BACK,
     ),
     Form(
-        pattern(rf"\b(?P<name>{_HOLIDAY})(?!\w)"),
+        Pattern(rf"\b(?P<name>{_HOLIDAY})(?!\w)"),
         _latest,
         "floating",
         _HOLIDAYS_BEGIN,
@@ -290,14 +286,14 @@ FORMS: Final[Sequence[Form]] = (
         LOOKING_BACK,
     ),
     Form(
-        pattern(r"\bon\s+the\s+(?P<day>\d\d?)(?:st|nd|rd|th)(?=\s*(?:[?.!,;]|\Z))"),
+        Pattern(r"\bon\s+the\s+(?P<day>\d\d?)(?:st|nd|rd|th)(?=\s*(?:[?.!,;]|\Z))"),
         lambda match, now: periods.day_of_month(int(match["day"]), now),
         "floating",
         _DIGITS,
         tenses=NOT_AHEAD,
     ),
     Form(
-        pattern(r"\bthe\s+(?P<unit>week|month|quarter|year)\b"),
+        Pattern(r"\bthe\s+(?P<unit>week|month|quarter|year)\b"),
         lambda match, now: periods.unit(match["unit"].casefold(), now),
         "deictic",
         frozenset({"week", "month", "quarter", "year"}),
@@ -353,34 +349,34 @@ def _day_part(match: re.Match[str], window: Window) -> Window | None:
 
 MODIFIERS: Final[Sequence[Modifier]] = (
     Modifier(
-        pattern(rf"(?<!\w)(?P<name>{_NAMED})(?:,\s*|\s+)(?:(?:of|in)\s+)?(?:the\s+year\s+(?:of\s+)?)?\Z"),
+        Pattern(rf"(?<!\w)(?P<name>{_NAMED})(?:,\s*|\s+)(?:(?:of|in)\s+)?(?:the\s+year\s+(?:of\s+)?)?\Z"),
         _named_in_year,
     ),
-    Modifier(pattern(rf"\b(?:{_FULL_DAYS}|{_SHORT_DAYS}),?\s+(?:the\s+)?\Z"), _same_day),
-    Modifier(pattern(rf"\b(?P<unit>{_FULL_DAYS}|weekend)\s+(?:of\s+)?\Z"), _day_of_week),
-    Modifier(pattern(rf"\b(?:the\s+)?(?P<unit>{_UNIT})\s+(?:of|that\s+began\s+on)\s+(?:the\s+)?\Z"), _unit_around),
+    Modifier(Pattern(rf"\b(?:{_FULL_DAYS}|{_SHORT_DAYS}),?\s+(?:the\s+)?\Z"), _same_day),
+    Modifier(Pattern(rf"\b(?P<unit>{_FULL_DAYS}|weekend)\s+(?:of\s+)?\Z"), _day_of_week),
+    Modifier(Pattern(rf"\b(?:the\s+)?(?P<unit>{_UNIT})\s+(?:of|that\s+began\s+on)\s+(?:the\s+)?\Z"), _unit_around),
     Modifier(
-        pattern(
+        Pattern(
             rf"\b(?:the\s+)?(?:very\s+)?(?P<number>{_ORDINAL})\s+(?P<unit>{_UNIT}|{_FULL_DAYS})\s+(?:of|in)\s+(?:the\s+)?\Z"
         ),
         _nth_inside,
     ),
     Modifier(
-        pattern(
+        Pattern(
             r"\b(?:the\s+)?(?P<part>early|mid|late|(?:first|second|last)\s+half(?=\s+of)|(?:beginning|start|middle|end)(?=\s+of))"
             r"(?:\s*-\s*|\s+(?:of\s+|in\s+)?)(?:the\s+)?\Z"
         ),
         _part,
     ),
     Modifier(
-        pattern(
+        Pattern(
             rf"\b(?:(?P<number>{_NUMBER})\s+|(?:the|last|that)\s+)?(?P<unit>{_COUNTED}|{_FULL_DAYS})s?"
             r"\s+(?P<side>before|prior\s+to|preceding|after|following)\s+(?:the\s+)?\Z"
         ),
         _beside,
     ),
-    Modifier(pattern(rf"\b(?:the\s+)?(?P<part>{_PART_OF_DAY})\s+(?:of|on)\s+(?:the\s+)?\Z"), _day_part),
+    Modifier(Pattern(rf"\b(?:the\s+)?(?P<part>{_PART_OF_DAY})\s+(?:of|on)\s+(?:the\s+)?\Z"), _day_part),
 )
 """What the words before a time make of it; they apply to what they give, until none fits any more."""
-PART_AFTER: Final = Modifier(pattern(rf"\A\s+(?P<part>{_PART_OF_DAY})\b"), _day_part)
+PART_AFTER: Final = Modifier(Pattern(rf"\A\s+(?P<part>{_PART_OF_DAY})\b"), _day_part)
 """The part of a day, said after the day: "yesterday morning"."""

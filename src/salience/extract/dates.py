@@ -29,8 +29,8 @@ from salience.extract.dateforms import (
     Modifier,
     held,
     one_of,
-    pattern,
 )
+from salience.extract.patterns import Pattern
 from salience.extract.periods import Window
 from salience.extract.tense import Tense, signs, tense
 
@@ -73,12 +73,12 @@ BOUNDS: Final[Mapping[str, tuple[str | None, str | None]]] = {
 }
 """Lead words that open a side: which edge of the window is the new start, and which the new end."""
 _LEADS = one_of((TIME_LEADS | OTHER_LEADS | set(BOUNDS)) - {"the"})
-_LEAD = pattern(rf"(?<![\w-])(?:(?:ever|back|only|sometime)\s+)?(?P<lead>{_LEADS}(?:\s+the)?|the)\s+\Z")
+_LEAD = Pattern(rf"(?<![\w-])(?:(?:ever|back|only|sometime)\s+)?(?P<lead>{_LEADS}(?:\s+the)?|the)\s+\Z")
 _STRAY_LEADS: Final = OTHER_LEADS - {"between", "by", "the"}
-_BLOCK = pattern(r"\b(?:every|each|most|some|any)\s+\Z")
-_STOP = pattern(r"\A\s*(?:[?.!,;:]|\Z)")
-_LINK = pattern(r"\A\s*(?:(?:and|to|or|till|until|through|thru)\s+(?:the\s+|in\s+)?|[-–—]\s*)\Z")
-_OPENING = pattern(r"\b(?:from|between)\s+(?:the\s+)?\Z")
+_BLOCK = Pattern(r"\b(?:every|each|most|some|any)\s+\Z")
+_STOP = Pattern(r"\A\s*(?:[?.!,;:]|\Z)")
+_LINK = Pattern(r"\A\s*(?:(?:and|to|or|till|until|through|thru)\s+(?:the\s+|in\s+)?|[-–—]\s*)\Z")
+_OPENING = Pattern(r"\b(?:from|between)\s+(?:the\s+)?\Z")
 _NEAR: Final = 60
 """How many characters before a time can belong to it."""
 
@@ -108,7 +108,7 @@ def _spot(text: str, now: datetime) -> list[Mention]:
     for form in FORMS:
         if form.holds.isdisjoint(words):
             continue
-        for match in form.pattern.finditer(text):
+        for match in form.pattern.compiled.finditer(text):
             try:
                 window = form.read(match, now)
             except (ValueError, OverflowError):  # no such day, or beyond the calendar
@@ -137,7 +137,7 @@ def _grow(text: str, mention: Mention) -> Mention:
 
 
 def _modified(modifier: Modifier, beside: str, mention: Mention, *, after: bool = False) -> Mention | None:
-    match = modifier.pattern.search(beside)
+    match = modifier.pattern.compiled.search(beside)
     try:
         window = modifier.apply(match, mention.window) if match and mention.window else None
     except (ValueError, OverflowError):
@@ -162,7 +162,7 @@ def _link(text: str, found: list[Mention]) -> list[Mention]:
     """Return the mentions with two that "and", "to" or a dash links made one; the first has the second's year."""
     linked: list[Mention] = []
     for mention in found:
-        if linked and _LINK.search(text[linked[-1].until : mention.at]):
+        if linked and _LINK.compiled.search(text[linked[-1].until : mention.at]):
             linked.append(_span(text, linked.pop(), mention))
         else:
             linked.append(mention)
@@ -175,7 +175,7 @@ def _span(text: str, left: Mention, right: Mention) -> Mention:
     if not left.window or not right.window:
         return right
     window = periods.hull(left.window, right.window)
-    opening = _OPENING.search(text[max(0, left.at - _NEAR) : left.at])
+    opening = _OPENING.compiled.search(text[max(0, left.at - _NEAR) : left.at])
     at, needs = (left.at - len(opening[0]), frozenset[str]()) if opening else (left.at, left.needs)
     kind: Kind = "deictic" if right.kind == "deictic" else "fixed"  # each has found its year
     return Mention(at, right.until, window.start, window.end, kind, needs, left.tenses | right.tenses)
@@ -192,10 +192,10 @@ def recount(text: str, mention: Mention, reference: Mention) -> Mention:
 def _led(text: str, mention: Mention) -> Mention | None:
     """Return a mention with its lead word, open where that opens it; None if it needs one and has none."""
     before, after = text[max(0, mention.at - _NEAR) : mention.at], text[mention.until : mention.until + _NEAR]
-    match = _LEAD.search(before)
+    match = _LEAD.compiled.search(before)
     lead = " ".join(match["lead"].casefold().split()) if match else ""
-    words = {lead, lead.removesuffix(" the"), CLAUSE_END if _STOP.search(after) else ""}
-    if _BLOCK.search(before) or (mention.needs and mention.needs.isdisjoint(words)):
+    words = {lead, lead.removesuffix(" the"), CLAUSE_END if _STOP.compiled.search(after) else ""}
+    if _BLOCK.compiled.search(before) or (mention.needs and mention.needs.isdisjoint(words)):
         return None
     return _bounded(mention, lead.removesuffix(" the"), len(match[0]) if match else 0)
 

@@ -8,13 +8,13 @@ parser, which would cost more than the whole recall.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
 from salience.extract import periods
+from salience.extract.patterns import Pattern
 
 Tense = Literal["past", "coming", "unsaid"]
 """Where a time lies, by the words around it; "unsaid" is what holds in general, or has no verb that would tell."""
@@ -55,8 +55,8 @@ _AHEAD = (
 )
 _BACK = r"\b(?:ago|previously|last\s+time|since|back\s+(?:in|on|at|around))\b"
 _DAY = "|".join(name for name in periods.WEEKDAYS if name.endswith("day"))
-_SIGN = re.compile(rf"(?P<coming>{_PASSIVE}|{_AHEAD})|(?P<past>{_BACK}|\b{_PARTICIPLE})", re.ASCII | re.IGNORECASE)
-_OCCASION = re.compile(rf"\b(?:on|from|in|at|during)\s+(?:{_DAY})['’]s\s+\w", re.ASCII | re.IGNORECASE)
+_SIGN = Pattern(rf"(?P<coming>{_PASSIVE}|{_AHEAD})|(?P<past>{_BACK}|\b{_PARTICIPLE})")
+_OCCASION = Pattern(rf"\b(?:on|from|in|at|during)\s+(?:{_DAY})['’]s\s+\w")
 """A thing that was, on one day: "decisions from Friday's call"; not "for" or "of", as in "agenda for Friday's call"."""
 
 
@@ -69,8 +69,8 @@ class Sign(NamedTuple):
 
 def signs(text: str) -> list[Sign]:
     """Return what tells the tense in `text`, in order; a thing of one day tells it only where no verb does."""
-    found = [Sign(match.start(), "past" if match["past"] else "coming") for match in _SIGN.finditer(text)]
-    return found or [Sign(match.start(), "past") for match in _OCCASION.finditer(text)]
+    found = [Sign(match.start(), "past" if match["past"] else "coming") for match in _SIGN.compiled.finditer(text)]
+    return found or [Sign(match.start(), "past") for match in _OCCASION.compiled.finditer(text)]
 
 
 def tense(signs: Sequence[Sign], until: int) -> Tense:

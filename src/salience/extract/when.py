@@ -18,8 +18,9 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from salience.extract import periods
-from salience.extract.dateforms import NUMBERS, held, one_of, pattern
+from salience.extract.dateforms import NUMBERS, held, one_of
 from salience.extract.dates import BOUNDS, Mention, meant, mentions, recount
+from salience.extract.patterns import Pattern
 from salience.records import TimeCue
 
 Order = Literal["earliest", "latest"]
@@ -38,7 +39,7 @@ class Sign:
         is_vague: whether they say no more than a date beside them, and are passed over there.
     """
 
-    pattern: re.Pattern[str]
+    pattern: Pattern
     order: Order
     holds: frozenset[str]
     days: int | None = None
@@ -96,73 +97,73 @@ _NO_VERB = (
 )
 
 SIGNS: Final[Sequence[Sign]] = (
-    Sign(pattern(r"\b(?:for\s+)?(?:the\s+)?(?:very\s+)?first(?:\s+ever)?\s+time\b"), "earliest", _any("first")),
+    Sign(Pattern(r"\b(?:for\s+)?(?:the\s+)?(?:very\s+)?first(?:\s+ever)?\s+time\b"), "earliest", _any("first")),
     Sign(
-        pattern(r"\boriginally\b|\binitially\b|\bthe\s+(?:original|initial)\b"),
+        Pattern(r"\boriginally\b|\binitially\b|\bthe\s+(?:original|initial)\b"),
         "earliest",
         _any("originally initially original initial"),
     ),
-    Sign(pattern(rf"{_WHOSE}(?P<cue>original|initial)\s+\w"), "earliest", _any("original initial")),
-    Sign(pattern(r"(?<!\bat )(?<!\bat the )\bearliest\b"), "earliest", _any("earliest")),
+    Sign(Pattern(rf"{_WHOSE}(?P<cue>original|initial)\s+\w"), "earliest", _any("original initial")),
+    Sign(Pattern(r"(?<!\bat )(?<!\bat the )\bearliest\b"), "earliest", _any("earliest")),
     Sign(
-        pattern(r"\bat\s+first\b(?!\s+(?:glance|sight|light|hand))|\bto\s+(?:begin|start)\s+with\b"),
+        Pattern(r"\bat\s+first\b(?!\s+(?:glance|sight|light|hand))|\bto\s+(?:begin|start)\s+with\b"),
         "earliest",
         _any("first begin start"),
     ),
     Sign(
-        pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>first)\s+(?!(?:{_LINKS}|{_PLACES}|{_FIRST_THINGS})\b)\w"),
+        Pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>first)\s+(?!(?:{_LINKS}|{_PLACES}|{_FIRST_THINGS})\b)\w"),
         "earliest",
         _any("first"),
     ),
     Sign(
-        pattern(rf"{_ASKED}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]"),
+        Pattern(rf"{_ASKED}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]"),
         "earliest",
         _any("first"),
     ),
     Sign(
-        pattern(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))"), "earliest", _any("first")
+        Pattern(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))"), "earliest", _any("first")
     ),
     Sign(
-        pattern(r"(?<!how long )\b(?:did|had)\s+(?:[\w'’.-]+\s+){2,8}?(?P<cue>last)(?=\s*(?:[?.!,;]|\Z))"),
+        Pattern(r"(?<!how long )\b(?:did|had)\s+(?:[\w'’.-]+\s+){2,8}?(?P<cue>last)(?=\s*(?:[?.!,;]|\Z))"),
         "latest",
         _any("last"),
     ),
     Sign(
-        pattern(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b"),
+        Pattern(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b"),
         "latest",
         _any("last most newest"),
     ),
-    Sign(pattern(r"(?<!\bat )(?<!\bat the )\blatest\b"), "latest", _any("latest")),
+    Sign(Pattern(r"(?<!\bat )(?<!\bat the )\blatest\b"), "latest", _any("latest")),
     Sign(
-        pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w"),
+        Pattern(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w"),
         "latest",
         _any("last"),
     ),
     Sign(
-        pattern(rf"{_ASKED}(?P<cue>last)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_LAST_THINGS})\b)[a-z]"), "latest", _any("last")
+        Pattern(rf"{_ASKED}(?P<cue>last)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_LAST_THINGS})\b)[a-z]"), "latest", _any("last")
     ),
-    Sign(pattern(r"\bjust\s+now\b"), "latest", _any("now"), days=1, is_vague=True),
+    Sign(Pattern(r"\bjust\s+now\b"), "latest", _any("now"), days=1, is_vague=True),
     Sign(
-        pattern(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b"),
+        Pattern(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b"),
         "latest",
         _any("recent recently lately late"),
         days=RECENT_DAYS,
         is_vague=True,
     ),
     Sign(
-        pattern(r"\bcurrently\b|\bpresently\b|\bnowadays\b|\bthese\s+days\b"),
+        Pattern(r"\bcurrently\b|\bpresently\b|\bnowadays\b|\bthese\s+days\b"),
         "latest",
         _any("currently presently nowadays these"),
         is_vague=True,
     ),
     Sign(
-        pattern(r"\bat\s+(?:the\s+moment|present)\b|\bas\s+of\s+(?:now|today)\b"),
+        Pattern(r"\bat\s+(?:the\s+moment|present)\b|\bas\s+of\s+(?:now|today)\b"),
         "latest",
         _any("moment present now today"),
         is_vague=True,
     ),
     Sign(
-        pattern(
+        Pattern(
             r"\bright\s+now\b|(?<=\w\s)(?<!\buntil )(?<!\btill )(?<!\bby )(?<!\bfrom )(?<!\bbefore )"
             r"now\b(?!,|\s+(?:and|or|then|that|on)\b)"
         ),
@@ -171,7 +172,7 @@ SIGNS: Final[Sequence[Sign]] = (
         is_vague=True,
     ),
     Sign(
-        pattern(rf"{_WHOSE}(?P<cue>current)\s+(?!(?:{_LINKS}|{_CURRENT_THINGS})\b)\w"),
+        Pattern(rf"{_WHOSE}(?P<cue>current)\s+(?!(?:{_LINKS}|{_CURRENT_THINGS})\b)\w"),
         "latest",
         _any("current"),
         is_vague=True,
@@ -190,16 +191,16 @@ _DAILY = r"(?:work|school|class|breakfast|lunch|dinner|bed|bedtime|midnight|noon
 """What comes every day and is no event to look up: "what does she do after work"."""
 _OWN_AFTER = "".join(rf"(?<!\b{verb} )" for verb in "look looks looked looking running named chased".split())
 """Verbs that make "after" theirs."""
-BOND = pattern(
+BOND = Pattern(
     rf"(?<![\w-])(?:(?:the|{_NUMBER})\s+{_UNIT}s?\s+)?(?:(?:right|just|shortly|soon|immediately|ever)\s+)?"
     rf"{_OWN_AFTER}(?P<word>{one_of(RELATIONS)})\s+"
     rf"(?!(?:that|this|then|it|all|long|hours|now|you|and|or|what|which|who|whom|how|when|while|further|there|but|because|so|if)\b)"
     rf"(?!{_NUMBER}\s+(?:more\s+)?{_UNIT}s?\b)(?!{_DAILY}\s*(?:[,.;:?!]|\Z))"
     r"(?P<anchor>(?=[^,;?!()\n—]*[a-z])(?:[^,.;:?!()\n—]|[.:](?=\w)){1,120}(?!\w))"
 )
-_CLAUSE = pattern(r"\s+(?:but|because|although|though|whereas)\b")
-_QUESTION = pattern(r"\s+(?:what|where|who|which|how|why|when|did|does|do)\b")
-_SAID = pattern(
+_CLAUSE = Pattern(r"\s+(?:but|because|although|though|whereas)\b")
+_QUESTION = Pattern(r"\s+(?:what|where|who|which|how|why|when|did|does|do)\b")
+_SAID = Pattern(
     r"[\s,]*(?:(?:as|that|which|he|she|they|i|we|you|was|were)\s+)*"
     r"(?:(?:mentioned|said|told|shared|discussed|described|wrote)\s+)?"
 )
@@ -273,7 +274,7 @@ def _recent(sign: Found | None, now: datetime) -> datetime | None:
 def _date(text: str, found: list[Mention], bond: Bond | None) -> Mention | None:
     """Return the one of the times found that the query is about."""
     for left, right in pairwise(found):
-        if left.kind != "fixed" and right.kind == "fixed" and _SAID.fullmatch(text[left.until : right.at]):
+        if left.kind != "fixed" and right.kind == "fixed" and _SAID.compiled.fullmatch(text[left.until : right.at]):
             return _told(text, left, right)
     date = next((mention for mention in found if mention.kind == "deictic"), found[0] if found else None)
     return _beyond(date, bond) if date and date.window and bond and bond.until == date.at else date
@@ -299,8 +300,8 @@ def _sign(text: str, taken: Sequence[Placed], *, is_dated: bool) -> Found | None
     for sign in SIGNS:
         if sign.holds.isdisjoint(words) or (sign.is_vague and is_dated):
             continue
-        for match in sign.pattern.finditer(text):
-            at, until = match.span("cue" if "cue" in sign.pattern.groupindex else 0)
+        for match in sign.pattern.compiled.finditer(text):
+            at, until = match.span("cue" if "cue" in sign.pattern.compiled.groupindex else 0)
             if not any(piece.at < until and at < piece.until for piece in taken):
                 return Found(at, until, sign.order, sign.days)
     return None
@@ -310,14 +311,14 @@ def _bond(text: str, found: list[Mention]) -> Bond | None:
     """Return the first event that the query is before or after."""
     if RELATING.isdisjoint(held(text)):
         return None
-    for match in BOND.finditer(text):
+    for match in BOND.compiled.finditer(text):
         at = match.start("word")
         if any(mention.at <= at < mention.until for mention in found):
             continue
         until = min([match.end(), *(mention.at for mention in found if mention.at >= match.start("anchor"))])
-        anchor = _CLAUSE.split(text[match.start("anchor") : until], maxsplit=1)[0]
+        anchor = _CLAUSE.compiled.split(text[match.start("anchor") : until], maxsplit=1)[0]
         if not text[: match.start()].strip():  # it opens the query, and the question follows
-            anchor = _QUESTION.split(anchor, maxsplit=1)[0]
+            anchor = _QUESTION.compiled.split(anchor, maxsplit=1)[0]
         if anchor.strip():
             relation = RELATIONS[" ".join(match["word"].casefold().split())]
             return Bond(match.start(), match.start("anchor") + len(anchor), relation, anchor.strip())
