@@ -123,6 +123,7 @@ class Cutter:
             line.server.sendall(COMMIT)
             return  # the other thread closes both, once the server has answered
         if cut == "sent":
+            line.swallows.set()  # an answer that comes before the cut is not handed on
             line.server.sendall(COMMIT)
         if cut == "held":
             line.swallows.set()
