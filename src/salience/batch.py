@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.errors import EmbedderError
+from salience.lazy import lazy
 from salience.records import Having
 
 Floats = NDArray[np.float64]
@@ -61,11 +62,13 @@ REACH: Final = 2
 """How many memories on either side, in its session, a memory's window of text takes in."""
 OWN: Final = 2
 """How often a memory's own text stands in its window."""
+_FEW: Final = 32
+"""So few rows are compared with each other once."""
 KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
 """Kinds of what tells a text from others; a distinction is a text `kind:value`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Vectors:
     """Unit vectors of a batch's rows, taken from a larger matrix only when asked for.
 
@@ -85,6 +88,18 @@ class Vectors:
             taken = np.where((places < 0)[:, None], np.float32(0), taken)
         return taken
 
+    def cosines(self, rows: Rows, others: Rows) -> Floats:
+        """Return float64[len(rows), len(others)], the cosine of each of some rows to each of others."""
+        if len(self.places) <= _FEW:
+            return self._alike[rows[:, None], others]
+        return cosines(self.at(rows), self.at(others))
+
+    @lazy
+    def _alike(self) -> Floats:
+        """float64[n, n], the cosine of each row to each other one; more than one stage asks for those of few rows."""
+        matrix = self.at(np.arange(len(self.places)))
+        return cosines(matrix, matrix)
+
     def take(self, rows: Rows) -> Vectors:
         """Return the vectors of `rows`, in that order."""
         return replace(self, places=self.places[rows])
@@ -92,10 +107,52 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Where one query term occurs: rows intp[h] (ascending), frequency float64[h] (>= 1)."""
+    """Where the terms of a query occur, term by term: term i in `rows[offsets[i]:offsets[i + 1]]`.
+
+    Attributes:
+        rows: intp[h], ascending for each term.
+        frequency: float64[h], >= 1.
+        offsets: int64[t + 1].
+    """
 
     rows: Rows
     frequency: Floats
+    offsets: Codes
+
+    @classmethod
+    def of(cls, terms: Sequence[tuple[Rows, Floats]]) -> Postings:
+        """Return those of terms of which the rows and the frequencies are given."""
+        rows, frequency = (
+            np.concatenate([np.empty(0, dtype), *(term[one] for term in terms)])
+            for one, dtype in ((0, np.intp), (1, np.float64))
+        )
+        return cls(rows, frequency, np.cumsum([0, *(len(rows) for rows, _ in terms)]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[tuple[Rows, Floats]]:
+        """Yield the rows of each term, and the frequencies."""
+        return map(self.of_term, range(len(self)))
+
+    def of_term(self, term: int) -> tuple[Rows, Floats]:
+        """Return the rows of one term, and the frequencies."""
+        held = slice(*self.offsets[term : term + 2].tolist())
+        return self.rows[held], self.frequency[held]
+
+    @property
+    def lengths(self) -> Codes:
+        """int64[t], in how many rows each term occurs."""
+        lengths: Codes = self.offsets[1:] - self.offsets[:-1]
+        return lengths
+
+    def take(self, rows: Rows, count: int) -> Postings:
+        """Return those of `rows` (ascending) out of `count`."""
+        place = np.full(count, -1, np.intp)
+        place[rows] = np.arange(len(rows))
+        moved = place[self.rows]
+        kept = moved >= 0
+        return Postings(moved[kept], self.frequency[kept], np.concatenate(([0], np.cumsum(kept)))[self.offsets])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,30 +163,24 @@ class Lexicon:
         documents: how many live memories are visible in the scope, before any filter.
         average_length: their mean length in terms.
         document_frequency: float64[t], how many of them hold each query term.
-        postings: t of them, in the order of the query's terms.
+        postings: of the terms in the order of the query.
         length: float64[n], the length of each row in terms.
     """
 
     documents: int
     average_length: float
     document_frequency: Floats
-    postings: tuple[Postings, ...]
+    postings: Postings
     length: Floats
 
     def of_terms(self, places: Sequence[int]) -> Lexicon:
         """Return the statistics of some of the terms only, by their places in the query."""
-        held = tuple(self.postings[place] for place in places)
+        held = Postings.of([self.postings.of_term(place) for place in places])
         return replace(self, document_frequency=self.document_frequency[list(places)], postings=held)
 
     def take(self, rows: Rows) -> Lexicon:
         """Return the statistics with the postings of `rows` (ascending) only."""
-        place = np.full(len(self.length), -1, np.intp)
-        place[rows] = np.arange(len(rows))
-        kept = []
-        for posting in self.postings:
-            moved = place[posting.rows]
-            kept.append(Postings(moved[moved >= 0], posting.frequency[moved >= 0]))
-        return replace(self, postings=tuple(kept), length=self.length[rows])
+        return replace(self, postings=self.postings.take(rows, len(self.length)), length=self.length[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,8 +193,7 @@ class Ragged:
     @classmethod
     def of(cls, lists: list[list[int]]) -> Ragged:
         """Return the lists, one a row, in this form."""
-        lengths = np.fromiter((len(item) for item in lists), np.int64, len(lists))
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        offsets = offsets_of(np.fromiter((len(item) for item in lists), np.int64, len(lists)))
         return cls(offsets, np.array([value for item in lists for value in item], np.int64))
 
     def of_row(self, row: int) -> list[int]:
@@ -158,7 +208,7 @@ class Ragged:
     def take(self, rows: Rows) -> Ragged:
         """Return the lists of `rows`, in that order."""
         lengths = np.diff(self.offsets)[rows]
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        offsets = offsets_of(lengths)
         starts = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
         return Ragged(offsets, self.values[starts + np.arange(offsets[-1])])
 
@@ -236,6 +286,13 @@ class Batch(Having):
             entities=self.entities and self.entities.take(rows),
             distinctions=self.distinctions and self.distinctions.take(rows),
         )
+
+
+def offsets_of(lengths: Column) -> Codes:
+    """Return int64[n + 1], where each of n lists of some lengths begins that lie one after the other, and their end."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    lengths.cumsum(out=offsets[1:])
+    return offsets
 
 
 def coded(distinction: str, number: int) -> int:

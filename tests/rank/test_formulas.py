@@ -27,10 +27,10 @@ def lexicon_of(texts: list[str], query: str) -> Lexicon:
     for term in dict.fromkeys(tokenise(query)):
         rows = [row for row, document in enumerate(documents) if term in document]
         counts = [float(documents[row].count(term)) for row in rows]
-        postings.append(Postings(np.array(rows, np.intp), np.array(counts)))
+        postings.append((np.array(rows, np.intp), np.array(counts)))
         held.append(float(len(rows)))
     lengths = np.array([float(len(document)) for document in documents])
-    return Lexicon(len(texts), float(lengths.mean()), np.array(held), tuple(postings), lengths)
+    return Lexicon(len(texts), float(lengths.mean()), np.array(held), Postings.of(postings), lengths)
 
 
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (0.0, 0.0), (2.0, 1.0)])
@@ -57,7 +57,7 @@ def test_a_share_is_of_all_that_the_terms_could_give():
     assert found == pytest.approx(fuse.bm25(lexicon, 1.2, 0.75) / fuse.inverse_document_frequency(lexicon).sum())
     assert found.max() < 1
     assert found[4] == 0
-    endless = replace(lexicon_of(["deploy"], "deploy"), postings=(Postings(np.array([0]), np.array([1e9])),))
+    endless = replace(lexicon_of(["deploy"], "deploy"), postings=Postings.of([(np.array([0]), np.array([1e9]))]))
     assert fuse.share(endless, 1, 1.2, 0.75) == pytest.approx([1.0])
     assert fuse.share(None, 3, 1.2, 0.75).tolist() == [0, 0, 0]
     assert fuse.share(lexicon_of(TEXTS, "the"), 5, 1.2, 0.75).tolist() == [0] * 5

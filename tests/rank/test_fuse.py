@@ -19,7 +19,7 @@ def lexicons(draw: st.DrawFn) -> Lexicon:
         documents=count + 100,
         average_length=float(random.uniform(0, 20)),
         document_frequency=np.array([float(len(rows) + random.integers(0, 100)) for rows in held]),
-        postings=tuple(Postings(rows, random.integers(1, 9, len(rows)).astype(np.float64)) for rows in held),
+        postings=Postings.of([(rows, random.integers(1, 9, len(rows)).astype(np.float64)) for rows in held]),
         length=random.integers(1, 60, count).astype(np.float64),
     )
 
@@ -27,8 +27,8 @@ def lexicons(draw: st.DrawFn) -> Lexicon:
 def one_by_one(lexicon: Lexicon, k1: float, b: float) -> np.ndarray:
     scores = np.zeros(len(lexicon.length))
     pace = k1 * (1 - b + b * lexicon.length / max(lexicon.average_length, 1.0))
-    for posting, idf in zip(lexicon.postings, inverse_document_frequency(lexicon), strict=True):
-        scores[posting.rows] += idf * posting.frequency / (posting.frequency + pace[posting.rows])
+    for (rows, frequency), idf in zip(lexicon.postings, inverse_document_frequency(lexicon), strict=True):
+        scores[rows] += idf * frequency / (frequency + pace[rows])
     return scores
 
 

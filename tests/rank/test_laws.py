@@ -64,7 +64,7 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
         documents=count,
         average_length=10.0,
         document_frequency=np.array([float(len(hits))]),
-        postings=(Postings(hits, random.integers(1, 5, len(hits)).astype(float)),),
+        postings=Postings.of([(hits, random.integers(1, 5, len(hits)).astype(float))]),
         length=random.integers(1, 30, count).astype(float),
     )
     entities = Entities(
@@ -214,8 +214,8 @@ def test_taking_rows_keeps_their_signals(case):
     part = batch.take(rows)
     assert list(part.ids) == list(batch.ids[rows])
     assert (part.vectors.at(np.arange(len(rows))) == batch.vectors.at(rows)).all()
-    whole = {(r, f) for p in batch.lexicon.postings for r, f in zip(p.rows, p.frequency, strict=True) if r % 2 == 0}
-    assert {(rows[r], f) for p in part.lexicon.postings for r, f in zip(p.rows, p.frequency, strict=True)} == whole
+    whole = {(r, f) for held in batch.lexicon.postings for r, f in zip(*held, strict=True) if r % 2 == 0}
+    assert {(rows[r], f) for held in part.lexicon.postings for r, f in zip(*held, strict=True)} == whole
     row, code = part.entities.of_row.pairs()
     old_row, old_code = batch.entities.of_row.pairs()
     assert sorted(zip(rows[row], code, strict=True)) == sorted(

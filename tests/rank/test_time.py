@@ -21,7 +21,7 @@ DAYS = [-400, -40, -20, -10, -5, 0]
 
 def batch_of(days, alive=None, naming=()):
     rows = np.array(naming, np.intp)
-    postings = (Postings(np.arange(len(days)), np.ones(len(days))), Postings(rows, np.ones(len(rows))))
+    postings = Postings.of([(np.arange(len(days)), np.ones(len(days))), (rows, np.ones(len(rows)))])
     frequency = np.array([float(len(days)), float(len(rows))])
     return Batch(
         np.array([str(day) for day in range(len(days))], object),

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from salience.batch import Batch, Lexicon, Postings, Ragged, Vectors, coded, cosines
+from salience.batch import Batch, Lexicon, Postings, Ragged, Vectors, coded
 from salience.ports import Calibration
-from salience.rank.updates import Likeness, answers_alike, cosines_of, updates
+from salience.rank.updates import Likeness, answers_alike, updates
 
 HALVING = Calibration((0.0, 1.0), (0.0, 0.5), 0.9, "test")
 
 
 def lexicon_of(rows, terms, count):
     held = [np.array([row for row, words in enumerate(rows) if term in words], np.intp) for term in terms]
-    postings = tuple(Postings(places, np.ones(len(places))) for places in held)
+    postings = Postings.of([(places, np.ones(len(places))) for places in held])
     frequency = np.array([float(len(places)) for places in held])
     return Lexicon(count, 3.0, frequency, postings, np.full(len(rows), 3.0))
 
@@ -86,25 +84,14 @@ def test_the_thresholds_are_of_relatedness():
 def test_an_update_answers_with_the_words_of_what_it_updates(older, newer, terms, kept, alike):
     rows = [older, newer, "a", "a", "a"]
     lexicon = lexicon_of(rows, "abc", 9)  # c is in no memory
-    found = answers_alike(lexicon, np.array([1, 2]), np.array([0, 2]), Likeness(0.6, 0.9, terms, kept))
-    assert found[0] == alike
+    found = answers_alike(lexicon, np.array([1, 0]), Likeness(0.6, 0.9, terms, kept))
+    assert found[0, 1] == alike
 
 
 def test_without_terms_nothing_is_answered():
     likeness = Likeness(0.6, 0.9, 0.0, 0.0)
-    assert not answers_alike(None, np.arange(3), np.arange(3), likeness).any()
-    assert not answers_alike(lexicon_of(["a"], "", 9), np.arange(1), np.arange(1), likeness).any()
-
-
-@given(st.integers(0, 12), st.integers(0, 2**32 - 1))
-def test_cosines_of_some_pairs_are_to_the_bit_those_of_all(pairs, seed):
-    random = np.random.default_rng(seed)
-    matrix = random.standard_normal((9, 384)).astype(np.float32)
-    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    vectors, rows = Vectors(matrix, np.array([8, -1, 0, 3, 2, 5])), np.array([4, 1, 0, 5, 3])
-    one, other = random.integers(0, len(rows), (2, pairs))
-    taken = vectors.at(rows)
-    assert_array_equal(cosines_of(vectors, rows, one, other), cosines(taken, taken)[one, other])
+    assert not answers_alike(None, np.arange(3), likeness).any()
+    assert not answers_alike(lexicon_of(["a"], "", 9), np.arange(1), likeness).any()
 
 
 def test_many_pairs_are_compared_as_few_are():

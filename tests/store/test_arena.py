@@ -30,7 +30,7 @@ def answer(arena):
     """All that a gather says, in a form that compares."""
     asked = need(vector=unit(1, 2), terms=("memory", "0", "x"), names=("ann", "bob"), entities=True, vectors=True)
     batch = gather(arena, replace(asked, distinctions=True), Activations())
-    postings = [(posting.rows.tolist(), posting.frequency.tolist()) for posting in batch.lexicon.postings]
+    postings = [(rows.tolist(), frequency.tolist()) for rows, frequency in batch.lexicon.postings]
     lists = batch.entities.of_row
     return (
         batch.ids.tolist(), {name: column.tolist() for name, column in batch.columns.items()}, postings,

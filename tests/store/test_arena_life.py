@@ -83,7 +83,7 @@ def told(arena):
     codes = dict(zip(batch["code"].tolist(), batch.ids.tolist(), strict=True))
     named = {name: [codes.get(code) for code in batch[name].tolist()] for name in ("code", "supersedes", "successor")}
     others = {name: batch[name].tolist() for name in COLUMNS if name not in (*named, "fact", "speaker")}
-    held = [(posting.rows.tolist(), posting.frequency.tolist()) for posting in batch.windows.postings]
+    held = [(rows.tolist(), frequency.tolist()) for rows, frequency in batch.windows.postings]
     return batch.ids.tolist(), named, others, held, batch.vectors.at(np.arange(len(batch))).tobytes()
 
 

@@ -13,6 +13,7 @@ from salience.ports import Calibration
 from salience.store import occurrences as numpy_ways
 from salience.store.candidates import _Met
 from salience.store.loops import Dense, built
+from salience.store.quantised import finest_for, quantised
 
 pytestmark = pytest.mark.skipif(LOOPS not in WAYS, reason="the module in C was not built")
 SEEDS = st.integers(0, 2**32 - 1)
@@ -80,7 +81,7 @@ def test_impacts_and_sums_have_the_bits_of_numpy(loops, seed, k1, b):
     sums = np.linspace(0, 1, count, dtype=np.float32)
     expected = sums.copy()
     expected[places] += np.float32(weight) * found[0]
-    loops.add(sums, places, found[0], weight)
+    loops.add(sums, [(places, found[0], weight)])
     assert sums.tobytes() == expected.tobytes()
 
 
@@ -88,11 +89,21 @@ def test_impacts_and_sums_have_the_bits_of_numpy(loops, seed, k1, b):
 def test_a_scan_has_the_bits_of_whole_numbers_times_their_steps(loops, seed, dimension):
     random = np.random.default_rng(seed)
     rows = random.integers(-127, 128, (random.integers(1, 60), dimension)).astype(np.int8)
-    query, steps = random.integers(-127, 128, dimension).astype(np.int8), random.random(len(rows)).astype(np.float32)
-    expected = (rows.astype(np.int64) @ query.astype(np.int64)).astype(np.float32) * steps * np.float32(0.3)
-    assert loops.scan(rows, None, steps, query, 0.3).tobytes() == expected.tobytes()
+    query, steps = random.normal(size=dimension).astype(np.float32), random.random(len(rows)).astype(np.float32)
+    numbers, step, error = quantised(query, finest_for(dimension))
+    expected = (rows.astype(np.int64) @ numbers.astype(np.int64)).astype(np.float32) * steps * np.float32(step)
+    found, off = loops.scan(rows, None, steps, query, finest_for(dimension))
+    assert found.tobytes() == expected.tobytes()
+    assert off == pytest.approx(error, abs=1e-6)
     slots = random.integers(0, len(rows), 20)
-    assert loops.scan(rows, slots, steps, query, 0.3).tobytes() == expected[slots].tobytes()
+    assert loops.scan(rows, slots, steps, query, finest_for(dimension))[0].tobytes() == expected[slots].tobytes()
+
+
+@pytest.mark.parametrize("dimension", [1, 384, 4096])
+def test_the_largest_sum_of_a_scan_is_held(loops, dimension):
+    rows, query = np.full((1, dimension), -127, np.int8), np.full(dimension, finest_for(dimension), np.float32)
+    found, off = loops.scan(rows, None, np.ones(1, np.float32), query, finest_for(dimension))
+    assert (found[0], off) == (np.float32(-127 * finest_for(dimension) * dimension), 0)
 
 
 def some_places(random, count):
@@ -178,7 +189,7 @@ def test_where_terms_stand_in_some_memories_is_what_numpy_says(loops, seed, coun
     some = random.permutation(count)[: random.integers(0, count + 1)]
     yours = _Met.of_each(terms, some, count)
     mine = _Met(*loops.met(some, [(term.places, term.own, term.windows) for term in terms]))
-    for name in ("rows", "own", "windows", "ends"):
+    for name in ("rows", "own", "windows", "offsets"):
         assert getattr(mine, name).tolist() == getattr(yours, name).tolist()
 
 
@@ -188,12 +199,20 @@ FLOATS, PLACES = np.zeros(3, np.float32), np.arange(3, dtype=np.int32)
 @pytest.mark.parametrize(
     ("name", "arguments", "error", "says"),
     [
-        ("add", (FLOATS, PLACES, FLOATS), TypeError, "too few"),
-        ("add", (FLOATS, PLACES, FLOATS, 1.0, 1.0), TypeError, "too many"),
+        ("add", (), TypeError, "too few"),
+        ("add", (FLOATS, PLACES, FLOATS), TypeError, "groups of 3"),
+        ("bounds", (FLOATS,), TypeError, "too few"),
+        ("impacts", (FLOATS, PLACES, np.ones(3), 1.2, 0.7, 1.0, FLOATS, 1.0), TypeError, "too many"),
         ("add", (FLOATS, PLACES, FLOATS, "one"), TypeError, "real number"),
         ("add", (FLOATS.astype(float), PLACES, FLOATS, 1.0), TypeError, "argument 0: .*'f'"),
-        ("add", (FLOATS, PLACES.astype(np.int64), FLOATS, 1.0), TypeError, "argument 1: .*'i'"),
-        ("add", (FLOATS, PLACES, FLOATS[:2], 1.0), ValueError, "argument 2: .* 3"),
+        ("add", (FLOATS, PLACES.astype(np.int64), FLOATS, 1.0), TypeError, "argument 0: .*'i'"),
+        ("add", (FLOATS, PLACES, FLOATS[:2], 1.0), ValueError, "argument 1: .* 3"),
+        (
+            "met",
+            (np.arange(2), np.zeros(1, np.int64), *[np.zeros(2)] * 2, np.zeros(2, np.int64), PLACES, *[FLOATS] * 2),
+            ValueError,
+            "argument 1",
+        ),
         ("add", (FLOATS, PLACES + 1, FLOATS, 1.0), IndexError, "not in"),
         ("add", (FLOATS, PLACES - 1, FLOATS, 1.0), IndexError, "not in"),
         ("add", (FLOATS[::2], PLACES, FLOATS, 1.0), (BufferError, ValueError), "contiguous"),
@@ -201,13 +220,13 @@ FLOATS, PLACES = np.zeros(3, np.float32), np.arange(3, dtype=np.int32)
         ("impacts", (FLOATS, PLACES + 1, np.ones(3), 1.2, 0.7, 1.0, FLOATS), IndexError, "not in"),
         (
             "scan",
-            (np.zeros((2, 3), np.int8), np.array([2]), FLOATS, np.zeros(3, np.int8), 1.0, FLOATS[:1]),
+            (np.zeros((2, 3), np.int8), np.array([2]), FLOATS, FLOATS, 1.0, FLOATS[:1]),
             IndexError,
             "2",
         ),
         (
             "scan",
-            (np.zeros((2, 3), np.int8), None, FLOATS, np.zeros(3, np.int8), 1.0, FLOATS),
+            (np.zeros((2, 3), np.int8), None, FLOATS, FLOATS, 1.0, FLOATS),
             ValueError,
             "argument 0",
         ),
@@ -230,7 +249,7 @@ def test_a_column_that_cannot_be_written_to_is_refused(loops):
     sums = FLOATS.copy()
     sums.flags.writeable = False
     with pytest.raises((BufferError, ValueError), match=r"read-only|writ"):
-        loops.add(sums, PLACES, FLOATS, 1.0)
+        loops.add(sums, [(PLACES, FLOATS, 1.0)])
 
 
 def test_without_the_module_numpy_does_it():

@@ -19,7 +19,7 @@ from salience.store import kernels, pruned
 from salience.store.arena import Arena
 from salience.store.distances import approximate, within
 from salience.store.gather import Activations, gather
-from salience.store.quantised import LARGEST, Quantised, off_by, quantised
+from salience.store.quantised import LARGEST, Quantised, finest_for, off_by, quantised
 from salience.store.rows import of_stored
 from salience.store.sql import ARENA
 from salience.store.view import view_of
@@ -84,14 +84,15 @@ def test_no_product_is_further_off_than_is_said(kind, dimension):
     rows = Quantised.of(vectors)
     for other in (kind, normal):
         queries = units(other, random, QUERIES // 2, dimension)
-        made = [quantised(query) for query in queries]
-        numbers, steps, errors = (np.array(column) for column in zip(*made, strict=True))
-        about = products(rows.numbers, numbers.T) * rows.steps[:, None] * steps
         exact = vectors.astype(np.float64) @ queries.T.astype(np.float64)
-        bound = np.array([off_by(rows.error, error) for error in errors])
-        assert (np.abs(about - exact) <= bound).all()
         as_ranked = cosines(vectors, queries)  # in float32, which rounds
-        assert (np.abs(about.astype(np.float32) - as_ranked) <= bound).all()
+        for largest in (LARGEST, finest_for(dimension)):
+            made = [quantised(query, largest) for query in queries]
+            numbers, steps, errors = (np.array(column) for column in zip(*made, strict=True))
+            about = products(rows.numbers, numbers.T) * rows.steps[:, None] * steps
+            bound = np.array([off_by(rows.error, error) for error in errors])
+            assert (np.abs(about - exact) <= bound).all()
+            assert (np.abs(about.astype(np.float32) - as_ranked) <= bound).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,7 +111,9 @@ def test_a_row_is_no_further_from_what_stands_for_it_than_is_said(kind):
 def test_the_bound_is_tight_enough_to_be_of_use():
     """Of random vectors as embedders make them it is a hundredth or two: nearly all others are ruled out."""
     vectors = units(normal, np.random.default_rng(2), ROWS, 384)
-    assert off_by(Quantised.of(vectors).error, quantised(vectors[0])[2]) < 0.03
+    rows = Quantised.of(vectors).error
+    assert off_by(rows, quantised(vectors[0])[2]) < 0.03
+    assert off_by(rows, quantised(vectors[0], finest_for(384))[2]) < rows + 2e-4  # a finer query adds next to nothing
 
 
 def test_a_vector_of_zeros_stands_for_itself():

@@ -191,7 +191,6 @@ def _made_of(profile: Profile, intent: str) -> _Made | None:
 def _others(made: _Made, need: Need, batch: Batch) -> tuple[Floats, Floats]:
     """Return what some signals of a profile add to the sum of each row, and what they multiply it by."""
     rest, factors = np.zeros(len(batch)), np.ones(len(batch))
-    batch = batch.with_columns(alive=np.ones(len(batch), np.bool_))
     for term, weight in made.others:
         values = SIGNALS[term.signal].formula(batch, need, **term.parameters)
         if term.combine == "sum":

@@ -32,13 +32,9 @@ def bm25(lexicon: Lexicon, k1: float, b: float) -> Floats:
 
 def _bm25(lexicon: Lexicon, telling: Floats, k1: float, b: float) -> Floats:
     """Return `bm25` where it is known how telling the terms are."""
-    if not lexicon.postings:
-        return np.zeros(len(lexicon.length))
+    rows, frequency = lexicon.postings.rows, lexicon.postings.frequency
     pace = k1 * (1 - b + b * lexicon.length / max(lexicon.average_length, 1.0))
-    rows = np.concatenate([posting.rows for posting in lexicon.postings])
-    frequency = np.concatenate([posting.frequency for posting in lexicon.postings])
-    idf = telling.repeat([len(posting.rows) for posting in lexicon.postings])
-    shares: Floats = idf * frequency / (frequency + pace[rows])
+    shares: Floats = telling.repeat(lexicon.postings.lengths) * frequency / (frequency + pace[rows])
     return np.bincount(rows, weights=shares, minlength=len(lexicon.length)).astype(np.float64, copy=False)
 
 

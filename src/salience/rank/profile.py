@@ -6,6 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from salience import checks
@@ -13,6 +14,7 @@ from salience.errors import InputError, ProfileError, Words
 from salience.lazy import lazy
 from salience.rank.signals import DECAYING, SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES
+from salience.rank.state import State
 from salience.records import ScoreDetail
 
 Combine = Literal["sum", "product"]
@@ -145,6 +147,11 @@ class Profile:
         """The parts of the batch that its signals and stages read."""
         signals = (SIGNALS[term.signal].brings for term in self.terms)
         return frozenset().union(*signals, *(STAGES[name].brings for name in self.stages))
+
+    @lazy
+    def steps(self) -> tuple[Callable[[State], State], ...]:
+        """What each stage does, in their order."""
+        return tuple(partial(STAGES[name].step, **self.stage_parameters.get(name, {})) for name in self.stages)
 
     @lazy
     def sums(self) -> bool:

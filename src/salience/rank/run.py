@@ -11,7 +11,6 @@ import numpy as np
 from salience.batch import Batch, Codes, Floats, Rows
 from salience.ports import Need
 from salience.rank.profile import Profile, Term
-from salience.rank.stages import STAGES
 from salience.rank.state import Spread, State
 from salience.records import Part, ScoreDetail, Via, score_detail
 
@@ -54,8 +53,7 @@ def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
 
 def advanced(state: State, step: int) -> State:
     """Return what stage number `step` of the profile makes of `state`."""
-    name = state.profile.stages[step]
-    return STAGES[name].step(state.having(step=step), **state.profile.stage_parameters.get(name, {}))
+    return state.profile.steps[step](state.having(step=step))
 
 
 def detail(profile: Profile, ranked: Ranked, batch: Batch, row: int, intent: str) -> ScoreDetail:

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import Floats, Ragged, Rows, Vectors, cosines
+from salience.batch import Floats, Ragged, Rows, Vectors
 from salience.ports import EDGE
 from salience.rank.sameness import covers
 from salience.rank.signals import SIGNALS, Parameter
@@ -124,8 +124,7 @@ def scored(state: State, parts: Mapping[str, Floats]) -> State:
 
 def best_first(scores: np.ndarray, rows: Rows) -> Rows:
     """Return `rows` by falling score, ties by row (and so by id)."""
-    ascending = np.sort(rows)
-    return ascending[(-scores[ascending]).argsort(kind="stable")]
+    return rows[np.lexsort((rows, -scores[rows]))]
 
 
 def similarity_floor(state: State) -> State:
@@ -178,8 +177,8 @@ def _keepers(vectors: Vectors, told: Ragged, rows: list[int], first: int, least:
         first: where the others begin.
         least: the cosine from which two may say the same.
     """
-    matrix = vectors.at(np.array(rows, np.intp))
-    alike = cosines(matrix, matrix[first:])
+    places = np.array(rows, np.intp)
+    alike = vectors.cosines(places, places[first:])
     near = (alike >= least) & (np.arange(len(rows))[:, None] < np.arange(first, len(rows)))
     fallen: dict[int, int] = {}
     for place in np.flatnonzero(near.any(axis=0)).tolist():

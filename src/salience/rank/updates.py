@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import KINDS, Batch, Floats, Lexicon, Ragged, Rows, Vectors, Vectors32, cosines
+from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows
 from salience.ports import EDGE, Calibration
 from salience.rank.fuse import inverse_document_frequency
 from salience.rank.state import Mask
@@ -50,28 +50,18 @@ def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness:
     found = np.zeros((len(rows), len(rows)), np.bool_)
     if batch.vectors is None or batch.distinctions is None:
         return found
-    one, other = _later(batch, batch.distinctions, rows).nonzero()
-    if not len(one):
-        return found
-    related = cosines_of(batch.vectors, rows, one, other).clip(0.0, 1.0)
+    related = np.minimum(np.maximum(batch.vectors.cosines(rows, rows), 0.0), 1.0)
     if calibration is not None:
         related = calibration.related(related)
-    again, changed = related >= likeness.same - EDGE, related >= likeness.alike - EDGE
-    if changed.any():
-        changed[changed] = answers_alike(batch.lexicon, rows[one[changed]], rows[other[changed]], likeness)
-    for pair in (again | changed).nonzero()[0].tolist():
-        values = (_values(batch.distinctions.of_row(int(rows[place]))) for place in (one[pair], other[pair]))
-        found[one[pair], other[pair]] = (changed if _differ(*values) else again)[pair]
+    alike = (related >= min(likeness.same, likeness.alike) - EDGE) & _later(batch, batch.distinctions, rows)
+    if not alike.any():
+        return found
+    again, changed = alike & (related >= likeness.same - EDGE), alike & (related >= likeness.alike - EDGE)
+    changed &= answers_alike(batch.lexicon, rows, likeness)
+    for one, other in np.argwhere(again | changed).tolist():
+        values = (_values(batch.distinctions.of_row(int(rows[place]))) for place in (one, other))
+        found[one, other] = (changed if _differ(*values) else again)[one, other]
     return found
-
-
-def cosines_of(vectors: Vectors, rows: Rows, one: Rows, other: Rows) -> Floats:
-    """Return the cosines of pairs of rows, each by its places in `rows`: of these alone, unless they are most pairs."""
-    if len(one) <= len(rows):
-        dots: Vectors32 = np.vecdot(vectors.at(rows[one]), vectors.at(rows[other]))
-        return dots.astype(np.float64).clip(-1.0, 1.0)
-    matrix = vectors.at(rows)
-    return cosines(matrix, matrix)[one, other]
 
 
 def _later(batch: Batch, told: Ragged, rows: Rows) -> Mask:
@@ -82,23 +72,24 @@ def _later(batch: Batch, told: Ragged, rows: Rows) -> Mask:
     return later
 
 
-def answers_alike(lexicon: Lexicon | None, rows: Rows, others: Rows, likeness: Likeness) -> Mask:
-    """Return bool[n], whether each row answers the query with the words of the one in its place among `others`.
+def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Mask:
+    """Return bool[n, n], whether the row of the first place answers the query with the words of that of the second.
 
     Words count by their inverse document frequency where one text is held against the other, so that a rare one, such
     as the code that is asked for, is not lost; and alike where they are held against the query, of which a small store
     may know little.
     """
-    if lexicon is None or not lexicon.postings:
-        return np.zeros(len(rows), np.bool_)
-    held = np.zeros((len(lexicon.length), len(lexicon.postings)))
-    for term, posting in enumerate(lexicon.postings):
-        held[posting.rows, term] = 1.0
-    idf, newer, older = inverse_document_frequency(lexicon), held[rows], held[others]
-    both = newer * older
-    enough = both.sum(axis=1) >= likeness.terms * len(idf) - EDGE
-    keeps = both @ idf >= likeness.kept * (older @ idf) - EDGE
-    found: Mask = enough & keeps & older.any(axis=1) & newer.any(axis=1)
+    if lexicon is None or not len(lexicon.postings):
+        return np.zeros((len(rows), len(rows)), np.bool_)
+    count, postings = len(lexicon.postings), lexicon.postings
+    whole = np.zeros((len(lexicon.length), count))
+    whole[postings.rows, np.arange(count).repeat(postings.lengths)] = 1.0
+    held = whole[rows]
+    told = held * inverse_document_frequency(lexicon)
+    enough = held @ held.T >= likeness.terms * count - EDGE
+    tells = told.sum(axis=1)
+    keeps = held @ told.T >= likeness.kept * tells - EDGE
+    found: Mask = enough & keeps & (tells > 0) & (tells[:, None] > 0)
     return found
 
 

@@ -81,6 +81,16 @@ failed:
     return -1;
 }
 
+/* Read the first arguments likewise; `group` of the others after them belong together each time. */
+static int read_some(Arguments *all, PyObject *const *given, Py_ssize_t count, int first, int group, const char *kinds)
+{
+    if (count > first && (count - first) % group) {
+        PyErr_Format(PyExc_TypeError, "%zd arguments are not %d and groups of %d", count, first, group);
+        return -1;
+    }
+    return read_all(all, given, count < first ? count : first, kinds);
+}
+
 #define DATA(place) (all.views[place].buf)
 #define NUMBER(place) (all.numbers[place])
 
@@ -173,11 +183,28 @@ WIDE static void scan_rows(const int8_t *rows, const int64_t *slots, const float
     }
 }
 
+/* Write a query as whole numbers up to `largest` of steps; return the size of a step, and how far they are from it. */
+static float quantise(const float *query, int64_t dimension, double largest, int16_t *numbers, double *error)
+{
+    float most = 0;
+    double rest = 0;
+    for (int64_t j = 0; j < dimension; j++)
+        most = fmaxf(most, fabsf(query[j]));
+    const float step = most > 0 ? (float)(most / largest) : 1.0f;
+    for (int64_t j = 0; j < dimension; j++) {
+        const float number = rintf(query[j] / step), off = number * step - query[j];
+        numbers[j] = (int16_t)number;
+        rest += (double)off * off;
+    }
+    *error = sqrt(rest);
+    return step;
+}
+
 static PyObject *scan(PyObject *self, PyObject *const *given, Py_ssize_t count)
 {
-    enum { ROWS, SLOTS, STEPS, QUERY, STEP, OUT };
+    enum { ROWS, SLOTS, STEPS, QUERY, LARGEST, OUT };
     Arguments all;
-    if (read_all(&all, given, count, "bq~fbnf!") < 0)
+    if (read_all(&all, given, count, "bq~ffnf!") < 0)
         return NULL;
     const int64_t dimension = size(&all, QUERY), wanted = size(&all, OUT);
     const int64_t held = dimension ? size(&all, ROWS) / dimension : 0;
@@ -188,15 +215,18 @@ static PyObject *scan(PyObject *self, PyObject *const *given, Py_ssize_t count)
             return NULL;
     } else if (AT_LEAST(wanted * dimension, ROWS) < 0)
         return NULL;
-    int16_t *query = malloc((size_t)(dimension + 1) * sizeof *query);
-    if (query == NULL)
+    int16_t *numbers = malloc((size_t)(dimension + 1) * sizeof *numbers);
+    if (numbers == NULL)
         return no_memory(&all);
-    for (int64_t j = 0; j < dimension; j++)
-        query[j] = ((int8_t *)DATA(QUERY))[j];
     PyThreadState *state = let_others(wanted * dimension / 8);
-    scan_rows(DATA(ROWS), DATA(SLOTS), DATA(STEPS), query, (float)NUMBER(STEP), wanted, dimension, DATA(OUT));
-    free(query);
-    return done(&all, state, wanted);
+    double error;
+    const float step = quantise(DATA(QUERY), dimension, NUMBER(LARGEST), numbers, &error);
+    scan_rows(DATA(ROWS), DATA(SLOTS), DATA(STEPS), numbers, step, wanted, dimension, DATA(OUT));
+    free(numbers);
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+    release(&all);
+    return PyFloat_FromDouble(error);
 }
 
 /* ---- occurrences ---- */
@@ -322,26 +352,44 @@ static PyObject *impacts(PyObject *self, PyObject *const *given, Py_ssize_t coun
     return done(&all, state, wanted);
 }
 
-static PyObject *add(PyObject *self, PyObject *const *given, Py_ssize_t count)
+/* Add one term's values to `sums`, of which there are `end`. */
+static int add_term(float *sums, int64_t end, PyObject *const *given)
 {
-    enum { SUMS, PLACES, VALUES, WEIGHT };
+    enum { PLACES, VALUES, WEIGHT, OF_TERM };
     Arguments all;
-    if (read_all(&all, given, count, "f!ifn") < 0)
-        return NULL;
-    const int64_t wanted = size(&all, PLACES), end = size(&all, SUMS);
+    if (read_all(&all, given, OF_TERM, "ifn") < 0)
+        return -1;
+    const int64_t wanted = size(&all, PLACES);
     if (AT_LEAST(wanted, VALUES) < 0)
-        return NULL;
+        return -1;
     const int32_t *places = DATA(PLACES);
     const float *values = DATA(VALUES), weight = (float)NUMBER(WEIGHT);
-    float *sums = DATA(SUMS);
     if (wanted && (places[0] < 0 || places[wanted - 1] >= end)) { /* they ascend */
         release(&all);
-        return PyErr_Format(PyExc_IndexError, "a place is not in [0, %lld)", (long long)end);
+        PyErr_Format(PyExc_IndexError, "a place is not in [0, %lld)", (long long)end);
+        return -1;
     }
     PyThreadState *state = let_others(wanted);
     for (int64_t i = 0; i < wanted; i++)
         sums[places[i]] += weight * values[i];
-    return done(&all, state, wanted);
+    if (state != NULL)
+        PyEval_RestoreThread(state);
+    release(&all);
+    return 0;
+}
+
+static PyObject *add(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    enum { SUMS, TERMS, OF_TERM = 3 };
+    Arguments all;
+    if (read_some(&all, given, count, TERMS, OF_TERM, "f!") < 0)
+        return NULL;
+    for (Py_ssize_t term = TERMS; term < count; term += OF_TERM)
+        if (add_term(DATA(SUMS), size(&all, SUMS), given + term) < 0) {
+            release(&all);
+            return NULL;
+        }
+    return done(&all, NULL, (count - TERMS) / OF_TERM);
 }
 
 /* ---- largest ---- */
@@ -354,20 +402,18 @@ typedef struct {
     float weight, speaker;
 } Estimate;
 
-static inline float estimated(Estimate by, int64_t place)
+/* Fill the estimates of some places, and return whether any is over `floor`. */
+WIDE static int estimate(Estimate by, int64_t first, int64_t count, float floor, float *found)
 {
-    return by.weight * by.about[place] + by.given[place] + (by.named != NULL && by.named[place] ? by.speaker : 0.0f);
-}
-
-WIDE static int is_over(Estimate by, float floor, int64_t first, int64_t last)
-{
+    const float *about = by.about + first, *given = by.given + first;
     int any = 0;
-    if (by.named == NULL)
-        for (int64_t i = first; i < last; i++)
-            any |= by.weight * by.about[i] + by.given[i] > floor;
-    else
-        for (int64_t i = first; i < last; i++)
-            any |= by.weight * by.about[i] + by.given[i] + (by.named[i] ? by.speaker : 0.0f) > floor;
+    for (int64_t i = 0; i < count; i++)
+        found[i] = by.weight * about[i] + given[i];
+    if (by.named != NULL)
+        for (int64_t i = 0; i < count; i++)
+            found[i] += by.named[first + i] ? by.speaker : 0.0f;
+    for (int64_t i = 0; i < count; i++)
+        any |= found[i] > floor;
     return any;
 }
 
@@ -406,18 +452,15 @@ static PyObject *largest(PyObject *self, PyObject *const *given, Py_ssize_t coun
         values[i] = -INFINITY;
     PyThreadState *state = let_others(end);
     for (int64_t first = 0; wanted && first < end; first += BLOCK) {
-        const int64_t last = first + BLOCK < end ? first + BLOCK : end;
-        if (held == wanted && !is_over(by, values[0], first, last))
+        float found[BLOCK];
+        const int64_t size = first + BLOCK < end ? BLOCK : end - first;
+        if (!estimate(by, first, size, values[0], found) && held == wanted)
             continue;
-        for (int64_t place = first; place < last; place++) {
-            if (by.standing != NULL && !by.standing[place])
-                continue;
-            const float value = estimated(by, place);
-            if (held < wanted || value > values[0]) {
-                sift(values, places, wanted, value, place);
+        for (int64_t i = 0; i < size; i++)
+            if ((found[i] > values[0] || held < wanted) && (by.standing == NULL || by.standing[first + i])) {
+                sift(values, places, wanted, found[i], first + i);
                 held += held < wanted;
             }
-        }
     }
     if (held < wanted) { /* what stands for none is among them */
         int64_t kept = 0;
@@ -432,6 +475,9 @@ static PyObject *largest(PyObject *self, PyObject *const *given, Py_ssize_t coun
 
 /* ---- bounds, reaching ---- */
 
+#define PARTS 128      /* of [0, 1], for each of which it is known between which knots it begins */
+#define MOST_KNOTS 255 /* that a number of one byte tells apart */
+
 typedef struct {
     const float *about;
     const int32_t *before, *after;
@@ -439,6 +485,7 @@ typedef struct {
     double similarity, context, off;
     const double *cosine, *related;
     int64_t knots;
+    uint8_t knot_at[PARTS + 1];
 } Dense;
 
 #define DENSE_KINDS "fiin?~nnd~d~"
@@ -453,14 +500,9 @@ static double means(const Dense *by, double cosine)
         return by->related[by->knots - 1];
     if (x < by->cosine[0])
         return by->related[0];
-    int64_t knot = 0, high = by->knots - 1;
-    while (high - knot > 1) {
-        const int64_t middle = (knot + high) / 2;
-        if (x >= by->cosine[middle])
-            knot = middle;
-        else
-            high = middle;
-    }
+    int64_t knot = by->knot_at[(int)(x * PARTS)];
+    while (x >= by->cosine[knot + 1])
+        knot++;
     const double slope = (by->related[knot + 1] - by->related[knot]) / (by->cosine[knot + 1] - by->cosine[knot]);
     return slope * (x - by->cosine[knot]) + by->related[knot];
 }
@@ -492,8 +534,19 @@ static int read_dense(Arguments *given, Dense *by)
     if (lengths(given, (const int[]){BEFORE, AFTER, EMBEDDED, -1}, end) < 0 ||
         lengths(given, (const int[]){RELATED, -1}, knots) < 0)
         return -1;
-    *by = (Dense){DATA(ABOUT),         DATA(BEFORE),    DATA(AFTER),  DATA(EMBEDDED), NUMBER(SIMILARITY),
-                  NUMBER(CONTEXT), NUMBER(OFF), DATA(COSINE), DATA(RELATED), knots};
+    if (knots > MOST_KNOTS) {
+        PyErr_Format(PyExc_ValueError, "%lld knots are more than %d", (long long)knots, MOST_KNOTS);
+        release(given);
+        return -1;
+    }
+    *by = (Dense){DATA(ABOUT),     DATA(BEFORE), DATA(AFTER),  DATA(EMBEDDED), NUMBER(SIMILARITY),
+                  NUMBER(CONTEXT), NUMBER(OFF),  DATA(COSINE), DATA(RELATED),  knots, {0}};
+    int64_t knot = 0;
+    for (int64_t part = 0; knots > 1 && part <= PARTS; part++) {
+        while (knot + 2 < knots && by->cosine[knot + 1] <= (double)part / PARTS)
+            knot++;
+        by->knot_at[part] = (uint8_t)knot;
+    }
     return 0;
 }
 
@@ -512,16 +565,22 @@ static PyObject *bounds(PyObject *self, PyObject *const *given, Py_ssize_t count
     return done(&all, NULL, wanted);
 }
 
-WIDE static int is_any(const float *about, const float *given, const uint8_t *named, float near, float speaker,
-                       float enough, int64_t first, int64_t last)
+enum { BY_WORDS = 1, BY_NEARNESS = 2 };
+
+/* Mark by what each of some places may reach the least, and return whether any does. */
+WIDE static int mark(const float *about, const float *given, const uint8_t *named, float near, float speaker,
+                     float enough, int64_t count, uint8_t *marks)
 {
     int any = 0;
     if (named == NULL)
-        for (int64_t i = first; i < last; i++)
-            any |= (about[i] >= near) | ((given[i] >= enough) & (given[i] > 0));
+        for (int64_t i = 0; i < count; i++)
+            marks[i] = (about[i] >= near ? BY_NEARNESS : 0) | ((given[i] >= enough) & (given[i] > 0) ? BY_WORDS : 0);
     else
-        for (int64_t i = first; i < last; i++)
-            any |= (about[i] >= near) | ((given[i] + (named[i] ? speaker : 0.0f) >= enough) & (given[i] > 0));
+        for (int64_t i = 0; i < count; i++)
+            marks[i] = (about[i] >= near ? BY_NEARNESS : 0) |
+                       ((given[i] + (named[i] ? speaker : 0.0f) >= enough) & (given[i] > 0) ? BY_WORDS : 0);
+    for (int64_t i = 0; i < count; i++)
+        any |= marks[i];
     return any;
 }
 
@@ -546,18 +605,21 @@ static PyObject *reaching(PyObject *self, PyObject *const *given, Py_ssize_t cou
         return no_memory(&all);
     PyThreadState *state = let_others(end);
     for (int64_t first = 0; first < end; first += BLOCK) {
-        const int64_t last = first + BLOCK < end ? first + BLOCK : end;
-        if (!is_any(by.about, added, named, nearest, speaker, enough, first, last))
+        uint8_t marks[BLOCK];
+        const int64_t size = first + BLOCK < end ? BLOCK : end - first;
+        if (!mark(by.about + first, added + first, named == NULL ? NULL : named + first, nearest, speaker, enough, size,
+                  marks))
             continue;
-        for (int64_t place = first; place < last; place++) {
-            if (added[place] > 0 && added[place] + (named != NULL && named[place] ? speaker : 0.0f) >= enough)
+        for (int64_t i = 0; i < size; i++) {
+            const int64_t place = first + i;
+            if (marks[i] & BY_WORDS)
                 put(&maybe, place);
-            if (by.about[place] < nearest)
+            if (!(marks[i] & BY_NEARNESS))
                 continue;
             const int64_t reached[] = {place, by.before[place], by.after[place]};
-            for (int i = 0; i < (by.context != 0 ? 3 : 1); i++)
-                if (reached[i] >= 0 && by.about[place] >= near[named != NULL && named[reached[i]]])
-                    put(&maybe, reached[i]);
+            for (int beside = 0; beside < (by.context != 0 ? 3 : 1); beside++)
+                if (reached[beside] >= 0 && by.about[place] >= near[named != NULL && named[reached[beside]]])
+                    put(&maybe, reached[beside]);
         }
     }
     int64_t found = 0, *out = DATA(OUT);
@@ -578,19 +640,24 @@ static PyObject *reaching(PyObject *self, PyObject *const *given, Py_ssize_t cou
 
 /* ---- met ---- */
 
-static PyObject *met(PyObject *self, PyObject *const *given, Py_ssize_t count)
+typedef struct {
+    int64_t *rows;
+    double *own, *windows;
+    int64_t count, room;
+} Met;
+
+/* Fill which of some places one term stands in, and how often, behind what is filled already. */
+static int met_term(const int64_t *places, int64_t wanted, PyObject *const *given, Met *met)
 {
-    enum { WANTED, HELD, OWN_COUNTS, WINDOWS, OUT, OUT_OWN, OUT_WINDOWS, FROM };
+    enum { HELD, OWN_COUNTS, WINDOWS, OF_TERM };
     Arguments all;
-    if (read_all(&all, given, count, "qiffq!d!d!n") < 0)
-        return NULL;
-    const int64_t wanted = size(&all, WANTED), held = size(&all, HELD), from = (int64_t)NUMBER(FROM);
-    if (AT_LEAST(held, OWN_COUNTS, WINDOWS) < 0 || AT_LEAST(from + wanted, OUT, OUT_OWN, OUT_WINDOWS) < 0)
-        return NULL;
-    const int64_t *places = DATA(WANTED);
+    if (read_all(&all, given, OF_TERM, "iff") < 0)
+        return -1;
+    const int64_t held = size(&all, HELD);
+    if (AT_LEAST(held, OWN_COUNTS, WINDOWS) < 0)
+        return -1;
     const int32_t *holding = DATA(HELD);
-    int64_t found = from;
-    for (int64_t row = 0; row < wanted; row++) {
+    for (int64_t row = 0; row < wanted && met->count < met->room; row++) {
         int64_t low = 0, high = held;
         while (low < high) {
             const int64_t middle = low + (high - low) / 2;
@@ -601,12 +668,34 @@ static PyObject *met(PyObject *self, PyObject *const *given, Py_ssize_t count)
         }
         if (low == held || holding[low] != places[row])
             continue;
-        ((int64_t *)DATA(OUT))[found] = row;
-        ((double *)DATA(OUT_OWN))[found] = ((float *)DATA(OWN_COUNTS))[low];
-        ((double *)DATA(OUT_WINDOWS))[found] = ((float *)DATA(WINDOWS))[low];
-        found++;
+        met->rows[met->count] = row;
+        met->own[met->count] = ((float *)DATA(OWN_COUNTS))[low];
+        met->windows[met->count++] = ((float *)DATA(WINDOWS))[low];
     }
-    return done(&all, NULL, found);
+    release(&all);
+    return 0;
+}
+
+static PyObject *met(PyObject *self, PyObject *const *given, Py_ssize_t count)
+{
+    enum { WANTED, OUT, OUT_OWN, OUT_WINDOWS, OFFSETS, TERMS, OF_TERM = 3 };
+    Arguments all;
+    if (read_some(&all, given, count, TERMS, OF_TERM, "qq!d!d!q!") < 0)
+        return NULL;
+    const int64_t wanted = size(&all, WANTED), terms = (count - TERMS) / OF_TERM;
+    if (AT_LEAST(terms * wanted, OUT, OUT_OWN, OUT_WINDOWS) < 0 || AT_LEAST(terms + 1, OFFSETS) < 0)
+        return NULL;
+    int64_t *offsets = DATA(OFFSETS);
+    Met found = {DATA(OUT), DATA(OUT_OWN), DATA(OUT_WINDOWS), 0, terms * wanted};
+    offsets[0] = 0;
+    for (int64_t term = 0; term < terms; term++) {
+        if (met_term(DATA(WANTED), wanted, given + TERMS + term * OF_TERM, &found) < 0) {
+            release(&all);
+            return NULL;
+        }
+        offsets[term + 1] = found.count;
+    }
+    return done(&all, NULL, found.count);
 }
 
 /* ---- The module ---- */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -168,24 +168,27 @@ def _add_terms(given: Floats32, asked: Asked, pruning: Pruning, common: int) -> 
         for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True))
         if matching is not None
     ]
-    left = 0.0
-    for place, term in enumerate(asked.terms):
-        if len(term) < common:
-            for of_terms, matching, is_window in channels:
-                impact = asked.view.impact(term, is_window, matching.k1, matching.b)
-                _add(given, term.places, impact, of_terms[place])
-        else:
-            left += sum(of_terms[place] for of_terms, *_ in channels)
-    return left
+    counted = [(place, term) for place, term in enumerate(asked.terms) if len(term) < common]
+    left = [place for place, term in enumerate(asked.terms) if len(term) >= common]
+    _add(
+        given,
+        [
+            (term.places, asked.view.impact(term, is_window, matching.k1, matching.b), of_terms[place])
+            for of_terms, matching, is_window in channels
+            for place, term in counted
+        ],
+    )
+    return sum((of_terms[place] for of_terms, *_ in channels for place in left), 0.0)
 
 
-def _add(sums: Floats32, places: Numbers32, values: Floats32, weight: float) -> None:
-    """Add a weight times each value to the sum at its place; no place comes twice."""
+def _add(sums: Floats32, terms: Sequence[tuple[Numbers32, Floats32, float]]) -> None:
+    """Add, for each term, a weight times each value to the sum at its place; no place of a term comes twice."""
     loops = built()
-    if loops is None:
-        sums[places] += np.float32(weight) * values
+    if loops is not None:
+        loops.add(sums, terms)
     else:
-        loops.add(sums, places, values, weight)
+        for places, values, weight in terms:
+            sums[places] += np.float32(weight) * values
 
 
 def weights(asked: Asked, matching: Matching, is_window: bool) -> list[float]:

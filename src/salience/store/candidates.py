@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import COLUMNS, Batch, Column, Entities, Floats, Lexicon, Postings, Ragged, Rows, Vectors
+from salience.batch import (
+    COLUMNS,
+    Batch,
+    Codes,
+    Column,
+    Entities,
+    Floats,
+    Lexicon,
+    Postings,
+    Ragged,
+    Rows,
+    Vectors,
+    offsets_of,
+)
 from salience.lazy import lazy
 from salience.ports import Need
 from salience.store.arena import Arena
@@ -148,8 +160,9 @@ class Candidates:
         return np.asarray(_COLUMNS[name](self), COLUMNS[name].dtype)
 
     def with_columns(self, names: Iterable[str], moments: Floats | None = None) -> Batch:
-        """Return some columns and no more, but for the moments of all."""
-        return Batch(self.arena.ids[self.rows], {name: self.column(name) for name in names}, moments=moments)
+        """Return some columns and no more, but for the moments of all; the memories stay unnamed."""
+        unnamed = np.empty(len(self.places), np.object_)
+        return Batch(unnamed, {name: self.column(name) for name in names}, moments=moments)
 
     def batch(self, **others: Any) -> Batch:
         """Return all that the need asks for, and other fields of a batch as they are given."""
@@ -214,8 +227,8 @@ class Candidates:
     def _ragged(self, name: str, values: Column) -> Ragged:
         """Return the runs of `values` of these; columns `name` and `name_from` say how long they are and where."""
         lengths = self.fixed(name)
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        return Ragged(offsets, values[runs(self.fixed(f"{name}_from"), lengths)].astype(np.int64, copy=False))
+        places = runs(self.fixed(f"{name}_from"), lengths)
+        return Ragged(offsets_of(lengths), values[places].astype(np.int64, copy=False))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,13 +239,13 @@ class _Met:
         rows: intp[h].
         own: float64[h], how often each term stands in the text; 0 for one that it only stands beside.
         windows: float64[h], likewise in the window.
-        ends: int[t], where those of each term end.
+        offsets: int64[t + 1], as in `Postings`.
     """
 
     rows: Rows
     own: Floats
     windows: Floats
-    ends: Rows
+    offsets: Codes
 
     @classmethod
     def of_all(cls, terms: Sequence[Occurrences], places: Places, count: int) -> _Met:
@@ -243,8 +256,8 @@ class _Met:
         there = np.flatnonzero(found >= 0)
         found = found[there]
         own, windows = (np.concatenate([term.frequency(one) for term in terms])[found] for one in (False, True))
-        ends = np.searchsorted(there, (np.arange(len(terms)) + 1) * len(places))
-        return cls(there % max(len(places), 1), own.astype(np.float64), windows.astype(np.float64), ends)
+        offsets = np.searchsorted(there, np.arange(len(terms) + 1) * len(places))
+        return cls(there % max(len(places), 1), own.astype(np.float64), windows.astype(np.float64), offsets)
 
     @classmethod
     def of_each(cls, terms: Sequence[Occurrences], places: Places, count: int) -> _Met:
@@ -255,15 +268,15 @@ class _Met:
             for one in (False, True)
         )
         rows = np.concatenate([rows for rows, _ in met])
-        return cls(rows, own.astype(np.float64), windows.astype(np.float64), np.cumsum([len(rows) for rows, _ in met]))
+        offsets = np.cumsum([0, *(len(rows) for rows, _ in met)])
+        return cls(rows, own.astype(np.float64), windows.astype(np.float64), offsets)
 
-    def postings(self, is_window: bool) -> tuple[Postings, ...]:
-        """Return them term by term, in texts or in windows."""
-        rows, frequency, ends = self.rows, self.windows, self.ends
-        if not is_window:
-            kept = np.flatnonzero(self.own)
-            rows, frequency, ends = rows[kept], self.own[kept], np.searchsorted(kept, ends)
-        return tuple(Postings(rows[first:last], frequency[first:last]) for first, last in pairwise([0, *ends.tolist()]))
+    def postings(self, is_window: bool) -> Postings:
+        """Return them in texts or in windows."""
+        if is_window:
+            return Postings(self.rows, self.windows, self.offsets)
+        kept = self.own.nonzero()[0]
+        return Postings(self.rows[kept], self.own[kept], kept.searchsorted(self.offsets))
 
 
 def _met(term: Occurrences, places: Places, count: int) -> tuple[Rows, Rows]:

@@ -10,7 +10,7 @@ from salience.batch import NEAREST, Column, Floats, Rows, Vectors32, cosines
 from salience.ports import Near, Need
 from salience.store.kernels import dots, is_quick
 from salience.store.loops import Floats32, Int8, built
-from salience.store.quantised import ROUNDING, off_by, quantised
+from salience.store.quantised import ROUNDING, finest_for, off_by, quantised
 from salience.store.roster import Bools
 from salience.store.view import Places, View
 
@@ -76,20 +76,23 @@ def approximate(view: View, query: Vectors32, places: Places | slice) -> tuple[F
     if not (len(slots) and view.arena.is_quantised and is_quick()):
         matrix, lines = _lying(stored["vector"], slots)
         return cosines(matrix, query)[lines].astype(np.float32), ROUNDING
-    numbers, step, error = quantised(query)
-    return _scanned(view, places, slots, numbers, step), off_by(view.arena.error, error)
+    loops = built()
+    if loops is None:
+        numbers, step, error = quantised(query)
+        return _by_kernel(view, places, slots, numbers, step), off_by(view.arena.error, error)
+    rows, steps, finest = stored["quantised"], stored["step"], finest_for(len(query))
+    if view.is_all and isinstance(places, slice):
+        about, error = loops.scan(rows[places], None, steps[places], query, finest)
+    else:
+        about, error = loops.scan(rows, slots, steps, query, finest)
+    return about, off_by(view.arena.error, error)
 
 
-def _scanned(view: View, places: Places | slice, slots: Rows, query: Int8, step: float) -> Floats32:
-    """Return the inner products of quantised vectors with a query, in their own steps."""
-    stored, loops = view.arena.slots, built()
-    if loops is not None:
-        if view.is_all and isinstance(places, slice):
-            return loops.scan(stored["quantised"][places], None, stored["step"][places], query, step)
-        return loops.scan(stored["quantised"], slots, stored["step"], query, step)
+def _by_kernel(view: View, places: Places | slice, slots: Rows, query: Int8, step: float) -> Floats32:
+    """Return the inner products of quantised vectors with a query, in their own steps, by a library."""
     kernel = dots()
     assert kernel is not None  # noqa: S101 - `is_quick` was asked
-    matrix, lines = _lying(stored["quantised"], slots, ascends=isinstance(places, slice))
+    matrix, lines = _lying(view.arena.slots["quantised"], slots, ascends=isinstance(places, slice))
     about: Floats32 = kernel(matrix, query)[lines] * view.step_size[places]
     about *= np.float32(step)
     return about

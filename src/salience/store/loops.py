@@ -5,10 +5,11 @@ A processor is kept waiting by many small steps more than by one long loop. Whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from salience.store.roster import Bools
 Floats32 = NDArray[np.float32]
 Numbers32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
+Int16 = NDArray[np.int16]
 MODULE: Final = "salience.store._loops"
 
 
@@ -70,11 +72,15 @@ class Loops:
 
     module: Any
 
-    def scan(self, rows: Int8, slots: Rows | None, steps: Floats32, query: Int8, step: float) -> Floats32:
-        """Return the inner products of some rows, or of all, and a query, each with a step of its own."""
+    def scan(
+        self, rows: Int8, slots: Rows | None, steps: Floats32, query: Floats32, largest: int
+    ) -> tuple[Floats32, float]:
+        """Return the inner products of quantised rows, or of all, and a query, and how far that is from what is taken.
+
+        It is quantised as `quantised.quantised` does it, by a `largest` number for which int32 holds the products.
+        """
         found = np.empty(len(rows) if slots is None else len(slots), np.float32)
-        self.module.scan(rows, slots, steps, query, step, found)
-        return found
+        return found, self.module.scan(rows, slots, steps, query, largest, found)
 
     def occurrences(
         self, lengths: Sequence[int], places: Column, counts: Floats32, around: Column
@@ -96,9 +102,9 @@ class Loops:
         self.module.impacts(frequency, places, length, k1, b, average, found)
         return found
 
-    def add(self, sums: Floats32, places: Numbers32, values: Floats32, weight: float) -> None:
-        """Add `weight` times each value to the sum at its place."""
-        self.module.add(sums, places, values, weight)
+    def add(self, sums: Floats32, terms: Iterable[tuple[Numbers32, Floats32, float]]) -> None:
+        """Add, for each term, its weight times each of its values to the sum at its place."""
+        self.module.add(sums, *chain.from_iterable(terms))
 
     def largest(
         self,
@@ -153,12 +159,12 @@ class Loops:
     def met(
         self, places: Rows, terms: Sequence[tuple[Numbers32, Floats32, Floats32]]
     ) -> tuple[Rows, Floats, Floats, Codes]:
-        """Return which of some places hold each term, how often in text and window, and where those of each end."""
+        """Return which of some places hold each term, how often in text and window, and where those of each begin."""
         most = len(places) * len(terms)
-        rows, own, windows, ends = np.empty(most, np.int64), np.empty(most), np.empty(most), [0]
-        for held, of_text, of_window in terms:
-            ends.append(self.module.met(places, held, of_text, of_window, rows, own, windows, ends[-1]))
-        return rows[: ends[-1]], own[: ends[-1]], windows[: ends[-1]], np.array(ends[1:], np.int64)
+        rows, own, windows = np.empty(most, np.int64), np.empty(most), np.empty(most)
+        offsets = np.empty(len(terms) + 1, np.int64)
+        count = self.module.met(places, rows, own, windows, offsets, *chain.from_iterable(terms))
+        return rows[:count], own[:count], windows[:count], offsets
 
 
 @cache

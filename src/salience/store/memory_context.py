@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from salience.batch import NEAREST, OWN, REACH, Floats, Lexicon, Postings, cosines
+from salience.batch import NEAREST, OWN, REACH, Floats, Lexicon, Postings, Rows, cosines
 from salience.ports import Need, Stored
 
 Neighbours = list[dict[int, Stored]]
@@ -71,12 +71,13 @@ def lexicon(own: Sequence[Counter[str]], visible: Sequence[Counter[str]], terms:
         documents=len(visible),
         average_length=sum(lengths) / len(lengths) if lengths else 0.0,
         document_frequency=np.array([sum(term in counts for counts in visible) for term in terms], np.float64),
-        postings=tuple(_postings(own, term) for term in terms),
+        postings=Postings.of([_posting(own, term) for term in terms]),
         length=np.array([counts.total() for counts in own], np.float64),
     )
 
 
-def _postings(texts: Sequence[Counter[str]], term: str) -> Postings:
+def _posting(texts: Sequence[Counter[str]], term: str) -> tuple[Rows, Floats]:
+    """Return the rows of the texts that hold a term, and how often each does."""
     frequency = np.array([counts[term] for counts in texts], np.float64)
     rows = np.flatnonzero(frequency)
-    return Postings(rows, frequency[rows])
+    return rows, frequency[rows]

@@ -140,8 +140,9 @@ def _totals(part: Parsed) -> tuple[int, int]:
 
 def runs(starts: Column, lengths: Column) -> Rows:
     """Return the places of runs of `lengths` that begin at `starts`, one run after the other."""
-    offsets = np.cumsum(lengths) - lengths
-    return np.repeat(starts - offsets, lengths) + np.arange(lengths.sum())
+    ends = lengths.cumsum()
+    first: Rows = (starts - ends + lengths).repeat(lengths)
+    return first + np.arange(len(first))
 
 
 def codes(distinctions: Sequence[str]) -> Codes:

@@ -172,11 +172,11 @@ class _Search:
         places = self.all if self.count <= _DIRECT else self.reaching(self.likely_floor())
         if len(places) > _MANY and self.words.of_common:
             return self.with_common_terms().batch()
-        scored = self.scored(places)
+        scored = self.scored(*self.hopeful(places))
         floor = _largest(scored.scores, self.pruning.keep) - self.slack * self.pruning.most
         least = floor - self.words.of_common * self.pruning.most
         is_among = scored.scores >= least
-        found = scored.take(is_among if self.asked.view.embedded is None else is_among | ~self.embedded(places))
+        found = scored.take(is_among if self.asked.view.embedded is None else is_among | ~self.embedded(scored.places))
         if self.named is not None and self.pruning.content is not None:
             found = self.with_content(found, scored, self.pruning.content(self.count))
         return _brought(self.asked, found.places, floor, self.count, self.moments, found.cosines)
@@ -235,23 +235,36 @@ class _Search:
         silent = replace(self, pruning=pruning, hears=False, known=self.near)
         places = silent.reaching(least)
         is_all = len(places) <= _MANY and not self.words.of_common
-        tried = silent.scored(places if is_all else silent.promising())
+        tried = silent.whole(places if is_all else silent.promising())
         if is_all or (tried.scores > least + self.slack * self.pruning.most).any():
             return tried
         counted = silent.with_common_terms()
-        return counted.scored(counted.reaching(least))
+        return counted.whole(counted.reaching(least))
 
-    def scored(self, places: Places) -> _Scored:
-        """Return some memories with their scores, but for what the common terms give."""
+    def hopeful(self, places: Places) -> tuple[Places, Floats, Floats]:
+        """Return those of some memories that may be among the best by all but their vectors, and their `others`."""
+        (rest, factors), embedded = self.others(places), self.embedded(places)
+        known = self.boosted[places] + rest
+        least = (known + self.near.least_of(places) * embedded) * factors
+        floor = _largest(least, self.pruning.keep) - self.slack * self.pruning.most
+        most = (known + self.near.most_of(places) + self.words.of_common) * factors
+        kept = np.flatnonzero((most >= floor) | ~embedded)
+        return places[kept], rest[kept], factors[kept]
+
+    def scored(self, places: Places, rest: Floats, factors: Floats) -> _Scored:
+        """Return some memories with their scores, of which `others` are known, but for what the common terms give."""
         asked, pruning = self.asked, self.pruning
         cosines, contexts = in_context(asked.view, places, asked.need)
         made = self.words.given[places] + pruning.similarity * asked.need.related(cosines)
         if pruning.context_similarity:  # words stand in for what has no vector, so that its neighbours' do not count
             made += pruning.context_similarity * asked.need.related(contexts) * self.embedded(places)
-        rest, factors = self.others(places)
         silent = (made + rest) * factors
         scores = silent if self.named is None else silent + pruning.speaker * self.named[places] * factors
         return _Scored(places, np.stack((cosines, contexts, silent, scores)))
+
+    def whole(self, places: Places) -> _Scored:
+        """Return all of some memories with their scores."""
+        return self.scored(places, *self.others(places))
 
     @lazy
     def slack(self) -> float:

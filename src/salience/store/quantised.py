@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from salience.batch import Vectors32
 from salience.store.loops import Int8
 
 LARGEST: Final = 127
+"""Largest number of an int8 that has its opposite."""
+_SUM: Final = (1 << 31) - 1
+"""Largest sum of products that the loops hold."""
 ROUNDING: Final = 1e-5
 """More than float32 arithmetic, and unit vectors that are so but for their rounding, add to an error."""
 
@@ -52,12 +55,20 @@ def alone(vector: Vectors32) -> tuple[Int8, NDArray[np.float32], float]:
     return numbers.astype(np.int8), step, math.sqrt(float(rest @ rest))
 
 
-def quantised(vector: Vectors32) -> tuple[Int8, float, float]:
-    """Return a float32[d] quantised, the size of a step, and how far it is from the vector; as `Quantised.of`."""
-    step = float(np.abs(vector).max()) / LARGEST or 1.0
+def quantised(vector: Vectors32, largest: int = LARGEST) -> tuple[NDArray[Any], float, float]:
+    """Return a float32[d] as whole numbers of steps, the size of a step, and how far they are from the vector.
+
+    They are int8[d], as `Quantised.of` has rows, or int16[d] where the `largest` of them needs that.
+    """
+    step = float(np.abs(vector).max()) / largest or 1.0
     numbers = np.rint(vector / np.float32(step))
     rest = numbers * np.float32(step) - vector
-    return numbers.astype(np.int8), step, math.sqrt(float(rest @ rest))
+    return numbers.astype(np.int8 if largest <= LARGEST else np.int16), step, math.sqrt(float(rest @ rest))
+
+
+def finest_for(dimension: int) -> int:
+    """Return the largest number that a query may have for its inner product with any row to be an int32."""
+    return min(np.iinfo(np.int16).max, _SUM // (LARGEST * dimension))
 
 
 def off_by(rows: float, query: float) -> float:

@@ -54,7 +54,7 @@ def _named(batch: Batch, name: str) -> list[str | None]:
 
 
 def _lexicon(found: Lexicon) -> tuple[Any, ...]:
-    postings = [(posting.rows.tolist(), posting.frequency.tolist()) for posting in found.postings]
+    postings = [(rows.tolist(), frequency.tolist()) for rows, frequency in found.postings]
     return found.documents, found.average_length, found.document_frequency.tolist(), found.length.tolist(), postings
 
 

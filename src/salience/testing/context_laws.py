@@ -27,9 +27,9 @@ def held(windows: Lexicon | None, terms: Sequence[str]) -> list[dict[str, float]
     """Return, for each row, how often each term stands in its window, those that do not left out."""
     assert windows is not None
     rows: list[dict[str, float]] = [{} for _ in windows.length]
-    for term, posting in zip(terms, windows.postings, strict=True):
-        assert posting.rows.tolist() == sorted(posting.rows.tolist())
-        for row, count in zip(posting.rows.tolist(), posting.frequency.tolist(), strict=True):
+    for term, (holding, frequency) in zip(terms, windows.postings, strict=True):
+        assert holding.tolist() == sorted(holding.tolist())
+        for row, count in zip(holding.tolist(), frequency.tolist(), strict=True):
             rows[row][term] = count
     return rows
 

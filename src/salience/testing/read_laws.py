@@ -348,10 +348,10 @@ class ReadLaws:
         assert batch.lexicon.average_length == sum(count.total() for count in counts) / 59
         assert batch.lexicon.document_frequency.tolist() == [sum(c[term] > 0 for c in counts) for term in asked]
         assert batch.lexicon.length.tolist() == [count.total() for count in rows]
-        for term, posting in zip(asked, batch.lexicon.postings, strict=True):
+        for term, (holding, frequency) in zip(asked, batch.lexicon.postings, strict=True):
             found = {row: count[term] for row, count in enumerate(rows) if count[term]}
-            assert dict(zip(posting.rows.tolist(), posting.frequency.tolist(), strict=True)) == found
-            assert posting.rows.tolist() == sorted(found)
+            assert dict(zip(holding.tolist(), frequency.tolist(), strict=True)) == found
+            assert holding.tolist() == sorted(found)
 
     def test_entities_are_matched_by_their_normal_form(self, store: Store) -> None:
         """One number for all spellings; the query means those that a visible memory names."""
