@@ -1,6 +1,7 @@
 """Entities by rules: names, marks, their order, and hostile input."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -181,3 +182,8 @@ def test_reading_twice_gives_the_same(content: str) -> None:
 
 def test_the_rule_extractor_joins_importance_and_entities() -> None:
     assert RuleExtractor().extract("Never page Nadia") == Extract(1.0, ("Nadia",))
+
+
+@given(st.text() | st.sampled_from(["I live in Berlin", "My favourite colour is blue", "Never page Nadia"]))
+def test_without_the_fact_all_else_is_the_same(content):
+    assert RuleExtractor().but_for_fact(content) == replace(RuleExtractor().extract(content), fact_key=None)

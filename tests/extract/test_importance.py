@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract.importance import CLASSES, NORMAL, ROUTINE, importance, importance_class
+from salience import text
+from salience.extract.importance import (
+    CLASSES,
+    FILLERS,
+    IDIOMS,
+    NORMAL,
+    ROUTINE,
+    importance,
+    importance_class,
+)
+from salience.extract.phrases import Phrasebook
 
 
 def test_the_table_has_the_printed_multipliers_in_the_printed_order() -> None:
@@ -89,3 +99,24 @@ def test_case_does_not_matter(content: str) -> None:
 def test_a_text_of_64_kib_is_read_to_its_end() -> None:
     assert importance_class("good " * 13_000 + "never") == "instruction"
     assert importance_class("never mind " * 6_000) == ROUTINE
+
+
+WORDS = sorted(
+    {word for row in CLASSES.values() for phrase in row.phrases for word in phrase.split()} | {"cable", "so"}
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=6))
+def test_the_class_is_that_of_the_first_row_that_holds(words: list[str]) -> None:
+    kept = [word for word in text.words(" ".join(words)) if word not in FILLERS]
+    idioms = {tuple(text.words(idiom)) for idiom in IDIOMS}
+    for name, row in CLASSES.items():
+        found = Phrasebook((*row.phrases, *IDIOMS)).find(kept) if row.phrases else []
+        covered = {place for start, end, _ in found for place in range(start, end)}
+        if name == ROUTINE and len(covered) == len(kept):
+            break
+        if name != ROUTINE and any(phrase not in idioms for _, _, phrase in found):
+            break
+    else:
+        name = NORMAL
+    assert importance_class(" ".join(words)) == name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
@@ -12,7 +13,7 @@ from pairs import MISSED, PAIRS
 from salience.batch import KINDS
 from salience.extract import relation_words
 from salience.extract.distinctions import distinctions
-from salience.extract.opposites import OPPOSITES, opposed
+from salience.extract.opposites import OPPOSITES, SIDES, opposed, opposites
 from salience.extract.relation_reading import SHOWN
 from salience.extract.relations import Relation, relation
 from salience.lab import labels
@@ -166,6 +167,23 @@ def test_no_word_is_its_own_opposite_and_opposites_hold_both_ways():
                 assert opposed(word, rival)
                 assert opposed(rival, word)
     assert not opposed("open", "off")
+
+
+WORDS = st.lists(st.sampled_from([*SIDES, "the", "limit", "is"]), max_size=12)
+
+
+@given(WORDS, WORDS)
+def test_opposites_are_all_opposed_pairs_in_the_order_of_the_words(words, others):
+    assert list(opposites(words, others)) == [
+        (word, other) for word in words for other in others if opposed(word, other)
+    ]
+
+
+@pytest.mark.parametrize(("name", "held"), relation_words.HOLDING.items())
+@given(st.data())
+def test_where_a_transition_is_found_its_text_holds_what_it_is_known_by(name, held, data):
+    form = relation_words.TRANSITIONS[name]
+    assert held in data.draw(st.from_regex(re.compile(form, re.IGNORECASE))).lower()
 
 
 @pytest.mark.parametrize("name", ["LATER", "ENDED", "FOR_NOW", "HIDING", "SINGLE_VERBS"])

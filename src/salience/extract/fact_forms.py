@@ -109,6 +109,7 @@ class Form:
         check: what the value must be, a name of `fact_values.CHECKS`; that of the attribute, where the key has one.
         kinds: what `{what}` must be, a name of `fact_values.KINDS`; None where it may be missing.
         is_taste: whether it only tells what two texts are to each other: somebody may like both.
+        holding: what each such sentence holds, where the pattern takes long to find that it does not match.
     """
 
     pattern: str
@@ -116,6 +117,7 @@ class Form:
     check: str = "plain"
     kinds: str | None = None
     is_taste: bool = False
+    holding: str = ""
 
 
 _ATTRIBUTE = rf"(?P<attribute>(?i:{'|'.join(one.spellings for one in ATTRIBUTES)}))"
@@ -145,6 +147,7 @@ FORMS: Final[Sequence[Form]] = (
     Form(
         rf"{_VALUE}(?: is|'s)(?: now| still)? {_WHOSE} (?:current |new |all-time |all time )?favou?rite {_WHAT}",
         *_LIKED,
+        holding="favo",
     ),
     Form(
         rf"{_WHO}{_ADVERB} (?P<verb>prefers?|likes?|uses?)(?: the| a| to use)? (?P<value>dark|light) (?:mode|theme)s?"
@@ -207,3 +210,11 @@ TAILS: Final = re.compile(
     re.IGNORECASE,
 )
 """What may follow a fact and leaves it as it is: when, why, and what it was before."""
+TELLTALES: Final = frozenset(
+    (
+        *"now currently days nowadays present again yesterday recently instead actually too last today ago".split(),
+        *"btw way because due thanks rather longer not".split(),
+        *MONTHS,
+    )
+)
+"""Words of which each of `TAILS` holds one, or a digit."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from salience import text
 from salience.checks import NAME_LIMIT
-from salience.extract.fact_forms import ATTRIBUTES, EITHER, FORMS, OPENING, TAILS, Attribute, Form
+from salience.extract.fact_forms import ATTRIBUTES, EITHER, FORMS, OPENING, TAILS, TELLTALES, Attribute, Form
 from salience.extract.fact_values import (
     ACTIVITIES,
     CHECKS,
@@ -43,6 +43,7 @@ SELVES: Final = frozenset({"i", "my"})
 _SENTENCE_END: Final = re.compile(r"[.!…]\s")
 _SIGNS: Final = re.compile(r"(?:\s[^\w\s]+)+\Z")
 """What stands at the end and is no word: ":)"."""
+_DIGIT: Final = re.compile(r"\d")
 _MAY: Final = re.compile(r"\bMay\b")
 """The month, which is no "may"."""
 _NOBODY: Final = re.compile(r"(?:Lives|Resides|Works|Moved|Relocated|Uses|Prefers|Switched|Migrated)\b(?= )")
@@ -90,7 +91,7 @@ def fact(content: str, *, speaker: str | None = None, user_id: str | None = None
     if sentence is None:
         return None
     for form in FORMS:
-        match = _compiled(form.pattern).fullmatch(sentence)
+        match = _compiled(form.pattern).fullmatch(sentence) if form.holding in sentence else None
         if match and (found := _read(form, match, speaker, user_id)):
             return found._replace(is_taste=form.is_taste)
     return _either(sentence, speaker, user_id)
@@ -106,17 +107,29 @@ def _sentence(content: str, user_id: str | None) -> str | None:
     if len(content) > LONGEST or "?" in content or "\n" in content.strip():
         return None
     line = " ".join(unicodedata.normalize("NFKC", content).replace("’", "'").split())
-    line = _with_subject(_bare(_SIGNS.sub("", line).rstrip(" .!…\"'")), user_id)
+    line = _with_subject(_bare(without_signs(line).rstrip(" .!…\"'")), user_id)
     is_one = not _SENTENCE_END.search(line)
     return line if is_one and GUARDS.isdisjoint(text.words(_MAY.sub("", line))) else None
+
+
+def without_signs(line: str) -> str:
+    """Return a line without what stands at its end and is no word; most end with one, and are not looked through."""
+    return line if line.rpartition(" ")[2][:1].isalnum() else _SIGNS.sub("", line)
 
 
 def _bare(line: str) -> str:
     while opening := OPENING.match(line):
         line = line[opening.end() :]
-    while tail := TAILS.search(line):
+    while may_have_tail(line) and (tail := TAILS.search(line)):
         line = line[: tail.start()]
     return line
+
+
+def may_have_tail(line: str) -> bool:
+    """Return whether a line may end with one of `TAILS`, which take long to be sought; False is sure."""
+    if not line.isascii():  # letters that are no "s" or "i" may stand for one where case is ignored
+        return True
+    return not TELLTALES.isdisjoint(line.lower().replace(",", " ").split()) or _DIGIT.search(line) is not None
 
 
 def _with_subject(line: str, user_id: str | None) -> str:

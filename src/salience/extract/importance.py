@@ -93,6 +93,9 @@ FILLERS: Final = frozenset("absolutely also completely definitely ever just real
 """Words that are passed over: "I really like" is "I like", "thanks so very much" is "thanks much"."""
 
 _BOOKS: Final = {name: Phrasebook((*row.phrases, *IDIOMS)) for name, row in CLASSES.items() if row.phrases}
+_TELLING: Final = Phrasebook(phrase for name, row in CLASSES.items() if name != ROUTINE for phrase in row.phrases)
+"""What tells of any class but routine."""
+_ROUTINE_ALONE: Final = ((ROUTINE, _BOOKS[ROUTINE]),)
 _IDIOMS: Final = frozenset(tuple(text.words(idiom)) for idiom in IDIOMS)
 
 
@@ -104,7 +107,7 @@ def importance(content: str) -> float:
 def importance_class(content: str) -> str:
     """Return the name of the row of `CLASSES` that `content` belongs to."""
     words = [word for word in text.words(content) if word not in FILLERS]
-    for name, book in _BOOKS.items():
+    for name, book in _BOOKS.items() if _TELLING.may_hold(words) else _ROUTINE_ALONE:
         found = _is_nothing_but(book, words) if name == ROUTINE else _holds(book, words)
         if found:
             return name
@@ -117,5 +120,7 @@ def _holds(book: Phrasebook, words: Sequence[str]) -> bool:
 
 def _is_nothing_but(book: Phrasebook, words: Sequence[str]) -> bool:
     """Whether phrases cover every word; a text without a word, such as a lone thumbs-up, is routine as well."""
+    if words and not book.may_open(words[0]):
+        return False
     covered = {place for start, end, _ in book.find(words) for place in range(start, end)}
     return len(covered) == len(words)

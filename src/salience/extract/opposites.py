@@ -7,7 +7,7 @@ one with "light" in its place are at odds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 OPPOSITES: Final[Sequence[tuple[str, str]]] = (
@@ -81,3 +81,12 @@ def opposed(one: str, other: str) -> bool:
     """Return whether two words in small letters are the halves of a pair."""
     theirs = SIDES.get(other, frozenset())
     return any((axis, not half) in theirs for axis, half in SIDES.get(one, frozenset()))
+
+
+def opposites(words: Iterable[str], others: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each pair of `opposed` words, the first from `words` and the second from `others`, in their order."""
+    sided: list[str] | None = None
+    for word in words:
+        if word in SIDES:  # most words have no opposite
+            sided = [other for other in others if other in SIDES] if sided is None else sided
+            yield from ((word, other) for other in sided if opposed(word, other))

@@ -31,6 +31,10 @@ class Phrasebook:
         """Return whether any phrase may occur in a text with these words; False is sure."""
         return not self._telling.isdisjoint(words)
 
+    def may_open(self, word: str) -> bool:
+        """Return whether any phrase begins with this word."""
+        return word in self._lengths
+
     def find(self, words: Sequence[str]) -> list[tuple[int, int, Phrase]]:
         """Return (start, end, phrase) of every occurrence in `words`, in order; one inside a longer one is left out."""
         if not self.may_hold(words):

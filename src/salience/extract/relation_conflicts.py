@@ -9,7 +9,7 @@ from typing import Final
 from salience import text
 from salience.extract import relation_words as lists
 from salience.extract.numerals import MONTHS, RELATIVE
-from salience.extract.opposites import opposed
+from salience.extract.opposites import opposites
 from salience.extract.relation_reading import (
     EMPTY,
     NEGATORS,
@@ -81,7 +81,7 @@ def _denied(mine: Said, theirs: Said) -> Evidence:
     if _lacking(no.values(*VALUES), yes.values(*VALUES)):
         return ()  # "not 60" leaves room for "30"
     denying, saying = apart(no, yes)
-    if any(opposed(word, other) for word in denying if word not in NEGATORS for other in saying):
+    if any(opposites((word for word in denying if word not in NEGATORS), saying)):
         return ()  # "not open" is "closed"
     return (f"negation: {next((word for word in no.words if word in NEGATORS), 'not')}",)
 
@@ -90,11 +90,9 @@ def _opposite(mine: Said, theirs: Said) -> Evidence:
     """Return the opposites of which each text holds one, in a frame that is otherwise the same."""
     if mine.is_indefinite or theirs.is_indefinite:
         return ()
-    ours, others = apart(mine, theirs)
-    for new in ours:
-        for old in others:
-            if opposed(new, old) and _is_said_of_one(mine, theirs, new, old):
-                return (f"opposite: {old} -> {new}",)
+    for new, old in opposites(*apart(mine, theirs)):
+        if _is_said_of_one(mine, theirs, new, old):
+            return (f"opposite: {old} -> {new}",)
     return ()
 
 

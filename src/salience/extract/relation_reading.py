@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import pairwise
+from functools import cache
+from itertools import chain, pairwise
 from typing import Final
 
 from salience import text
@@ -125,17 +125,13 @@ def main_clause(content: str) -> str:
 
 
 def terms(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield (stem, word) of the words that name something; one that a prefix negates is the word without it."""
-    for word in words:
-        plain = BASES.get(word, word).removesuffix("'s")
-        if plain not in EMPTY and word not in EMPTY and not has_figure(plain):
-            yield from ((stem, plain) for stem in _stems(plain))
+    """Return (stem, word) of the words that name something; one that a prefix negates is the word without it."""
+    return chain.from_iterable(map(_TERMS.__getitem__, words))
 
 
 def stems(words: Iterable[str]) -> list[str]:
     """Return the stems of all words but function words, light words and numerals, in order."""
-    told = (word.removesuffix("'s") for word in words if word not in _SMALL and not has_figure(word))
-    return [stem for word in told for stem in _stems(word)]
+    return list(chain.from_iterable(map(_STEMS.__getitem__, words)))
 
 
 def has_figure(word: str) -> bool:
@@ -178,9 +174,19 @@ def quoted(value: str) -> str:
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 1]}…"
 
 
-@lru_cache(maxsize=16384)
-def _stems(word: str) -> tuple[str, ...]:
-    return _tokeniser().terms(word)
+def _terms_of(word: str) -> tuple[tuple[str, str], ...]:
+    plain = BASES.get(word, word).removesuffix("'s")
+    if plain in EMPTY or word in EMPTY or has_figure(plain):
+        return ()
+    return tuple((stem, plain) for stem in _tokeniser().terms(plain))
+
+
+def _stems_of(word: str) -> tuple[str, ...]:
+    return () if word in _SMALL or has_figure(word) else _tokeniser().terms(word.removesuffix("'s"))
+
+
+_TERMS: Final = text.Kept(_terms_of)
+_STEMS: Final = text.Kept(_stems_of)
 
 
 @cache

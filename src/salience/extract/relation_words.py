@@ -145,3 +145,5 @@ TRANSITIONS: Final[Mapping[str, str]] = {
     "took over": r"\b(?:supersedes|superseded|(?:takes|took) over (?:[^.,;]+ )?from) (?P<old>[^.,;]+)",
 }
 """How a text names what it puts something else in the place of."""
+HOLDING: Final[Mapping[str, str]] = {"replaced": "replac"}
+"""What every text holds, in small letters, in which a form of `TRANSITIONS` is found, where the form takes long."""

@@ -122,8 +122,9 @@ def _replaced(mine: Said, theirs: Said) -> Evidence:
     """Return how the new text puts something in the place of what the older one tells: "from Vim to Emacs"."""
     if strangers(mine, theirs):
         return ()
+    small = mine.content.lower()
     for name, form in _transitions().items():
-        match = form.search(mine.content)
+        match = form.search(mine.content) if lists.HOLDING.get(name, "") in small else None
         gone = match and next(filter(None, match.groups()), None)
         if not gone or (name == "from" and not mine.later) or form.search(theirs.content):
             continue

@@ -14,3 +14,7 @@ class RuleExtractor:
     def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
         """Return the importance, entities and fact of `content`."""
         return Extract(importance(content), entities(content), fact_key(content, speaker=speaker, user_id=user_id))
+
+    def but_for_fact(self, content: str) -> Extract:
+        """Return the same without the fact, where a text is not to be read for one."""
+        return Extract(importance(content), entities(content))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -71,6 +71,9 @@ def extracted(world: World, draft: Draft, home: Scope) -> Extract:
     states_fact = draft.fact_key is None and draft.kind != "turn"
     if draft.importance is not None and draft.entities is not None and not states_fact:
         return Extract(draft.importance, ())
+    but_for_fact: Callable[[str], Extract] | None = getattr(world.extractor, "but_for_fact", None)
+    if not states_fact and but_for_fact is not None:
+        return but_for_fact(draft.content)
     user = home.user_id if isinstance(home.user_id, str) else None
     found = world.extractor.extract(draft.content, speaker=draft.speaker, user_id=user)
     key = of_home(found.fact_key, home) if states_fact else None
