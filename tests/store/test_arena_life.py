@@ -198,14 +198,24 @@ def test_ids_that_come_last_copy_no_rows():
 
 def test_touches_are_taken_into_the_table_once_they_are_many():
     table = Slots.of({name: np.zeros(4) for name in ("importance", "accessed_at", "access_count")}, 4)
-    noted = touched.Touched().noting(np.array([2, 0]), {name: np.array([5.0, 7.0]) for name in table.arrays})
-    again = noted.noting(np.array([0]), {name: np.array([9.0]) for name in table.arrays})
+    noted = touched.Touched().noting(table, np.array([2, 0]), {name: np.array([5.0, 7.0]) for name in table.arrays})
+    again = noted.noting(table, np.array([0]), {name: np.array([9.0]) for name in table.arrays})
     every = np.arange(4)
     assert again.column(table, "importance", every).tolist() == [9, 0, 5, 0]
     assert noted.column(table, "importance", every).tolist() == [7, 0, 5, 0]
     with patch.object(touched, "_MANY", 1):
         left, settled = again.settled(table)
     assert (len(left.slots), settled["importance"].tolist(), table["importance"].tolist()) == (0, [9, 0, 5, 0], [0] * 4)
+
+
+def test_a_counter_that_is_moved_later_than_others_is_that_of_the_table_until_then():
+    table, every = Slots.of({"importance": np.array([0.1, 0.2, 0.3]), "access_count": np.zeros(3)}, 3), np.arange(3)
+    counted = touched.Touched().noting(table, np.array([2, 1]), {"access_count": np.array([5.0, 6.0])})
+    assert counted.column(table, "importance", every).tolist() == [0.1, 0.2, 0.3]
+    raised = counted.noting(table, np.array([0, 1]), {"importance": np.array([0.7, 0.8])})
+    assert raised.column(table, "importance", every).tolist() == [0.7, 0.8, 0.3]
+    assert raised.column(table, "access_count", every).tolist() == [0, 6, 5]
+    assert raised.all_in(table)["importance"].tolist() == [0.7, 0.8, 0.3]
 
 
 TERMS = st.text(st.characters(exclude_characters=" \0", exclude_categories=["Cs", "Zs"]), min_size=1, max_size=12)

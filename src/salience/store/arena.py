@@ -205,14 +205,14 @@ class Arena:
 
     def recounted(self, slots: Rows, columns: Mapping[str, Column], sequence: int) -> Arena:
         """Return the arena with other counters for some slots, each of which comes once, up to a change sequence."""
-        touched = self.touched.noting(slots, columns) if len(slots) else self.touched
+        touched = self.touched.noting(self.slots, slots, columns) if len(slots) else self.touched
         touched, table = touched.settled(self.slots)
         return replace(self, touched=touched, slots=table, sequence=max(self.sequence, sequence), **self._line())
 
     def _touched(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Arena:
         """Return the arena with other counters for some slots, `which` of the changed memories are in."""
         columns = {name: column[which] for name, column in counters(changed).items()}
-        touched, table = self.touched.noting(slots, columns).settled(self.slots)
+        touched, table = self.touched.noting(self.slots, slots, columns).settled(self.slots)
         return replace(self, touched=touched, slots=table)
 
     def _held(self, ids: Held, changed: Mapping[str, Sequence[Any]]) -> Rows:

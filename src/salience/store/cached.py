@@ -136,17 +136,17 @@ class Arenas:
 
         All are of one state: where another is written while some are read, all are read of that.
         """
-        cached = self.unchanged(scope.tenant)
+        self._adopt(scope.tenant)
+        cached = self._cached.get(scope.tenant)
         if cached is None:
             return in_order(ids, self._read(scope, ids))
         held = cached.recent.of(ids)
         missing = [asked for asked in ids if asked not in held]
-        if missing:
-            read = list(map(of_record, self._read(scope, missing)))
-            if cached.data_version != self._version():
-                return in_order(ids, self._read(scope, ids))
-            cached.recent.keep(read)
-            held |= {memory.id: memory for memory in read}
+        read = list(map(of_record, self._read(scope, missing))) if missing else []
+        if cached.data_version != self._version():
+            return in_order(ids, self._read(scope, ids))
+        cached.recent.keep(read)
+        held |= {memory.id: memory for memory in read}
         found = (held[asked] for asked in ids if asked in held)
         return [memory for memory in found if scope.sees(memory.scope)]
 

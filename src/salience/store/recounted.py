@@ -45,5 +45,4 @@ def recounted(arena: Arena, touches: Sequence[Touch], sequence: int) -> Arena | 
     np.add.at(count, places, np.array([touch.access_count for touch in touches], np.int64)[of])
     if (last < accessed_at).any():
         return None
-    columns = {"importance": arena.counter("importance", slots), "accessed_at": last, "access_count": count}
-    return arena.recounted(slots, columns, sequence)
+    return arena.recounted(slots, {"accessed_at": last, "access_count": count}, sequence)

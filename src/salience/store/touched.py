@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Column, Rows
-from salience.store.parsed import COUNTERS
 from salience.store.slots import Slots
 
 _MANY: Final = 1024
@@ -19,30 +18,30 @@ _SHARE: Final = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Touched:
-    """Columns of `COUNTERS` for some slots: int[k], ascending."""
+    """Columns, those of `COUNTERS` that a touch moved, for some slots: int[k], ascending."""
 
     slots: Rows = field(default_factory=lambda: np.empty(0, np.intp))
-    columns: Mapping[str, Column] = field(
-        default_factory=lambda: {name: np.empty(0, dtype) for name, dtype in COUNTERS.items()}
-    )
+    columns: Mapping[str, Column] = field(default_factory=dict)
 
     def column(self, table: Slots, name: str, slots: Column) -> Column:
         """Return a counter of some slots, as it now is."""
         values: Column = table[name][slots]
-        if len(self.slots):
-            places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
-            values = np.where(self.slots[places] == slots, self.columns[name][places], values)
+        moved = self.columns.get(name)
+        if moved is not None and len(moved):
+            places = np.minimum(self.slots.searchsorted(slots), len(moved) - 1)
+            values = np.where(self.slots[places] == slots, moved[places], values)
         return values
 
-    def noting(self, slots: Rows, columns: Mapping[str, Column]) -> Touched:
+    def noting(self, table: Slots, slots: Rows, columns: Mapping[str, Column]) -> Touched:
         """Return these and others, each of which comes once and stands before what was noted of it earlier."""
-        stay = ~np.isin(self.slots, slots)
-        merged = np.concatenate((self.slots[stay], slots))
+        stay = self.slots[~np.isin(self.slots, slots)]
+        merged = np.concatenate((stay, slots))
         order = np.argsort(merged)
-        return Touched(
-            merged[order],
-            {name: np.concatenate((held[stay], columns[name]))[order] for name, held in self.columns.items()},
-        )
+        moved = {
+            name: np.concatenate((self.column(table, name, stay), columns.get(name, self.column(table, name, slots))))
+            for name in {*self.columns, *columns}
+        }
+        return Touched(merged[order], {name: column[order] for name, column in moved.items()})
 
     def settled(self, table: Slots) -> tuple[Touched, Slots]:
         """Return what is to be kept aside of a table, and the table with the rest: all, once it is much."""
