@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -83,6 +84,41 @@ def test_garbage_is_searched_for_again_even_after_a_failure(was_on):
         assert [*seen, gc.isenabled()] == [False, was_on]
     finally:
         gc.enable()
+
+
+SOME = 1_000
+"""Most objects that a few lines of a test let go of."""
+
+
+class Garbage:
+    """Something that tells when it is gone."""
+
+
+def made_uncollected() -> list[list[object]]:
+    with uncollected():
+        return [[]]
+
+
+def test_what_was_read_is_old_at_once_and_still_found_where_it_is_garbage():
+    made = made_uncollected()
+    assert any(one is made[0] for one in gc.get_objects(generation=2))
+    made[0].append(made)
+    gone = Garbage()
+    made.append(gone)
+    seen = weakref.ref(gone)
+    del made, gone
+    gc.collect()
+    assert seen() is None
+
+
+def test_what_is_frozen_stays_frozen():
+    gc.freeze()
+    try:
+        count = gc.get_freeze_count()
+        made_uncollected()
+        assert gc.get_freeze_count() >= count - SOME > 0
+    finally:
+        gc.unfreeze()
 
 
 def test_a_part_is_imported_with_no_search_for_garbage(tmp_path, monkeypatch):

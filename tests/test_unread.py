@@ -43,6 +43,14 @@ def test_it_is_read_once_and_not_before_it_is_asked_for():
     assert asked == [MEMORY]
 
 
+def test_what_is_derived_is_the_same_and_kept_only_where_it_is_a_field():
+    asked: list[Memory] = []
+    later = unread(MEMORY, None, {}, lambda memory: asked.append(memory) or read(memory))
+    assert later.derived() == later.derived() == (("tea",), ("text:tea",))
+    assert asked == [MEMORY, MEMORY]
+    assert Stored(MEMORY, None, ("tea",), {}, ("text:tea",)).derived() == later.derived()
+
+
 @pytest.mark.parametrize("copied", [copy.copy, replace, lambda it: pickle.loads(pickle.dumps(it))])  # noqa: S301
 def test_a_copy_is_the_same(later, copied):
     assert told(copied(later)) == told(later)

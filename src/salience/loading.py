@@ -67,14 +67,25 @@ def on_use(module: str, offered: Mapping[str, Iterable[str]]) -> tuple[Callable[
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Make no search for garbage among what is being read: there is much of it, and none is garbage."""
+    """Make no search for garbage among what is being read: there is much of it, and none is garbage.
+
+    Nor does the next search begin with it: it counts as old at once, and is looked at when all that is old is.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            _age()
             gc.enable()
+
+
+def _age() -> None:
+    """Count as old all that is there, without a look at it; what somebody has frozen stays so."""
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()
 
 
 class Once(Generic[T]):

@@ -53,13 +53,13 @@ class Kept(dict[str, Made]):
     """What a function makes of short texts, made once and kept: `kept[text]`.
 
     Most of a text are words that were read before. A longer text is never kept, and all is dropped once `MOST` are,
-    so that no input takes more than a few megabytes. Threads may share it: at worst two make the same.
+    so that no input takes more than some ten megabytes. Threads may share it: at worst two make the same.
 
     Args:
         make: from a text to a value that nobody changes.
     """
 
-    MOST: Final = 32_768
+    MOST: Final = 65_536
     LONGEST: Final = 40
 
     def __init__(self, make: Callable[[str], Made]) -> None:

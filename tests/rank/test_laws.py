@@ -221,3 +221,16 @@ def test_taking_rows_keeps_their_signals(case):
     assert sorted(zip(rows[row], code, strict=True)) == sorted(
         pair for pair in zip(old_row, old_code, strict=True) if pair[0] % 2 == 0
     )
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.sampled_from([2, 32, 33]))
+def test_cosines_of_rows_to_each_other_have_the_same_bits_of_few_and_of_many(seed, count):
+    random = np.random.default_rng(seed)
+    matrix = random.standard_normal((40, 384)).astype(np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    places = random.permutation(40)[:count]
+    places[0] = -1  # has no vector
+    vectors, rows, others = Vectors(matrix, places), random.permutation(count)[:5], random.permutation(count)[:3]
+    expected = cosines(vectors.at(rows), vectors.at(others))
+    assert vectors.cosines(rows, others).tobytes() == expected.tobytes()
+    assert (expected[rows == 0] == 0).all()

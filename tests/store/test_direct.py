@@ -84,6 +84,31 @@ def test_a_key_that_is_taken_amid_the_parts_leaves_none(store):
     assert listed(store) == [1]
 
 
+@pytest.mark.parametrize("missing", [range(1, 3 * PART), range(1, PART + 1), [1], [PART], [2, PART + 2], []])
+def test_what_is_null_in_some_rows_or_all_of_a_part_is_null_in_these_alone(store, missing):
+    values = {number: {} if number in missing else {"speaker": "Ann", "key": f"k{number}"} for number in range(1, 13)}
+    store.apply([Add(stored(number, **given)) for number, given in values.items()])
+    held = [one.memory for one in store.scan(stored(1).memory.scope)]
+    assert [(one.speaker, one.key) for one in held] == [
+        (given.get("speaker"), given.get("key")) for given in values.values()
+    ]
+
+
+def test_a_column_that_may_be_left_out_is_null_then():
+    names, rows = ("id", "speaker", "key", "sources"), [("a", None, None, None), ("b", None, "k", None)]
+    given = direct._given(schema.memories, names, rows)
+    assert given == {"id": ("a", "b"), "key": (None, "k"), "sources": (None, None)}
+    columns = [column for table in schema.metadata.tables.values() for column in table.columns if column.nullable]
+    assert columns
+    assert not [column for column in columns if column.server_default is not None or column.default is not None]
+
+
+def test_a_null_where_there_has_to_be_a_value_is_refused_and_not_made_up(store):
+    rows = [("a", str(number), None) for number in range(2 * PART)]
+    with store._writes.alone(1), pytest.raises(sqlite3.IntegrityError, match="NOT NULL"):
+        store._writes.direct.insert(schema.sessions, ("tenant", "session_key", "turns"), rows)
+
+
 def test_the_values_of_a_part_are_no_more_than_a_statement_takes():
     most_columns = max(len(table.columns) for table in schema.metadata.tables.values())
     assert direct.AT_ONCE * most_columns <= 32_766

@@ -21,6 +21,7 @@ from salience.records import Memory, Scope, memory_maker, memory_of
 from salience.store.rows import of_memory, to_memory
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import NOW, memory
+from salience.transfer import exported as exported_lines
 from salience.transfer.export import as_record
 from salience.transfer.exported import FIELDS, Reader, checked, sure_vectors, vector
 
@@ -163,6 +164,15 @@ def test_vectors_of_a_page_are_those_of_each_line(values):
             assert sure.tolist() == vector(value, 3).tolist()
             assert (sure.dtype, sure.flags.writeable) == (np.float32, True)
     assert sure_vectors([written([0.6, 0, 0.8])], 3)[0] is not None
+
+
+@given(st.lists(st.sampled_from([*"AB/+=-_ \né", "QUFB", "QQ==", "QR=="]), max_size=8).map("".join))
+def test_a_quick_reader_of_base64_reads_nothing_that_the_other_does_not(text):
+    try:
+        quick = exported_lines.b64decode(text, validate=True)
+    except ValueError:
+        return
+    assert quick == base64.b64decode(text, validate=True)
 
 
 @pytest.fixture

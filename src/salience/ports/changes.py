@@ -41,6 +41,14 @@ class Stored(_Unread):
     activations: Mapping[str, int]
     distinctions: tuple[str, ...] = ()
 
+    def derived(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the terms and the distinctions; what is read for this is not kept, of which a bulk would keep much."""
+        try:
+            read = self._read
+        except AttributeError:
+            return self.terms, self.distinctions
+        return read(self.memory)
+
     if not TYPE_CHECKING:  # to mypy, a name that is no field stays an error
 
         def __getattr__(self, name: str) -> Any:

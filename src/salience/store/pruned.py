@@ -175,8 +175,7 @@ class _Search:
         scored = self.scored(*self.hopeful(places))
         floor = _largest(scored.scores, self.pruning.keep) - self.slack * self.pruning.most
         least = floor - self.words.of_common * self.pruning.most
-        is_among = scored.scores >= least
-        found = scored.take(is_among if self.asked.view.embedded is None else is_among | ~self.embedded(scored.places))
+        found = scored.take(self.or_pending(scored.places, scored.scores >= least))
         if self.named is not None and self.pruning.content is not None:
             found = self.with_content(found, scored, self.pruning.content(self.count))
         return _brought(self.asked, found.places, floor, self.count, self.moments, found.cosines)
@@ -206,7 +205,7 @@ class _Search:
         """Return a score that as many as are needed have at least, by what is known of those that promise most."""
         places = self.promising()
         rest, factors = self.others(places)
-        least = self.boosted[places] + self.near.least_of(places) * self.embedded(places)
+        least = self.boosted[places] + self.embedded(places, self.near.least_of(places))
         return _largest((least + rest) * factors, self.pruning.keep) - self.slack * self.pruning.most
 
     def others(self, places: Places) -> tuple[Floats, Floats]:
@@ -243,12 +242,12 @@ class _Search:
 
     def hopeful(self, places: Places) -> tuple[Places, Floats, Floats]:
         """Return those of some memories that may be among the best by all but their vectors, and their `others`."""
-        (rest, factors), embedded = self.others(places), self.embedded(places)
+        rest, factors = self.others(places)
         known = self.boosted[places] + rest
-        least = (known + self.near.least_of(places) * embedded) * factors
+        least = (known + self.embedded(places, self.near.least_of(places))) * factors
         floor = _largest(least, self.pruning.keep) - self.slack * self.pruning.most
         most = (known + self.near.most_of(places) + self.words.of_common) * factors
-        kept = np.flatnonzero((most >= floor) | ~embedded)
+        kept = self.or_pending(places, most >= floor).nonzero()[0]
         return places[kept], rest[kept], factors[kept]
 
     def scored(self, places: Places, rest: Floats, factors: Floats) -> _Scored:
@@ -257,7 +256,7 @@ class _Search:
         cosines, contexts = in_context(asked.view, places, asked.need)
         made = self.words.given[places] + pruning.similarity * asked.need.related(cosines)
         if pruning.context_similarity:  # words stand in for what has no vector, so that its neighbours' do not count
-            made += pruning.context_similarity * asked.need.related(contexts) * self.embedded(places)
+            made += self.embedded(places, pruning.context_similarity * asked.need.related(contexts))
         silent = (made + rest) * factors
         scores = silent if self.named is None else silent + pruning.speaker * self.named[places] * factors
         return _Scored(places, np.stack((cosines, contexts, silent, scores)))
@@ -274,10 +273,15 @@ class _Search:
         weights = pruning.similarity + pruning.context_similarity + pruning.speaker + pruning.entity + matching
         return _SLACK * max(1.0, weights + pruning.rest)
 
-    def embedded(self, places: Places) -> Bools:
-        """Return which of some memories have a vector."""
+    def embedded(self, places: Places, values: Floats) -> Floats:
+        """Return the values of some memories, 0 for one without a vector."""
         embedded = self.asked.view.embedded
-        return np.ones(len(places), np.bool_) if embedded is None else embedded[places]
+        return values if embedded is None else values * embedded[places]
+
+    def or_pending(self, places: Places, which: Bools) -> Bools:
+        """Return which of some memories are meant, and those without a vector besides: nobody can tell yet."""
+        embedded = self.asked.view.embedded
+        return which if embedded is None else which | ~embedded[places]
 
     def promising(self) -> Places:
         """Return the memories that promise most by what is known of them, in no particular order."""

@@ -74,13 +74,17 @@ def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
     Raises:
         InputError: a vector of another length.
     """
-    return dict(zip(HELD, held(stored, dimension), strict=True))
+    return dict(zip(HELD, held(stored, stored.derived(), dimension), strict=True))
 
 
-def held(stored: Stored, dimension: int) -> tuple[Any, ...]:
-    """Return the values of `HELD`, or raise as `of_stored` does; a bulk of memories spends its time here."""
+def held(stored: Stored, derived: tuple[tuple[str, ...], tuple[str, ...]], dimension: int) -> tuple[Any, ...]:
+    """Return the values of `HELD`, with the terms and distinctions that are `derived`, or raise as `of_stored` does.
+
+    A bulk of memories spends its time here.
+    """
     vector = None if stored.vector is None else of_vector(fitting(stored.vector, dimension))
-    return (*_record(stored.memory), of_terms(stored.terms), of_distinctions(stored.distinctions), vector)
+    terms, distinctions = derived
+    return (*_record(stored.memory), of_terms(terms), of_distinctions(distinctions), vector)
 
 
 def _record(memory: Memory) -> tuple[Any, ...]:
@@ -135,7 +139,7 @@ def of_record(values: Sequence[Any]) -> Memory:
     try:
         memory = _made(
             (
-                Scope(*values[_HOME]),
+                _home(*values[_HOME]),
                 *values[_AS_IS],
                 *[None if moment is None else _moment(moment) for moment in values[_MOMENTS]],
                 *[() if items == "[]" else tuple(_read(items)) for items in values[_NAMES]],
@@ -147,6 +151,12 @@ def of_record(values: Sequence[Any]) -> Memory:
     if memory.tier not in TIERS or not isinstance(memory.content, str):
         raise StoreError(DAMAGED)
     return memory
+
+
+@lru_cache(maxsize=1024)
+def _home(*coordinates: str | None) -> Scope:
+    """Return the scope of these coordinates, which many memories share."""
+    return Scope(*coordinates)  # type: ignore[arg-type]
 
 
 def _read(text: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -199,7 +199,7 @@ def set_clock() -> TextClause:
     )
 
 
-@cache
+@lru_cache(maxsize=64)
 def insertion(table: Table, names: tuple[str, ...], rows: int = 1) -> str:
     """Return the statement that inserts these columns of some rows into a table, as text with places in their order."""
     places = ", ".join([f"({', '.join('?' * len(names))})"] * rows)

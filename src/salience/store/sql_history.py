@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -24,11 +24,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.expression import TextClause, text
 
+from salience.ports import Touch
 from salience.records import Scope
 from salience.store.columns import VECTOR
 from salience.store.rows import STORED
 from salience.store.schema import activations, laid_by, leases, memories, sessions, touches, versions
 from salience.store.sql import Conditions, visible
+from salience.store.values import microseconds
 
 COUNTERS: Final = ("accessed_at", "access_count", "importance")
 """Columns that a touch changes."""
@@ -87,6 +89,52 @@ def note_touches() -> TextClause:
         "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
     )
     return statement.bindparams(bindparam("ids", expanding=True))
+
+
+_MET: Final = """
+    SELECT key AS place, json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS at,
+        json_extract(value, '$[2]') AS moment, json_extract(value, '$[3]') AS count
+    FROM json_each(:met)"""
+"""Touches of memories in their order, from a list `met` in JSON of what `met` returns; for SQLite."""
+
+
+def adds_up(touch: Touch) -> bool:
+    """Return whether a touch can be counted with others: it has instants, and raises no importance, bit by bit."""
+    return touch.accessed_at is not None and touch.at is not None and not touch.importance
+
+
+def met(touches: Iterable[Touch]) -> Iterator[tuple[Any, ...]]:
+    """Yield each memory that some touches, which add up, have met: its id, when, and what comes to its counters."""
+    for touch in touches:
+        instants = [None if instant is None else microseconds(instant) for instant in (touch.at, touch.accessed_at)]
+        yield from ((asked, *instants, touch.access_count) for asked in dict.fromkeys(touch.ids))
+
+
+@cache
+def note_together() -> TextClause:
+    """Return the statement that notes the counters of live memories before each of some touches, as `note_touches`."""
+    return text(
+        "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance) "  # noqa: S608
+        f"WITH met AS ({_MET}), told AS ("
+        "SELECT id, at, sum(count) OVER earlier AS counted, max(moment) OVER earlier AS moved FROM met "
+        "WINDOW earlier AS (PARTITION BY id ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) "
+        "SELECT m.tenant, m.id, :seq, told.at, m.version, "
+        "CASE WHEN told.moved IS NULL OR m.accessed_at > told.moved THEN m.accessed_at ELSE told.moved END, "
+        "m.access_count + coalesce(told.counted, 0), m.importance "
+        "FROM told JOIN memories AS m ON m.tenant = :tenant AND m.id = told.id WHERE m.forgotten_at IS NULL "
+        "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
+    )
+
+
+@cache
+def touch_together() -> TextClause:
+    """Return the statement that moves the counters of live memories as some touches do together."""
+    return text(
+        "UPDATE memories SET seq = :seq, access_count = access_count + summed.count, "  # noqa: S608
+        "accessed_at = CASE WHEN accessed_at > summed.moment THEN accessed_at ELSE summed.moment END "
+        f"FROM (SELECT id, sum(count) AS count, max(moment) AS moment FROM ({_MET}) GROUP BY id) AS summed "
+        "WHERE memories.tenant = :tenant AND memories.id = summed.id AND memories.forgotten_at IS NULL"
+    )
 
 
 def meant(scope: Scope, id: str, short: bool) -> Select[Any]:

@@ -181,7 +181,9 @@ class SQLiteStore:
         new = {name: value for name, value in {**first, **traces}.items() if meta.values.get(name) != value}
         direct.run(sql.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
         before = reading.counts(writer) if counted else (0, 0)
-        transaction = Transaction(writer, direct, self._handle, lambda _: sequence, lambda _: void(writer))
+        transaction = Transaction(
+            writer, direct, self._handle, lambda _: sequence, lambda _: void(writer), counts_together=True
+        )
         receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
         if counted:
             check_counts(before, reading.counts(writer), count_changed(changes, receipts))

@@ -19,6 +19,7 @@ from salience.text import normalise
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_FLOAT32: Final = np.dtype(np.float32)
 MICROSECONDS: Final = 1e6
 """Microseconds in a second."""
 
@@ -45,7 +46,7 @@ def fitting(vector: Vectors32, dimension: int) -> Vectors32:
     Raises:
         InputError: it is not float32[dimension].
     """
-    if vector.shape != (dimension,) or vector.dtype != np.float32:
+    if vector.shape != (dimension,) or vector.dtype != _FLOAT32:
         given = Words(f"{vector.dtype}{list(vector.shape)}")
         raise InputError("vector", given, f"Give float32[{dimension}], the dimension that the store was opened with.")
     return vector

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from sqlalchemy import Connection, CursorResult, Executable, Table
@@ -16,6 +18,8 @@ from salience.store.pins import Handle
 from salience.store.schema import activations, memories, versions
 from salience.store.values import already, instant, merged, microseconds, own_metadata, own_vector, revised, stale
 
+TOGETHER: Final = 10_000
+"""Memories met by touches that one statement counts."""
 UNASKED: Final = 0
 """As the instant of a touch of which nobody asks back: it is before every state that is asked for."""
 Values = Mapping[str, Any]
@@ -81,6 +85,7 @@ class Transaction:
         sequence: from a tenant to the change sequence of every row of it that is written.
         void: makes void what was computed from a tenant's rows before.
         indexed: from a memory and its terms to the columns that the database finds it by; none where it needs none.
+        counts_together: whether touches can be counted by one statement, as SQLite has it.
         logs_touches: whether what a touch changed is found by what is noted of the touch, and not by the memory's row.
         of_all: lets what is done in it be about the rows of all tenants.
         tenants: returns those whose rows have to be changed one tenant at a time; None stands for all of them at once.
@@ -92,6 +97,7 @@ class Transaction:
     sequence: Callable[[str], int]
     void: Callable[[str], None]
     indexed: Indexed = lambda *_: {}
+    counts_together: bool = False
     logs_touches: bool = False
     of_all: Callable[[], AbstractContextManager[object]] = nullcontext
     tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
@@ -162,14 +168,15 @@ def _insert_memories(transaction: Transaction, tenant: str, new: Sequence[Stored
 def _rows(transaction: Transaction, sequence: int, new: Iterable[Stored]) -> Iterator[tuple[Any, ...]]:
     """Yield new memories as rows, one when it is asked for: what is derived of a text may still have to be read."""
     for stored in new:
-        more = transaction.indexed(stored.memory, stored.terms)
-        yield (sequence, stored.memory.short_id, *rows.held(stored, transaction.dimension), *more.values())
+        derived = stored.derived()
+        more = transaction.indexed(stored.memory, derived[0])
+        yield (sequence, stored.memory.short_id, *rows.held(stored, derived, transaction.dimension), *more.values())
 
 
 def _insert_versions(transaction: Transaction, histories: Sequence[tuple[Stored, Sequence[Stored]]]) -> None:
     """Store the versions before some memories; each was valid until the next one was made."""
     values = [
-        (*rows.held(older, transaction.dimension), microseconds(later.memory.changed_at))
+        (*rows.held(older, older.derived(), transaction.dimension), microseconds(later.memory.changed_at))
         for stored, history in histories
         for older, later in zip(history, (*history[1:], stored), strict=True)
     ]
@@ -303,23 +310,43 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
 
 def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> list[Receipt]:
     """Record what recalls returned; return no receipts."""
+    counting = [change for change in changes if change.counts]
+    if transaction.counts_together and all(map(sql_history.adds_up, counting)):
+        _count_together(transaction, tenant, counting)
+    else:
+        for change in counting:
+            _count(transaction, tenant, change)
     for change in changes:
-        _touch(transaction, tenant, change)
+        _move_on(transaction, tenant, change)
     return []
 
 
-def _touch(transaction: Transaction, tenant: str, change: Touch) -> None:
-    runs, session_key = transaction.runs, change.scope.session_key
-    chunks, sequence = list(sql.chunks(change.ids)), transaction.sequence(tenant)
+def _count_together(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> None:
+    """Count what recalls returned, all in two statements: Python code goes on while they run, and not between rows."""
+    met, values = sql_history.met(changes), {"tenant": tenant, "seq": transaction.sequence(tenant)}
+    while chunk := list(islice(met, TOGETHER)):
+        for statement in (sql_history.note_together(), sql_history.touch_together()):
+            transaction.runs.run(statement, [{**values, "met": json.dumps(chunk)}])
+
+
+def _count(transaction: Transaction, tenant: str, change: Touch) -> None:
+    """Count what one recall returned."""
+    sequence = transaction.sequence(tenant)
     at = UNASKED if change.at is None and transaction.logs_touches else change.at and microseconds(change.at)
-    for chunk in chunks if change.counts else ():
+    for chunk in sql.chunks(change.ids):
         if at is not None:
-            runs.among(sql_history.note_touches(), {"tenant": tenant, "seq": sequence, "at": at, "ids": chunk})
-        runs.among(*sql.touch(change, chunk, None if transaction.logs_touches else sequence))
+            noted = {"tenant": tenant, "seq": sequence, "at": at, "ids": chunk}
+            transaction.runs.among(sql_history.note_touches(), noted)
+        transaction.runs.among(*sql.touch(change, chunk, None if transaction.logs_touches else sequence))
+
+
+def _move_on(transaction: Transaction, tenant: str, change: Touch) -> None:
+    """Have the session of a recall, if it has one, move on by a turn."""
+    runs, session_key = transaction.runs, change.scope.session_key
     if session_key is None:
         return
     of = {"tenant": tenant, "session_key": session_key}
     turn = sum(turns for (turns,) in runs.rows(sql.clock(), of)) + 1
     runs.run(sql.set_clock(), [{**of, "turns": turn}])
-    for chunk in chunks if change.activate else ():
+    for chunk in sql.chunks(change.ids) if change.activate else ():
         runs.among(*sql.note_activations(change, chunk, turn))

@@ -82,6 +82,25 @@ class TouchLaws:
         assert store.gather(need())["accessed_at"].tolist() == [moment.timestamp() for moment in kept if moment]
         assert store.gather(need())["access_count"].tolist() == [3, 3, 0]
 
+    def test_touches_of_one_call_count_as_one_after_the_other(self, store: Store) -> None:
+        """Whatever their order is; what the counters were before each stays known."""
+        add(store, *(stored(number, accessed_at=NOW if number == 1 else None) for number in range(1, 5)))
+        minute, ids = timedelta(minutes=1), [id_of(number) for number in (1, 2, 3)]
+        touches = [
+            Touch(Scope(), tuple(ids[: 3 - step % 3]), NOW + minute * later, step + 1, at=NOW + minute * (10 + step))
+            for step, later in enumerate((2, 5, 1, 5, 0))
+        ]
+        store.apply(touches)
+        for step in range(len(touches) + 1):
+            batch = store.gather(need(as_of=NOW + minute * (10 + step) - timedelta(microseconds=1)))
+            made = touches[:step]
+            for row, asked in enumerate([*ids, id_of(4)]):
+                mine = [touch for touch in made if asked in touch.ids]
+                moments = [touch.accessed_at for touch in mine if touch.accessed_at is not None]
+                assert batch["access_count"][row] == sum(touch.access_count for touch in mine)
+                assert batch["accessed_at"][row] == max([NOW, *moments]).timestamp()
+        assert store.gather(need())["access_count"].tolist() == [15, 12, 5, 0]
+
     def test_a_touch_passes_over_what_is_gone(self, store: Store) -> None:
         """Absent ids, forgotten memories and those of another tenant."""
         add(store, stored(1), stored(2, tenant="other"))

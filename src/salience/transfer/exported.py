@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
@@ -17,6 +16,11 @@ from salience.records import CHANGES, Draft, Memory
 from salience.text import content_hash
 from salience.transfer.files import INSTANTS
 from salience.transfer.paged import ID, MOST, SAID, Known, scope, sure_memories
+
+try:
+    from pybase64 import b64decode  # of the extra `fast`: five times as quick
+except ImportError:
+    from base64 import b64decode  # type: ignore[assignment]
 
 UNIT_SLACK: Final = 1e-3
 """How far from 1 the length of an imported vector may be."""
@@ -149,7 +153,7 @@ def _bytes(value: object, length: int) -> bytes | None:
     if type(value) is not str:
         return None
     try:
-        found = binascii.a2b_base64(value, strict_mode=True)
+        found = b64decode(value, validate=True)
     except ValueError:
         return None
     return found if len(found) == length else None

@@ -248,10 +248,10 @@ def _store(world: World, groups: Sequence[Group]) -> list[str]:
         drafts = [group.versions[-1] for group in groups if group.is_draft]
         changes, new = decide(world, drafts, world.clock())
         ready = iter(new)
-        adds = [
-            Add(next(ready)) if group.is_draft else Add(group.versions[-1], group.versions[:-1]) for group in groups
-        ]
         with uncollected():
+            adds = [
+                Add(next(ready)) if group.is_draft else Add(group.versions[-1], group.versions[:-1]) for group in groups
+            ]
             return [receipt.status for receipt in world.store.apply([*changes, *adds])[len(changes) :]]
 
     return until_fresh(attempt)
