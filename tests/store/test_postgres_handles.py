@@ -299,7 +299,7 @@ def test_a_read_sees_one_instant(two):
         batch = second.gather(need(terms=("memory",)))
     finally:
         event.remove(engine, "before_cursor_execute", between)
-    assert len(batch) == batch.lexicon.documents == len(batch.lexicon.postings[0].rows)
+    assert len(batch) == batch.lexicon.documents == len(batch.lexicon.postings.rows)
     assert numbers(second.gather(need())) == listed(first)
 
 

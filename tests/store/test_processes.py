@@ -27,7 +27,7 @@ READER = """
 seen = 0
 while seen < int(sys.argv[2]):
     batch = store.gather(need(terms=("memory",)))
-    assert len(batch) == batch.lexicon.documents == len(batch.lexicon.postings[0].rows) >= seen
+    assert len(batch) == batch.lexicon.documents == len(batch.lexicon.postings.rows) >= seen
     seen = len(batch)
 print(seen, flush=True)
 store.close()
