@@ -74,16 +74,21 @@ def of_stored(stored: Stored, dimension: int) -> dict[str, Any]:
     Raises:
         InputError: a vector of another length.
     """
-    return dict(zip(HELD, held(stored, stored.derived(), dimension), strict=True))
+    return dict(zip(HELD, held(stored, dimension), strict=True))
 
 
-def held(stored: Stored, derived: tuple[tuple[str, ...], tuple[str, ...]], dimension: int) -> tuple[Any, ...]:
-    """Return the values of `HELD`, with the terms and distinctions that are `derived`, or raise as `of_stored` does.
+def held(
+    stored: Stored, dimension: int, derived: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+) -> tuple[Any, ...]:
+    """Return the values of `HELD`, or raise as `of_stored` does; a bulk of memories spends its time here.
 
-    A bulk of memories spends its time here.
+    Args:
+        stored: the memory.
+        dimension: length of a vector.
+        derived: its terms and distinctions, where they were asked for already.
     """
     vector = None if stored.vector is None else of_vector(fitting(stored.vector, dimension))
-    terms, distinctions = derived
+    terms, distinctions = derived or stored.derived()
     return (*_record(stored.memory), of_terms(terms), of_distinctions(distinctions), vector)
 
 

@@ -170,13 +170,13 @@ def _rows(transaction: Transaction, sequence: int, new: Iterable[Stored]) -> Ite
     for stored in new:
         derived = stored.derived()
         more = transaction.indexed(stored.memory, derived[0])
-        yield (sequence, stored.memory.short_id, *rows.held(stored, derived, transaction.dimension), *more.values())
+        yield (sequence, stored.memory.short_id, *rows.held(stored, transaction.dimension, derived), *more.values())
 
 
 def _insert_versions(transaction: Transaction, histories: Sequence[tuple[Stored, Sequence[Stored]]]) -> None:
     """Store the versions before some memories; each was valid until the next one was made."""
     values = [
-        (*rows.held(older, older.derived(), transaction.dimension), microseconds(later.memory.changed_at))
+        (*rows.held(older, transaction.dimension), microseconds(later.memory.changed_at))
         for stored, history in histories
         for older, later in zip(history, (*history[1:], stored), strict=True)
     ]
