@@ -64,6 +64,8 @@ OWN: Final = 2
 """How often a memory's own text stands in its window."""
 _FEW: Final = 32
 """So few rows are compared with each other once."""
+_FIRST: Final = np.arange(1024)
+_FIRST.flags.writeable = False
 KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
 """Kinds of what tells a text from others; a distinction is a text `kind:value`."""
 
@@ -97,7 +99,7 @@ class Vectors:
     @lazy
     def _alike(self) -> Floats:
         """float64[n, n], the cosine of each row to each other one; more than one stage asks for those of few rows."""
-        matrix = self.at(np.arange(len(self.places)))
+        matrix = self.at(upto(len(self.places)))
         return cosines(matrix, matrix)
 
     def take(self, rows: Rows) -> Vectors:
@@ -286,6 +288,11 @@ class Batch(Having):
             entities=self.entities and self.entities.take(rows),
             distinctions=self.distinctions and self.distinctions.take(rows),
         )
+
+
+def upto(count: int) -> Rows:
+    """Return 0 to `count` - 1, not to be written to; few are made once, since `arange` lets go of Python's lock."""
+    return _FIRST[:count] if count <= len(_FIRST) else np.arange(count)
 
 
 def offsets_of(lengths: Column) -> Codes:

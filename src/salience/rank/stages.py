@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import Floats, Ragged, Rows, Vectors
+from salience.batch import Floats, Ragged, Rows, Vectors, upto
 from salience.ports import EDGE
 from salience.rank.sameness import covers
 from salience.rank.signals import SIGNALS, Parameter
@@ -177,9 +177,9 @@ def _keepers(vectors: Vectors, told: Ragged, rows: list[int], first: int, least:
         first: where the others begin.
         least: the cosine from which two may say the same.
     """
-    places = np.array(rows, np.intp)
-    alike = vectors.cosines(places, places[first:])
-    near = (alike >= least) & (np.arange(len(rows))[:, None] < np.arange(first, len(rows)))
+    found, places = np.array(rows, np.intp), upto(len(rows))
+    alike = vectors.cosines(found, found[first:])
+    near = (alike >= least) & (places[:, None] < places[first:])
     fallen: dict[int, int] = {}
     for place in np.flatnonzero(near.any(axis=0)).tolist():
         above = np.flatnonzero(near[:, place])

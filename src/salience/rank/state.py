@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import Batch, Codes, Floats, Rows
+from salience.batch import Batch, Codes, Floats, Rows, upto
 from salience.ports import Need
 from salience.records import Having
 
@@ -73,7 +73,7 @@ class State(Having):
     def start(cls, profile: Profile, batch: Batch, need: Need) -> State:
         """Return the state in which every row is alive."""
         count = len(batch)
-        return cls(profile, batch, need, np.arange(count), np.full(count, ALIVE), np.full(count, NOBODY))
+        return cls(profile, batch, need, upto(count), np.full(count, ALIVE), np.full(count, NOBODY))
 
     @property
     def scored(self) -> Floats:

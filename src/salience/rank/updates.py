@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows
+from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows, upto
 from salience.ports import EDGE, Calibration
 from salience.rank.fuse import inverse_document_frequency
 from salience.rank.state import Mask
@@ -83,7 +83,7 @@ def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Ma
         return np.zeros((len(rows), len(rows)), np.bool_)
     count, postings = len(lexicon.postings), lexicon.postings
     whole = np.zeros((len(lexicon.length), count))
-    whole[postings.rows, np.arange(count).repeat(postings.lengths)] = 1.0
+    whole[postings.rows, upto(count).repeat(postings.lengths)] = 1.0
     held = whole[rows]
     told = held * inverse_document_frequency(lexicon)
     enough = held @ held.T >= likeness.terms * count - EDGE

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import KINDS, Codes, Column, Rows
+from salience.batch import KINDS, Codes, Column, Rows, upto
 from salience.records import TIERS
 from salience.store import words
 from salience.store.ids import Held, held
@@ -142,7 +142,7 @@ def runs(starts: Column, lengths: Column) -> Rows:
     """Return the places of runs of `lengths` that begin at `starts`, one run after the other."""
     ends = lengths.cumsum()
     first: Rows = (starts - ends + lengths).repeat(lengths)
-    return first + np.arange(len(first))
+    return first + upto(len(first))
 
 
 def codes(distinctions: Sequence[str]) -> Codes:

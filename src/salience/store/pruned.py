@@ -254,9 +254,10 @@ class _Search:
         """Return some memories with their scores, of which `others` are known, but for what the common terms give."""
         asked, pruning = self.asked, self.pruning
         cosines, contexts = in_context(asked.view, places, asked.need)
-        made = self.words.given[places] + pruning.similarity * asked.need.related(cosines)
+        own, context = asked.need.related(np.stack((cosines, contexts)))
+        made = self.words.given[places] + pruning.similarity * own
         if pruning.context_similarity:  # words stand in for what has no vector, so that its neighbours' do not count
-            made += self.embedded(places, pruning.context_similarity * asked.need.related(contexts))
+            made += self.embedded(places, pruning.context_similarity * context)
         silent = (made + rest) * factors
         scores = silent if self.named is None else silent + pruning.speaker * self.named[places] * factors
         return _Scored(places, np.stack((cosines, contexts, silent, scores)))
