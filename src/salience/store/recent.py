@@ -46,9 +46,11 @@ class Recent:
 
     def touched(self, touches: Iterable[Touch]) -> None:
         """Take in touches of the tenant that make the next state; each has an instant and raises no importance."""
+        held, late = self._held, self._late
         for touch in touches:
-            for met in self._held.keys() & touch.ids:
-                self._late.setdefault(met, []).append(touch)
+            for met in dict.fromkeys(touch.ids):
+                if met in held:
+                    late.setdefault(met, []).append(touch)
 
     def changed(self, ids: Iterable[str]) -> None:
         """Let go of memories of which another state may have something else."""

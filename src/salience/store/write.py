@@ -325,8 +325,9 @@ def _count_together(transaction: Transaction, tenant: str, changes: Sequence[Tou
     """Count what recalls returned, all in two statements: Python code goes on while they run, and not between rows."""
     met, values = sql_history.met(changes), {"tenant": tenant, "seq": transaction.sequence(tenant)}
     while chunk := list(islice(met, TOGETHER)):
+        given = {**values, "met": json.dumps(chunk)}
         for statement in (sql_history.note_together(), sql_history.touch_together()):
-            transaction.runs.run(statement, [{**values, "met": json.dumps(chunk)}])
+            transaction.runs.run(statement, [given])
 
 
 def _count(transaction: Transaction, tenant: str, change: Touch) -> None:
