@@ -128,6 +128,7 @@ def test_the_largest_are_those_of_a_sort(loops, seed, count, wanted):
 
 
 KNOTS = Calibration((0.1, 0.4, 0.9), (0.0, 0.5, 1.0), 0.95, "test").knots
+MANY_KNOTS = np.linspace(-0.2, 1.1, 400), np.linspace(0.0, 1.0, 400) ** 2
 
 
 def a_dense(random, about, knots):
@@ -149,7 +150,9 @@ def bound(dense, place, off):
     return dense.similarity * means(own + off) + context
 
 
-@given(seed=SEEDS, count=st.integers(1, 300), knots=st.sampled_from([None, KNOTS]), least=st.floats(-0.2, 1.6))
+@given(
+    seed=SEEDS, count=st.integers(1, 300), knots=st.sampled_from([None, KNOTS, MANY_KNOTS]), least=st.floats(-0.2, 1.6)
+)
 def test_what_may_reach_a_score_is_what_a_plain_look_says(loops, seed, count, knots, least):
     random = np.random.default_rng(seed)
     about, words, named, standing = some_places(random, count)

@@ -475,8 +475,7 @@ static PyObject *largest(PyObject *self, PyObject *const *given, Py_ssize_t coun
 
 /* ---- bounds, reaching ---- */
 
-#define PARTS 128      /* of [0, 1], for each of which it is known between which knots it begins */
-#define MOST_KNOTS 255 /* that a number of one byte tells apart */
+#define PARTS 128 /* of [0, 1], for each of which it is known between which knots it begins */
 
 typedef struct {
     const float *about;
@@ -485,7 +484,7 @@ typedef struct {
     double similarity, context, off;
     const double *cosine, *related;
     int64_t knots;
-    uint8_t knot_at[PARTS + 1];
+    int64_t knot_at[PARTS + 1];
 } Dense;
 
 #define DENSE_KINDS "fiin?~nnd~d~"
@@ -534,18 +533,13 @@ static int read_dense(Arguments *given, Dense *by)
     if (lengths(given, (const int[]){BEFORE, AFTER, EMBEDDED, -1}, end) < 0 ||
         lengths(given, (const int[]){RELATED, -1}, knots) < 0)
         return -1;
-    if (knots > MOST_KNOTS) {
-        PyErr_Format(PyExc_ValueError, "%lld knots are more than %d", (long long)knots, MOST_KNOTS);
-        release(given);
-        return -1;
-    }
     *by = (Dense){DATA(ABOUT),     DATA(BEFORE), DATA(AFTER),  DATA(EMBEDDED), NUMBER(SIMILARITY),
                   NUMBER(CONTEXT), NUMBER(OFF),  DATA(COSINE), DATA(RELATED),  knots, {0}};
     int64_t knot = 0;
     for (int64_t part = 0; knots > 1 && part <= PARTS; part++) {
         while (knot + 2 < knots && by->cosine[knot + 1] <= (double)part / PARTS)
             knot++;
-        by->knot_at[part] = (uint8_t)knot;
+        by->knot_at[part] = knot;
     }
     return 0;
 }

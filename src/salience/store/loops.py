@@ -21,7 +21,6 @@ from salience.store.roster import Bools
 Floats32 = NDArray[np.float32]
 Numbers32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
-Int16 = NDArray[np.int16]
 MODULE: Final = "salience.store._loops"
 
 
