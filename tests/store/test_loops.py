@@ -178,7 +178,8 @@ def least_about(dense, score):
     """Return a cosine, about, below which neither a memory nor one that it is beside makes so much."""
     tried = np.linspace(-1.05, 1.05, 4201)
     makes = [
-        (dense.similarity + dense.context) * (np.interp(c, *dense.knots) if dense.knots else max(c, 0)) for c in tried
+        (dense.similarity + dense.context) * (np.interp(c, *dense.knots) if dense.knots else c)
+        for c in tried.clip(0, 1)
     ]
     enough = [cosine for cosine, made in zip(tried, makes, strict=True) if made >= score]
     return enough[0] - dense.off - 0.001 if enough else np.inf
