@@ -16,6 +16,13 @@
 #define WIDE
 #endif
 
+#if defined(__GNUC__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) ((void)(address))
+#endif
+
+#define AHEAD 16 /* rows that are brought near before they are read */
 #define MOST_ARGUMENTS 24
 #define LONG 50000 /* values from which on a loop lets other threads run: to get the turn back may take long */
 #define OWN 2      /* as batch.OWN */
@@ -170,12 +177,21 @@ static inline void put(Places *set, int64_t place)
 
 /* ---- scan ---- */
 
+/* Have a row brought near the processor, which of itself looks no further ahead than a page of memory. */
+static inline void fetch(const int8_t *row, int64_t dimension)
+{
+    for (int64_t j = 0; j < dimension; j += 64)
+        PREFETCH(row + j);
+}
+
 WIDE static void scan_rows(const int8_t *rows, const int64_t *slots, const float *steps, const int16_t *query,
                            float step, int64_t count, int64_t dimension, float *out)
 {
     for (int64_t i = 0; i < count; i++) {
         const int64_t slot = slots != NULL ? slots[i] : i;
         const int8_t *row = rows + slot * dimension;
+        const int64_t later = i + AHEAD < count ? i + AHEAD : i;
+        fetch(rows + (slots != NULL ? slots[later] : later) * dimension, dimension);
         int32_t sum = 0;
         for (int64_t j = 0; j < dimension; j++)
             sum += (int32_t)(int16_t)row[j] * (int32_t)query[j];
