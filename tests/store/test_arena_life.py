@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from salience.batch import COLUMNS, KINDS
 from salience.errors import StoreError
-from salience.ports import Revise
+from salience.ports import Revise, Touch
 from salience.records import Scope
 from salience.store import cached, filling, parsed, postings, sql, touched, words
 from salience.store.arena import Arena
@@ -323,6 +323,28 @@ def test_a_loose_arena_is_packed_beside_its_readers_and_goes_on_from_what_change
     arena = store._arenas._cached["default"].arena
     assert arena.slots.length < before.slots.length
     assert batch.ids.tolist() == [*map(id_of, range(40)), id_of(77)]
+
+
+@pytest.mark.parametrize("is_counted", [False, True], ids=["uncounted", "counted"])
+@pytest.mark.parametrize("is_changed", [False, True], ids=["as it was", "changed since"])
+def test_what_recalls_touched_is_counted_once_where_an_arena_is_packed(store, is_changed, is_counted):
+    work, looks = [], need() if is_counted else need(columns=frozenset({"weight"}))
+    touch = Touch(Scope(), (id_of(3),), accessed_at=NOW, access_count=1, at=NOW)
+    add(store, *(stored(number) for number in range(40)))
+    with patch.object(cached, "beside", lambda job: (work.append(job), list)[1]):
+        loosen(store)
+        for _ in range(2):
+            store.apply([touch])
+            store.gather(looks)
+        work[0]()
+        if is_changed:
+            add(store, stored(77))
+            store.gather(looks)
+        for _ in range(2):
+            store.apply([touch])
+            store.gather(looks)
+        counts = store.gather(need()).columns["access_count"]
+    assert counts.tolist() == [4 if number == 3 else 0 for number in range(len(counts))]
 
 
 def test_what_was_packed_of_an_arena_that_is_gone_is_left(store):

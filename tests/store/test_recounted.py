@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from salience.errors import StoreError
 from salience.ports import Need, Touch
 from salience.records import Scope
 from salience.store import filling
+from salience.store.recounted import recounted
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, add, id_of, stored
 
@@ -65,16 +67,32 @@ touches = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
-@given(runs=st.lists(touches, min_size=1, max_size=5))
-def test_counters_are_those_of_the_rows(tmp_path_factory, runs):
+def look(store, tenant="default"):
+    """Read the arena for something that no touch moves."""
+    return store.gather(Need(scope=replace(EVERYTHING, tenant=tenant), now=NOW, columns=frozenset({"weight"})))
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    runs=st.lists(st.tuples(touches, st.sampled_from(["looked at", "counted", "written beside"])), max_size=8),
+    most=st.sampled_from([0, 3, 1024]),
+)
+def test_counters_are_those_of_the_rows(tmp_path_factory, runs, most):
     path = tmp_path_factory.mktemp("files") / "a.db"
     store, other = opened(path), opened(path)
     for tenant in TENANTS:
         for number in range(1, 5):
             add(store, stored(number, scope=Scope(tenant)))
-    for run in runs:
-        counters(store), store.apply(run)
+        look(store, tenant)
+    with patch("salience.store.cached.LATE", most):
+        for number, (run, then) in enumerate(runs, 5):
+            store.apply(run)
+            for tenant in TENANTS:
+                look(store, tenant)
+                if then == "counted":
+                    assert counters(store, tenant) == counters(other, tenant)
+                elif then == "written beside":
+                    add(other, stored(number, scope=Scope(tenant)))
         for tenant in TENANTS:
             assert counters(store, tenant) == counters(other, tenant)
     store.close(), other.close()
@@ -96,6 +114,30 @@ def test_no_row_is_read_again_for_own_touches(file, read):
         file.apply([touch(1, seconds=seconds), touch(1, 2, seconds=seconds)])
     assert counters(file)["access_count"] == [6, 3]
     assert read == []
+
+
+def test_counters_are_counted_when_they_are_asked_for(file, read, monkeypatch):
+    times = []
+    monkeypatch.setattr("salience.store.cached.recounted", lambda *given: times.append(given) or recounted(*given))
+    for _ in range(3):
+        file.apply([touch(1)])
+        look(file)
+    assert times == []
+    assert counters(file)["access_count"] == [3, 0]
+    assert len(times) == 1
+    assert counters(file)["access_count"] == [3, 0]
+    assert len(times) == 1
+    assert read == []
+
+
+def test_touches_that_wait_to_be_counted_are_bounded(file, monkeypatch):
+    add(file, stored(1)), look(file)
+    monkeypatch.setattr("salience.store.cached.LATE", 5)
+    for _ in range(20):
+        file.apply([touch(1)])
+        look(file)
+        assert len(file._arenas._cached["default"].late) <= 5
+    assert counters(file)["access_count"] == [20]
 
 
 def test_what_another_one_wrote_between_is_read(file, read, tmp_path):

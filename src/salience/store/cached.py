@@ -28,18 +28,25 @@ from salience.store.values import microseconds
 
 TOLD: Final = 16
 """How many transactions of touches are known at most, until they are met."""
+LATE: Final = 1024
+"""How many touches wait at most to be counted in an arena, until somebody asks for what they moved."""
 _UNREAD = -1
 """As a `PRAGMA data_version`: none that SQLite has told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """An arena, the `PRAGMA data_version` and the `meta` under which it was read, and memories fetched under these."""
+    """An arena, the `PRAGMA data_version` and the `meta` under which it was read, and memories fetched under these.
+
+    Attributes:
+        late: the last touches until then, which are not counted in the arena yet; most recalls read no counter.
+    """
 
     arena: Arena
     data_version: int
     meta: Meta
     recent: Recent = field(default_factory=Recent)
+    late: Sequence[Touch] = ()
 
     def goes_on(self, meta: Meta, dimension: int) -> bool:
         """Return whether what changed since is all that is to be read; where nothing was read yet, all is."""
@@ -65,39 +72,45 @@ class Arenas:
         self._own: dict[int, Sequence[Touch]] = {}
         self._reached = (_UNREAD, 0)
 
-    def current(self, tenant: str, dimension: Callable[[Meta], int]) -> Cached:
+    def current(self, tenant: str, dimension: Callable[[Meta], int], counted: bool = False) -> Cached:
         """Return the tenant's arena as of the reader's transaction.
 
         Args:
             tenant: whose memories.
             dimension: tells the length of a vector.
+            counted: whether its counters are to be as of then too.
         """
-        known = self.unchanged(tenant)
+        known = self._known(tenant, counted)
         if known is not None:
             return known
         cached, data_version = self._cached.get(tenant), self._version()
         meta = Meta(dict(self._reader.asked(sql.META)))
         self.forget()  # no more than one of the past, and none that was read before a change, is kept
         if cached is not None and cached.goes_on(meta, dimension(meta)):
-            arena, recent = self._recounted(tenant, cached, meta), cached.recent
-            arena = arena or filling.refreshed(self._reader, tenant, cached.arena, recent)
+            (arena, late), recent = self._gone_on(tenant, cached, meta, counted), cached.recent
             if arena.views is not cached.arena.views:
                 cached.arena.views.clear()
         else:
             self.forget(tenant)
             self._own.clear()  # of an epoch that is over
-            arena, recent = filling.filled(self._reader, tenant, dimension(meta), self._place), Recent()
-        self._cached[tenant] = cached = Cached(arena, data_version, meta, recent)
+            arena, late = filling.filled(self._reader, tenant, dimension(meta), self._place), ()
+            recent = Recent()
+        self._cached[tenant] = cached = Cached(arena, data_version, meta, recent, late)
         self._pack(tenant, cached)
         return cached
 
-    def latest(self, tenant: str, dimension: Callable[[Meta], int]) -> Cached:
+    def latest(self, tenant: str, dimension: Callable[[Meta], int], counted: bool = False) -> Cached:
         """Return the same outside a transaction; one is begun where something was written since the arena was read."""
-        known = self.unchanged(tenant)
+        known = self._known(tenant, counted)
         if known is not None:
             return known
         with self._reader.begun(writes=False):
-            return self.current(tenant, dimension)
+            return self.current(tenant, dimension, counted)
+
+    def _known(self, tenant: str, counted: bool) -> Cached | None:
+        """Return the tenant's arena if it is at hand as it is asked for, and nothing was written since."""
+        known = self.unchanged(tenant)
+        return None if known is None or (counted and known.late) else known
 
     def told(self, sequence: int, touches: Sequence[Touch]) -> None:
         """Be told of touches that are all that a change sequence stands for; this needs no lock."""
@@ -111,19 +124,31 @@ class Arenas:
             self._own.pop(sequence, None)
             self.forget(*[tenant for tenant, cached in self._cached.items() if cached.meta.sequence >= sequence])
 
-    def _recounted(self, tenant: str, cached: Cached, meta: Meta) -> Arena | None:
-        """Return the arena after touches that were told, if nothing else was written since it was read."""
+    def _gone_on(self, tenant: str, cached: Cached, meta: Meta, counted: bool) -> tuple[Arena, Sequence[Touch]]:
+        """Return the arena with what was written since, and the touches that are still to be counted in it."""
+        met = self._met(tenant, cached, meta)
+        late = [*cached.late, *(met or ())]
+        if met is not None:
+            cached.recent.touched(met)
+        if met is not None and (not late or (len(late) <= LATE and not counted)):
+            return cached.arena, late
+        sequence = cached.meta.sequence if met is None else meta.sequence
+        arena = recounted(cached.arena, late, sequence) if late else None
+        if arena is None or met is None:
+            arena = filling.refreshed(self._reader, tenant, arena or cached.arena, cached.recent)
+        return arena, ()
+
+    def _met(self, tenant: str, cached: Cached, meta: Meta) -> list[Touch] | None:
+        """Return the touches that were told since the arena was read; None where anything else was written as well."""
         if cached.data_version == _UNREAD:
             return None
-        arena, met = cached.arena, list[Touch]()
+        met = list[Touch]()
         for sequence in range(cached.meta.sequence + 1, meta.sequence + 1):
             touches = countable(tenant, self._own.get(sequence))
-            counted = None if touches is None else recounted(arena, touches, sequence)
-            if touches is None or counted is None:
+            if touches is None:
                 return None
-            arena, met = counted, met + touches
-        cached.recent.touched(met)
-        return arena
+            met += touches
+        return met
 
     def unchanged(self, tenant: str) -> Cached | None:
         """Return the tenant's arena if it is at hand and nothing was written since; this needs no transaction."""
@@ -206,8 +231,10 @@ class Arenas:
         if cached is None or packed is None or packed.numbers is not cached.arena.numbers:  # it was filled anew since
             return
         cached.arena.views.clear()
-        version = cached.data_version if loose is cached.arena else _UNREAD
-        self._cached[tenant] = replace(cached, arena=packed, data_version=version)
+        if loose is cached.arena:
+            self._cached[tenant] = replace(cached, arena=packed)
+        else:
+            self._cached[tenant] = replace(cached, arena=packed, data_version=_UNREAD, late=())
 
 
 def beside(work: Callable[[], None]) -> Callable[[], None]:

@@ -8,11 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from salience.ports import Touch
+from salience.ports import Need, Touch
 from salience.store.arena import Arena
 from salience.store.values import microseconds
 
 _NEVER: Final = np.iinfo(np.int64).min
+_MOVED: Final = frozenset({"accessed_at", "access_count"})
 
 
 def countable(tenant: str, touches: Sequence[Touch] | None) -> list[Touch] | None:
@@ -24,6 +25,12 @@ def countable(tenant: str, touches: Sequence[Touch] | None) -> list[Touch] | Non
     return None if touches is None or any(touch.importance or touch.accessed_at is None for touch in moving) else moving
 
 
+def shows_counters(need: Need) -> bool:
+    """Return whether what a need asks for, or is chosen by, are counters that `countable` touches move."""
+    chosen_by = frozenset() if need.pruning is None else need.pruning.columns
+    return not _MOVED.isdisjoint(need.columns | chosen_by)
+
+
 def recounted(arena: Arena, touches: Sequence[Touch], sequence: int) -> Arena | None:
     """Return an arena with the counters that touches moved; None where only the rows tell what became of them.
 
@@ -31,8 +38,8 @@ def recounted(arena: Arena, touches: Sequence[Touch], sequence: int) -> Arena | 
 
     Args:
         arena: as it stood right before the touches.
-        touches: of one transaction, those that are `countable`.
-        sequence: of that transaction.
+        touches: those that are `countable`, of transactions in which nothing else was written.
+        sequence: of the last of these transactions.
     """
     met = [tuple(dict.fromkeys(touch.ids)) for touch in touches]
     found, known = arena.slots_of(list(chain.from_iterable(met)))

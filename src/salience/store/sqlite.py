@@ -28,6 +28,7 @@ from salience.store.meta import TRACES, Meta, keep, pinning, void
 from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.pins import Handle, Pin
 from salience.store.places import PLACES, InMemory
+from salience.store.recounted import shows_counters
 from salience.store.sqlite_writer import Writer
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
@@ -225,19 +226,19 @@ class SQLiteStore:
         tenant, session_key = need.scope.tenant, need.scope.session_key
         primed = "turns_since_activation" in need.columns and session_key is not None and need.as_of is None
         if need.as_of is None and not primed:
-            cached = self._current(tenant)
+            cached = self._current(need)
             return cached.arena, cached.meta, Activations()
         with self._transaction(self._reader, self._reading) as reader:
-            cached = self._arenas.current(tenant, self._dimension)
+            cached = self._arenas.current(tenant, self._dimension, shows_counters(need))
             if need.as_of is not None:
                 return self._arenas.then(reader, tenant, need.as_of), cached.meta, Activations()
             return cached.arena, cached.meta, reading.activations(reader, tenant, str(session_key))
 
-    def _current(self, tenant: str) -> Cached:
+    def _current(self, need: Need) -> Cached:
         """Return the tenant's arena; where nothing was written since it was read, no transaction is begun for it."""
         with self._reading, opening.mapped(self._path):
             self._check_open()
-            return self._arenas.latest(tenant, self._dimension)
+            return self._arenas.latest(need.scope.tenant, self._dimension, shows_counters(need))
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
