@@ -175,6 +175,27 @@ static inline void put(Places *set, int64_t place)
         for (uint64_t left_ = (set).words[word_]; left_; left_ &= left_ - 1)                                           \
             for (int64_t place = word_ * 64 + __builtin_ctzll(left_), once_ = 1; once_; once_ = 0)
 
+#define BLOCK 64
+
+/* Return which of 64 bytes, 0 or 1 each, are 1: the first one is the lowest bit. */
+static inline uint64_t bits(const uint8_t *flags)
+{
+    uint64_t found = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (int i = 0; i < BLOCK; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, flags + i, sizeof eight);
+        found |= eight * 0x0102040810204080u >> 56 << i;
+    }
+#else
+    for (int i = 0; i < BLOCK; i++)
+        found |= (uint64_t)flags[i] << i;
+#endif
+    return found;
+}
+
+#define EACH_BIT(bit, of) for (uint64_t bit, left_ = (of); left_ && (bit = __builtin_ctzll(left_), 1); left_ &= left_ - 1)
+
 /* ---- scan ---- */
 
 /* Have a row brought near the processor, which of itself looks no further ahead than a page of memory. */
@@ -410,27 +431,25 @@ static PyObject *add(PyObject *self, PyObject *const *given, Py_ssize_t count)
 
 /* ---- largest ---- */
 
-#define BLOCK 64
-
 typedef struct {
     const float *about, *given;
     const uint8_t *named, *standing;
     float weight, speaker;
 } Estimate;
 
-/* Fill the estimates of some places, and return whether any is over `floor`. */
-WIDE static int estimate(Estimate by, int64_t first, int64_t count, float floor, float *found)
+/* Fill the estimates of some places, and return which of them are over `floor`. */
+WIDE static uint64_t estimate(Estimate by, int64_t first, int64_t count, float floor, float *found)
 {
     const float *about = by.about + first, *given = by.given + first;
-    int any = 0;
+    uint8_t over[BLOCK] = {0};
     for (int64_t i = 0; i < count; i++)
         found[i] = by.weight * about[i] + given[i];
     if (by.named != NULL)
         for (int64_t i = 0; i < count; i++)
             found[i] += by.named[first + i] ? by.speaker : 0.0f;
     for (int64_t i = 0; i < count; i++)
-        any |= found[i] > floor;
-    return any;
+        over[i] = found[i] > floor;
+    return bits(over);
 }
 
 /* Put a value in a heap, whose first one is the smallest, in the place of that. */
@@ -470,10 +489,8 @@ static PyObject *largest(PyObject *self, PyObject *const *given, Py_ssize_t coun
     for (int64_t first = 0; wanted && first < end; first += BLOCK) {
         float found[BLOCK];
         const int64_t size = first + BLOCK < end ? BLOCK : end - first;
-        if (!estimate(by, first, size, values[0], found) && held == wanted)
-            continue;
-        for (int64_t i = 0; i < size; i++)
-            if ((found[i] > values[0] || held < wanted) && (by.standing == NULL || by.standing[first + i])) {
+        EACH_BIT(i, estimate(by, first, size, values[0], found))
+            if (found[i] > values[0] && (by.standing == NULL || by.standing[first + i])) {
                 sift(values, places, wanted, found[i], first + i);
                 held += held < wanted;
             }
@@ -501,6 +518,7 @@ typedef struct {
     const double *cosine, *related;
     int64_t knots;
     int64_t knot_at[PARTS + 1];
+    double most[PARTS + 2];
 } Dense;
 
 #define DENSE_KINDS "fiin?~nnd~d~"
@@ -542,6 +560,34 @@ static double made(const Dense *by, int64_t place, double off)
     return sum;
 }
 
+/* For each part of [0, 1], and for 1 itself, the most that a cosine in it or before it means. */
+static void bound_means(Dense *by)
+{
+    double most = means(by, 0);
+    int64_t knot = 0;
+    for (int64_t part = 0; part < PARTS + 2; part++) {
+        const double end = part < PARTS ? (part + 1.0) / PARTS : 1;
+        for (; knot < by->knots && by->cosine[knot] <= end; knot++)
+            most = fmax(most, by->related[knot]);
+        by->most[part] = most = fmax(most, means(by, end));
+    }
+}
+
+static inline float beside(const Dense *by, int64_t place, float than)
+{
+    return place >= 0 && by->about[place] > than ? by->about[place] : than;
+}
+
+/* At least what `made` returns, in a fraction of its time. */
+static inline double made_at_most(const Dense *by, int64_t place)
+{
+    float nearest = by->about[place];
+    if (by->context != 0)
+        nearest = beside(by, by->after[place], beside(by, by->before[place], nearest));
+    const double x = (double)nearest + by->off;
+    return (by->similarity + by->context) * by->most[x <= 0 ? 0 : x >= 1 ? PARTS + 1 : (int)(x * PARTS)];
+}
+
 static int read_dense(Arguments *given, Dense *by)
 {
     Arguments all = *given;
@@ -550,7 +596,7 @@ static int read_dense(Arguments *given, Dense *by)
         lengths(given, (const int[]){RELATED, -1}, knots) < 0)
         return -1;
     *by = (Dense){DATA(ABOUT),     DATA(BEFORE), DATA(AFTER),  DATA(EMBEDDED), NUMBER(SIMILARITY),
-                  NUMBER(CONTEXT), NUMBER(OFF),  DATA(COSINE), DATA(RELATED),  knots, {0}};
+                  NUMBER(CONTEXT), NUMBER(OFF),  DATA(COSINE), DATA(RELATED),  knots, {0}, {0}};
     int64_t knot = 0;
     for (int64_t part = 0; knots > 1 && part <= PARTS; part++) {
         while (knot + 2 < knots && by->cosine[knot + 1] <= (double)part / PARTS)
@@ -575,23 +621,21 @@ static PyObject *bounds(PyObject *self, PyObject *const *given, Py_ssize_t count
     return done(&all, NULL, wanted);
 }
 
-enum { BY_WORDS = 1, BY_NEARNESS = 2 };
-
-/* Mark by what each of some places may reach the least, and return whether any does. */
-WIDE static int mark(const float *about, const float *given, const uint8_t *named, float near, float speaker,
-                     float enough, int64_t count, uint8_t *marks)
+/* Tell which of some places may reach the least by words, and which are as near as that takes. */
+WIDE static void mark(const float *about, const float *given, const uint8_t *named, float nearest, float speaker,
+                      float enough, int64_t count, uint64_t *by_words, uint64_t *near)
 {
-    int any = 0;
+    uint8_t told[BLOCK] = {0}, is_near[BLOCK] = {0};
+    for (int64_t i = 0; i < count; i++)
+        is_near[i] = about[i] >= nearest;
     if (named == NULL)
         for (int64_t i = 0; i < count; i++)
-            marks[i] = (about[i] >= near ? BY_NEARNESS : 0) | ((given[i] >= enough) & (given[i] > 0) ? BY_WORDS : 0);
+            told[i] = (given[i] >= enough) & (given[i] > 0);
     else
         for (int64_t i = 0; i < count; i++)
-            marks[i] = (about[i] >= near ? BY_NEARNESS : 0) |
-                       ((given[i] + (named[i] ? speaker : 0.0f) >= enough) & (given[i] > 0) ? BY_WORDS : 0);
-    for (int64_t i = 0; i < count; i++)
-        any |= marks[i];
-    return any;
+            told[i] = (given[i] + (named[i] ? speaker : 0.0f) >= enough) & (given[i] > 0);
+    *by_words = bits(told);
+    *near = bits(is_near);
 }
 
 static PyObject *reaching(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -614,19 +658,16 @@ static PyObject *reaching(PyObject *self, PyObject *const *given, Py_ssize_t cou
     if (make_places(&maybe, end) < 0)
         return no_memory(&all);
     PyThreadState *state = let_others(end);
+    bound_means(&by);
     for (int64_t first = 0; first < end; first += BLOCK) {
-        uint8_t marks[BLOCK];
         const int64_t size = first + BLOCK < end ? BLOCK : end - first;
-        if (!mark(by.about + first, added + first, named == NULL ? NULL : named + first, nearest, speaker, enough, size,
-                  marks))
-            continue;
-        for (int64_t i = 0; i < size; i++) {
-            const int64_t place = first + i;
-            if (marks[i] & BY_WORDS)
-                put(&maybe, place);
-            if (!(marks[i] & BY_NEARNESS))
-                continue;
-            const int64_t reached[] = {place, by.before[place], by.after[place]};
+        uint64_t by_words, near_ones;
+        mark(by.about + first, added + first, named == NULL ? NULL : named + first, nearest, speaker, enough, size,
+             &by_words, &near_ones);
+        maybe.words[first / BLOCK] |= by_words;
+        EACH_BIT(i, near_ones)
+        {
+            const int64_t place = first + i, reached[] = {place, by.before[place], by.after[place]};
             for (int beside = 0; beside < (by.context != 0 ? 3 : 1); beside++)
                 if (reached[beside] >= 0 && by.about[place] >= near[named != NULL && named[reached[beside]]])
                     put(&maybe, reached[beside]);
@@ -641,7 +682,8 @@ static PyObject *reaching(PyObject *self, PyObject *const *given, Py_ssize_t cou
         if (standing != NULL && !standing[place])
             continue;
         const float boosted = added[place] + (named != NULL && named[place] ? speaker : 0.0f);
-        if ((by.embedded != NULL && !by.embedded[place]) || boosted + made(&by, place, by.off) >= least)
+        if ((by.embedded != NULL && !by.embedded[place]) ||
+            (boosted + made_at_most(&by, place) >= least && boosted + made(&by, place, by.off) >= least))
             out[found++] = place;
     }
     free(maybe.words);
