@@ -285,8 +285,9 @@ def test_an_arena_that_is_filled_is_as_one_that_grew(shared, memories, forgotten
         patch.object(filling, "BLOCK", block),
         shared._transaction(shared._reader, shared._reading),
     ):
-        filled = filling.filled(shared._seen, tenant, DIMENSION, InMemory(Path()))
         rows = shared._seen.rows(sql.newer(), {"tenant": tenant, "sequence": 0})
+        last = max((row[ARENA.index("seq")] for row in rows), default=0)
+        filled = filling.filled(shared._seen, tenant, DIMENSION, InMemory(Path()), last)
     assert told(filled) == told(Arena.empty(DIMENSION).refresh(rows))
     assert len(filled.ids) == len(memories) - len(forgotten & set(range(len(memories))))
 

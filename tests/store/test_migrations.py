@@ -298,7 +298,7 @@ def test_a_file_of_0004_keeps_what_it_holds_and_gets_keys_and_requests(opened, s
     migrate(second, command.upgrade, "0004")
     were = tables(second)
     store = opened(second)
-    assert tables(second) - were == {"api_keys", "requests"}
+    assert tables(second) - were == {"api_keys", "requests", "counters"}
     answered = Answered(Scope(), "k", "update", id_of(1), 2, NOW)
     store.apply([answered])
     with closing(SQLiteKeyring.open(str(second), busy_timeout=5)) as keyring:
@@ -311,6 +311,30 @@ def test_a_file_of_0004_keeps_what_it_holds_and_gets_keys_and_requests(opened, s
     again = opened(second)
     assert listed(again) == [1, 2]
     assert again.answered(Scope(), "k") is None
+
+
+def test_a_file_of_0005_keeps_what_recalls_have_touched(opened, second):
+    """Counters go back into the rows when it is taken back."""
+    migrate(second, command.upgrade, "0005")
+    touched = {"tenant": "default", "id": id_of(1), "version": 2, "seq": 1, "at": microseconds(NOW + 2 * HOUR)}
+    insert(second, "touches", {**touched, "accessed_at": None, "access_count": 2, "importance": 0.5})
+    store = opened(second)
+
+    def counts(store, *hours):
+        found = [store.fetch(EVERYTHING, [id_of(1)], as_of=NOW + hour * HOUR)[0] for hour in hours]
+        return [memory.access_count for memory in [*found, only(store, 1).memory]]
+
+    assert counts(store, 1, 2) == [2, 3, 3]
+    store.apply([Touch(Scope(), (id_of(1),), accessed_at=NOW + 3 * HOUR, access_count=1, at=NOW + 3 * HOUR)])
+    assert counts(store, 1, 2, 3) == [2, 3, 4, 4]
+    store.close()
+    migrate(second, command.downgrade, "0005")
+    with closing(sqlite3.connect(second)) as connection:
+        rows = connection.execute("SELECT access_count, accessed_at FROM memories ORDER BY id").fetchall()
+    assert rows == [(4, microseconds(NOW + 3 * HOUR)), (0, None)]
+    again = opened(second)
+    assert counts(again, 1, 2, 3) == [2, 3, 4, 4]
+    assert again.check() == []
 
 
 def test_a_keyring_alone_brings_an_older_file_up(second):

@@ -352,7 +352,8 @@ def test_the_migrations_make_the_tables_of_the_schema(opened, path):
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
         options = {"include_object": lambda found, *_: found.info != schema.SERVER}
-        assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
+        tables = [schema.metadata, schema.counters.metadata]
+        assert compare_metadata(MigrationContext.configure(connection, opts=options), tables) == []
     engine.dispose()
 
 
@@ -412,9 +413,9 @@ def test_no_statement_reads_all_of_a_tenant(opened, statement):
     store = opened()
     with store._reader.begin():
         plan = [row[3] for row in store._reader.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")]
-    assert len(plan) == 1
-    assert plan[0].startswith("SEARCH")
-    assert " AND " in plan[0]
+    steps = [step for step in plan if step.startswith(("SEARCH", "SCAN"))]
+    assert steps
+    assert all(step.startswith("SEARCH") and " AND " in step for step in steps)
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,10 @@ class Arena:
         touched, table = touched.settled(self.slots)
         return replace(self, touched=touched, slots=table, sequence=max(self.sequence, sequence), **self._line())
 
+    def upto(self, sequence: int) -> Arena:
+        """Return the arena up to a change sequence, where nothing is left to be read before it."""
+        return self if self.sequence >= sequence else replace(self, sequence=sequence, **self._line())
+
     def _touched(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Arena:
         """Return the arena with other counters for some slots, `which` of the changed memories are in."""
         columns = {name: column[which] for name, column in counters(changed).items()}

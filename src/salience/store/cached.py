@@ -93,7 +93,7 @@ class Arenas:
         else:
             self.forget(tenant)
             self._own.clear()  # of an epoch that is over
-            arena, late = filling.filled(self._reader, tenant, dimension(meta), self._place), ()
+            arena, late = filling.filled(self._reader, tenant, dimension(meta), self._place, meta.sequence), ()
             recent = Recent()
         self._cached[tenant] = cached = Cached(arena, data_version, meta, recent, late)
         self._pack(tenant, cached)
@@ -135,7 +135,7 @@ class Arenas:
         sequence = cached.meta.sequence if met is None else meta.sequence
         arena = recounted(cached.arena, late, sequence) if late else None
         if arena is None or met is None:
-            arena = filling.refreshed(self._reader, tenant, arena or cached.arena, cached.recent)
+            arena = filling.refreshed(self._reader, tenant, arena or cached.arena, cached.recent, meta.sequence)
         return arena, ()
 
     def _met(self, tenant: str, cached: Cached, meta: Meta) -> list[Touch] | None:

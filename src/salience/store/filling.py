@@ -41,16 +41,16 @@ ROOM: Final = 4
 """What part of all has room beside them, so that what is written next is not what has all of them copied."""
 
 
-def refreshed(reader: Direct, tenant: str, arena: Arena, recent: Recent) -> Arena:
-    """Return a tenant's arena brought up to date; `recent` lets go of the memories that are not what they were."""
+def refreshed(reader: Direct, tenant: str, arena: Arena, recent: Recent, sequence: int) -> Arena:
+    """Return a tenant's arena up to a change sequence; `recent` lets go of the memories that are not what they were."""
     for rows in reader.parts(sql.newer(), {"tenant": tenant, "sequence": arena.sequence}, PART):
         recent.changed(map(id_of, rows))
         arena = arena.refresh(rows)
-    return arena
+    return arena.upto(sequence)
 
 
-def filled(reader: Direct, tenant: str, dimension: int, place: Place) -> Arena:
-    """Return an arena of the live memories of a tenant.
+def filled(reader: Direct, tenant: str, dimension: int, place: Place, sequence: int) -> Arena:
+    """Return an arena of the live memories of a tenant, up to the sequence of the last write.
 
     All but the vectors comes first, so that it is known where each of them is to lie. Then the vectors go straight
     there. What needs no Python is done beside it: SQLite reads on, memory is made ready for the vectors, and those that
@@ -61,12 +61,13 @@ def filled(reader: Direct, tenant: str, dimension: int, place: Place) -> Arena:
         tenant: whose memories.
         dimension: length of a vector.
         place: where the vectors are to lie.
+        sequence: of the last write.
 
     Raises:
         StoreError: a value that no memory has; the file is damaged.
     """
     values = {"tenant": tenant}
-    ((count, sequence, rowids),) = reader.rows(sql_filling.written(), values)
+    ((count, rowids),) = reader.rows(sql_filling.written(), values)
     arena = Arena.empty(dimension, place.empty, count + count // ROOM)
     if not count:
         return arena

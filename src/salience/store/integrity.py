@@ -27,6 +27,9 @@ _COORDINATES: Final = ("environment", "project", "user_id", "agent_id")
 _JSON: Final = ("tags", "entities", "sources", "metadata")
 _BACKUP: Final = "Put a backup in its place: salience reinstate FILE"
 _MENDED: Final = "To mend it: salience doctor --repair"
+_TOUCHES_OF_NONE: Final = (  # which no foreign key sees to
+    "FROM touches AS t WHERE NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = t.tenant AND m.id = t.id)"
+)
 Mend = Callable[[Connection], None]
 Found = tuple[Finding, Mend | None]
 """Something wrong, and what mends it; None where nothing does, and the finding says what to do."""
@@ -85,6 +88,8 @@ def _orphans(connection: Connection) -> list[Found]:
     counts: dict[str, int] = {}
     for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
         counts[table] = counts.get(table, 0) + 1
+    touched = connection.exec_driver_sql(f"SELECT count(*) {_TOUCHES_OF_NONE}").scalar_one()
+    counts |= {"touches": touched} if touched else {}
     found: list[Found] = []
     for table, count in sorted(counts.items()):
         told = f"{count} rows of {table!r} belong to a memory that is not there."

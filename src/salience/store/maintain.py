@@ -92,6 +92,7 @@ def _erase(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
     for gone in (erased for erased in ids if erased not in held):
         raise missing(gone)
     ended = [_session_key(tenant, *row) for row in connection.execute(sql_history.in_sessions(tenant, ids))]
+    connection.execute(sql_history.erase_touches(tenant, ids))
     connection.execute(sql_history.erase(tenant, ids))
     connection.execute(sql_requests.drop(tenant, ids))
     _end(connection, tenant, ended)

@@ -25,7 +25,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.store.columns import TEXT, VECTOR
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -156,17 +156,31 @@ touches: Final = Table(
     "touches",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
+    Column("seq", BigInteger, primary_key=True),  # the change sequence of the touch: new rows stand behind all others
+    Column("at", BigInteger, primary_key=True),
     Column("id", TEXT(), primary_key=True),
     Column("version", BigInteger, primary_key=True),
-    Column("seq", BigInteger, primary_key=True),  # the change sequence of the touch
-    Column("at", BigInteger, primary_key=True),
     Column("accessed_at", BigInteger),  # this and the next two: as they were before the touch
     Column("access_count", BigInteger, nullable=False),
     Column("importance", Double, nullable=False),
-    ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
+    ForeignKeyConstraint(  # a file would have to keep an index by memory for it
+        ["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE", info=SERVER
+    ),
     Index(None, "tenant", "at"),
+    sqlite_with_rowid=False,
 )
 Index("ix_touches_tenant_seq", touches.c.tenant, touches.c.seq, info=SERVER)
+
+counters: Final = Table(  # of the memories of a file that were touched, in the place of those in their rows
+    "counters",
+    MetaData(naming_convention=metadata.naming_convention),  # a server has none
+    Column("tenant", TEXT(), primary_key=True),
+    Column("id", TEXT(), primary_key=True),
+    Column("accessed_at", BigInteger),
+    Column("access_count", BigInteger, nullable=False),
+    ForeignKeyConstraint(["tenant", "id"], [memories.c.tenant, memories.c.id], ondelete="CASCADE"),
+    sqlite_with_rowid=False,
+)
 
 laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, until it is adopted
     "laid_by",

@@ -30,6 +30,7 @@ from sqlalchemy import (
     or_,
     select,
     text,
+    union,
     update,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -38,8 +39,9 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from salience.ports import Touch
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
+from salience.store.counted import as_counted
 from salience.store.rows import RECORD, STORED
-from salience.store.schema import activations, memories, sessions, versions
+from salience.store.schema import activations, memories, sessions, touches, versions
 from salience.store.values import microseconds
 
 Conditions = list[ColumnElement[bool]]
@@ -59,8 +61,8 @@ LACKING: Final = (
     "SELECT 1 FROM memories WHERE vector IS NULL UNION ALL SELECT 1 FROM versions WHERE vector IS NULL LIMIT 1"
 )
 """Whether any memory or version has no vector; asked after every write."""
-_RECORD: Final = [memories.c[name] for name in RECORD]
-_STORED: Final = [memories.c[name] for name in STORED]
+_RECORD: Final = [as_counted(name) for name in RECORD]
+_STORED: Final = [as_counted(name) for name in STORED]
 _SEEN: Final = ("tenant", "environment", *NARROWING)
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
 _OF: Final = (memories.c.tenant == bindparam("of_tenant"), memories.c.id == bindparam("of_id"))
@@ -84,9 +86,13 @@ def keep_meta() -> TextClause:
 
 @cache
 def newer() -> Select[Any]:
-    """Return the columns `ARENA` of a tenant's memories, forgotten ones too, that were written after a `sequence`."""
-    later = memories.c.seq > bindparam("sequence", type_=BigInteger)
-    return select(*(memories.c[name] for name in ARENA)).where(_OF_TENANT, later)
+    """Return the columns `ARENA` of a tenant's memories, forgotten ones too, written or touched after a `sequence`."""
+    later = bindparam("sequence", type_=BigInteger)
+    changed = union(
+        select(memories.c.id).where(_OF_TENANT, memories.c.seq > later),
+        select(touches.c.id).where(touches.c.tenant == bindparam("tenant", type_=Text), touches.c.seq > later),
+    )
+    return select(*(as_counted(name) for name in ARENA)).where(_OF_TENANT, memories.c.id.in_(changed))
 
 
 def of_ids(tenant: str, ids: Sequence[str]) -> Select[Any]:
@@ -222,15 +228,13 @@ def clock() -> Select[Any]:
 def current(tenant: str, id: str) -> Select[Any]:
     """Return what a revision has to know of the row that it replaces."""
     names = ("version", "importance", "accessed_at", "access_count", "terms")
-    columns = [memories.c[name] for name in names]
-    return select(*columns).where(memories.c.tenant == tenant, memories.c.id == id)
+    return select(*map(as_counted, names)).where(memories.c.tenant == tenant, memories.c.id == id)
 
 
 @cache
 def keep_version() -> Insert:
     """Return the statement that copies the memory `of_id` of `of_tenant`, as it stands, among the versions."""
-    columns = [memories.c[name] for name in _MOVED]
-    row = select(*columns, bindparam("until", type_=BigInteger)).where(*_OF)
+    row = select(*map(as_counted, _MOVED), bindparam("until", type_=BigInteger)).where(*_OF)
     return insert(versions).from_select([*_MOVED, "valid_to"], row)
 
 
@@ -240,33 +244,46 @@ def revise(names: frozenset[str]) -> Update:
     return update(memories).where(*_OF).values({name: bindparam(name) for name in sorted(names)})
 
 
-def touch(change: Touch, ids: Sequence[str], sequence: int | None) -> tuple[Update, dict[str, Any]]:
-    """Return the statement, with its values, that moves the recall counters of the live ones among `ids`.
-
-    Their rows are of a change sequence then, if one is given.
-    """
+def touch(change: Touch, ids: Sequence[str]) -> tuple[Update, dict[str, Any]]:
+    """Return the statement, with its values, that moves the recall counters of the live ones among `ids`."""
     values = {"of_tenant": change.scope.tenant, "ids": list(ids)}
     raised = {"count": change.access_count, "raised": change.importance}
     moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
-    number = {} if sequence is None else {"sequence": sequence}
-    return _touch(bool(moment), bool(number)), {**values, **raised, **moment, **number}
+    return _touch(bool(moment)), {**values, **raised, **moment}
 
 
 @cache
-def _touch(has_moment: bool, has_sequence: bool) -> Update:
-    """Return the statement that moves the recall counters, and the instant and the sequence where they are given."""
-    raised, whole = memories.c.importance + bindparam("raised", type_=Double), literal_column("1.0", Double)
+def _touch(has_moment: bool) -> Update:
+    """Return the statement that moves the recall counters, and the instant where it is given."""
     values: dict[str, Any] = {
         "access_count": memories.c.access_count + bindparam("count", type_=BigInteger),
-        "importance": case((raised > whole, whole), else_=raised),
+        "importance": _raised(),
     }
-    if has_sequence:
-        values["seq"] = bindparam("sequence")
     if has_moment:
         moment = bindparam("moment", type_=BigInteger)
         values["accessed_at"] = case((memories.c.accessed_at > moment, memories.c.accessed_at), else_=moment)
+    return update(memories).where(*_touched()).values(values)
+
+
+def raise_importance(change: Touch, ids: Sequence[str]) -> tuple[Update, dict[str, Any]]:
+    """Return the statement, with its values, that raises the importance of the live ones among `ids`, and no more."""
+    return _raise(), {"of_tenant": change.scope.tenant, "ids": list(ids), "raised": change.importance}
+
+
+@cache
+def _raise() -> Update:
+    return update(memories).where(*_touched()).values(importance=_raised())
+
+
+def _raised() -> ColumnElement[float]:
+    raised, whole = memories.c.importance + bindparam("raised", type_=Double), literal_column("1.0", Double)
+    return case((raised > whole, whole), else_=raised)
+
+
+def _touched() -> Conditions:
+    """Return the conditions on the live memories of a tenant among some ids."""
     live = and_(memories.c.id.in_(bindparam("ids", expanding=True)), memories.c.forgotten_at.is_(None))
-    return update(memories).where(memories.c.tenant == bindparam("of_tenant"), live).values(values)
+    return [memories.c.tenant == bindparam("of_tenant"), live]
 
 
 def note_activations(change: Touch, ids: Sequence[str], turn: int) -> tuple[Executable, dict[str, Any]]:

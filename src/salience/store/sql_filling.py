@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy import TextClause, text
 
+from salience.store.counted import of_file
 from salience.store.sql import ARENA
 
 MEASURED: Final = ("importance", "weight")
@@ -22,22 +23,23 @@ LISTED: Final = (
 """Columns that come as lists."""
 _OTHERWISE: Final = {"has_vector": "m.vector IS NOT NULL"}
 _AMONG: Final = (
-    "FROM json_each(:rowids) AS asked CROSS JOIN memories AS m ON m.rowid = asked.value AND m.tenant = :tenant"
+    "FROM json_each(:rowids) AS asked CROSS JOIN memories AS m ON m.rowid = asked.value AND m.tenant = :tenant "
 )
 """The outer loop is over the list: rows come in its order."""
 
 
 @cache
 def written() -> TextClause:
-    """Return how many memories a tenant has, forgotten ones too, the sequence of the last write, and all row ids."""
-    return text("SELECT count(*), max(seq), json_group_array(rowid) FROM memories WHERE tenant = :tenant")
+    """Return how many memories a tenant has, forgotten ones too, and all row ids."""
+    return text("SELECT count(*), json_group_array(rowid) FROM memories WHERE tenant = :tenant")
 
 
 @cache
 def lists() -> TextClause:
     """Return the columns `LISTED` of the live memories among some `rowids`, each one list in JSON."""
-    columns = ", ".join(f"json_group_array({_OTHERWISE.get(name, f'm.{name}')})" for name in LISTED)
-    return text(f"SELECT {columns} {_AMONG} AND m.forgotten_at IS NULL")
+    columns = ", ".join(f"json_group_array({_OTHERWISE.get(name) or of_file(name, 'm', 'c')})" for name in LISTED)
+    joined = f"{_AMONG} LEFT JOIN counters AS c ON c.tenant = m.tenant AND c.id = m.id"
+    return text(f"SELECT {columns} {joined} WHERE m.forgotten_at IS NULL")
 
 
 @cache

@@ -27,8 +27,9 @@ from sqlalchemy.sql.expression import TextClause, text
 from salience.ports import Touch
 from salience.records import Scope
 from salience.store.columns import VECTOR
+from salience.store.counted import COUNTED, as_counted, of_file
 from salience.store.rows import STORED
-from salience.store.schema import activations, laid_by, leases, memories, sessions, touches, versions
+from salience.store.schema import activations, counters, laid_by, leases, memories, sessions, touches, versions
 from salience.store.sql import Conditions, visible
 from salience.store.values import microseconds
 
@@ -63,7 +64,7 @@ def stood(
         own += visible(seen)
         older += visible(seen, versions)
     then = [versions.c[name] if name in _KEPT else literal(0).label(name) for name in names]
-    return select(*(memories.c[name] for name in names)).where(*own).union_all(select(*then).where(*older))
+    return select(*map(as_counted, names)).where(*own).union_all(select(*then).where(*older))
 
 
 def touched_since(tenant: str, instant: int, ids: Sequence[str] | None = None) -> Select[Any]:
@@ -79,16 +80,44 @@ def touched_since(tenant: str, instant: int, ids: Sequence[str] | None = None) -
     )
 
 
+_APART: Final = "LEFT JOIN counters AS c ON c.tenant = m.tenant AND c.id = m.id"
+_ACCESSED_AT, _ACCESS_COUNT = (of_file(name, "m", "c") for name in COUNTED)
+_NOTE: Final = "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance)"
+_NOTED: Final = "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
+_COUNT: Final = "INSERT INTO counters (tenant, id, accessed_at, access_count)"
+_COUNTED: Final = (
+    "ON CONFLICT (tenant, id) DO UPDATE SET accessed_at = excluded.accessed_at, access_count = excluded.access_count"
+)
+_LIVE_AMONG: Final = "WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL"
+
+
 @cache
-def note_touches() -> TextClause:
+def note_touches(counts_apart: bool) -> TextClause:
     """Return the statement that notes the counters of the live ones among `ids` before a touch."""
+    joined, accessed_at, access_count = (
+        (_APART, _ACCESSED_AT, _ACCESS_COUNT) if counts_apart else ("", *(f"m.{name}" for name in COUNTED))
+    )
     statement = text(
-        "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance) "
-        "SELECT m.tenant, m.id, :seq, :at, m.version, m.accessed_at, m.access_count, m.importance FROM memories AS m "
-        "WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
-        "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
+        f"{_NOTE} SELECT m.tenant, m.id, :seq, :at, m.version, {accessed_at}, {access_count}, m.importance "  # noqa: S608 - constants
+        f"FROM memories AS m {joined} {_LIVE_AMONG} {_NOTED}"
     )
     return statement.bindparams(bindparam("ids", expanding=True))
+
+
+@cache
+def touch_apart(has_moment: bool) -> TextClause:
+    """Return the statement for a file that moves the counters of the live ones among `ids`, as `sql.touch` does."""
+    moment = f"CASE WHEN {_ACCESSED_AT} > :moment THEN {_ACCESSED_AT} ELSE :moment END"
+    statement = text(
+        f"{_COUNT} SELECT m.tenant, m.id, {moment if has_moment else _ACCESSED_AT}, {_ACCESS_COUNT} + :count "  # noqa: S608
+        f"FROM memories AS m {_APART} {_LIVE_AMONG} {_COUNTED}"
+    )
+    return statement.bindparams(bindparam("ids", expanding=True))
+
+
+def drop_counters() -> Delete:
+    """Return the statement for a file that has the row of the memory `of_id` of `of_tenant` tell its counters again."""
+    return delete(counters).where(counters.c.tenant == bindparam("of_tenant"), counters.c.id == bindparam("of_id"))
 
 
 _MET: Final = """
@@ -112,28 +141,29 @@ def met(touches: Iterable[Touch]) -> Iterator[tuple[Any, ...]]:
 
 @cache
 def note_together() -> TextClause:
-    """Return the statement that notes the counters of live memories before each of some touches, as `note_touches`."""
+    """Return the statement for a file that notes the counters of live memories before each of some touches."""
     return text(
-        "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance) "  # noqa: S608
-        f"WITH met AS ({_MET}), told AS ("
+        f"{_NOTE} WITH met AS ({_MET}), told AS ("  # noqa: S608 - constants
         "SELECT id, at, sum(count) OVER earlier AS counted, max(moment) OVER earlier AS moved FROM met "
         "WINDOW earlier AS (PARTITION BY id ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) "
         "SELECT m.tenant, m.id, :seq, told.at, m.version, "
-        "CASE WHEN told.moved IS NULL OR m.accessed_at > told.moved THEN m.accessed_at ELSE told.moved END, "
-        "m.access_count + coalesce(told.counted, 0), m.importance "
-        "FROM told JOIN memories AS m ON m.tenant = :tenant AND m.id = told.id WHERE m.forgotten_at IS NULL "
-        "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
+        f"CASE WHEN told.moved IS NULL OR {_ACCESSED_AT} > told.moved THEN {_ACCESSED_AT} ELSE told.moved END, "
+        f"{_ACCESS_COUNT} + coalesce(told.counted, 0), m.importance "
+        f"FROM told JOIN memories AS m ON m.tenant = :tenant AND m.id = told.id {_APART} "
+        f"WHERE m.forgotten_at IS NULL {_NOTED}"
     )
 
 
 @cache
 def touch_together() -> TextClause:
-    """Return the statement that moves the counters of live memories as some touches do together."""
+    """Return the statement for a file that moves the counters of live memories as some touches do together."""
     return text(
-        "UPDATE memories SET seq = :seq, access_count = access_count + summed.count, "  # noqa: S608
-        "accessed_at = CASE WHEN accessed_at > summed.moment THEN accessed_at ELSE summed.moment END "
+        f"{_COUNT} SELECT m.tenant, m.id, "  # noqa: S608 - constants
+        f"CASE WHEN {_ACCESSED_AT} > summed.moment THEN {_ACCESSED_AT} ELSE summed.moment END, "
+        f"{_ACCESS_COUNT} + summed.count "
         f"FROM (SELECT id, sum(count) AS count, max(moment) AS moment FROM ({_MET}) GROUP BY id) AS summed "
-        "WHERE memories.tenant = :tenant AND memories.id = summed.id AND memories.forgotten_at IS NULL"
+        f"JOIN memories AS m ON m.tenant = :tenant AND m.id = summed.id {_APART} "
+        f"WHERE m.forgotten_at IS NULL {_COUNTED}"
     )
 
 
@@ -196,7 +226,7 @@ def _from(after: tuple[str, str, int], limit: int) -> dict[str, Any]:
 
 def version_of(table: Any, tenant: str, id: str, version: int) -> Select[Any]:
     """Return a memory (or an older version) at a number."""
-    columns = [table.c[name] for name in STORED]
+    columns = [as_counted(name) if table is memories else table.c[name] for name in STORED]
     return select(*columns).where(table.c.tenant == tenant, table.c.id == id, table.c.version == version)
 
 
@@ -275,6 +305,11 @@ def erase(tenant: str, ids: Sequence[str]) -> Delete:
 def prune(tenant: str, id: str, numbers: Sequence[int]) -> Delete:
     """Return the statement that drops older versions of a memory."""
     return delete(versions).where(versions.c.tenant == tenant, versions.c.id == id, versions.c.version.in_(numbers))
+
+
+def erase_touches(tenant: str, ids: Sequence[str]) -> Delete:
+    """Return the statement that deletes what is kept of touches of memories; in a file nothing else does."""
+    return delete(touches).where(touches.c.tenant == tenant, touches.c.id.in_(ids))
 
 
 def prune_touches(tenant: str, instant: int) -> Delete:

@@ -183,7 +183,7 @@ class SQLiteStore:
         direct.run(sql.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
         before = reading.counts(writer) if counted else (0, 0)
         transaction = Transaction(
-            writer, direct, self._handle, lambda _: sequence, lambda _: void(writer), counts_together=True
+            writer, direct, self._handle, lambda _: sequence, lambda _: void(writer), counts_apart=True
         )
         receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
         if counted:

@@ -85,8 +85,7 @@ class Transaction:
         sequence: from a tenant to the change sequence of every row of it that is written.
         void: makes void what was computed from a tenant's rows before.
         indexed: from a memory and its terms to the columns that the database finds it by; none where it needs none.
-        counts_together: whether touches can be counted by one statement, as SQLite has it.
-        logs_touches: whether what a touch changed is found by what is noted of the touch, and not by the memory's row.
+        counts_apart: whether recall counters stand in a table of their own, as in a file.
         of_all: lets what is done in it be about the rows of all tenants.
         tenants: returns those whose rows have to be changed one tenant at a time; None stands for all of them at once.
     """
@@ -97,8 +96,7 @@ class Transaction:
     sequence: Callable[[str], int]
     void: Callable[[str], None]
     indexed: Indexed = lambda *_: {}
-    counts_together: bool = False
-    logs_touches: bool = False
+    counts_apart: bool = False
     of_all: Callable[[], AbstractContextManager[object]] = nullcontext
     tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
 
@@ -305,13 +303,15 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
     connection.execute(sql.keep_version(), {**of, "until": values["changed_at"]})
     rest = {name: value for name, value in values.items() if name not in ("tenant", "id")}
     connection.execute(sql.revise(frozenset(rest)), {**rest, **of})
+    if transaction.counts_apart:
+        connection.execute(sql_history.drop_counters(), of)
     return revised(memory)
 
 
 def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> list[Receipt]:
     """Record what recalls returned; return no receipts."""
     counting = [change for change in changes if change.counts]
-    if transaction.counts_together and all(map(sql_history.adds_up, counting)):
+    if transaction.counts_apart and all(map(sql_history.adds_up, counting)):
         _count_together(transaction, tenant, counting)
     else:
         for change in counting:
@@ -332,13 +332,22 @@ def _count_together(transaction: Transaction, tenant: str, changes: Sequence[Tou
 
 def _count(transaction: Transaction, tenant: str, change: Touch) -> None:
     """Count what one recall returned."""
-    sequence = transaction.sequence(tenant)
-    at = UNASKED if change.at is None and transaction.logs_touches else change.at and microseconds(change.at)
+    runs, apart = transaction.runs, transaction.counts_apart
+    noted = {
+        "tenant": tenant,
+        "seq": transaction.sequence(tenant),
+        "at": UNASKED if change.at is None else microseconds(change.at),
+    }
     for chunk in sql.chunks(change.ids):
-        if at is not None:
-            noted = {"tenant": tenant, "seq": sequence, "at": at, "ids": chunk}
-            transaction.runs.among(sql_history.note_touches(), noted)
-        transaction.runs.among(*sql.touch(change, chunk, None if transaction.logs_touches else sequence))
+        runs.among(sql_history.note_touches(apart), {**noted, "ids": chunk})
+        if not apart:
+            runs.among(*sql.touch(change, chunk))
+            continue
+        moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
+        moved = {"tenant": tenant, "ids": chunk, "count": change.access_count, **moment}
+        runs.among(sql_history.touch_apart(bool(moment)), moved)
+        if change.importance:
+            runs.among(*sql.raise_importance(change, chunk))
 
 
 def _move_on(transaction: Transaction, tenant: str, change: Touch) -> None:

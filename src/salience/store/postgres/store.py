@@ -191,7 +191,6 @@ class PostgresStore:
             sequence=sequences.__getitem__,
             void=partial(books.void, connection),
             indexed=indexed,
-            logs_touches=True,
             of_all=nullcontext if adopts else partial(self._runner.operating, connection),
             tenants=partial(books.tenants, connection),
         )
