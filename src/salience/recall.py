@@ -75,9 +75,12 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
 
 def answered(world: World, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
     """Return the answer to a need that has the vectors of its query; nothing is counted yet."""
-    need, batch, ranked = searched(world, profile, need, query.text, watch)
-    hits = shaped(world, profile, need, batch, ranked)
-    watch.lap("fetch")
+    with world.turns as has_waited:
+        if has_waited:
+            watch.lap("wait")
+        need, batch, ranked = searched(world, profile, need, query.text, watch)
+        hits = shaped(world, profile, need, batch, ranked)
+        watch.lap("fetch")
     degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
     by: str | None = None
     if world.reranker is not None and hits:

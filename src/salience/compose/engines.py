@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from salience import checks, profiles
 from salience import settings as configuration
 from salience.compose import parts
 from salience.compose.stores import model, store
-from salience.compose.targets import is_url
+from salience.compose.targets import is_url, on_server
 from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
@@ -27,6 +28,7 @@ from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
 from salience.summarise.registry import summariser as chosen_summariser
 from salience.text import Tokeniser
+from salience.turns import turns
 
 if TYPE_CHECKING:  # what sends requests is loaded for those who do
     from salience.client import AsyncVerbs, Client, Opening, Patience, Place
@@ -204,6 +206,7 @@ def engine(
         keep_versions=settings.keep_versions,
         keep_touches=settings.keep_touches,
         keep_requests=settings.keep_requests,
+        turns=nullcontext() if on_server(where) else turns(),
     )
     return Engine(world, ranking, lambda standing, chosen: moved(standing, chosen, settings))
 
