@@ -38,6 +38,7 @@ MENDABLE = {
     "activation": "INSERT INTO activations VALUES ('default', 's', 'nobody', 1)",
     "touch": """INSERT INTO touches (tenant, id, version, seq, at, access_count, importance)
         VALUES ('default', 'nobody', 1, 1, 1, 1, 0.5)""",
+    "counters": "INSERT INTO counters VALUES ('default', 'nobody', 1, 1)",
 }
 BEYOND = {
     "content": "UPDATE memories SET content = 'something else' WHERE content = :secret",

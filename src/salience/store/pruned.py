@@ -17,7 +17,7 @@ from salience.lazy import lazy
 from salience.ports import Pruning
 from salience.store.bounds import Near, Words
 from salience.store.candidates import Asked, Candidates
-from salience.store.distances import in_context
+from salience.store.distances import in_context, to_query
 from salience.store.loops import Floats32, Loops, built
 from salience.store.roster import Bools
 from salience.store.values import MICROSECONDS
@@ -253,7 +253,7 @@ class _Search:
     def scored(self, places: Places, rest: Floats, factors: Floats) -> _Scored:
         """Return some memories with their scores, of which `others` are known, but for what the common terms give."""
         asked, pruning = self.asked, self.pruning
-        cosines, contexts = in_context(asked.view, places, asked.need)
+        cosines, contexts = self.measured(places)
         own, context = asked.need.related(np.stack((cosines, contexts)))
         made = self.words.given[places] + pruning.similarity * own
         if pruning.context_similarity:  # words stand in for what has no vector, so that its neighbours' do not count
@@ -261,6 +261,13 @@ class _Search:
         silent = (made + rest) * factors
         scores = silent if self.named is None else silent + pruning.speaker * self.named[places] * factors
         return _Scored(places, np.stack((cosines, contexts, silent, scores)))
+
+    def measured(self, places: Places) -> tuple[Floats, Floats]:
+        """Return the cosines of some memories, and the means in context where these count: they take most of it."""
+        view, need = self.asked.view, self.asked.need
+        if self.pruning.context_similarity or "context_cosine" in need.columns:
+            return in_context(view, places, need)
+        return to_query(view, places, need), np.zeros(len(places))
 
     def whole(self, places: Places) -> _Scored:
         """Return all of some memories with their scores."""
