@@ -169,16 +169,23 @@ class _Search:
 
     def batch(self) -> Batch:
         """Return the batch of those that may be among the best."""
-        places = self.all if self.count <= _DIRECT else self.reaching(self.likely_floor())
+        is_direct = self.count <= _DIRECT
+        places = self.all if is_direct else self.reaching(self.likely_floor())
         if len(places) > _MANY and self.words.of_common:
             return self.with_common_terms().batch()
-        scored = self.scored(*self.hopeful(places))
+        is_quick = is_direct and not self.has_context  # each is scored before it is known which need not be
+        scored = self.whole(places) if is_quick else self.scored(*self.hopeful(places))
         floor = _largest(scored.scores, self.pruning.keep) - self.slack * self.pruning.most
         least = floor - self.words.of_common * self.pruning.most
         found = scored.take(self.or_pending(scored.places, scored.scores >= least))
         if self.named is not None and self.pruning.content is not None:
             found = self.with_content(found, scored, self.pruning.content(self.count))
         return _brought(self.asked, found.places, floor, self.count, self.moments, found.cosines)
+
+    @property
+    def has_context(self) -> bool:
+        """Whether the cosines of those beside a memory are wanted too: they take most of what it takes to score one."""
+        return bool(self.pruning.context_similarity) or "context_cosine" in self.asked.need.columns
 
     @property
     def all(self) -> Places:
@@ -263,9 +270,9 @@ class _Search:
         return _Scored(places, np.stack((cosines, contexts, silent, scores)))
 
     def measured(self, places: Places) -> tuple[Floats, Floats]:
-        """Return the cosines of some memories, and the means in context where these count: they take most of it."""
+        """Return the cosines of some memories, and the means in context where these are wanted."""
         view, need = self.asked.view, self.asked.need
-        if self.pruning.context_similarity or "context_cosine" in need.columns:
+        if self.has_context:
             return in_context(view, places, need)
         return to_query(view, places, need), np.zeros(len(places))
 
