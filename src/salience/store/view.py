@@ -153,8 +153,9 @@ class View:
     @lazy
     def window_length(self) -> Floats:
         """float64[m], how many terms the window of each has."""
-        beside = np.append(self.length, 0.0)[self.around]  # the last one for none
-        lengths: Floats = OWN * self.length + beside.sum(axis=1)
+        padded, lengths = np.append(self.length, 0.0), OWN * self.length
+        for places in self.around.T:
+            lengths += padded.take(places, mode="wrap")  # of which the last one stands for none
         return lengths
 
     @lazy
