@@ -37,6 +37,11 @@ class Calibration:
         return np.interp(cosines, *self.knots)
 
     @lazy
+    def unrelated(self) -> float:
+        """The relatedness of a cosine of 0."""
+        return float(self.related(np.zeros(1))[0])
+
+    @lazy
     def knots(self) -> tuple[Floats, Floats]:
         """The cosines of the knots, and the relatedness of each."""
         return np.array(self.cosine, np.float64), np.array(self.relatedness, np.float64)

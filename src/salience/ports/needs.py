@@ -156,9 +156,10 @@ class Need(Having):
         """Return a cosine below which nothing means as much as `related`, (0, 1]."""
         if not self.calibrated or self.calibration is None:
             return related
-        if related - EDGE <= self.related(np.zeros(1))[0]:  # what lies below 0 means as much as 0 does
+        if related - EDGE <= self.calibration.unrelated:  # what lies below 0 means as much as 0 does
             return -np.inf
-        return float(np.interp(related - EDGE, self.calibration.relatedness, self.calibration.cosine))
+        cosine, relatedness = self.calibration.knots
+        return float(np.interp(related - EDGE, relatedness, cosine))
 
     @property
     def wanted(self) -> int:

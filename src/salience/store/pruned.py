@@ -335,7 +335,8 @@ class _Search:
 
     def _reaching(self, loops: Loops, least: float) -> Places:
         near, named, speaker = self.near, self.named, 0.0 if self.named is None else self.pruning.speaker
-        closest = near.least_about(least), near.least_about(least - speaker)
+        of_unnamed = near.least_about(least)
+        closest = of_unnamed, of_unnamed if named is None else near.least_about(least - speaker)
         return loops.reaching(
             near.dense, self.words.given, named, self.standing, speaker, least, closest, least - near.most
         )
