@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, ColumnElement
+from sqlalchemy import BigInteger, ColumnElement, and_, func
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -21,8 +21,20 @@ def as_counted(name: str) -> ColumnElement[Any]:
     return _Counted(column).label(name) if name in COUNTED else column
 
 
+JOINED: Final = memories.outerjoin(
+    counters, and_(counters.c.tenant == memories.c.tenant, counters.c.id == memories.c.id)
+)
+"""The memories of a file with their counters, where they have any apart."""
+
+
+def joined(name: str) -> ColumnElement[Any]:
+    """Return the same column of `JOINED`, for statements on a file that are run often: one look tells all counters."""
+    column = memories.c[name]
+    return func.coalesce(counters.c[name], column).label(name) if name in COUNTED else column
+
+
 def of_file(name: str, memory: str, counter: str) -> str:
-    """Return the same as text for a file, given the names under which a memory and its counters, if any, are joined."""
+    """Return the same as text, given the names under which a memory and its counters, if any, are joined."""
     return f"coalesce({counter}.{name}, {memory}.{name})" if name in COUNTED else f"{memory}.{name}"
 
 

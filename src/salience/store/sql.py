@@ -39,7 +39,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from salience.ports import Touch
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
-from salience.store.counted import as_counted
+from salience.store.counted import JOINED, as_counted, joined
 from salience.store.rows import RECORD, STORED
 from salience.store.schema import activations, memories, sessions, touches, versions
 from salience.store.values import microseconds
@@ -62,6 +62,7 @@ LACKING: Final = (
 )
 """Whether any memory or version has no vector; asked after every write."""
 _RECORD: Final = [as_counted(name) for name in RECORD]
+_JOINED: Final = [joined(name) for name in RECORD]
 _STORED: Final = [as_counted(name) for name in STORED]
 _SEEN: Final = ("tenant", "environment", *NARROWING)
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
@@ -92,7 +93,7 @@ def newer() -> Select[Any]:
         select(memories.c.id).where(_OF_TENANT, memories.c.seq > later),
         select(touches.c.id).where(touches.c.tenant == bindparam("tenant", type_=Text), touches.c.seq > later),
     )
-    return select(*(as_counted(name) for name in ARENA)).where(_OF_TENANT, memories.c.id.in_(changed))
+    return select(*map(joined, ARENA)).select_from(JOINED).where(_OF_TENANT, memories.c.id.in_(changed))
 
 
 def of_ids(tenant: str, ids: Sequence[str]) -> Select[Any]:
@@ -140,19 +141,21 @@ def _given(scope: Scope) -> tuple[dict[str, Any], tuple[Coordinate, ...]]:
 @cache
 def _named(shape: tuple[Coordinate, ...], column: str, places: tuple[str, ...]) -> Select[Any]:
     """Return the statement for a scope of some shape, with places for ids."""
-    return _live_of(shape, memories.c[column].in_([bindparam(place, type_=Text) for place in places]))
+    return _live_of(shape, memories.c[column].in_([bindparam(place, type_=Text) for place in places]), _RECORD)
 
 
 @cache
 def _among(shape: tuple[Coordinate, ...]) -> Select[Any]:
     """Return the statement for a scope of some shape, with a list of ids."""
-    return _live_of(shape, memories.c.id.in_(bindparam("ids", expanding=True)))
+    return _live_of(shape, memories.c.id.in_(bindparam("ids", expanding=True)), _JOINED).select_from(JOINED)
 
 
-def _live_of(shape: tuple[Coordinate, ...], asked: ColumnElement[bool]) -> Select[Any]:
+def _live_of(
+    shape: tuple[Coordinate, ...], asked: ColumnElement[bool], columns: Sequence[ColumnElement[Any]]
+) -> Select[Any]:
     named = zip(_SEEN, shape, strict=True)
     seen: dict[str, Any] = {name: bindparam(name) if value == name else value for name, value in named}
-    return select(*_RECORD).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), asked)
+    return select(*columns).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), asked)
 
 
 @cache
