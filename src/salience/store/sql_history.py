@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     CompoundSelect,
     Delete,
+    Executable,
     Select,
     Text,
     Update,
@@ -104,9 +105,15 @@ def note_touches(counts_apart: bool) -> TextClause:
     return statement.bindparams(bindparam("ids", expanding=True))
 
 
+def touch_apart(change: Touch, ids: Sequence[str]) -> tuple[Executable, dict[str, Any]]:
+    """Return the statement for a file, with its values, that moves the counters of the live ones among `ids`."""
+    moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
+    values = {"tenant": change.scope.tenant, "ids": list(ids), "count": change.access_count, **moment}
+    return _touch_apart(bool(moment)), values
+
+
 @cache
-def touch_apart(has_moment: bool) -> TextClause:
-    """Return the statement for a file that moves the counters of the live ones among `ids`, as `sql.touch` does."""
+def _touch_apart(has_moment: bool) -> TextClause:
     moment = f"CASE WHEN {_ACCESSED_AT} > :moment THEN {_ACCESSED_AT} ELSE :moment END"
     statement = text(
         f"{_COUNT} SELECT m.tenant, m.id, {moment if has_moment else _ACCESSED_AT}, {_ACCESS_COUNT} + :count "  # noqa: S608

@@ -332,22 +332,23 @@ def _count_together(transaction: Transaction, tenant: str, changes: Sequence[Tou
 
 def _count(transaction: Transaction, tenant: str, change: Touch) -> None:
     """Count what one recall returned."""
-    runs, apart = transaction.runs, transaction.counts_apart
+    apart = transaction.counts_apart
     noted = {
         "tenant": tenant,
         "seq": transaction.sequence(tenant),
         "at": UNASKED if change.at is None else microseconds(change.at),
     }
     for chunk in sql.chunks(change.ids):
-        runs.among(sql_history.note_touches(apart), {**noted, "ids": chunk})
-        if not apart:
-            runs.among(*sql.touch(change, chunk))
-            continue
-        moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
-        moved = {"tenant": tenant, "ids": chunk, "count": change.access_count, **moment}
-        runs.among(sql_history.touch_apart(bool(moment)), moved)
-        if change.importance:
-            runs.among(*sql.raise_importance(change, chunk))
+        transaction.runs.among(sql_history.note_touches(apart), {**noted, "ids": chunk})
+        for statement, values in _moving(change, chunk) if apart else [sql.touch(change, chunk)]:
+            transaction.runs.among(statement, values)
+
+
+def _moving(change: Touch, ids: Sequence[str]) -> Iterator[tuple[Executable, Values]]:
+    """Yield the statements, with their values, that move counters which stand apart; importance is in the row."""
+    yield sql_history.touch_apart(change, ids)
+    if change.importance:
+        yield sql.raise_importance(change, ids)
 
 
 def _move_on(transaction: Transaction, tenant: str, change: Touch) -> None:
