@@ -85,6 +85,28 @@ def test_what_one_erases_is_gone_for_the_other_at_once(two):
     assert second.history(EVERYTHING, id_of(1)) == second.fetch(EVERYTHING, [id_of(1)], as_of=NOW) == []
 
 
+@pytest.mark.parametrize("at", [None, NOW], ids=["unasked", "at an instant"])
+def test_a_touch_of_which_the_note_is_pruned_is_seen_by_the_other(two, at):
+    """Though it had not read the store since: where notes are gone that it had not met, it reads all anew."""
+    first, second = two
+    first.apply([Touch(Scope(), (id_of(1),), accessed_at=NOW, access_count=2, at=at)])
+    first.apply([Prune("default", touches_before=NOW.replace(hour=23))])
+    assert second.gather(need())["access_count"].tolist() == [2, 0, 0]
+    assert second.fetch(EVERYTHING, [id_of(1)])[0].access_count == 2
+
+
+@ON_A_FILE
+def test_where_no_note_is_pruned_that_was_not_met_no_row_is_read_again(two):
+    first, _ = two
+    first.apply([Touch(Scope(), (id_of(1),), accessed_at=NOW, access_count=2, at=NOW)])
+    first.gather(need())
+    known = first._arenas._cached["default"].arena.numbers
+    for _ in range(2):
+        first.apply([Prune("default", touches_before=NOW.replace(hour=23))])
+        assert first.gather(need())["access_count"].tolist() == [2, 0, 0]
+    assert first._arenas._cached["default"].arena.numbers is known
+
+
 def test_what_takes_an_erased_id_is_not_mistaken_for_it(two):
     """Though it is of the same version, which is how an arena tells that a text is as it was."""
     first, second = two

@@ -50,7 +50,8 @@ class Cached:
 
     def goes_on(self, meta: Meta, dimension: int) -> bool:
         """Return whether what changed since is all that is to be read; where nothing was read yet, all is."""
-        return bool(self.arena.sequence) and self.meta.epoch == meta.epoch and self.arena.dimension == dimension
+        is_known = bool(self.arena.sequence) and self.arena.sequence >= meta.pruned
+        return is_known and self.meta.epoch == meta.epoch and self.arena.dimension == dimension
 
 
 class Arenas:

@@ -133,12 +133,27 @@ def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -
         for named, dropped in numbers.items():
             transaction.connection.execute(sql_history.prune(tenant, named, dropped))
         if change.touches_before is not None:
-            before = microseconds(change.touches_before)
-            transaction.connection.execute(sql_history.prune_touches(tenant, before))
+            _prune_touches(transaction, tenant, microseconds(change.touches_before))
         if change.requests_before is not None:
             before = microseconds(change.requests_before)
             transaction.connection.execute(sql_requests.prune(tenant, before))
     return []
+
+
+def _prune_touches(transaction: Transaction, tenant: str, before: int) -> None:
+    """Drop what is kept of touches before an instant, which tells other processes what was touched.
+
+    A file says up to where it is gone, for those who have not read so far; on a server, what they read before is void.
+    """
+    connection = transaction.connection
+    last = connection.execute(sql_history.last_noted(tenant, before)).scalar()
+    if last is None:
+        return
+    connection.execute(sql_history.prune_touches(tenant, before))
+    if not transaction.counts_apart:
+        transaction.void(tenant)
+    elif last > Meta.read(connection).pruned:
+        keep(connection, {"pruned": str(last)})
 
 
 def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> list[Receipt]:

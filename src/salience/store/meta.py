@@ -33,6 +33,7 @@ class Meta:
 
     `embedder`, `dimension`, `fingerprint` and `language` are pins; `sequence` is the last change sequence; `epoch` is
     another text whenever something changed that no change sequence tells: what was computed before is void then.
+    `pruned` is the last change sequence of which a file may have the notes of touches no more.
     """
 
     values: Mapping[str, str]
@@ -45,8 +46,16 @@ class Meta:
     @property
     def sequence(self) -> int:
         """The last change sequence; 0 for none."""
+        return self._number("sequence")
+
+    @property
+    def pruned(self) -> int:
+        """What is computed from rows up to an earlier change sequence cannot be brought up by those touched since."""
+        return self._number("pruned")
+
+    def _number(self, name: str) -> int:
         try:
-            return int(self.values.get("sequence", "0"))
+            return int(self.values.get(name, "0"))
         except ValueError:
             raise StoreError("store: its change sequence is damaged. Run: salience doctor --repair") from None
 

@@ -319,6 +319,11 @@ def erase_touches(tenant: str, ids: Sequence[str]) -> Delete:
     return delete(touches).where(touches.c.tenant == tenant, touches.c.id.in_(ids))
 
 
+def last_noted(tenant: str, instant: int) -> Select[Any]:
+    """Return the last change sequence of which something is kept of touches before an instant; null for none."""
+    return select(func.max(touches.c.seq)).where(touches.c.tenant == tenant, touches.c.at < instant)
+
+
 def prune_touches(tenant: str, instant: int) -> Delete:
     """Return the statement that drops what is kept of touches before an instant."""
     return delete(touches).where(touches.c.tenant == tenant, touches.c.at < instant)
