@@ -19,7 +19,7 @@ MODELS = {"onnxruntime", "tokenizers", "wordllama", "fastembed", "sentence_trans
 SURFACES = {"typer", "rich", "fastapi", "starlette", "uvicorn", "mcp", "structlog", "httpx", "anyio"}
 LAB = {"matplotlib", "optuna", "tomlkit", "salience.lab"}
 DATABASES = {"psycopg", "pgvector", "salience.store.postgres", "alembic"}
-GROUND = {"numpy", "sqlalchemy", "pydantic", "snowballstemmer", "stop_words", "tenacity", "salience.engine"}
+GROUND = {"numpy", "sqlalchemy", "pydantic", "Stemmer", "pybase64", "stop_words", "tenacity", "salience.engine"}
 ALWAYS_LATER = MODELS | LAB | DATABASES
 OPENED = """
 import numpy, salience
