@@ -109,6 +109,12 @@ def test_sessions_are_kept_in_order(changes):
         assert keys == sorted(keys)
 
 
+def test_a_touch_leaves_the_order_of_sessions_as_it_was_made():
+    arena, rows = walked([(number, "write") for number in (1, 2, 4, 5)])
+    made = arena.by_session
+    assert arena.refresh([changed(rows[1], access_count=9, seq=9)]).by_session is made
+
+
 @settings(deadline=None)
 @given(CHANGED)
 def test_rows_and_slots_tell_of_each_other(changes):

@@ -158,6 +158,17 @@ def test_a_read_of_what_no_touch_moves_writes_nothing(file):
     assert counts(file) == [1, 0]
 
 
+def test_a_turn_waits_for_the_touches_of_its_own_session_alone(file):
+    add(file, stored(1))
+    store = TouchedStore(file, Touches(never))
+    store.apply([Touch(Scope(), IDS[:1], access_count=1, at=NOW)])
+    store.apply([Touch(Scope(session_id="t"), IDS[:1], access_count=1, at=NOW)])
+    assert [receipt.memory.turn for receipt in add(store, stored(7, session_id="s"))] == [1]
+    assert counts(file) == [0, 0]
+    assert [receipt.memory.turn for receipt in add(store, stored(8, session_id="t"))] == [2]
+    assert counts(file) == [2, 0, 0]
+
+
 @pytest.fixture
 def committed(file, monkeypatch):
     """Return a store, what has it write its touches with something done instead of the commit, and the commit."""

@@ -217,7 +217,7 @@ class Arena:
         """Return the arena with other counters for some slots, `which` of the changed memories are in."""
         columns = {name: column[which] for name, column in counters(changed).items()}
         touched, table = self.touched.noting(self.slots, slots, columns).settled(self.slots)
-        return replace(self, touched=touched, slots=table)
+        return replace(self, touched=touched, slots=table, **self._line())
 
     def _held(self, ids: Held, changed: Mapping[str, Sequence[Any]]) -> Rows:
         """Return the slot of each memory that is known in the version that it has; -1 for any other."""

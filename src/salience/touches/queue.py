@@ -128,6 +128,7 @@ class Touches:
         self._waiting: list[Waiting] = []
         self._of: dict[tuple[str, str], list[Touch]] = {}
         self._columns: set[str] = set()
+        self._sessions: set[tuple[str, str | None]] = set()
         self._moves = 0  # odd while some are being written
         self._passage: _Passage | None = None
         self._failure: SalienceError | None = None
@@ -158,6 +159,10 @@ class Touches:
     def holds(self, tenant: str, id: str) -> bool:
         """Return whether a touch of a memory waits."""
         return (tenant, id) in self._of
+
+    def moves_on(self, tenant: str, session_key: str) -> bool:
+        """Return whether a touch that waits is of a session, which it moves on by a turn."""
+        return (tenant, session_key) in self._sessions
 
     def moves(self, columns: Set[str]) -> bool:
         """Return whether a touch that waits changes one of some columns."""
@@ -258,13 +263,14 @@ class Touches:
             self._moves += 1
 
     def _refill(self, waiting: Sequence[Waiting]) -> None:
-        self._waiting, self._of, self._columns = [], {}, set()
+        self._waiting, self._of, self._columns, self._sessions = [], {}, set(), set()
         for one in waiting:
             self._put(one)
 
     def _put(self, one: Waiting) -> None:
         self._waiting.append(one)
         self._columns.update(one.columns)
+        self._sessions.add((one.tenant, one.touch.scope.session_key))
         _index(self._of, one)
 
 

@@ -57,9 +57,10 @@ class TouchedStore:
     def _meets(self, change: Change) -> bool:
         """Return whether a change has to find, or could show, what a touch that waits has done."""
         if isinstance(change, Add):
-            memory, at_home = change.stored.memory, change.stored.memory.scope
-            is_new = memory.key is None and not self._touches.holds(at_home.tenant, memory.id)
-            return not (is_new and at_home.session_key is None and not change.stored.activations)
+            memory, home = change.stored.memory, change.stored.memory.scope
+            is_new = memory.key is None and not self._touches.holds(home.tenant, memory.id)
+            takes_turn = home.session_key is not None and self._touches.moves_on(home.tenant, home.session_key)
+            return not is_new or takes_turn or bool(change.stored.activations)
         return not isinstance(change, Lease | Answered)
 
     def gather(self, need: Need) -> Batch:
