@@ -96,6 +96,13 @@ def added(shelf: Shelf, random: np.random.Generator) -> None:
     shelf.changed(*(made(random, int(number), 1) for number in dict.fromkeys(numbers)))
 
 
+def followed(shelf: Shelf, random: np.random.Generator) -> None:
+    """Some come after all others, as new memories do: what scopes saw before is gone on from."""
+    last = max((int(item.memory.id, 16) for item in shelf.held.values()), default=40)
+    for number in range(last + 1, last + 1 + int(random.integers(1, 4))):
+        shelf.changed(made(random, number, 1))
+
+
 def updated(shelf: Shelf, random: np.random.Generator) -> None:
     items = shelf.some(random)
     shelf.versions += 1
@@ -138,7 +145,7 @@ def test_a_view_is_what_a_plain_look_says(seed, steps, few, runs, occurrences, w
     shelf = Shelf(Arena.empty(DIMENSION), {})
     with lowered(few, runs, occurrences), computed_by(way):
         for _ in range(steps):
-            change = pick(random, added, added, updated, forgotten, touched) if shelf.held else added
+            change = pick(random, added, followed, updated, forgotten, touched) if shelf.held else added
             change(shelf, random)
             now = NOW + timedelta(hours=int(random.integers(-3, 8)))
             for scope in SCOPES:
@@ -297,7 +304,19 @@ def test_what_expires_ends_a_view():
 
 def test_no_more_views_are_kept_than_a_few():
     shelf = Shelf(Arena.empty(DIMENSION), {})
-    shelf.changed(stored(1))
-    for number in range(500):
-        assert len(view_of(shelf.arena, Scope(user_id=f"u{number}"), 0)) == 1
-    assert len(shelf.arena.views) <= views._KEPT
+    for number in range(1, 7):
+        shelf.changed(stored(number))
+        for user in range(100):
+            assert len(view_of(shelf.arena, Scope(user_id=f"u{number}-{user}"), 0)) == number
+        assert len(shelf.arena.views) <= views._KEPT
+        assert len(shelf.arena.seen) <= 2 * views._KEPT
+
+
+def test_what_was_added_is_looked_at_alone():
+    shelf = Shelf(Arena.empty(DIMENSION), {})
+    shelf.changed(stored(1, user_id="u1"), stored(2, user_id="u2"))
+    before = view_of(shelf.arena, Scope(user_id="u1"))
+    for column in ("user_id", "project"):
+        shelf.arena.slots[column][:] = -7  # who looked at these again would see none of them
+    shelf.changed(stored(3, user_id="u1"))
+    assert view_of(shelf.arena, Scope(user_id="u1")).slots.tolist() == [*before.slots.tolist(), 2]

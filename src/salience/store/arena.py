@@ -29,6 +29,8 @@ from salience.store.touched import Touched
 _LEAST_DEAD: Final = 64
 _FEW: Final = 32
 """So many turns are put in their sessions one by one."""
+_SEEN: Final = 64
+"""Of so many scopes it is known what they saw, and of those besides that were asked about last."""
 _SINGLE: Final = 8
 """So many new memories are taken in one by one; more are quicker together."""
 
@@ -50,6 +52,7 @@ class Arena:
         laid: how many of the slots, the first ones, lie as `parsed.laid` has them.
         error: how far a quantised vector is from the whole one at most.
         views: what scopes see of the snapshot, by their coordinates; worked out when first asked for.
+        seen: the slots that some of them saw of a snapshot to which this one only adds, and how many that had.
     """
 
     roster: Roster
@@ -67,6 +70,7 @@ class Arena:
     laid: int = 0
     error: float = 0.0
     views: dict[Any, Any] = field(default_factory=dict)
+    seen: Mapping[Any, tuple[Rows, int]] = field(default_factory=dict)
 
     @property
     def ids(self) -> Ids:
@@ -195,8 +199,14 @@ class Arena:
             laid=self.laid or 1,
             error=max(self.error, error),
             views={},
+            seen=self._seen(),
             **self._line(),
         )
+
+    def _seen(self) -> Mapping[Any, tuple[Rows, int]]:
+        """Return of what the next snapshot, which only adds to this one, is to make the slots that scopes see."""
+        own = {key: (view.slots, self.slots.length) for key, view in list(self.views.items())}
+        return {**(self.seen if len(self.seen) < _SEEN else {}), **own} if own else self.seen
 
     def _line(self) -> dict[str, Any]:
         """Return of what the next snapshot is to make `by_session`: what this one made, if anybody asked for it."""
@@ -275,7 +285,7 @@ class Arena:
         roster = self.roster.changed(ids, slots, self.slots.length)
         if roster is self.roster:
             return replace(self, sequence=max(self.sequence, sequence))
-        return replace(self, roster=roster, sequence=max(self.sequence, sequence), views={}, **self._line())
+        return replace(self, roster=roster, sequence=max(self.sequence, sequence), views={}, seen={}, **self._line())
 
     def _serials(self, parsed: Parsed) -> dict[str, Numbers32]:
         """Return the numbers of memories, and those of the ones that they supersede; 0 for none."""
@@ -347,6 +357,7 @@ class Arena:
             lined=roster,
             laid=len(kept),
             views={},
+            seen={},
         )
 
 

@@ -28,6 +28,7 @@ _RUNS: Final = 64
 """Parts of a view that are measured one by one at most."""
 _RARE: Final = 4096
 """Terms that stand in no more memories are rare."""
+_UNSEEN: Final = (np.empty(0, np.intp), 0)
 _OCCURRENCES: Final = 16
 """How many occurrences of terms a view keeps for each of its memories."""
 
@@ -282,13 +283,18 @@ def view_of(arena: Arena, scope: Scope, now: int | None = None) -> View:
         return found
     if len(kept) >= _KEPT:
         kept.clear()
-    kept[key] = found = _made(arena, scope, now or 0)
+    kept[key] = found = _made(arena, _slots(arena, scope, *arena.seen.get(key, _UNSEEN)), now or 0)
     return found
 
 
-def _made(arena: Arena, scope: Scope, now: int) -> View:
-    seen = visible(arena, scope)
-    slots, expires = np.flatnonzero(seen), arena.slots["expires_at"]
+def _slots(arena: Arena, scope: Scope, before: Rows, count: int) -> Rows:
+    """Return the slots that a scope sees, ascending; of the first `count` those that it saw `before`."""
+    more = np.flatnonzero(visible(arena, scope, count))
+    return np.concatenate((before, more + count)) if count else more
+
+
+def _made(arena: Arena, slots: Rows, now: int) -> View:
+    expires = arena.slots["expires_at"]
     expires = expires if len(slots) == len(expires) else expires[slots]
     valid = expires > now
     since, until = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -297,14 +303,14 @@ def _made(arena: Arena, scope: Scope, now: int) -> View:
     return View(arena, slots, valid, int(expires[~valid].max(initial=since)), int(expires[valid].min(initial=until)))
 
 
-def visible(arena: Arena, scope: Scope) -> Bools:
-    """Return, by slot, whether it is live and visible in `scope`."""
-    seen = arena.rows >= 0
+def visible(arena: Arena, scope: Scope, first: int = 0) -> Bools:
+    """Return, by slot from the `first` on, whether it is live and visible in `scope`."""
+    seen = arena.rows[first:] >= 0
     if scope.environment is not ANY:
-        seen &= arena.slots["environment"] == arena.number("environment", scope.environment)
+        seen &= arena.slots["environment"][first:] == arena.number("environment", scope.environment)
     for coordinate in NARROWING:
         asked = getattr(scope, coordinate)
         if asked is not ANY:
-            column = arena.slots[coordinate]
+            column = arena.slots[coordinate][first:]
             seen &= (column == 0) | (column == arena.number(coordinate, asked))
     return seen
