@@ -42,6 +42,8 @@ FORBIDDEN: Final = (
     "SET LOCAL row_security = off; SELECT count(*) FROM salience.memories",
 )
 """What the role may not do at all."""
+_REACHED: Final = (psycopg.IntegrityError, psycopg.errors.DeadlockDetected)
+"""A row was to be written and is there, or was waited for while its owner waited for another: rows were in reach."""
 
 
 @dataclass(slots=True)
@@ -103,19 +105,27 @@ def inside(connection: psycopg.Connection, own: str, other: str, found: Prowl) -
     if own == other:
         return
     for table in TABLES:
-        name = sql.Identifier("salience", table)
-        with connection.transaction(force_rollback=True):
-            connection.execute(sql.SQL("SET LOCAL salience.tenant = {}").format(sql.Literal(own)))
-            strangers = sql.SQL("SELECT count(*) FROM {} WHERE tenant <> {}").format(name, sql.Literal(own))
-            found.tried, found.seen = found.tried + 2, found.seen + _count(connection, strangers)
-            update = sql.SQL("UPDATE {} SET {c} = {c} WHERE tenant = {}").format(
-                name, sql.Literal(other), c=sql.Identifier(_column(table))
-            )
-            found.changed += connection.execute(update).rowcount
+        try:
+            _beside(connection, table, own, other, found)
+        except _REACHED:
+            found.changed += 1
     given = sql.SQL("BEGIN; SET LOCAL salience.tenant = {}; {}")
     refused(connection, given.format(sql.Literal(own), _insert("tenants", other)).as_string(), found)
     moved = sql.SQL("UPDATE salience.tenants SET tenant = {}").format(sql.Literal(f"{other} too"))
     refused(connection, given.format(sql.Literal(own), moved).as_string(), found, unless_empty=True)
+
+
+def _beside(connection: psycopg.Connection, table: str, own: str, other: str, found: Prowl) -> None:
+    """Try one table with a tenant set."""
+    name = sql.Identifier("salience", table)
+    with connection.transaction(force_rollback=True):
+        connection.execute(sql.SQL("SET LOCAL salience.tenant = {}").format(sql.Literal(own)))
+        strangers = sql.SQL("SELECT count(*) FROM {} WHERE tenant <> {}").format(name, sql.Literal(own))
+        found.tried, found.seen = found.tried + 2, found.seen + _count(connection, strangers)
+        update = sql.SQL("UPDATE {} SET {c} = {c} WHERE tenant = {}").format(
+            name, sql.Literal(other), c=sql.Identifier(_column(table))
+        )
+        found.changed += connection.execute(update).rowcount
 
 
 def refused(connection: psycopg.Connection, statement: str, found: Prowl, *, unless_empty: bool = False) -> None:
@@ -128,7 +138,7 @@ def refused(connection: psycopg.Connection, statement: str, found: Prowl, *, unl
                 found.faults[f"not refused: {statement.split()[0]} {statement.split()[1]}"] += 1
     except psycopg.errors.InsufficientPrivilege:
         return
-    except psycopg.IntegrityError:  # the row was to be written, and is there
+    except _REACHED:
         found.faults[f"not refused: {statement.split()[0]}"] += 1
 
 
@@ -141,7 +151,7 @@ def _rows(connection: psycopg.Connection, way: str, other: str, statement: sql.C
         rows = connection.execute(statement).rowcount
     except psycopg.errors.InsufficientPrivilege:  # an INSERT that the policy refuses
         return 0
-    except psycopg.IntegrityError:  # there are rows, and they were to be written
+    except _REACHED:
         rows = 1
     finally:
         connection.execute("ROLLBACK")
