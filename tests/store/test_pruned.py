@@ -231,7 +231,8 @@ def lowered(random: np.random.Generator):
     """Have the numbers from which a search takes another path be such that small stores meet each."""
     with ExitStack() as stack:
         for module, name, choices in (
-            (pruned, "_WHOLE", (0, 0, 20)), (pruned, "_PROMISING", (1, 2)), (pruned, "_MANY", (0, 5, 4000)),
+            (pruned, "_WHOLE", (0, 0, 20)), (pruned, "_PROMISING", (1, 2)), (pruned, "_FEW_MORE", (0, 0, 2, 6)),
+            (pruned, "_MANY", (0, 5, 4000)),
             (pruned, "_COMMON", (0, 1, 3, 20_000)), (pruned, "_FEW", (16, 1000)), (pruned, "_SPARSE", (1, 4, 1000)),
             (bounds, "_FEW", (0, 1, 16)), (view, "_FEW", (0, 1, 8)), (view, "_RUNS", (0, 2, 64)),
             (view, "_OCCURRENCES", (0, 8)), (candidates, "_FEW", (0, 1, 8)), (distances, "_FEW", (0, 1, 8)),
@@ -312,6 +313,26 @@ def test_a_pruned_ranking_is_that_of_all_memories(library, shape, seed):
         store = filled(shape, random)
         for ranking in (*map(profiles.load, PRUNED), *(drawn(random) for _ in range(4))):
             assert_it_is_that_of_all(store, ranking, asked_for(random, ranking))
+
+
+@pytest.mark.parametrize("library", WAYS)
+@settings(max_examples=max(1, STEPS // len(WAYS)), deadline=None, suppress_health_check=list(HealthCheck))
+@given(shape=SHAPES, seed=st.integers(0, 2**32 - 1))
+def test_the_nearest_are_brought_and_none_left_out_is_nearer_than_is_told(library, shape, seed):
+    random = np.random.default_rng(seed)
+    with computed_by(library), lowered(random):
+        store, profile = filled(shape, random), profiles.load("mememory")
+        for count in (0, 1, 2, 7, 30):
+            asked = replace(asked_for(random, profile), candidates=count, columns=profile.columns | {"embedded"})
+            part, everything = store.gather(asked), store.gather(replace(asked, candidates=None))
+            nearest = np.argsort(-everything["cosine"], kind="stable")[:count]
+            wanted = np.union1d(nearest, np.flatnonzero(~everything["embedded"]))
+            assert part.ids.tolist() == everything.ids[wanted].tolist()
+            assert_they_are_told_alike(part, everything.take(wanted))
+            left = np.delete(everything["cosine"], wanted)
+            assert part.complete == (not len(left))
+            assert part.beyond >= left.max(initial=-1.0)
+            assert part.beyond <= left.max(initial=-1.0) + 0.05
 
 
 def said(number: int, vector: np.ndarray | None = None, **values: Any) -> Any:

@@ -39,15 +39,7 @@ class Near:
     @classmethod
     def of(cls, asked: Asked, pruning: Pruning, places: Places | None) -> Near:
         """Return it for the memories at some places; None for all."""
-        need, view = asked.need, asked.view
-        assert need.vector is not None  # noqa: S101 - only what has a direction is pruned
-        if need.voice is None and places is None:
-            return cls(asked, pruning, *approximate(view, need.vector, slice(None)))
-        about, off = np.full(len(view), -1.0, np.float32), 0.0
-        for part, query in _parts(view, need.vector, need.voice, places):
-            about[part], its = approximate(view, query, part)
-            off = max(off, its)
-        return cls(asked, pruning, about, off)
+        return cls(asked, pruning, *measured(asked, places))
 
     @property
     def weight(self) -> float:
@@ -119,6 +111,24 @@ class Near:
             total += np.where(counts, self.about[there], 0.0)
             count += counts
         return total / count
+
+
+def measured(asked: Asked, places: Places | None) -> tuple[Floats32, float]:
+    """Return float32[m], about how near each memory is to the query, and how far that is off at most.
+
+    Args:
+        asked: a need with a vector.
+        places: which memories matter, the others have -1; None for all.
+    """
+    need, view = asked.need, asked.view
+    assert need.vector is not None  # noqa: S101 - what has no direction is near to nothing
+    if need.voice is None and places is None:
+        return approximate(view, need.vector, slice(None))
+    about, off = np.full(len(view), -1.0, np.float32), 0.0
+    for part, query in _parts(view, need.vector, need.voice, places):
+        about[part], its = approximate(view, query, part)
+        off = max(off, its)
+    return about, off
 
 
 def _parts(

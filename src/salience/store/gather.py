@@ -11,6 +11,7 @@ from salience.batch import Batch
 from salience.ports import Need
 from salience.records import TIERS, Filter, Scope
 from salience.store.arena import Arena
+from salience.store.bounds import measured
 from salience.store.candidates import Activations, Asked, Candidates
 from salience.store.distances import nearest, to_query, within
 from salience.store.pruned import best, is_prunable
@@ -38,26 +39,52 @@ def gather(arena: Arena, need: Need, activations: Activations) -> Batch:
     wanted = np.arange(len(asked.view)) if passing is None else np.flatnonzero(passing)
     if need.ids is None and need.near is None and need.candidates is None:
         return Candidates.at(asked, wanted).batch(beyond=-1.0 if "cosine" in need.columns else 1.0)
-    return chosen(asked, Candidates.at(asked, wanted))
+    if need.ids is None and need.near is None and need.vector is not None:
+        wanted, left = promising(asked, wanted)
+        return chosen(asked, wanted, left)
+    return chosen(asked, wanted)
 
 
-def chosen(asked: Asked, wanted: Candidates) -> Batch:
-    """Return, of the wanted memories, those named, near or nearest."""
-    need, count = asked.need, len(wanted.places)
-    picked, beyond = np.zeros(count, np.bool_), 1.0
+def promising(asked: Asked, wanted: Places) -> tuple[Places, float | None]:
+    """Return those of the wanted memories that may be among the nearest, or have no vector; and of the others how near.
+
+    What is told of the others is a cosine that none of them exceeds; None where there are none.
+    """
+    count, embedded = asked.need.candidates, asked.view.embedded
+    if count is None or not 0 < count < len(wanted):
+        return wanted, None
+    about, off = measured(asked, None if len(wanted) == len(asked.view) else wanted)
+    about = about[wanted]
+    kept = about >= np.partition(about, -count)[-count] - 2 * off
+    if embedded is not None:
+        kept |= ~embedded[wanted]
+    return wanted[kept], None if kept.all() else min(float(about[~kept].max()) + off, 1.0)
+
+
+def chosen(asked: Asked, places: Places, left: float | None = None) -> Batch:
+    """Return, of the memories at some places, those named, near or nearest.
+
+    Args:
+        asked: of the need.
+        places: in no particular order.
+        left: a cosine that none exceeds of those that are wanted too, but not among the nearest; None for none.
+    """
+    need, wanted = asked.need, Candidates.at(asked, places)
+    picked, beyond = np.zeros(len(places), np.bool_), 1.0
     if need.ids is not None:
         rows, there = asked.arena.roster.find(need.ids)
         picked |= np.isin(wanted.slots, asked.arena.order[rows[there]])
     if need.near is not None:
         picked |= _within(asked.view, wanted.places, need)
-    measured = need.candidates is not None or "cosine" in need.columns
-    cosine = to_query(asked.view, wanted.places, need) if measured else None
+    is_measured = need.candidates is not None or "cosine" in need.columns
+    cosine = to_query(asked.view, wanted.places, need) if is_measured else None
     if need.candidates is not None and cosine is not None:
         picked[nearest(cosine, need.candidates)] = True
         picked |= ~wanted.fixed("has_vector")
     if cosine is not None:
-        beyond = float(cosine[~picked].max(initial=-1.0))
-    return Candidates.at(asked, wanted.places[picked]).batch(complete=bool(picked.all()), beyond=beyond)
+        beyond = max(float(cosine[~picked].max(initial=-1.0)), -1.0 if left is None else left)
+    is_all = left is None and bool(picked.all())
+    return Candidates.at(asked, wanted.places[picked]).batch(complete=is_all, beyond=beyond)
 
 
 def _within(view: View, places: Places, need: Need) -> Bools:

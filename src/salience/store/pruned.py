@@ -29,6 +29,8 @@ _DIRECT: Final = 1_000
 """So few are all scored: to look for those that need not be costs more."""
 _PROMISING: Final = 3
 """How many times as many as are needed are scored first."""
+_FEW_MORE: Final = 6
+"""So many times as many are all scored, whatever else is known of them."""
 _SLACK: Final = 1e-4
 """More than rounding takes from a sum of about 1."""
 _COMMON: Final = 20_000
@@ -173,7 +175,8 @@ class _Search:
         places = self.all if is_direct else self.reaching(self.likely_floor())
         if len(places) > _MANY and self.words.of_common:
             return self.with_common_terms().batch()
-        is_quick = is_direct and not self.has_context  # each is scored before it is known which need not be
+        is_few = len(places) <= _FEW_MORE * self.pruning.keep
+        is_quick = is_few or (is_direct and not self.has_context)  # each is scored before it is known which need not be
         scored = self.whole(places) if is_quick else self.scored(*self.hopeful(places))
         floor = _largest(scored.scores, self.pruning.keep) - self.slack * self.pruning.most
         least = floor - self.words.of_common * self.pruning.most
