@@ -153,9 +153,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
         try:
             stemmed: str = own.stem(word)
         except AttributeError:  # the first word of a thread
-            own.stem = Stemmer.Stemmer(
-                language, 0
-            ).stemWord  # it keeps none: they are kept here, in a third of the time
+            own.stem = Stemmer.Stemmer(language, 0).stemWord  # which keeps none: we do, in a third of the time
             stemmed = own.stem(word)
         return stemmed
 

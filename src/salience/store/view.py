@@ -29,6 +29,7 @@ _RUNS: Final = 64
 _RARE: Final = 4096
 """Terms that stand in no more memories are rare."""
 _UNSEEN: Final = (np.empty(0, np.intp), 0)
+"""What is known of what a scope saw before, where nothing is."""
 _OCCURRENCES: Final = 16
 """How many occurrences of terms a view keeps for each of its memories."""
 

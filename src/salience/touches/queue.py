@@ -44,6 +44,11 @@ class Waiting:
         return self.touch.scope.tenant
 
     @property
+    def session(self) -> tuple[str, str | None]:
+        """The session that it moves on by a turn, if any, of that tenant."""
+        return self.tenant, self.touch.scope.session_key
+
+    @property
     def columns(self) -> list[str]:
         """The columns of a batch that it changes."""
         touch = self.touch
@@ -263,14 +268,18 @@ class Touches:
             self._moves += 1
 
     def _refill(self, waiting: Sequence[Waiting]) -> None:
-        self._waiting, self._of, self._columns, self._sessions = [], {}, set(), set()
+        """Have others wait; who asks meanwhile what does is told of those from before, or of these, never of none."""
+        of: dict[tuple[str, str], list[Touch]] = {}
         for one in waiting:
-            self._put(one)
+            _index(of, one)
+        self._columns = {name for one in waiting for name in one.columns}
+        self._sessions = {one.session for one in waiting}
+        self._waiting, self._of = list(waiting), of
 
     def _put(self, one: Waiting) -> None:
         self._waiting.append(one)
         self._columns.update(one.columns)
-        self._sessions.add((one.tenant, one.touch.scope.session_key))
+        self._sessions.add(one.session)
         _index(self._of, one)
 
 
