@@ -30,7 +30,7 @@ _DIRECT: Final = 1_000
 _PROMISING: Final = 3
 """How many times as many as are needed are scored first."""
 _FEW_MORE: Final = 6
-"""So many times as many are all scored, whatever else is known of them."""
+"""So many times as many as are needed are all scored: to look for those that need not be costs as much."""
 _SLACK: Final = 1e-4
 """More than rounding takes from a sum of about 1."""
 _COMMON: Final = 20_000
