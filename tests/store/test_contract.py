@@ -40,13 +40,26 @@ class TestMemoryStore(StoreContract):
 
 
 class TestSQLiteStore(StoreContract):
+    options: ClassVar[dict[str, str]] = {}
+
     @pytest.fixture
     def store(self, tmp_path):
         store = SQLiteStore.open(
-            tmp_path / "memory.db", embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5
+            tmp_path / "memory.db",
+            embedder="contract",
+            dimension=DIMENSION,
+            language="english",
+            busy_timeout=5,
+            **self.options,
         )
         yield store
         store.close()
+
+
+class TestSQLiteStoreMapped(TestSQLiteStore):
+    """With the vectors that it searches on a disk."""
+
+    options: ClassVar[dict[str, str]] = {"arena": "mapped"}
 
 
 class _OnAServer(StoreContract):

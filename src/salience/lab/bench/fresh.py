@@ -7,6 +7,7 @@ file of `saved` holds, and prints what it took as JSON.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -64,9 +65,11 @@ def _imported(name: str) -> float:
 
 
 def _run(arguments: Sequence[str]) -> str:
-    """Return the last line that a process of Python prints."""
-    command = [sys.executable, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)  # noqa: S603
+    """Return the last line that a process of Python prints; as of what is installed, compiled modules are kept."""
+    command, settings = [sys.executable, *arguments], {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    done = subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, timeout=PATIENCE, check=True, env=settings
+    )
     return done.stdout.strip().splitlines()[-1]
 
 
