@@ -31,7 +31,9 @@ class Known:
     def of(self, numbering: Numbering, keys: NDArray[np.uint64]) -> Numbers32:
         """Return the number of each key; they are distinct and ascending."""
         places = self._keys.searchsorted(keys)
-        is_new = np.append(self._keys, keys[:1])[places] != keys if len(self._keys) else np.ones(len(keys), np.bool_)
+        is_new = np.ones(len(keys), np.bool_)
+        inside = places < len(self._keys)
+        is_new[inside] = self._keys[places[inside]] != keys[inside]
         terms = [term.decode() for term in keys[is_new].astype("<u8", copy=False).view(f"S{_WORD}").tolist()]
         self._numbers = np.insert(self._numbers, places[is_new], numbering.of(terms, len(terms)))
         self._keys = np.insert(self._keys, places[is_new], keys[is_new])
