@@ -52,7 +52,7 @@ class Arena:
         laid: how many of the slots, the first ones, lie as `parsed.laid` has them.
         error: how far a quantised vector is from the whole one at most.
         views: what scopes see of the snapshot, by their coordinates; worked out when first asked for.
-        seen: the slots that some of them saw of a snapshot to which this one only adds, and how many that had.
+        seen: what some of them knew of a snapshot to which this one only adds, and how many slots that had.
     """
 
     roster: Roster
@@ -70,7 +70,7 @@ class Arena:
     laid: int = 0
     error: float = 0.0
     views: dict[Any, Any] = field(default_factory=dict)
-    seen: Mapping[Any, tuple[Rows, int]] = field(default_factory=dict)
+    seen: Mapping[Any, tuple[Mapping[str, Any], int]] = field(default_factory=dict)
 
     @property
     def ids(self) -> Ids:
@@ -203,9 +203,9 @@ class Arena:
             **self._line(),
         )
 
-    def _seen(self) -> Mapping[Any, tuple[Rows, int]]:
-        """Return of what the next snapshot, which only adds to this one, is to make the slots that scopes see."""
-        own = {key: (view.slots, self.slots.length) for key, view in list(self.views.items())}
+    def _seen(self) -> Mapping[Any, tuple[Mapping[str, Any], int]]:
+        """Return of what the next snapshot, which only adds to this one, is to make what scopes see."""
+        own = {key: (view.kept(), self.slots.length) for key, view in list(self.views.items())}
         return {**(self.seen if len(self.seen) < _SEEN else {}), **own} if own else self.seen
 
     def _line(self) -> dict[str, Any]:

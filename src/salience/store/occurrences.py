@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -13,6 +13,8 @@ import numpy as np
 from salience.batch import OWN, Codes, Column, Floats
 from salience.store.loops import Floats32, Numbers32, built
 
+ADDED: Final = 64
+"""So many memories that were added after others are looked at for what they changed."""
 _FEW: Final = 8
 """A part of the whole so small is sorted, and not counted in an array of all."""
 
@@ -26,12 +28,14 @@ class Occurrences:
         own: float32[h], how often the text of each does; 0 for one that it only stands beside.
         windows: float32[h], how often the window of each does, >= 1; its own text counts `OWN` times.
         texts: how many texts hold it.
+        count: among how many memories: the first ones of a view.
     """
 
     places: Numbers32
     own: Floats32
     windows: Floats32
     texts: int
+    count: int
     _impacts: dict[tuple[bool, float, float], Floats32] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -62,6 +66,41 @@ class Occurrences:
             self._impacts[is_window, k1, b] = found
         return found
 
+    def followed(self, changed: Column, around: Column, places: Column, counts: Column, count: int) -> Occurrences:
+        """Return where it stands once memories were added after all others, `count` with them.
+
+        Args:
+            changed: int[a], ascending: the added ones, and those whose windows are others now.
+            around: int[a, w], the places of the memories in the windows of these; -1 for none.
+            places: of the added memories whose texts hold the term.
+            counts: how often each does.
+            count: as above.
+        """
+        own = self._own(changed, places, counts)
+        windows = OWN * own + self._own(around.ravel(), places, counts).reshape(around.shape).sum(axis=1)
+        held = windows > 0
+        stay = np.isin(self.places, changed, invert=True) if self._meets(changed) else slice(None)
+        at = self.places[stay].searchsorted(changed[held])
+        return Occurrences(
+            np.insert(self.places[stay], at, changed[held]),
+            np.insert(self.own[stay], at, own[held]),
+            np.insert(self.windows[stay], at, windows[held]),
+            self.texts + len(places),
+            count,
+        )
+
+    def _meets(self, places: Column) -> bool:
+        """Return whether it stands in a window of one of some places."""
+        return bool((_found(self.places, places) >= 0).any())
+
+    def _own(self, wanted: Column, places: Column, counts: Column) -> Floats32:
+        """Return how often the text of each of some memories holds it, some `places` being new; -1 is none."""
+        at = _found(self.places, wanted)
+        own = np.where(at >= 0, self.own[at], np.float32(0)) if len(self.own) else np.zeros(len(wanted), np.float32)
+        for place, found in zip(places.tolist(), counts.tolist(), strict=True):
+            own[wanted == place] = found
+        return own
+
 
 def _impact(frequency: Floats32, places: Numbers32, length: Floats, k1: float, b: float, average: float) -> Floats32:
     loops = built()
@@ -72,22 +111,48 @@ def _impact(frequency: Floats32, places: Numbers32, length: Floats, k1: float, b
     return impact
 
 
+def _found(ascending: Column, wanted: Column) -> Column:
+    """Return where each of some numbers stands; -1 for one that does not."""
+    if not len(ascending):
+        return np.full(len(wanted), -1)
+    at = np.minimum(ascending.searchsorted(wanted.astype(ascending.dtype, copy=False)), len(ascending) - 1)
+    return np.where(ascending[at] == wanted, at, -1)
+
+
+Make = Callable[[Sequence[int]], Sequence[Occurrences]]
+"""Returns where terms stand, by their numbers."""
+Follow = Callable[[Mapping[int, Occurrences]], Mapping[int, Occurrences]]
+"""Returns the same of terms of which it is known where they stood among the first memories."""
+
+
 class Kept(dict[int, Occurrences]):
-    """Terms by their number, those that were asked for last, with no more occurrences in all than may be kept."""
+    """Terms by their number, those that were asked for last, with no more occurrences in all than may be kept.
+
+    A view that goes on from another one has the same; what was kept by the one is brought up to date by the other.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._size = 0
 
-    def of(
-        self, numbers: Sequence[int], make: Callable[[Sequence[int]], Sequence[Occurrences]], most: int
-    ) -> tuple[Occurrences, ...]:
-        """Return the terms of some numbers, made where they are not kept; those of the longest time ago give way."""
-        found = {number: self.pop(number, None) for number in numbers}
-        missing = [number for number, held in found.items() if held is None]
-        made = dict(zip(missing, make(missing), strict=True)) if missing else {}
-        self._size += sum(map(len, made.values()))
-        asked = {number: made[number] if held is None else held for number, held in found.items()}
+    def of(self, numbers: Sequence[int], count: int, make: Make, follow: Follow, most: int) -> tuple[Occurrences, ...]:
+        """Return the terms of some numbers; those that were asked for the longest time ago give way.
+
+        Args:
+            numbers: of the terms.
+            count: how many memories the view has.
+            make: for those that are not kept.
+            follow: for those that are kept of a view to which memories were added since.
+            most: occurrences that may be kept.
+        """
+        held = {number: self.pop(number, None) for number in numbers}
+        self._size -= sum(len(one) for one in held.values() if one is not None)
+        asked = {number: one for number, one in held.items() if one is not None and 0 <= count - one.count <= ADDED}
+        late = {number: one for number, one in asked.items() if one.count < count}
+        asked.update(follow(late) if late else {})
+        missing = [number for number in held if number not in asked]
+        asked.update(zip(missing, make(missing), strict=True) if missing else ())
+        self._size += sum(map(len, asked.values()))
         self.update(asked)  # at the end: they were asked for last
         while self._size > most and len(self) > len(asked):
             oldest = self.pop(next(iter(self), -1), None)
@@ -108,15 +173,15 @@ def occurrences(lengths: Sequence[int], places: Column, counts: Column, around: 
     if loops is None:
         return _occurrences(lengths, places, counts, around)
     found = loops.occurrences(lengths, places.astype(np.int64, copy=False), counts.astype(np.float32), around)
-    return _parts(*found)
+    return _parts(*found, len(around))
 
 
 def _parts(
-    places: Numbers32, own: Floats32, windows: Floats32, ends: Sequence[int], texts: Sequence[int]
+    places: Numbers32, own: Floats32, windows: Floats32, ends: Sequence[int], texts: Sequence[int], count: int
 ) -> list[Occurrences]:
     """Return the occurrences of terms that stand one after the other; copied, so that none keeps the others."""
     return [
-        Occurrences(places[first:last].copy(), own[first:last].copy(), windows[first:last].copy(), held)
+        Occurrences(places[first:last].copy(), own[first:last].copy(), windows[first:last].copy(), held, count)
         for (first, last), held in zip(pairwise([0, *ends]), texts, strict=True)
     ]
 
@@ -136,7 +201,7 @@ def _occurrences(lengths: Sequence[int], places: Column, counts: Column, around:
     ends = np.searchsorted(found, firsts)
     found -= np.repeat(firsts[:-1], np.diff(ends))
     held = np.bincount(term, minlength=len(lengths)).tolist()
-    return _parts(found.astype(np.int32), texts, windows, ends[1:].tolist(), held)
+    return _parts(found.astype(np.int32), texts, windows, ends[1:].tolist(), held, len(around))
 
 
 def _summed(keys: Codes, weights: Floats32, count: int) -> tuple[Codes, Floats32]:

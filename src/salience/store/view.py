@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
+from salience.batch import REACH, Codes, Column, Floats, Rows
 from salience.lazy import lazy
 from salience.records import ANY, NARROWING, Scope
+from salience.store import around
 from salience.store.arena import Arena
 from salience.store.loops import Floats32
 from salience.store.occurrences import Kept, Occurrences, occurrences
@@ -28,8 +29,11 @@ _RUNS: Final = 64
 """Parts of a view that are measured one by one at most."""
 _RARE: Final = 4096
 """Terms that stand in no more memories are rare."""
-_UNSEEN: Final = (np.empty(0, np.intp), 0)
-"""What is known of what a scope saw before, where nothing is."""
+_LARGE: Final = 20_000
+"""Memories from which on a view goes on from the one before; of fewer, all is made anew as quickly."""
+_SEEN: Final = ("slots", "valid", "since", "until")
+_FOLLOWED: Final = ("_terms", "length", "around", "beside", "window_length", "successor")
+"""What a view goes on from."""
 _OCCURRENCES: Final = 16
 """How many occurrences of terms a view keeps for each of its memories."""
 
@@ -43,6 +47,7 @@ class View:
         slots: intp[m], ascending.
         valid: bool[m], which have not expired.
         since, until: the interval, in microseconds; `until` is not in it.
+        before: what a view had of the first ones, before the others were added, by its name; taken out as it is used.
     """
 
     arena: Arena
@@ -52,6 +57,7 @@ class View:
     until: int
     _terms: Kept = field(default_factory=Kept, repr=False)
     _standing: dict[frozenset[str], Bools | None] = field(default_factory=dict, repr=False)
+    before: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -71,10 +77,21 @@ class View:
         """The first and the last slot; None where there is nothing between which others stand."""
         return None if self.is_all or not len(self.slots) else (int(self.slots[0]), int(self.slots[-1]))
 
+    def kept(self) -> dict[str, Any]:
+        """Return what a view to which memories were added may go on from, as `before` has it."""
+        made, earlier = vars(self).copy(), self.before.copy()  # each in one step: another thread may be at work on them
+        if len(self) < _LARGE:
+            return {name: made[name] for name in _SEEN}
+        earlier.pop("successor", None)  # which does not tell of how many memories it is
+        return {**earlier, **{name: made[name] for name in (*_SEEN, *_FOLLOWED) if name in made}}
+
     @lazy
     def length(self) -> Floats:
         """float64[m], how many terms each has."""
-        return self.column("length").astype(np.float64)
+        known: Floats | None = self.before.pop("length", None)
+        if known is None:
+            return self.column("length").astype(np.float64)
+        return grown(known, self.arena.slots["length"][self.slots[len(known) :]])
 
     @lazy
     def speaker(self) -> Column:
@@ -125,34 +142,33 @@ class View:
     @lazy
     def beside(self) -> tuple[Column, Column]:
         """int32[m] each, the places of the memories before and after each in its session, that have not expired."""
-        return self.around[:, 0].copy(), self.around[:, 1].copy()  # each lies in a row, as the loops want it
+        known: tuple[Column, Column] | None = self.before.pop("beside", None)
+        if known is None:
+            return self.around[:, 0].copy(), self.around[:, 1].copy()  # each lies in a row, as the loops want it
+        before, after = (grown(column, self.around[len(column) :, at]) for at, column in enumerate(known))
+        if before is not known[0]:
+            changed = self.changed(len(known[0]))
+            before[changed], after[changed] = self.around[changed, 0], self.around[changed, 1]
+        return before, after
 
     @lazy
     def around(self) -> Column:
         """int32[m, 2 x REACH], the places of the memories around each in its session, nearest first; -1 for none."""
-        line, followed = self._line
-        nearest, number = np.full((len(line), 2 * REACH), -1, np.int32), line.astype(np.int32) + 1
-        for away, same in enumerate(followed, start=1):
-            nearest[away:, 2 * away - 2] = number[:-away] * same - 1
-            nearest[:-away, 2 * away - 1] = number[away:] * same - 1
-        around = np.full((len(self), 2 * REACH), -1, np.int32)
-        _whole(around)[line] = _whole(nearest)
-        return around
+        known: Column | None = self.before.pop("around", None)
+        return around.around(self) if known is None else around.around_since(self, known)
+
+    def changed(self, count: int) -> Places:
+        """Return the memories from a place on, and those before it that have others around them since; ascending."""
+        return distinct(np.arange(count, len(self)), self.around[count:].ravel())
 
     @lazy
     def window_length(self) -> Floats:
         """float64[m], how many terms the window of each has."""
-        line, followed = self._line
-        own, lengths = self.length[line], OWN * self.length
-        windows = OWN * own
-        for away, same in enumerate(followed, start=1):
-            windows[away:] += own[:-away] * same
-            windows[:-away] += own[away:] * same
-        lengths[line] = windows
-        return lengths
+        known: Floats | None = self.before.pop("window_length", None)
+        return around.window_length(self) if known is None else around.window_length_since(self, known)
 
     @lazy
-    def _line(self) -> tuple[Places, list[Bools]]:
+    def line(self) -> tuple[Places, list[Bools]]:
         """Those in a session that have not expired, session by session in the order of time, turn and id.
 
         And, for 1 to `REACH`, which of them the one that many places further on follows in the same session.
@@ -180,7 +196,20 @@ class View:
 
     def terms(self, numbers: Sequence[int]) -> tuple[Occurrences, ...]:
         """Return where the terms of some numbers stand."""
-        return self._terms.of(numbers, self._found, _OCCURRENCES * len(self))
+        return self._terms.of(numbers, len(self), self._found, self._followed, _OCCURRENCES * len(self))
+
+    def _followed(self, late: Mapping[int, Occurrences]) -> dict[int, Occurrences]:
+        """Return where terms stand that are known of the first memories alone."""
+        changed = self.changed(min(held.count for held in late.values()))
+        around = self.around[changed]
+        return {number: self._follow(number, held, changed, around) for number, held in late.items()}
+
+    def _follow(self, number: int, held: Occurrences, changed: Places, around: Column) -> Occurrences:
+        added = self.slots[held.count :]
+        slots, counts = self.arena.terms.find(number, (int(added[0]), int(added[-1])))
+        places = position(added, slots)
+        seen = places >= 0
+        return held.followed(changed, around, places[seen] + held.count, counts[seen], len(self))
 
     def _found(self, numbers: Sequence[int]) -> list[Occurrences]:
         """Return them made: those of the rarer ones together, each other one alone."""
@@ -210,6 +239,8 @@ class View:
     @lazy
     def successor(self) -> Codes | None:
         """int64[m], the number of the memory that holds in the place of each, -1 for none; None where none has one."""
+        if self.before.get("successor", self) is None and not self._states(len(self.before["valid"])):
+            return None
         facts, supersedes = self.column("fact"), self.column("supersedes")
         told = np.flatnonzero(self.valid & ((facts > 0) | (supersedes > 0)))
         if not len(told):
@@ -226,6 +257,11 @@ class View:
             heir[supersedes[heirs]] = own[heirs]  # of several, the one with the greatest id
             found = np.where(heir[own] > 0, heir[own], found)
         return np.where(found > 0, found, -1)
+
+    def _states(self, count: int) -> bool:
+        """Return whether a memory from a place on states a fact, or supersedes another."""
+        added = self.slots[count:]
+        return any(self.arena.slots[name][added].any() for name in ("fact", "supersedes"))
 
     def _newest(self, told: Places, facts: Codes, own: Codes) -> Codes:
         """Return by the number of a fact the number of the memory that was updated last; `told` are in order of id."""
@@ -249,9 +285,9 @@ class View:
         return None if kept is None or kept.all() else kept
 
 
-def _whole(matrix: Column) -> Column:
-    """Return the rows of a matrix as one value each, which NumPy moves in a fourth of the time."""
-    return matrix.view(f"V{matrix.strides[0]}")[:, 0]
+def grown(known: Column, more: Column) -> Column:
+    """Return a column with more at its end; where that is nothing, the same."""
+    return np.concatenate((known, more)) if len(more) else known
 
 
 def distinct(*columns: Column) -> Places:
@@ -280,28 +316,54 @@ def view_of(arena: Arena, scope: Scope, now: int | None = None) -> View:
     key = (scope.environment, *(getattr(scope, name) for name in NARROWING))
     kept = arena.views
     found: View | None = kept.get(key)
-    if found is not None and (now is None or found.since <= now < found.until):
+    if found is not None and _holds(found.since, found.until, now):
         return found
     if len(kept) >= _KEPT:
         kept.clear()
-    kept[key] = found = _made(arena, _slots(arena, scope, *arena.seen.get(key, _UNSEEN)), now or 0)
+    before, count = arena.seen.get(key, ({}, 0))
+    slots = _slots(arena, scope, before, count)
+    goes_on = count > 0 and len(slots) >= _LARGE and _holds(before["since"], before["until"], now)
+    kept[key] = found = _gone_on(arena, slots, before, now) if goes_on else _made(arena, slots, now or 0)
     return found
 
 
-def _slots(arena: Arena, scope: Scope, before: Rows, count: int) -> Rows:
+def _holds(since: int, until: int, now: int | None) -> bool:
+    return now is None or since <= now < until
+
+
+def _slots(arena: Arena, scope: Scope, before: Mapping[str, Any], count: int) -> Rows:
     """Return the slots that a scope sees, ascending; of the first `count` those that it saw `before`."""
     more = np.flatnonzero(visible(arena, scope, count))
-    return np.concatenate((before, more + count)) if count else more
+    if not count:
+        return more
+    return grown(before["slots"], more + count)
 
 
 def _made(arena: Arena, slots: Rows, now: int) -> View:
     expires = arena.slots["expires_at"]
     expires = expires if len(slots) == len(expires) else expires[slots]
+    return View(arena, slots, *_validity(expires, now))
+
+
+def _gone_on(arena: Arena, slots: Rows, before: Mapping[str, Any], now: int | None) -> View:
+    """Return the view of some slots, the first of which a view saw `before`."""
+    known: Bools = before["valid"]
+    added, since, until = _validity(
+        arena.slots["expires_at"][slots[len(known) :]], before["since"] if now is None else now
+    )
+    interval = max(since, before["since"]), min(until, before["until"])
+    is_alike = interval == (before["since"], before["until"])  # at another instant, what was added stands elsewhere
+    terms = before.get("_terms") if is_alike else None
+    return View(arena, slots, grown(known, added), *interval, Kept() if terms is None else terms, before=dict(before))
+
+
+def _validity(expires: Column, now: int) -> tuple[Bools, int, int]:
+    """Return which of some memories have not expired, and the interval for which that holds."""
     valid = expires > now
     since, until = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     if valid.all():
-        return View(arena, slots, valid, since, int(expires.min(initial=until)))
-    return View(arena, slots, valid, int(expires[~valid].max(initial=since)), int(expires[valid].min(initial=until)))
+        return valid, since, int(expires.min(initial=until))
+    return valid, int(expires[~valid].max(initial=since)), int(expires[valid].min(initial=until))
 
 
 def visible(arena: Arena, scope: Scope, first: int = 0) -> Bools:
