@@ -21,11 +21,12 @@ from salience.store import around as around_them
 from salience.store import occurrences
 from salience.store import view as views
 from salience.store.arena import Arena
+from salience.store.ascending import distinct, position
 from salience.store.occurrences import Kept
 from salience.store.rows import of_stored
 from salience.store.sql import ARENA
 from salience.store.values import microseconds
-from salience.store.view import View, distinct, position, view_of
+from salience.store.view import View, view_of
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, random_unit, stored
 
 TERMS = "abcd"

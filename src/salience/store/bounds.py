@@ -11,10 +11,11 @@ import numpy as np
 from salience.batch import Floats, Vectors32
 from salience.lazy import lazy
 from salience.ports import Matching, Pruning
+from salience.store.ascending import distinct
 from salience.store.candidates import Asked
 from salience.store.distances import approximate
 from salience.store.loops import Dense, Floats32, Numbers32, built
-from salience.store.view import Places, View, distinct
+from salience.store.view import Places, View
 
 _FEW: Final = 16
 """A part of all memories so small is handled one by one, and not in an array of all."""

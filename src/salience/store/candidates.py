@@ -25,13 +25,14 @@ from salience.batch import (
 from salience.lazy import lazy
 from salience.ports import Need
 from salience.store.arena import Arena
+from salience.store.ascending import distinct, position
 from salience.store.distances import in_context, to_query
 from salience.store.loops import built
 from salience.store.occurrences import Occurrences
 from salience.store.parsed import NEVER, runs
 from salience.store.roster import Bools, find
 from salience.store.values import MICROSECONDS
-from salience.store.view import Places, View, distinct, position
+from salience.store.view import Places, View
 
 _FEW: Final = 8
 """A part of the whole so small is looked up in it, and not the whole in an array."""

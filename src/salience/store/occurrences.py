@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from salience.batch import OWN, Codes, Column, Floats
+from salience.store.ascending import position
 from salience.store.loops import Floats32, Numbers32, built
 
 ADDED: Final = 64
@@ -91,11 +92,11 @@ class Occurrences:
 
     def _meets(self, places: Column) -> bool:
         """Return whether it stands in a window of one of some places."""
-        return bool((_found(self.places, places) >= 0).any())
+        return bool((position(self.places, places) >= 0).any())
 
     def _own(self, wanted: Column, places: Column, counts: Column) -> Floats32:
         """Return how often the text of each of some memories holds it, some `places` being new; -1 is none."""
-        at = _found(self.places, wanted)
+        at = position(self.places, wanted)
         own = np.where(at >= 0, self.own[at], np.float32(0)) if len(self.own) else np.zeros(len(wanted), np.float32)
         for place, found in zip(places.tolist(), counts.tolist(), strict=True):
             own[wanted == place] = found
@@ -109,14 +110,6 @@ def _impact(frequency: Floats32, places: Numbers32, length: Floats, k1: float, b
     pace = (k1 * (1 - b + b * length[places] / average)).astype(np.float32)
     impact: Floats32 = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
     return impact
-
-
-def _found(ascending: Column, wanted: Column) -> Column:
-    """Return where each of some numbers stands; -1 for one that does not."""
-    if not len(ascending):
-        return np.full(len(wanted), -1)
-    at = np.minimum(ascending.searchsorted(wanted.astype(ascending.dtype, copy=False)), len(ascending) - 1)
-    return np.where(ascending[at] == wanted, at, -1)
 
 
 Make = Callable[[Sequence[int]], Sequence[Occurrences]]

@@ -15,13 +15,14 @@ import numpy as np
 from salience.batch import Batch, Floats
 from salience.lazy import lazy
 from salience.ports import Pruning
+from salience.store.ascending import distinct
 from salience.store.bounds import Near, Words
 from salience.store.candidates import Asked, Candidates
 from salience.store.distances import in_context, to_query
 from salience.store.loops import Floats32, Loops, built
 from salience.store.roster import Bools
 from salience.store.values import MICROSECONDS
-from salience.store.view import Places, View, distinct
+from salience.store.view import Places, View
 
 _WHOLE: Final = 256
 """So few memories are all brought."""

@@ -15,6 +15,7 @@ from salience.lazy import lazy
 from salience.records import ANY, NARROWING, Scope
 from salience.store import around
 from salience.store.arena import Arena
+from salience.store.ascending import distinct, position
 from salience.store.loops import Floats32
 from salience.store.occurrences import Kept, Occurrences, occurrences
 from salience.store.roster import Bools
@@ -288,27 +289,6 @@ class View:
 def grown(known: Column, more: Column) -> Column:
     """Return a column with more at its end; where that is nothing, the same."""
     return np.concatenate((known, more)) if len(more) else known
-
-
-def distinct(*columns: Column) -> Places:
-    """Return the distinct numbers in some columns, ascending, without -1."""
-    found = np.concatenate(columns)
-    found.sort()
-    first = np.empty(len(found), np.bool_)
-    first[:1] = True
-    np.not_equal(found[1:], found[:-1], out=first[1:])
-    found = found[first]
-    return found[1:] if len(found) and found[0] < 0 else found
-
-
-def position(ascending: Column, wanted: Column) -> Places:
-    """Return where each of some numbers stands in an array of ascending ones; -1 for those that it has not."""
-    if not len(ascending):
-        return np.full(len(wanted), -1, np.intp)
-    found = np.searchsorted(ascending, wanted.astype(ascending.dtype, copy=False))
-    found[found == len(ascending)] = 0
-    found[ascending[found] != wanted] = -1
-    return found
 
 
 def view_of(arena: Arena, scope: Scope, now: int | None = None) -> View:
