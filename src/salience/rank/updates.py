@@ -56,13 +56,11 @@ def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness:
     alike = (related >= min(likeness.same, likeness.alike) - EDGE) & _later(batch, batch.distinctions, rows)
     if not alike.any():
         return found
-    pairs, told = np.argwhere(alike), batch.distinctions
-    values = {place: _values(told.of_row(int(rows[place]))) for place in set(pairs.ravel().tolist())}
-    differing = pairs[[_differ(values[one], values[other]) for one, other in pairs.tolist()]]
-    found = alike & (related >= likeness.same - EDGE)
-    if len(differing):
-        changed = (related >= likeness.alike - EDGE) & answers_alike(batch.lexicon, rows, likeness)
-        found[tuple(differing.T)] = changed[tuple(differing.T)]
+    again, changed = alike & (related >= likeness.same - EDGE), alike & (related >= likeness.alike - EDGE)
+    changed &= answers_alike(batch.lexicon, rows, likeness)
+    for one, other in np.argwhere(again | changed).tolist():
+        values = (_values(batch.distinctions.of_row(int(rows[place]))) for place in (one, other))
+        found[one, other] = (changed if _differ(*values) else again)[one, other]
     return found
 
 
