@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -127,6 +128,7 @@ class Kept(dict[int, Occurrences]):
     def __init__(self) -> None:
         super().__init__()
         self._size = 0
+        self._counting = threading.Lock()
 
     def of(self, numbers: Sequence[int], count: int, make: Make, follow: Follow, most: int) -> tuple[Occurrences, ...]:
         """Return the terms of some numbers; those that were asked for the longest time ago give way.
@@ -138,19 +140,22 @@ class Kept(dict[int, Occurrences]):
             follow: for those that are kept of a view to which memories were added since.
             most: occurrences that may be kept.
         """
-        held = {number: self.pop(number, None) for number in numbers}
-        self._size -= sum(len(one) for one in held.values() if one is not None)
+        held = {number: self.get(number) for number in numbers}
         asked = {number: one for number, one in held.items() if one is not None and 0 <= count - one.count <= ADDED}
         late = {number: one for number, one in asked.items() if one.count < count}
         asked.update(follow(late) if late else {})
         missing = [number for number in held if number not in asked]
         asked.update(zip(missing, make(missing), strict=True) if missing else ())
-        self._size += sum(map(len, asked.values()))
-        self.update(asked)  # at the end: they were asked for last
-        while self._size > most and len(self) > len(asked):
-            oldest = self.pop(next(iter(self), -1), None)
-            self._size -= 0 if oldest is None else len(oldest)
+        with self._counting:
+            self._keep(asked, most)
         return tuple(asked[number] for number in numbers)
+
+    def _keep(self, asked: Mapping[int, Occurrences], most: int) -> None:
+        for number, one in asked.items():
+            self._size += len(one) - len(self.pop(number, ()))
+            self[number] = one  # at the end: it was asked for last
+        while self._size > most and len(self) > len(asked):
+            self._size -= len(self.pop(next(iter(self))))
 
 
 def occurrences(lengths: Sequence[int], places: Column, counts: Column, around: Column) -> list[Occurrences]:
