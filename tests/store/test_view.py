@@ -22,7 +22,7 @@ from salience.store import occurrences
 from salience.store import view as views
 from salience.store.arena import Arena
 from salience.store.ascending import distinct, position
-from salience.store.occurrences import Kept
+from salience.store.occurrences import Kept, Occurrences
 from salience.store.rows import of_stored
 from salience.store.sql import ARENA
 from salience.store.values import microseconds
@@ -314,6 +314,31 @@ def test_what_expires_ends_a_view():
     assert found[1] is found[2]
     assert view_of(shelf.arena, Scope()) is found[2]
     assert view_of(shelf.arena, Scope(), instant - 1).valid.all()
+
+
+@given(st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=4, unique=True), st.integers(0, 200)), max_size=12))
+def test_no_more_of_terms_is_kept_than_may_be(asked):
+    """Terms are asked for by one view and by later ones: each is made, or brought up to date, for the one that asks."""
+    kept, most = Kept(), 20
+
+    def made(number: int, count: int) -> Occurrences:
+        held = np.zeros((number + count) % 11, np.float32)
+        return Occurrences(held.astype(np.int32), held, held, 0, count)
+
+    for numbers, count in asked:
+        before = dict(kept)
+        found = kept.of(
+            numbers,
+            count,
+            lambda missing, count=count: [made(number, count) for number in missing],
+            lambda late, count=count: {number: made(number, count) for number in late},
+            most,
+        )
+        assert [(one.count, len(one)) for one in found] == [(count, (number + count) % 11) for number in numbers]
+        for number, one in zip(numbers, found, strict=True):
+            assert number not in before or before[number].count != count or one is before[number]
+        assert kept._size == sum(map(len, kept.values()))
+        assert kept._size <= most or set(kept) == set(numbers)
 
 
 def test_no_more_views_are_kept_than_a_few():
