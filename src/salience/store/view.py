@@ -32,9 +32,10 @@ _RARE: Final = 4096
 """Terms that stand in no more memories are rare."""
 _LARGE: Final = 20_000
 """Memories from which on a view goes on from the one before; of fewer, all is made anew as quickly."""
-_SEEN: Final = ("slots", "valid", "since", "until")
+_SHOWN: Final = ("slots", "valid", "since", "until")
+"""What the next view knows of one of any size: which memories the scope sees."""
 _FOLLOWED: Final = ("_terms", "length", "around", "beside", "window_length", "successor")
-"""What a view goes on from."""
+"""What it goes on from besides, where there are many."""
 _OCCURRENCES: Final = 16
 """How many occurrences of terms a view keeps for each of its memories."""
 
@@ -82,9 +83,9 @@ class View:
         """Return what a view to which memories were added may go on from, as `before` has it."""
         made, earlier = vars(self).copy(), self.before.copy()  # each in one step: another thread may be at work on them
         if len(self) < _LARGE:
-            return {name: made[name] for name in _SEEN}
+            return {name: made[name] for name in _SHOWN}
         earlier.pop("successor", None)  # which does not tell of how many memories it is
-        return {**earlier, **{name: made[name] for name in (*_SEEN, *_FOLLOWED) if name in made}}
+        return {**earlier, **{name: made[name] for name in (*_SHOWN, *_FOLLOWED) if name in made}}
 
     @lazy
     def length(self) -> Floats:
@@ -202,15 +203,16 @@ class View:
     def _followed(self, late: Mapping[int, Occurrences]) -> dict[int, Occurrences]:
         """Return where terms stand that are known of the first memories alone."""
         changed = self.changed(min(held.count for held in late.values()))
-        around = self.around[changed]
-        return {number: self._follow(number, held, changed, around) for number, held in late.items()}
+        beside = self.around[changed]
+        return {number: self._follow(number, held, changed, beside) for number, held in late.items()}
 
-    def _follow(self, number: int, held: Occurrences, changed: Places, around: Column) -> Occurrences:
+    def _follow(self, number: int, held: Occurrences, changed: Places, beside: Column) -> Occurrences:
+        """Return where one of them stands; `changed` memories have others `beside` them, or were added."""
         added = self.slots[held.count :]
         slots, counts = self.arena.terms.find(number, (int(added[0]), int(added[-1])))
         places = position(added, slots)
         seen = places >= 0
-        return held.followed(changed, around, places[seen] + held.count, counts[seen], len(self))
+        return held.followed(changed, beside, places[seen] + held.count, counts[seen], len(self))
 
     def _found(self, numbers: Sequence[int]) -> list[Occurrences]:
         """Return them made: those of the rarer ones together, each other one alone."""
