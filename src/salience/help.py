@@ -33,7 +33,8 @@ agent_id is empty or equals the caller's: a caller that names no project sees no
 session_id hides nothing; it orders turns and primes. salience.ANY asks for every value of a coordinate.
 scope="global" asks for memories without a project, scope="project" for those of the named project.""",
     "profiles": """\
-salience     meaning and words together; the default
+salience     meaning and words together; weak hits are marked; the default
+precise      the same scores with a cut-off: nothing where nothing stands out
 mememory     similarity x scope x confidence x decay since the last update
 memlayer     0.70 cosine + 0.20 recency + 0.10 importance, nothing below 0.70
 zeromemory   0.5 similarity + 0.3 importance + 0.2 recency by tier; use makes memories stronger
@@ -45,7 +46,7 @@ explain(query, id) takes the arguments of recall and changes nothing. Its stage 
 returned       in the answer, at rank
 outranked      in the running, but past the limit; by is the last one returned
 threshold      its score is below min_score; similarity_floor: its similarity is; nonzero: a factor of it is 0
-cut_off        it fits the query no better than chance has it, or is far behind the best
+cut_off        it fits the query no better than chance has it, or is far behind the best (precise)
 near_duplicate collapsed into by, which ranks higher and says the same
 superseded     by replaces it; same_fact: by is newer and has its fact_key; outdated: either of these
 expired        its ttl is over; importance_floor: its importance is below the profile's

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
+from types import ModuleType
 from typing import Final
 
 import numpy as np
@@ -20,8 +21,8 @@ from salience.ports import Need, Reranker, Touch, World
 from salience.rank.bound import exact, provable, pruning, starved
 from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
-from salience.rank.run import Ranked, details, rank
-from salience.records import Hit, Memory, Query, Recall, TimeCue
+from salience.rank.run import Ranked, details, rank, weak
+from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue
 from salience.text import phrases
 from salience.waiting import OutOfTime, places, within
 
@@ -88,7 +89,8 @@ def answered(world: World, profile: Profile, query: Query, need: Need, watch: St
         degraded += () if by else ("rerank",)
         watch.lap("rerank")
     is_exact = exact(profile, batch, need, ranked)
-    return Recall(hits, profile.name, need.intent, is_exact, degraded, watch.laps, by)
+    confident = any(not hit.weak for hit in hits)
+    return Recall(hits, profile.name, need.intent, is_exact, degraded, watch.laps, by, confident)
 
 
 def counted(world: World, profile: Profile, query: Query, found: Recall, watch: Stopwatch) -> Recall:
@@ -153,14 +155,15 @@ def reach_for(count: int) -> int:
 
 def timed(text: str, now: datetime) -> TimeCue | None:
     """Return when a query is about; None if it names no time."""
-    return _reader_of_times()(text, now)
+    found: TimeCue | None = _times().read(text, now)
+    return found
 
 
 @cache
-def _reader_of_times() -> Callable[[str, datetime], TimeCue | None]:
-    from salience.extract import when  # it takes longer to load than a recall: only who reads time waits
+def _times() -> ModuleType:
+    from salience.extract import when  # it takes longer to load than a recall: only a profile that reads time waits
 
-    return when.read
+    return when
 
 
 def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Need, tuple[str, ...]]:
@@ -170,7 +173,7 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
     as the query has it. Only speakers of memories that the caller sees are known; their names are no entities besides.
     """
     if not (profile.first_person or "speaker_named" in profile.columns):
-        return need, (query.text,)
+        return at_a_time(profile, need, query.text, ()), (query.text,)
     names = need.names or phrases(query.text)
     speakers = voice.named(query.text, world.store.speakers(query.scope, names, as_of=query.as_of))
     known, own = voice.forms(speakers), query.text
@@ -178,7 +181,16 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
         need = need.having(names=tuple(name for name in need.names if name not in known), speakers=spoken)
     if speakers and profile.first_person and world.tokeniser.language == voice.LANGUAGE:
         own = voice.first_person(query.text, speakers)
+    need = at_a_time(profile, need, query.text, known)
     return need, (query.text,) if own == query.text else (query.text, own)
+
+
+def at_a_time(profile: Profile, need: Need, text: str, speakers: Sequence[str]) -> Need:
+    """Return the need with the intent `period`, where the profile knows it and the query asks about a time alone."""
+    cue = need.intent.time
+    if cue is None or PERIOD not in profile.intents or not _times().asks_only_time(text, cue, need.now, speakers):
+        return need
+    return need.having(intent=replace(need.intent, name=PERIOD, words=cue.words))
 
 
 def embedded(world: World, query: Query, texts: Sequence[str]) -> Vectors32 | None:
@@ -287,9 +299,10 @@ def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ran
     ids: list[str] = batch.ids[ranked.rows].tolist()
     memories = {memory.id: memory for memory in world.store.fetch(need.scope, ids, as_of=need.as_of)}
     scores = details(profile, ranked, batch, ranked.rows, need.intent.name)
+    marks = weak(profile, ranked, ranked.rows, need.intent.name)
     return tuple(
-        Hit(memories[found], score.final, score, score.via, _ids(batch, ranked.absorbed.get(row, ())))
-        for found, row, score in zip(ids, ranked.rows.tolist(), scores, strict=True)
+        Hit(memories[found], score.final, score, score.via, _ids(batch, ranked.absorbed.get(row, ())), weak=is_weak)
+        for found, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, marks, strict=True)
         if found in memories
     )
 

@@ -80,7 +80,7 @@ class Memory:
 
 
 @contextmanager
-def seeded(target: str, embedder: str = "minilm", profile: str = "salience") -> Iterator[Memory]:
+def seeded(target: str, embedder: str = "minilm", profile: str = "precise") -> Iterator[Memory]:
     with salience.connect(target, embedder=embedder, profile=profile, clock=lambda: NOW) as engine:
         memory = Memory(engine)
         for belief in bench.beliefs(FIXTURE):

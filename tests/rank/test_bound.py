@@ -111,7 +111,11 @@ def test_what_is_found_of_a_profile_once_holds_for_its_weights_and_intent_alone(
 
 
 def test_the_shipped_profiles_that_add_up_are_pruned():
-    assert {name for name in profiles.NAMES if pruned(profiles.load(name)) is not None} == {"salience", "zeromemory"}
+    assert {name for name in profiles.NAMES if pruned(profiles.load(name)) is not None} == {
+        "salience",
+        "precise",
+        "zeromemory",
+    }
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from salience.rank.stages import STAGES
 
 CHOOSE_A_SIGNAL = (
     "Choose one of: context_lexical, context_similarity, entity, graph_proximity, importance, importance_multiplier, "
-    r"lexical, priming, recency, rehearsed_decay, scope_weight, similarity, speaker, staleness, time, weight\.$"
+    r"lexical, period, priming, recency, rehearsed_decay, scope_weight, similarity, speaker, staleness, time, weight\.$"
 )
 
 GOOD = """
@@ -32,8 +32,8 @@ weights = { recency = 0.9 }
 """
 
 
-def test_the_six_profiles_load_and_their_columns_are_known():
-    assert profiles.NAMES == ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
+def test_the_profiles_load_and_their_columns_are_known():
+    assert profiles.NAMES == ("salience", "precise", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
     for name in profiles.NAMES:
         profile = profiles.load(name)
         assert profile.name == name

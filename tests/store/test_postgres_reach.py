@@ -174,6 +174,21 @@ def test_those_whose_time_is_over_keep_no_place(tables, monkeypatch, clock, prof
         assert {hit.memory.content for hit in found} == set(kept)
 
 
+def test_a_question_about_a_time_alone_reaches_what_lies_in_it(tables, monkeypatch, clock):
+    """However far the words and the meaning of these memories are from the question."""
+    monkeypatch.setenv("SALIENCE_EXACT_ROWS", "0")
+    near = {f"what happened {number}": 0.9 for number in range(130)}
+    day = {"sowed beans": 0.0, "wrote to Ben": 0.0}
+    with salience.connect(tables, embedder=PlantedEmbedder({**near, **day}), clock=clock) as memory:
+        memory.remember_many([{"content": text} for text in near])
+        memory.remember_many([{"content": text, "created_at": clock() - timedelta(days=8)} for text in day])
+        clock.advance(days=1)
+        found = memory.recall("query: what happened between 22 and 24 April 2026?", dry_run=True, weights={})
+        assert found.intent.name == "default"  # the word "query" is none that asks for anything
+        found = memory.recall("what happened between 22 and 24 April 2026?", dry_run=True)
+        assert {hit.memory.content for hit in found if not hit.weak} == set(day)
+
+
 def test_memories_that_are_named_are_read_alone(both, monkeypatch):
     """Without a reach, each that is named comes; to read all others with them would be to read a tenant whole."""
     whole, indexes = both

@@ -14,27 +14,27 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from salience import profiles
 from salience.cli import words
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, waiting
 from salience.cli.signs import shortened, visible
 from salience.cli.surface import app
 from salience.lab import demo as lab
-from salience.lab.demo import Demo, Round
+from salience.lab.demo import PROFILES, Demo, Round
 from salience.records import Memory, Recall
 
 WIDTH: Final = 118
 """Columns of the piped form."""
-WIDTHS: Final = tuple(max(len(name), 9) for name in profiles.NAMES)
+WIDTHS: Final = tuple(max(len(name), 9) for name in PROFILES)
 """Columns of each profile's cells."""
 TEXT: Final = WIDTH - sum(WIDTHS) - len(WIDTHS)
 """Columns of a memory's text, with its indent."""
 ABSENT: Final = "·"
 LEGEND: Final = (
     "Rank and score under each profile; a dot: not among its first {limit} "
-    "(memlayer: or under 0.70; salience: or no fit).\n"
-    "+2: two near-duplicates folded in. ~: brought in by a linked memory, or put before the older one that it updates."
+    "(memlayer: or under 0.70).\n"
+    "?: weak. +2: two near-duplicates folded in. ~: brought in by a linked memory, or put before the older one that "
+    "it updates."
 )
 NEXT: Final = """\
 More questions: salience demo --all. Now with memories of your own:
@@ -60,7 +60,7 @@ def head(played: Demo) -> str:
     """Return what the demo is about, in a line."""
     return (
         f"{played.stats.memories} memories of an assistant, {len(played.rounds)} questions, "
-        f"{len(profiles.NAMES)} profiles. It is {played.now:%-d %B %Y}."
+        f"{len(PROFILES)} profiles. It is {played.now:%-d %B %Y}."
     )
 
 
@@ -80,7 +80,7 @@ def cell(answer: Recall, id: str) -> str:
     for rank, hit in enumerate(answer, 1):
         if hit.memory.id == id:
             absorbed = f" +{len(hit.absorbed)}" if hit.absorbed else ""
-            return f"{rank} {hit.score:.2f}{' ~' if hit.via else ''}{absorbed}"
+            return f"{rank} {hit.score:.2f}{'?' if hit.weak else ''}{' ~' if hit.via else ''}{absorbed}"
     return ABSENT
 
 
@@ -90,7 +90,7 @@ def lines(played: Demo) -> Iterator[str]:
     for number, one in enumerate(played.rounds, 1):
         yield ""
         yield f"{number}. {visible(one.asked.question)}  ({words.scope(one.asked.scope)})"
-        yield _aligned("", profiles.NAMES)
+        yield _aligned("", PROFILES)
         for memory, cells in rows(one):
             yield _aligned(f"   {shortened(memory.content, TEXT - 4)}", cells)
         yield from textwrap.wrap(visible(one.asked.shows), WIDTH, initial_indent="   ", subsequent_indent="   ")
@@ -121,7 +121,7 @@ def view(played: Demo) -> RenderableType:
 def _table(played: Round) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
     table.add_column("", ratio=1)
-    for name, width in zip(profiles.NAMES, WIDTHS, strict=True):
+    for name, width in zip(PROFILES, WIDTHS, strict=True):
         table.add_column(Text(name, style="dim"), no_wrap=True, min_width=width)
     for memory, cells in rows(played):
         said = Padding(Text(shortened(memory.content, TEXT - 4)), (0, 0, 0, 3))

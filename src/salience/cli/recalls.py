@@ -57,6 +57,8 @@ def lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
     """Yield a comment of how the answer came about, then a line of tab-separated values for each hit."""
     yield f"# {'; '.join(words.how(found))}"
     yield from (f"# {one_line(line)}" for line in times(found))
+    if found.hits and not found.confident:
+        yield f"# {words.UNSURE}"
     yield "# rank\tscore\tage\tid\tscope\tparts\tcontent"
     for rank, hit in enumerate(found, 1):
         memory = hit.memory
@@ -76,7 +78,8 @@ def view(found: Recall, now: datetime, explain: bool, letters: bool) -> Renderab
     if not found.hits:
         return Group(head, Text(f"Nothing found. {words.NEAREST}\n{words.ELSEWHERE}"))
     drawn = marks(found, letters)
-    parts: list[RenderableType] = [head, _table(found, now, drawn), legend(found, drawn)]
+    unsure = [] if found.confident else [Text(words.UNSURE, style="yellow")]
+    parts: list[RenderableType] = [head, *unsure, _table(found, now, drawn), legend(found, drawn)]
     if explain:
         parts += [
             Text("\n" + visible("\n".join(words.taken_apart(rank, hit)))) for rank, hit in enumerate(found.hits, 1)

@@ -40,7 +40,7 @@ def part(of: Part) -> str:
 
 def asides(hit: Hit) -> list[str]:
     """Return what else is to be said of a hit: where activation came from, what it absorbed, the reranker's number."""
-    said = []
+    said = ["weak"] if hit.weak else []
     if hit.via is not None:
         said.append(f"via {short_id(hit.via.id)} ({hit.via.link})")
     if hit.absorbed:
@@ -61,6 +61,9 @@ def how(found: Recall) -> list[str]:
         *([f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []),
         timings(found.timings),
     ]
+
+
+UNSURE: Final = "No memory clearly answers this; the closest are:"
 
 
 def timings(laps: Mapping[str, float]) -> str:

@@ -22,6 +22,7 @@ from salience.extract.dateforms import NUMBERS, held, one_of
 from salience.extract.dates import BOUNDS, Mention, meant, mentions, recount
 from salience.extract.patterns import Pattern
 from salience.records import TimeCue
+from salience.text import ENGLISH_STOPWORDS, words
 
 Order = Literal["earliest", "latest"]
 Relation = Literal["before", "after"]
@@ -33,14 +34,14 @@ class Sign:
 
     Attributes:
         pattern: what they look like; the group `cue`, where there is one, is what gives the order away.
-        order: what they ask for.
+        order: what they ask for; None for a window alone.
         holds: words of which every text that they are in holds one; see `dateforms.held`.
         days: how far back "recently" reaches; None for no window.
         is_vague: whether they say no more than a date beside them, and are passed over there.
     """
 
     pattern: Pattern
-    order: Order
+    order: Order | None
     holds: frozenset[str]
     days: int | None = None
     is_vague: bool = False
@@ -60,7 +61,7 @@ class Found(NamedTuple):
 
     at: int
     until: int
-    order: Order
+    order: Order | None
     days: int | None
 
 
@@ -145,7 +146,7 @@ SIGNS: Final[Sequence[Sign]] = (
     Sign(Pattern(r"\bjust\s+now\b"), "latest", _any("now"), days=1, is_vague=True),
     Sign(
         Pattern(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b"),
-        "latest",
+        None,
         _any("recent recently lately late"),
         days=RECENT_DAYS,
         is_vague=True,
@@ -206,6 +207,17 @@ _SAID = Pattern(
 )
 """What may stand between a time and the day on which it was spoken of: "last week, as mentioned on 6 November"."""
 
+_ANYTHING: Final = ENGLISH_STOPWORDS | frozenset(
+    """
+    happen happened happening happens occur occurred talk talked talking speak spoke spoken chat chatted chatting
+    discuss discussed discussing say said saying tell told telling mention mentioned do did done doing go went going
+    gone everything anything something stuff thing things topic topics event events conversation conversations
+    discussion discussions session sessions chat chats message messages memory memories activity activities new news
+    up recap summary summarise summarize remember recall know list show give bring back around what's who's
+    """.split()
+)
+"""Words that ask for anything at all; a question of these and a time is about the time alone."""
+
 LONGEST: Final = 2000
 """How many characters of a query are read for a time; a longer one is no question, and the work stays bounded."""
 _TRIGGERS: Final = frozenset(
@@ -242,6 +254,22 @@ def read(text: str, now: datetime) -> TimeCue | None:
     sign = _sign(text, taken, is_dated=date is not None)
     words = _runs(text, [piece for piece in (date, bond, sign) if piece])
     return _cue(words, date, sign, bond, now) if words else None
+
+
+def asks_only_time(text: str, cue: TimeCue, now: datetime, names: Iterable[str]) -> bool:
+    """Return whether `text` asks for whatever lies in a window of the past: "What did Ann and I talk about in May?".
+
+    Args:
+        text: the query.
+        cue: what `read` found in it.
+        now: the instant at which it is asked.
+        names: of speakers, in normal form; a question may name them and still be about a time alone.
+    """
+    if (cue.start is None and cue.end is None) or cue.relation or (cue.start is not None and cue.start > now):
+        return False
+    for run in cue.words:
+        text = text.replace(run, " ")
+    return set(words(text)) <= _ANYTHING.union(*map(words, names))
 
 
 def _runs(text: str, pieces: Iterable[Placed]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ BENCH: Final = Path("precisionmembench")
 CATEGORIES: Final = frozenset({"1", "2", "3", "4"})
 FOREIGNERS: Final = 600
 """Foreign questions asked for each way to treat names."""
-CUT, WHOLE = "salience", "without the cut-off"
+CUT, WHOLE = "precise", "without the cut-off"
 WORDS: Final[Mapping[Naming, str]] = {
     "strip": "names taken out",
     "keep": "names as they are",
@@ -32,7 +32,7 @@ WORDS: Final[Mapping[Naming, str]] = {
 INTRODUCTION: Final = """\
 ## Cut-off: when a memory bears on a question at all
 
-`salience` returns nothing that fits a question no better than chance has it (`[stage.cut_off]` of its profile). Counted
+`precise` returns nothing that fits a question no better than chance has it (`[stage.cut_off]` of its profile). Counted
 on LoCoMo, one memory per turn: {n:,} questions of one conversation asked in the store of another for each way to treat
 the names in them, and {own:,} questions of categories 1 to 4 in their own store. The last row is the hardest: it asks
 about somebody who is in the store for something that this one never spoke of. On precisionMemBench, short beliefs, it
@@ -63,7 +63,7 @@ def without_cut_off(profile: Profile) -> Profile:
 
 
 def _counted(folder: Path, embedder: str) -> Counted:
-    profile = profiles.load("salience")
+    profile = profiles.load("precise")
     terms = Terms({CUT: profile, WHOLE: without_cut_off(profile)}, limit=10)
     conversations, bench = sources([folder / LOCOMO]), sources([folder / BENCH])
     with TemporaryDirectory(prefix="salience-vectors-") as cache:

@@ -18,11 +18,13 @@ LIMIT: Final = 3
 """Hits of each profile when every question is asked."""
 LIMIT_OF_A_SCREEN: Final = 2
 """Hits of each profile when the questions of one screen are asked."""
+PROFILES: Final = tuple(name for name in profiles.NAMES if name != "precise")
+"""The profiles that are shown; `precise` has the order of `salience`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A question of the sample, and the answer of each profile, in the order of `profiles.NAMES`."""
+    """A question of the sample, and the answer of each profile, in the order of `PROFILES`."""
 
     asked: SampleQuestion
     answers: tuple[Recall, ...]
@@ -72,8 +74,5 @@ def ask(engine: Engine, question: SampleQuestion, limit: int) -> Round:
     }
     return Round(
         question,
-        tuple(
-            engine.recall(question.question, profile=name, limit=limit, dry_run=True, **where)
-            for name in profiles.NAMES
-        ),
+        tuple(engine.recall(question.question, profile=name, limit=limit, dry_run=True, **where) for name in PROFILES),
     )

@@ -64,7 +64,7 @@ def memories(asker: Asker, project: str | None = None) -> str:
     tool = TOOLS["context"]
     where = {} if project is None else {"project": project}
     found: Context = asker.ask(tool.verb, tool.request({**given, **where}, asker.defaults))
-    return quote([hit.memory for hit in found.hits if hit.memory.kind == BOOTSTRAP]) or NONE
+    return quote([hit for hit in found.hits if hit.memory.kind == BOOTSTRAP]) or NONE
 
 
 def projects(asker: Asker, start: str) -> list[str]:

@@ -13,7 +13,7 @@ from salience.rank.profile import Profile, parse
 ProfileLike = str | Path | Profile
 """A profile by the name of one that ships, by the path of a TOML file, or as it is."""
 
-NAMES: Final = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
+NAMES: Final = ("salience", "precise", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
 """The profiles that ship."""
 
 

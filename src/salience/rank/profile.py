@@ -73,6 +73,7 @@ class Profile:
         stages: names of the stages, in order; `stage_parameters` holds their parameters.
         limit, max_limit: how many memories a recall returns by default and at most.
         min_score: least score by default; None for none.
+        weak_below: hits are marked weak whose score, without what `speaker` adds, is below this; None marks none.
         threshold_scale: whether similarities, and so thresholds, are raw cosines or calibrated.
         candidates: (times the limit, at least) nearest by cosine to rank; None ranks every visible memory.
         intents: name of an intent -> its words and weights, in the profile's order.
@@ -91,6 +92,7 @@ class Profile:
     limit: int = 5
     max_limit: int = LIMIT
     min_score: float | None = None
+    weak_below: float | None = None
     threshold_scale: Literal["raw", "calibrated"] = "raw"
     candidates: tuple[int, int] | None = None
     intents: Mapping[str, IntentRule] = field(default_factory=dict)
@@ -218,7 +220,7 @@ def parse(text: str, source: str) -> Profile:
 
 
 _KEYS: Final = (
-    "name", "summary", "combine", "limit", "max_limit", "min_score", "threshold_scale", "stages",
+    "name", "summary", "combine", "limit", "max_limit", "min_score", "weak_below", "threshold_scale", "stages",
     "candidates", "signal", "stage", "intent", "on_recall", "on_remember", "graph", "first_person",
 )  # fmt: skip
 
@@ -247,6 +249,7 @@ def _profile(data: dict[str, Any]) -> Profile:
         limit=checks.whole("limit", data.get("limit", 5), 1, max_limit),
         max_limit=max_limit,
         min_score=_optional("min_score", data.get("min_score"), 0.0, 100.0),
+        weak_below=_optional("weak_below", data.get("weak_below"), 0.0, 100.0),
         threshold_scale=scale,
         candidates=_candidates(data),
         intents={name: _intent(name, table, terms) for name, table in _tables("intent", data).items()},

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from salience.batch import Batch, Codes, Floats, Rows
-from salience.ports import Need
+from salience.ports import EDGE, Need
 from salience.rank.profile import Profile, Term
+from salience.rank.stages import without_speaker
 from salience.rank.state import Spread, State
 from salience.records import Part, ScoreDetail, Via, score_detail
 
@@ -22,6 +23,7 @@ class Ranked:
     Attributes:
         rows: intp[k], the rows to return, best first.
         scores: float64[n], every row's score, returned or not.
+        factors: float64[n], the product of each row's multiplying signals.
         parts: raw value of each signal by its label, float64[n].
         fates: int64[n], number of the stage (in `profile.stages`) at which a row fell; -1: returned.
         by: int64[n], the row because of which it fell; -1: none.
@@ -31,6 +33,7 @@ class Ranked:
 
     rows: Rows
     scores: Floats
+    factors: Floats
     parts: Mapping[str, Floats]
     fates: Codes
     by: Codes
@@ -40,7 +43,8 @@ class Ranked:
     @classmethod
     def of(cls, state: State) -> Ranked:
         """Return what the last stage left."""
-        return cls(state.rows, state.scored, state.parts, state.fates, state.by, state.absorbed, state.spread)
+        scores, factors = state.scored, state.factored
+        return cls(state.rows, scores, factors, state.parts, state.fates, state.by, state.absorbed, state.spread)
 
 
 def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
@@ -54,6 +58,18 @@ def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
 def advanced(state: State, step: int) -> State:
     """Return what stage number `step` of the profile makes of `state`."""
     return state.profile.steps[step](state.having(step=step))
+
+
+def weak(profile: Profile, ranked: Ranked, rows: Rows, intent: str) -> list[bool]:
+    """Return whether each of `rows` scores less than `profile.weak_below` without what the signal `speaker` adds.
+
+    A name in the question says whose words are meant, not that they answer it.
+    """
+    if profile.weak_below is None:
+        return [False] * len(rows)
+    content = without_speaker(profile, intent, ranked.scores, ranked.factors, ranked.parts)[rows]
+    found: list[bool] = (content < profile.weak_below - EDGE).tolist()
+    return found
 
 
 def detail(profile: Profile, ranked: Ranked, batch: Batch, row: int, intent: str) -> ScoreDetail:

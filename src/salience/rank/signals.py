@@ -12,7 +12,7 @@ from salience.batch import Batch, Codes, Entities, Floats
 from salience.errors import ProfileError
 from salience.ports import Need
 from salience.rank import fuse
-from salience.rank.time import time
+from salience.rank.time import period, time
 from salience.records import TIERS
 
 HOUR = 3600.0
@@ -257,6 +257,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         parameters={"slack_days": Parameter(0.0, 1e6, 7.0), "floor": Parameter(0.0, 1.0, 0.5)},
         brings=frozenset({"terms"}),  # by which it finds the event that a query names
     ),
+    "period": Signal(period, 0, 1, _reads("created_at")),
     "importance": Signal(importance, 0, 1, _reads("importance"), parameters={"floor": Parameter(0.0, 1.0, 0.0)}),
     "importance_multiplier": Signal(importance_multiplier, 0, 2, _reads("importance")),
     "weight": Signal(weight, 0.1, 1, _reads("weight")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.spread import activation
 from salience.rank.state import NOBODY, Spread, State
 from salience.rank.updates import Likeness, updates
+
+if TYPE_CHECKING:  # a profile is checked against the stages
+    from salience.rank.profile import Profile
 
 BLOCK: Final = 32
 """Most rows that `near_duplicate` compares at a time."""
@@ -259,7 +262,8 @@ def cut_off(state: State, *, alone: float, growth: float, most: float, share: fl
 def least_fit(state: State, alone: float, growth: float, most: float, share: float, content: float) -> float:
     """Return the score that `cut_off` asks for; infinity where no memory has the content."""
     chance: float = min(alone * _chances(state) ** growth, most)
-    if _content(state).max() < content * chance - EDGE:
+    told = without_speaker(state.profile, state.need.intent.name, state.scored, state.factored, state.parts)
+    if told[state.rows].max() < content * chance - EDGE:
         return float("inf")
     return max(chance, share * float(state.scored[state.rows].max())) - EDGE
 
@@ -273,12 +277,14 @@ def _chances(state: State) -> int:
     return max(len(state.rows), known)
 
 
-def _content(state: State) -> Floats:
-    """Return the scores of the living rows without what the speaker adds to them."""
-    weights, scores = state.profile.weights(state.need.intent.name), state.scored[state.rows]
-    for term in state.profile.terms:
+def without_speaker(
+    profile: Profile, intent: str, scores: Floats, factors: Floats, parts: Mapping[str, Floats]
+) -> Floats:
+    """Return float64[n], the scores without what the signal `speaker` adds to them."""
+    weights = profile.weights(intent)
+    for term in profile.terms:
         if term.signal == "speaker" and term.combine == "sum":
-            scores = scores - (weights[term.label] * state.parts[term.label] * state.factored)[state.rows]
+            scores = scores - weights[term.label] * parts[term.label] * factors
     return scores
 
 

@@ -28,6 +28,16 @@ def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats
     return floor + (1.0 - floor) * _fit(batch, need.intent.time, need, slack_days * DAY)
 
 
+def period(batch: Batch, need: Need) -> Floats:
+    """Return 1 where `created_at` lies in the window that the query names, else 0; all 0 if it names no window."""
+    cue = need.intent.time
+    if cue is None or (cue.start is None and cue.end is None):
+        return np.zeros(len(batch))
+    moments = batch["created_at"]
+    inside = (moments >= _seconds(cue.start, -np.inf)) & (moments < _seconds(cue.end, np.inf))
+    return inside.astype(np.float64)
+
+
 def _fit(batch: Batch, cue: TimeCue, need: Need, slack: float) -> Floats:
     """Return 1 where the time fits, down to 0."""
     if not len(batch):

@@ -15,7 +15,7 @@ from salience.records.answered import (
     Waypoint,
     score_detail,
 )
-from salience.records.asked import Filter, Intent, Query, TimeCue
+from salience.records.asked import PERIOD, Filter, Intent, Query, TimeCue
 from salience.records.database import DatabaseState, Distributed, Indexed, IndexState, TableState, Upgraded
 from salience.records.having import Having
 from salience.records.judged import Judged
@@ -59,6 +59,7 @@ __all__ = [
     "CHANGES",
     "KINDS",
     "NARROWING",
+    "PERIOD",
     "RIGHTS",
     "SCOPE_LEVELS",
     "TIERS",

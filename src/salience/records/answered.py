@@ -132,6 +132,7 @@ class Hit:
         via: the parent that gave the hit more than its own score, else None.
         absorbed: ids of the near-duplicates that were collapsed into this hit, best first.
         rerank: the reranker's number, on its own scale, by which the hits stand in order; None where none was at work.
+        weak: whether the memory fits the query so little that it may not answer it (the profile's `weak_below`).
     """
 
     memory: Memory
@@ -140,6 +141,7 @@ class Hit:
     via: Via | None = None
     absorbed: tuple[str, ...] = ()
     rerank: float | None = None
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,7 @@ class Recall(Sequence[Hit]):
             the profile's), `touch` (its counters are not written); empty when all is well.
         timings: milliseconds by step.
         reranker: the name of the reranker that put the hits in order; None where it is the profile's order.
+        confident: whether at least one hit is not weak; False means that probably no memory answers the query.
     """
 
     hits: tuple[Hit, ...]
@@ -164,6 +167,7 @@ class Recall(Sequence[Hit]):
     degraded: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     reranker: str | None = None
+    confident: bool = True
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -286,9 +290,11 @@ class Context:
         hits: what was packed: bootstrap memories first, then hits in their order.
         tokens: the estimate for `text`, never over the budget.
         omitted: how many memories were left out because the budget was full.
+        confident: as in `Recall`, of the hits that were recalled for the question.
     """
 
     text: str
     hits: tuple[Hit, ...]
     tokens: int
     omitted: int = 0
+    confident: bool = True

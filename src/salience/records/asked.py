@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from salience import checks
 from salience.errors import InputError
@@ -48,6 +48,12 @@ class Filter:
             raise InputError("since", self.since.isoformat(), "Give an instant before `until`.")
         if self.level is not None:
             checks.choice("scope", self.level, SCOPE_LEVELS)
+
+    def within(self, start: datetime | None, end: datetime | None) -> Filter | None:
+        """Return the filter that also asks for `start <= created_at < end`; None where nothing can pass both."""
+        since = max(filter(None, (self.since, start)), default=None)
+        until = min(filter(None, (self.until, end)), default=None)
+        return None if since and until and since >= until else replace(self, since=since, until=until)
 
     def accepts(self, memory: Memory) -> bool:
         """Return whether `memory` meets every condition."""
@@ -119,6 +125,10 @@ class TimeCue:
     order: Literal["earliest", "latest"] | None = None
     relation: Literal["before", "after"] | None = None
     anchor: str = ""
+
+
+PERIOD: Final = "period"
+"""The intent of a query that asks for whatever lies in a window of time, and for nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

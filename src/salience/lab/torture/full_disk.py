@@ -7,6 +7,7 @@ another page of another transaction.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,10 +30,9 @@ FIRST: Final = 10
 """Verbs before the first squeeze, and after each."""
 WRITING: Final = "writing"
 READING: Final = "reading"
-NOBODY: Final = 65_534
-"""A user without rights."""
-NOWHERE: Final = "/nowhere"
-"""A folder that is not there."""
+_CAPABILITY_VERSION: Final = 0x20080522
+_PASSING_OVER_MODES: Final = 1 << 1 | 1 << 2
+"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, as linux/capability.h numbers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def tried(name: str, file: Path, notes: Path, seed: int, rooms: Sequence[int], m
             mine = hand(engine, journal, seeded(seed))
             steps(mine, journal, FIRST)
             if case.without_rights:
-                give_up_rights(file.parent, notes.parent)
+                give_up_rights()
             said = [told for room in rooms for told in squeeze(mine, journal, pressure, file, room, most)]
             if case.refuses and all(told.error is None for told in said if told.during == WRITING):
                 journal.fail("the store refused nothing")
@@ -140,17 +140,21 @@ def tried(name: str, file: Path, notes: Path, seed: int, rooms: Sequence[int], m
         line.send(f"{type(error).__name__}: {error}")
 
 
-def give_up_rights(*folders: Path) -> None:
-    """Go on as a user without root's rights, which no mode binds; the folders and their files become that user's."""
+def give_up_rights() -> None:
+    """Take from this process root's right to pass over the modes of files; it stays root in all else.
+
+    As another user it could not import from an installation that only root may read.
+    """
     if os.geteuid() != 0:
         return
-    for folder in folders:
-        for path in (folder, *folder.iterdir()):
-            os.chown(path, NOBODY, NOBODY)
-    os.environ["XDG_CONFIG_HOME"] = NOWHERE  # root's own settings are not to be read any more
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, sets = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets):
+        raise OSError(ctypes.get_errno(), "capget failed")
+    for place in range(3):  # effective, permitted, inheritable; the second half has none of the two
+        sets[place] &= ~_PASSING_OVER_MODES
+    if libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "capset failed")
 
 
 def steps(mine: Hand, journal: Journal, count: int) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from salience.batch import NEAREST, REACH, Batch, Entities, Lexicon, Vectors32
 from salience.ports import Need
-from salience.records import Filter, Scope
+from salience.records import PERIOD, Filter, Scope
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather
 from salience.store.postgres import statements, wire
@@ -162,6 +162,9 @@ class Searching:
         ids |= holding
         if need.latest or need.vector is None:  # without one, what no word leads to would not be found at all
             ids |= self.ids(statements.latest(need.scope, need.filter, reach))
+        if (cue := need.intent.time) is not None and need.intent.name == PERIOD:
+            window = need.filter.within(cue.start, cue.end)
+            ids |= self.ids(statements.latest(need.scope, window, reach)) if window else frozenset()
         ids = self.with_heirs(ids)
         line = self.beside(ids, 2 * REACH) if need.windows else []
         ids |= {found for found, step in line if step <= REACH}

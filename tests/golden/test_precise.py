@@ -1,0 +1,77 @@
+"""The profile `precise`: the scores of `salience`, and a cut-off that rises with the number of memories."""
+
+from __future__ import annotations
+
+import pytest
+
+from salience import profiles
+
+DENSE = 0.6
+NEUTRAL = 0.975  # of the score, for a memory of importance 0.5
+
+
+@pytest.fixture
+def precise(planted):
+    return lambda cosines=None, **options: planted(cosines, profile="precise", **options)
+
+
+def contents(hits):
+    return [hit.memory.content for hit in hits]
+
+
+def test_its_scores_are_those_of_salience(planted):
+    memory = planted({"vault key": 0.4, "lamp": 0.6})
+    for text in ("vault key", "lamp"):
+        memory.remember(text)
+    scores = [
+        [(hit.memory.content, hit.score) for hit in memory.recall("query: vault", profile=name, min_score=0)]
+        for name in ("salience", "precise")
+    ]
+    assert scores[0] == scores[1]
+    assert profiles.load("precise").weak_below is None
+
+
+def test_nothing_is_returned_where_nothing_fits(precise):
+    memory = precise({"The vault key is under the lamp": 0.05})
+    memory.remember("The vault key is under the lamp")
+    memory.remember("Bread is bought on Fridays")
+    assert contents(memory.recall("query: who won the race?", dry_run=True)) == []
+    assert len(memory.recall("query: who won the race?", dry_run=True, min_score=0)) == 2
+    assert contents(memory.recall("query: where is the vault key?")) == ["The vault key is under the lamp"]
+
+
+def test_the_score_to_reach_grows_with_the_number_of_memories(precise):
+    texts = {f"word{number} stands alone": 0.3 for number in range(40)}
+    memory = precise(texts)
+    found = []
+    for number, text in enumerate(texts, 1):
+        memory.remember(text)
+        found.append(len(memory.recall("query", limit=1, dry_run=True)))
+        reach = min(0.12 * number**0.22, 0.48)
+        assert found[-1] == (reach <= DENSE * 0.3 * NEUTRAL)
+    assert found[0] == 1
+    assert found[-1] == 0
+
+
+def test_what_lies_far_behind_the_best_is_not_returned(precise):
+    memory = precise({"best": 0.9, "second": 0.5, "third": 0.3})
+    for text in ("best", "second", "third"):
+        memory.remember(text)
+    assert contents(memory.recall("query", dry_run=True)) == ["best", "second"]
+    assert contents(memory.recall("query", min_score=0.15)) == ["best", "second", "third"]
+
+
+def test_a_question_about_what_somebody_never_spoke_of_has_no_answer(precise):
+    turns = {f"small talk {number}": 0.05 for number in range(30)}
+    memory = precise(turns)
+    memory.ingest(
+        [{"speaker": "Ann" if number % 2 else "Bob", "content": text} for number, text in enumerate(turns)],
+        session_id="s",
+    )
+    asked = memory.recall("query: which car does Ann drive?", dry_run=True)
+    assert contents(asked) == []
+    best = memory.recall("query: which car does Ann drive?", min_score=0)[0]
+    assert best.score > 0.12 * 30**0.22  # for being Ann's, and for nothing else
+    told = memory.explain("query: which car does Ann drive?", best.memory.id)
+    assert (told.stage, told.rank) == ("cut_off", 1)
+    assert "none fits the query but for who said it" in told.reason

@@ -1,0 +1,31 @@
+"""The wheel: pure Python, and it says so."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_wheel_is_pure_python(tmp_path):
+    """Built where there is no compiler, as on the machine of most users."""
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    hidden = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=hidden)
+    environment = {name: value for name, value in os.environ.items() if name != "SALIENCE_BUILD_LOOPS"}
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
+    subprocess.run(build, cwd=tmp_path, env=environment | {"CC": "/nowhere"}, check=True, timeout=300)
+    (wheel,) = (tmp_path / "dist").iterdir()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (about,) = (name for name in names if name.endswith(".dist-info/WHEEL"))
+        assert "Root-Is-Purelib: true" in archive.read(about).decode()
+    assert not [name for name in names if name.endswith((".c", ".so", ".pyd"))]
+    assert "salience/profiles/precise.toml" in names
