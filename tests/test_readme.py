@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import salience
 from salience import profiles
 from salience.cli import app
 
@@ -65,3 +66,11 @@ def test_links_lead_somewhere(path):
 
 def test_the_profile_table_lists_what_ships():
     assert re.findall(r"^\| \[`(\w+)`\]", TEXT, re.MULTILINE) == list(profiles.NAMES)
+
+
+def test_how_to_install_comes_before_the_first_example():
+    assert TEXT.index("## Install") < TEXT.index("```python")
+    version = re.escape(salience.__version__)
+    assert re.search(rf"salience-{version}-py3-none-any\.whl", TEXT)
+    [install, *_] = [block for block in blocks("sh") if "pip install" in block]
+    assert not re.search(r'pip install "?salience[\["]', install)  # which the index does not have

@@ -6,7 +6,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from salience import profiles
 from salience.cli import app
 from salience.cli.demo import legend, lines, view
 from salience.lab import demo, sample
@@ -31,7 +30,7 @@ def test_without_more_ado_it_fits_on_a_screen(screen):
 def test_every_question_is_asked_under_every_profile(played):
     assert [one.asked for one in played.rounds] == list(sample.questions())
     for one in played.rounds:
-        assert [answer.profile for answer in one.answers] == list(profiles.NAMES)
+        assert [answer.profile for answer in one.answers] == list(demo.PROFILES)
         assert all(len(answer) <= demo.LIMIT for answer in one.answers)
 
 

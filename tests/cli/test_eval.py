@@ -110,7 +110,7 @@ def test_vectors_are_kept_unless_they_are_not_to_be(run, data, cache):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--profiles", "nosuch"], "Choose of: salience, mememory"),
+        (["--profiles", "nosuch"], "Choose of: salience, precise, mememory"),
         (["--profiles", ","], "Give at least one"),
         (["--profiles", "bm25", "--k", "1,x"], "Give whole numbers with commas"),
         (["--profiles", "bm25", "--k", "0"], "Give a whole number from 1 to 200"),

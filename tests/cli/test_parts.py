@@ -134,6 +134,7 @@ def test_records_become_json_under_the_names_of_the_api():
         "degraded": [],
         "timings": {"need": 1.5},
         "reranker": None,
+        "confident": True,
     }
     assert values([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [
         "2026-05-01T12:00:00+00:00",

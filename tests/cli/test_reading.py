@@ -58,9 +58,9 @@ def test_the_time_that_a_query_names_is_told_below_the_head(run, said, stored):
 
 def test_json_has_the_names_of_the_api(said, stored):
     found = said("recall", "query", "--user", "alice")
-    assert found.keys() == {"hits", "profile", "intent", "exact", "degraded", "timings", "reranker"}
+    assert found.keys() == {"hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident"}
     hit = found["hits"][0]
-    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank"}
+    assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank", "weak"}
     assert hit["memory"]["id"] == stored.alice
     assert hit["memory"]["created_at"].endswith("+00:00")
     assert hit["memory"]["scope"] == {"environment": "default", "user_id": "alice"}

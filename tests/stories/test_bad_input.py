@@ -114,7 +114,7 @@ def test_recall_refuses(planted, arguments, message):
 
 
 def test_an_unknown_profile_lists_the_known_ones(planted):
-    with pytest.raises(ProfileError, match="salience, mememory, memlayer, zeromemory, memorysync, cmm"):
+    with pytest.raises(ProfileError, match="salience, precise, mememory, memlayer, zeromemory, memorysync, cmm"):
         planted().recall("query", profile="best")
     with pytest.raises(ProfileError, match="mememory"):
         planted(profile="best")

@@ -123,7 +123,7 @@ def test_a_successor_that_the_filter_keeps_away_is_named_all_the_same(planted):
 
 
 def test_a_memory_that_fits_no_better_than_chance_is_cut_off(planted):
-    memory = planted({"near": 0.9, "far": 0.1}, profile="salience")
+    memory = planted({"near": 0.9, "far": 0.1}, profile="precise")
     memory.remember("near")
     found = memory.explain("query", memory.remember("far").memory.id)
     assert (found.stage, found.rank) == ("cut_off", 2)

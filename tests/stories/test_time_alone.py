@@ -79,6 +79,9 @@ def test_the_window_counts_from_the_instant_of_the_question(planted):
     memory = planted({"beans": 0.0, "rent": 0.0})
     memory.remember("beans", created_at=datetime(2026, 4, 14, 9, tzinfo=UTC))
     memory.remember("rent", created_at=datetime(2026, 4, 15, 9, tzinfo=UTC))
-    for now, content in ((datetime(2026, 4, 15, 8, tzinfo=UTC), "beans"), (datetime(2026, 4, 16, 8, tzinfo=UTC), "rent")):
+    for now, content in (
+        (datetime(2026, 4, 15, 8, tzinfo=UTC), "beans"),
+        (datetime(2026, 4, 16, 8, tzinfo=UTC), "rent"),
+    ):
         (best, *_) = memory.recall("what happened yesterday?", now=now, dry_run=True)
         assert (best.memory.content, best.weak) == (content, False)

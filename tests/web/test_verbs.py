@@ -146,7 +146,7 @@ def test_the_profiles_are_told(http: httpx.Client) -> None:
 
 def test_a_profile_of_ones_own_ranks(http: httpx.Client) -> None:
     sent(http, "remember", {"content": "tea"})
-    toml = http.get("/v1/profiles").json()["profiles"][3]["toml"].replace('name = "zeromemory"', 'name = "mine"')
+    toml = http.get("/v1/profiles").json()["profiles"][4]["toml"].replace('name = "zeromemory"', 'name = "mine"')
     assert sent(http, "recall", {"query": "tea", "profile": {"toml": toml}}).json()["profile"] == "mine"
 
 

@@ -253,7 +253,8 @@ def read(text: str, now: datetime) -> TimeCue | None:
     taken: list[Placed] = [*found, *filter(None, [bond])]
     sign = _sign(text, taken, is_dated=date is not None)
     words = _runs(text, [piece for piece in (date, bond, sign) if piece])
-    return _cue(words, date, sign, bond, now) if words else None
+    cue = _cue(words, date, sign, bond, now)
+    return cue if cue.start or cue.end or cue.order or cue.relation else None
 
 
 def asks_only_time(text: str, cue: TimeCue, now: datetime, names: Iterable[str]) -> bool:
