@@ -384,9 +384,9 @@ def warned(profile: Profile, receipt: Receipt, older: str | None) -> Receipt:
             for found in conflicts
             if _fact(found.memory) != _fact(memory) or _order(found.memory) > _order(memory)
         ]
-    drops = memory.supersedes is not None and "outdated" in profile.stages
+    target = memory.supersedes if "outdated" in profile.stages else None
     said = [
-        *([SUPERSEDES.format(short_id(memory.supersedes), memory.short_id)] if drops else []),
+        *([SUPERSEDES.format(short_id(target), memory.short_id)] if target else []),
         *([replaces(memory, older)] if older not in (None, memory.supersedes) else []),
         *([warning(memory, conflicts)] if conflicts else []),
     ]
