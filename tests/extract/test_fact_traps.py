@@ -14,7 +14,8 @@ NO_FACTS = {
         "I moved to Tuesday", "I moved to a new role", "I moved on to TypeScript", "I moved to TypeScript",
         "I moved to Python 3.12", "I moved to Siemens", "I moved from Siemens to Bosch", "I moved to Keto",
         "I moved to English", "I moved to Figma", "I moved to Room 12", "I moved to Spring", "I moved to Christmas",
-        "Moved to review", "Moved to Backlog", "Moved to In Progress", "i moved to reading fiction", "i moved to reading",
+        "Moved to review", "Moved to Backlog", "Moved to In Progress",
+        "i moved to reading fiction", "i moved to reading",
         "I moved to Java", "User moved to the new plan", "Alice moved to Platform", "I've moved to Copilot",
     ],
     "lives in no place": [
@@ -44,7 +45,8 @@ NO_FACTS = {
         "I switched to decaf for Lent",
     ],
     "not the user": [
-        "User stories live in Jira", "User accounts live in Berlin", "Users live in Lisbon", "Users prefer tea over coffee",
+        "User stories live in Jira", "User accounts live in Berlin", "Users live in Lisbon",
+        "Users prefer tea over coffee",
         "User research moved to Lisbon", "The user guide lives in Berlin", "The user's manual is Sam",
         "User Stories live in Lisbon", "The users live in Lisbon",
     ],
