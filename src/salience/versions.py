@@ -16,7 +16,7 @@ from salience.ids import short_id
 from salience.ports import Need, Revise, Stored, World
 from salience.rank.profile import Profile
 from salience.records import Memory, Receipt, Scope, Version
-from salience.remember import MOST, Request, answered, bare, replaced_facts, replaces, said_why
+from salience.remember import MOST, Request, answered, bare, facts_there, replaced_facts, replaces, said_why
 from salience.staleness import stale
 
 TAKEN: Final = (
@@ -118,7 +118,7 @@ def restore(
         new = _again(current.memory, then.memory, now, is_named=number is not None)
         change = _revision(world, replace(new, changed_by=scope.who, reason=why), current, then, embedded)
         outdated = _outdated(world, current.memory, new, now, scope.who)
-        (older,) = replaced_facts(world, profile, [new], now)
+        (older,) = replaced_facts(world, profile, [new], facts_there(world, [new]), now)
         receipt = world.store.apply([change, *outdated, *request.noted(new)])[0]
         said = [
             *([PENDING] if change.unembeds else []),

@@ -16,7 +16,7 @@ from salience.records import UNSET, Draft, Memory, Receipt, Scope
 from salience.remember.answering import Request, answered
 from salience.remember.clean import bare, clean, of_home
 from salience.remember.facts import facts, with_facts
-from salience.remember.story import replaced_facts, replaces
+from salience.remember.story import facts_there, replaced_facts, replaces
 from salience.staleness import stale
 
 
@@ -76,7 +76,7 @@ def update(
             unembeds=said_anew and vectors is None,
         )
         outdated = stale(world, [old], now, by=scope.who) if said_anew else []
-        (older,) = replaced_facts(world, profile, [new], now)
+        (older,) = replaced_facts(world, profile, [new], facts_there(world, [new]), now)
         receipt = world.store.apply([change, *outdated, *request.noted(new)])[0]
         said = [*([failure] if failure else []), *([replaces(new, older)] if older else [])]
         return replace(receipt, superseded=older, warning="\n".join(said) or None)

@@ -22,6 +22,8 @@ from salience.remember.judging import judged
 from salience.staleness import stale
 from salience.text import same_text
 
+Facts = dict[tuple[object, ...], list[Memory]]
+"""Memories by their user and fact, of each fact the latest last."""
 SUPERSEDED_WEIGHT: Final = 0.1
 """What is left of a superseded memory's weight. Source: mememory, Memory Weight."""
 FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To store it again, use a new key."
@@ -103,11 +105,14 @@ def written(
         taken = retries(world, stored)
         same = repeats(world, drafts, stored, near, taken, now)
         kept = [place for place in range(len(stored)) if place not in same]
-        changes, new = decide(world, [stored[place] for place in kept], now, by=scope.who, taken=taken)
+        older_facts = facts_there(world, [stored[place].memory for place in kept])
+        changes, new = decide(
+            world, [stored[place] for place in kept], now, by=scope.who, taken=taken, facts=older_facts
+        )
         conflicts: list[tuple[Contradiction, ...]] = [()] * len(new)
         if look:
             conflicts = contradictions(world, profile, new, [near[place] for place in kept], now)
-        older = replaced_facts(world, profile, [item.memory for item in new], now, taken)
+        older = replaced_facts(world, profile, [item.memory for item in new], older_facts, now, taken)
         touches = accesses(same.values(), now)
         made = world.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
         unstored = {item.memory.id for item in new} - {receipt.memory.id for receipt in made}
@@ -133,12 +138,14 @@ def decide(
     *,
     by: str | None = None,
     taken: Set[str] | None = None,
+    facts: Facts | None = None,
 ) -> tuple[list[Revise], list[Stored]]:
     """Return the changes to memories that the new ones supersede, and the new ones with the ids that they link to.
 
     A memory whose key is `taken` (by default, as `retries` finds) will not be stored, and so supersedes nothing. One
     that is private to a user or an agent takes no weight from a memory that others share; only who sees both is spared
-    the older one. A memory that states a fact follows the latest one of the same fact, which stays as it is.
+    the older one. A memory that states a fact follows the latest one of the same fact, which stays as it is; `facts`
+    are those that `facts_there` returns.
 
     Raises:
         NotFoundError: a superseded memory that is not visible from where the new one lives.
@@ -158,7 +165,7 @@ def decide(
             targets[target.id] = target
             changes[target.id] = Revise(target.changed("supersede", now, by=by, reason=why, weight=SUPERSEDED_WEIGHT))
     gone = stale(world, list(targets.values()), now, by=by, reason="a source was superseded")
-    return [*changes.values(), *gone], following(world, new, taken)
+    return [*changes.values(), *gone], following(world, new, taken, facts)
 
 
 def retries(world: World, stored: Sequence[Stored]) -> frozenset[str]:
@@ -180,12 +187,14 @@ def retries(world: World, stored: Sequence[Stored]) -> frozenset[str]:
     return frozenset(taken)
 
 
-def following(world: World, new: Sequence[Stored], taken: Set[str] = frozenset()) -> list[Stored]:
+def following(
+    world: World, new: Sequence[Stored], taken: Set[str] = frozenset(), facts: Facts | None = None
+) -> list[Stored]:
     """Return new memories with those that state a fact linked to the latest that is there, or before them, of it.
 
-    None is linked to one that is `taken`, by its id: it will not be stored.
+    None is linked to one that is `taken`, by its id: it will not be stored. `facts` are those of `facts_there`.
     """
-    latest = _facts(world, [item.memory for item in new if item.memory.fact_key is not None])
+    latest = dict(facts_there(world, [item.memory for item in new]) if facts is None else facts)
     linked: list[Stored] = []
     for item in new:
         memory, fact = item.memory, _fact(item.memory)
@@ -197,11 +206,12 @@ def following(world: World, new: Sequence[Stored], taken: Set[str] = frozenset()
     return linked
 
 
-def _facts(world: World, memories: Sequence[Memory]) -> dict[tuple[object, ...], list[Memory]]:
-    """Return the live memories of the facts that some new ones state, the latest last."""
+def facts_there(world: World, memories: Sequence[Memory]) -> Facts:
+    """Return the live memories in the store of the facts that some new ones state, the latest last."""
     found: dict[tuple[object, ...], dict[str, Memory]] = {}
-    for home in dict.fromkeys(replace(memory.scope, session_id=None) for memory in memories):
-        keys = {memory.fact_key for memory in memories if replace(memory.scope, session_id=None) == home}
+    stating = [memory for memory in memories if memory.fact_key is not None]
+    for home in dict.fromkeys(replace(memory.scope, session_id=None) for memory in stating):
+        keys = {memory.fact_key for memory in stating if replace(memory.scope, session_id=None) == home}
         for item in scan(world, home, Filter(fact_keys=sorted(key for key in keys if key is not None))):
             found.setdefault(_fact(item.memory), {})[item.memory.id] = item.memory
     return {fact: sorted(held.values(), key=_order) for fact, held in found.items()}
@@ -221,7 +231,12 @@ def _is_private_beside(home: Scope, shared: Scope) -> bool:
 
 
 def replaced_facts(
-    world: World, profile: Profile, memories: Sequence[Memory], now: datetime, taken: Set[str] = frozenset()
+    world: World,
+    profile: Profile,
+    memories: Sequence[Memory],
+    facts: Facts,
+    now: datetime,
+    taken: Set[str] = frozenset(),
 ) -> list[str | None]:
     """Return, for each memory that is about to be written, the id of the one of the same fact that it replaces.
 
@@ -232,16 +247,16 @@ def replaced_facts(
         world: the ports.
         profile: how recalls rank.
         memories: new ones, or next versions, in the order in which they are written.
+        facts: what `facts_there` returns of them.
         now: the instant of the call.
         taken: ids of new memories that will not be stored.
     """
     found: list[str | None] = [None] * len(memories)
-    stating = {memory.id: memory for memory in memories if memory.fact_key is not None and memory.id not in taken}
-    if not stating or FACT_STAGES.isdisjoint(profile.stages):
+    if FACT_STAGES.isdisjoint(profile.stages):
         return found
-    of_fact, written = _facts(world, list(stating.values())), set[str]()
+    of_fact, written = dict(facts), set[str]()
     for place, memory in enumerate(memories):
-        if memory.id not in stating:
+        if memory.fact_key is None or memory.id in taken:
             continue
         held = [older for older in of_fact.get(_fact(memory), ()) if older.id != memory.id]
         live = [older for older in held if older.expires_at is None or older.expires_at > now]
