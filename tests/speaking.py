@@ -21,7 +21,7 @@ from salience.web.app import app as web
 from salience.web.options import Options
 
 TABS = "Alice prefers tabs"
-SPACES = "Alice prefers spaces"
+SPACES = "Alice does not prefer tabs"
 TEA = "Bob drinks tea"
 COSINES = {TABS: 0.9, SPACES: 0.88, TEA: 0.5}
 AXES = {TABS: 1, SPACES: 1, TEA: 2}

@@ -138,6 +138,20 @@ def test_who_may_only_write_is_told_nothing_of_what_is_there(planted, verb):
         assert (told[0] in repr(receipt)) == ("read" in rights)
 
 
+@pytest.mark.parametrize("verb", ["remember", "remember_many"])
+def test_who_may_only_write_is_not_told_that_a_text_is_there_or_what_it_replaces(house, verb):
+    def ask(content, *rights):
+        given = {"content": content} if verb == "remember" else {"drafts": [{"content": content}]}
+        receipts = house.ask(grant(*rights), verb, **given)
+        return receipts[0] if verb == "remember_many" else receipts
+
+    first, again = ask("I live in Berlin", "write"), ask("I live in Berlin", "write")
+    assert again.memory.id != first.memory.id
+    assert (again.superseded, again.warning) == (None, None)
+    assert ask("I live in Berlin", "read", "write").status == "unchanged"
+    assert ask("I live in Rome", "read", "write").superseded == again.memory.id
+
+
 def test_a_tenant_has_its_own_memories_alone(house):
     assert [hit.memory.id for hit in house.ask(grant("read", tenant="other"), "recall", query="tea", min_score=0)] == [
         house.ids["theirs"]

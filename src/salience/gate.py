@@ -132,6 +132,9 @@ class Gate:
             arguments["deadline_ms"] = self.limits.deadline_ms
         if "dry_run" in verb.asks.model_fields and verb.right == "read" and not _leaves_traces(grant, given):
             arguments["dry_run"] = True
+        if verb.name in ("remember", "remember_many") and not grant.may("read"):
+            for one in arguments.get("drafts", [arguments]):
+                one["duplicate"] = True  # who may not read is not told which texts are there
         if grant.bound:
             arguments |= _bounded(engine, grant, verb, arguments)
         return engine, arguments
@@ -170,13 +173,13 @@ def _leaves_traces(grant: Grant, given: Mapping[str, Any]) -> bool:
 
 
 def _seen_by(grant: Grant, result: Any) -> Any:
-    """Return a result without what the caller may not read: the memories that contradict a new one."""
+    """Return a result without what the caller may not read: the memories that a new one contradicts or replaces."""
     if grant.may("read"):
         return result
     if isinstance(result, list):
         return [_seen_by(grant, one) for one in result]
-    if isinstance(result, Receipt) and result.contradictions:
-        return replace(result, contradictions=(), warning=None)
+    if isinstance(result, Receipt) and (result.contradictions or result.superseded):
+        return replace(result, contradictions=(), warning=None, superseded=result.memory.supersedes)
     return result
 
 

@@ -72,10 +72,11 @@ A reflection is stale, and out of every recall, once a source of it is changed; 
     "writes": """\
 created        a new memory; superseded: in the place of another one
 pending        stored without a vector, since the embedder failed: words find it, upkeep embeds it later
-unchanged      nothing was written: the key, id or version was there
+unchanged      nothing new was stored: the key, id, version or text was there
 updated, forgotten, restored: the next version of a memory; the one before is kept.
 A receipt means that the write is on disk; its status is one of these. A retry with the same key returns the first
-memory. remember_many stores all drafts or none.""",
+memory. remember_many stores all drafts or none. superseded is the memory that recalls return no longer; the warning
+says how to bring it back. The same text again is unchanged; duplicate=True stores it.""",
     "fields": """\
 kind         fact, rule, decision, feedback, context, bootstrap, or a name of your own
 importance   0 to 1; read from the text unless given

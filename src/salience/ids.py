@@ -8,6 +8,8 @@ from datetime import datetime
 
 SHORT = 8
 """Length of a short id: the last digits of an id, which are random."""
+ONCE = "once:"
+"""Start of the idempotency keys that clients make for a single call: such a key is the call's, and is not told."""
 
 
 class TimeOrderedIds:

@@ -219,6 +219,16 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def same_text(content: str) -> str:
+    """Return what two contents have in common that differ in nothing but blanks or the composition of letters.
+
+    That is Unicode form NFC without white space around it, and of one line, with runs of white space as one space.
+    Case stays, which may matter, and so do line breaks and what lines begin with.
+    """
+    said = unicodedata.normalize("NFC", content).strip()
+    return said if "\n" in said else " ".join(said.split())
+
+
 def content_hash(content: str) -> str:
     """Return the sha256 of `content` in UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(content.encode("utf-8")).hexdigest()

@@ -14,8 +14,9 @@ from salience import checks
 from salience.errors import EmbedderError, InputError, MovedError, NotFoundError
 from salience.ids import short_id
 from salience.ports import Need, Revise, Stored, World
+from salience.rank.profile import Profile
 from salience.records import Memory, Receipt, Scope, Version
-from salience.remember import MOST, Request, answered, bare, said_why
+from salience.remember import MOST, Request, answered, bare, facts_there, replaced_facts, replaces, said_why
 from salience.staleness import stale
 
 TAKEN: Final = (
@@ -77,15 +78,24 @@ def _first_importance(world: World, scope: Scope, memory: Memory) -> float:
 
 
 def restore(
-    world: World, scope: Scope, id: str, version: int | None, reason: str | None, *, key: str | None = None
+    world: World,
+    profile: Profile,
+    scope: Scope,
+    id: str,
+    version: int | None,
+    reason: str | None,
+    *,
+    key: str | None = None,
 ) -> Receipt:
     """Put an older version of a memory in its place again, as its next version, and return its receipt.
 
     Its vector comes along; if that version never had one, the memory is pending. Where that brings a source of a
-    reflection back, or back to another text, the reflection is stale from now on.
+    reflection back, or back to another text, the reflection is stale from now on. Where this makes the memory the
+    latest of its fact, the receipt names the one that it replaces.
 
     Args:
         world: the ports.
+        profile: how recalls rank, and so what they leave out.
         scope: who asks.
         id: of a visible memory, live or not.
         version: its number; None for the last live one of a memory that is out of sight, which is then as it was.
@@ -108,13 +118,15 @@ def restore(
         new = _again(current.memory, then.memory, now, is_named=number is not None)
         change = _revision(world, replace(new, changed_by=scope.who, reason=why), current, then, embedded)
         outdated = _outdated(world, current.memory, new, now, scope.who)
+        (older,) = replaced_facts(world, profile, [new], facts_there(world, [new]), now)
         receipt = world.store.apply([change, *outdated, *request.noted(new)])[0]
         said = [
             *([PENDING] if change.unembeds else []),
             *([OUTDATED] if new.sources else []),
             *(REPLACED.format(id=short_id(other)) for other in _in_its_place(world, scope, new.id, now)),
+            *([replaces(new, older)] if older else []),
         ]
-        return replace(receipt, warning=" ".join(said) or None)
+        return replace(receipt, superseded=older, warning=" ".join(said) or None)
 
     try:
         return answered(world, request, attempt)

@@ -51,7 +51,9 @@ def test_the_warning_of_a_restored_memory_tells_of_a_later_statement_of_its_fact
     memory.update(new.id, tags=["a"], **ANN)
     clock.advance(days=1)
     memory.forget(old.id, **ANN)
-    assert memory.restore(old.id, 1, **ANN).warning is None  # held anew: now it is the latest
+    anew = memory.restore(old.id, 1, **ANN)  # held anew: now it is the latest
+    assert anew.superseded == new.id
+    assert anew.warning.startswith(f"This replaces memory {new.short_id} as the current user.residence;")
     assert found(memory) == [BERLIN]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def test_remember_tells_status_and_id(run, said):
     status, id = run("remember", "The sky is blue").stdout.split()
@@ -38,6 +40,32 @@ def test_a_contradiction_is_told_on_standard_output(run, said, stored):
     assert "CONTRADICTION DETECTED" in result.stdout
     assert f"[{stored.alice[-8:]}] (similarity: 100%) {stored.text}" in result.stdout
     assert result.stderr == ""
+
+
+def test_the_same_text_again_is_told_as_unchanged_and_can_be_forced(run, said, stored):
+    again = run("remember", stored.text, "--user", "alice").stdout
+    assert again.splitlines()[0] == f"unchanged\t{stored.alice}"
+    assert "Nothing new was stored" in again
+    assert "CONTRADICTION" not in again
+    forced = said("remember", stored.text, "--user", "alice", "--duplicate")
+    assert forced["memory"]["id"] != stored.alice
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_what_a_memory_replaces_is_told_and_the_remedy_works_as_printed(run, said, terminal):
+    old = said("remember", "I live in Berlin")["memory"]
+    told = run("remember", "User lives in Lisbon", terminal=terminal).stdout
+    assert f"This replaces memory {old['short_id']} as the current user.residence;" in " ".join(told.split())
+    assert "--no-fact-key" in told
+    contents = lambda: {hit["memory"]["content"] for hit in said("recall", "where", "--min-score", "0")["hits"]}  # noqa: E731
+    assert contents() == {"User lives in Lisbon"}
+    assert said("update", old["short_id"], "--no-fact-key")["memory"]["fact_key"] is None
+    assert contents() == {"I live in Berlin", "User lives in Lisbon"}
+
+
+def test_a_fact_key_is_given_or_taken_away(run, stored):
+    result = run("update", stored.alice, "--user", "alice", "--fact-key", "a.b", "--no-fact-key", code=2)
+    assert "Give one of them." in result.stderr
 
 
 def test_a_second_remember_with_the_key_stores_nothing(run):

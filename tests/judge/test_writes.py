@@ -82,7 +82,7 @@ def test_it_is_asked_about_conflicts_only(memory):
 def test_it_is_not_asked_about_equal_words_nor_about_the_i_of_another(memory):
     judge = judged_by(memory, Told("contradiction"))
     memory.remember(OLD)
-    assert [found.label for found in memory.remember(OLD).contradictions] == ["duplicate"]
+    assert [found.label for found in memory.remember(OLD, duplicate=True).contradictions] == ["duplicate"]
     drafts = [{"content": text, "speaker": speaker} for text, speaker in SAID.items()]
     last = memory.remember_many(drafts)[1]
     assert [found.label for found in last.contradictions] == ["related"]
@@ -91,7 +91,7 @@ def test_it_is_not_asked_about_equal_words_nor_about_the_i_of_another(memory):
 
 def test_each_pair_of_texts_is_judged_once(memory):
     judge = judged_by(memory, Told("update"))
-    receipts = memory.remember_many([{"content": OLD}, {"content": NEW}, {"content": NEW}])
+    receipts = memory.remember_many([{"content": OLD}, {"content": NEW}, {"content": NEW, "duplicate": True}])
     assert sorted(found.label for found in receipts[2].contradictions) == ["duplicate", "update"]
     assert judge.pairs == [(NEW, OLD)]
 

@@ -154,7 +154,9 @@ class Everything(RuleBasedStateMachine):
 
     @initialize(contents=st.lists(TEXTS, min_size=4, max_size=12), user=st.sampled_from(USERS))
     def begin(self, contents: list[str], user: str | None) -> None:
-        receipts = self.memory.remember_many([{"content": text, "importance": 0.5} for text in contents], user_id=user)
+        receipts = self.memory.remember_many(
+            [{"content": text, "importance": 0.5, "duplicate": True} for text in contents], user_id=user
+        )
         for receipt, _content in zip(receipts, contents, strict=True):
             self.model.add(receipt.memory)
             self.updated[receipt.memory.id] = receipt.memory.updated_at
@@ -163,18 +165,35 @@ class Everything(RuleBasedStateMachine):
     @rule(user=st.sampled_from(USERS), count=st.integers(3, 6))
     def paint(self, user: str | None, count: int) -> None:
         for content in PAINTINGS[:count]:
-            self.added(self.memory.remember(content, user_id=user, importance=0.5), content, user)
+            self.added(self.memory.remember(content, user_id=user, importance=0.5, duplicate=True), content, user)
         self.done()
 
     @rule(content=TEXTS, user=st.sampled_from(USERS), ttl=st.sampled_from([None, None, 300, 86400]), down=st.booleans())
     def remember(self, content: str, user: str | None, ttl: int | None, down: bool) -> None:
         self.embedder.down = down and len(self.model.seen) % 3 == 0
-        receipt = self.memory.remember(content, user_id=user, ttl=ttl, importance=0.5)
+        receipt = self.memory.remember(content, user_id=user, ttl=ttl, importance=0.5, duplicate=True)
         assert receipt.status in (
             ("pending", "created") if self.embedder.down else ("created",)
         )  # its vector may be known
         self.embedder.down = False
         self.added(receipt, content, user)
+        self.done()
+
+    @precondition(lambda self: any(held.live for held in self.model.held.values()))
+    @rule(data=st.data(), user=st.sampled_from(USERS))
+    def say_again(self, data: Any, user: str | None) -> None:
+        """What is said again is stored, or is there: live, of the same user, with the same text and one access more."""
+        if not self.sees(user):
+            return
+        content = self.model.held[self.pick(data, self.sees(user))].now["content"]
+        receipt = self.memory.remember(content, user_id=user)
+        if receipt.status == "unchanged":
+            same = self.model.held[receipt.memory.id]
+            assert (same.live, same.user, same.now["content"]) == (True, user, content)
+            self.model.touch([receipt.memory.id], 0.0)
+            assert receipt.memory.access_count == same.count
+        else:
+            self.added(receipt, content, user)
         self.done()
 
     @rule(content=TEXTS, user=st.sampled_from(USERS), key=st.sampled_from("kl"))

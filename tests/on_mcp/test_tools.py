@@ -113,6 +113,27 @@ async def test_a_contradiction_is_told_as_it_is_printed_with_the_advice_to_ask(o
     assert "Ask the user which of these holds" in said(answer)
 
 
+async def test_a_duplicate_or_a_replaced_fact_is_told_without_the_advice_to_ask(opened, engine):
+    old = engine.remember("I live in Berlin").memory
+    async with opened() as client:
+        again = await client.call_tool("remember", {"content": "I live in Berlin"})
+        new = await client.call_tool("remember", {"content": "User lives in Lisbon"})
+        await client.call_tool("update", {"id": old.short_id, "fact_key": None})
+        found = await client.call_tool("recall", {"query": "where", "min_score": 0})
+        forced = await client.call_tool("remember", {"content": "I live in Berlin", "duplicate": True})
+    assert (again.structured_content["status"], again.structured_content["memory"]["id"]) == ("unchanged", old.id)
+    assert said(again).startswith("unchanged [")
+    assert "Nothing new was stored" in said(again)
+    assert new.structured_content["superseded"] == old.id
+    assert f"This replaces memory {old.short_id} as the current user.residence; recall no longer returns" in said(new)
+    for answer in (again, new):
+        assert "CONTRADICTION" not in said(answer)
+        assert "Ask the user" not in said(answer)
+    assert "I live in Berlin" in said(found)
+    assert "User lives in Lisbon" in said(found)
+    assert forced.structured_content["memory"]["id"] != old.id
+
+
 REFUSED = [
     ("recall", {}, "query: nothing is not accepted."),
     ("recall", {"query": "query", "limit": "5"}, "limit: text is not accepted."),

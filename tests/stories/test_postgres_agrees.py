@@ -40,3 +40,17 @@ def test_a_file_and_a_server_agree_to_the_last_bit(tables: str, tmp_path: Path, 
             told.append(answers(memory))
     assert told[0] == told[1]
     assert all(told[0])
+
+
+def test_a_server_stores_no_text_twice_and_names_what_is_replaced(tables: str, clock: StoppedClock):
+    with salience.connect(tables, embedder=PlantedEmbedder({"I live in Berlin": 0.9}), clock=clock) as memory:
+        first = memory.remember("I live in Berlin", user_id="mira")
+        again = memory.remember("I live in Berlin", user_id="mira")
+        assert (again.status, again.memory.id, again.memory.access_count) == ("unchanged", first.memory.id, 1)
+        assert memory.get(first.memory.id, user_id="mira").access_count == 1
+        lisbon = memory.remember("User lives in Lisbon", user_id="mira")
+        assert (lisbon.status, lisbon.superseded) == ("superseded", first.memory.id)
+        back, same = memory.remember_many([{"content": "I live in Berlin"}] * 2, user_id="mira")
+        assert (back.status, back.superseded) == ("superseded", lisbon.memory.id)
+        assert (same.status, same.memory.id, same.memory.access_count) == ("unchanged", back.memory.id, 1)
+        assert memory.stats(user_id="mira").memories == 3

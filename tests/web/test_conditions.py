@@ -14,7 +14,9 @@ from salience.engine import Engine
 
 @pytest.fixture
 def id(standing: httpx.Client) -> str:
-    found: str = standing.post("/v1/memories", json={"content": "Alice likes tea"}).json()["memory"]["id"]
+    found: str = standing.post("/v1/memories", json={"content": "Alice likes tea", "duplicate": True}).json()["memory"][
+        "id"
+    ]
     return found
 
 

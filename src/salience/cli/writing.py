@@ -28,6 +28,7 @@ from salience.cli.options import (
 )
 from salience.cli.screen import Answer
 from salience.cli.surface import app
+from salience.errors import InputError, Words
 
 
 @command(app)
@@ -50,6 +51,9 @@ def remember(
     created_at: Annotated[
         str | None, typer.Option("--created-at", metavar="TIME", help="When it was said, ISO 8601 with an offset.")
     ] = None,
+    duplicate: Annotated[
+        bool, typer.Option("--duplicate", help="Store it even where a current memory has the same text.")
+    ] = False,
 ) -> Answer:
     """Store one memory; tell what it may contradict."""
     fields = given(
@@ -66,6 +70,7 @@ def remember(
         key=key,
         created_at=created_at,
     )
+    fields |= {"duplicate": True} if duplicate else {}
     text = from_stdin(content) or ""
     with call.engine() as engine:
         return records.receipt(engine.remember(text, **fields, **call.where))
@@ -84,6 +89,9 @@ def update(
     tags: NewTags = None,
     entities: Entities = None,
     fact_key: FactKey = None,
+    no_fact_key: Annotated[
+        bool, typer.Option("--no-fact-key", help="Take the fact key away; no newer memory replaces it then.")
+    ] = False,
     ttl: Ttl = None,
     tier: Tier = None,
     metadata: Metadata = None,
@@ -107,6 +115,9 @@ def update(
         tier=tier,
         metadata=json_object(metadata),
     )
+    if no_fact_key and fact_key is not None:
+        raise InputError("--no-fact-key", Words("--no-fact-key beside --fact-key"), "Give one of them.")
+    changes |= {"fact_key": None} if no_fact_key else {}
     with call.engine() as engine:
         return records.receipt(
             engine.update(id, reason=reason, if_version=if_version, key=key, **changes, **call.where)

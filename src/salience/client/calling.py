@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote
@@ -14,19 +14,20 @@ from uuid import uuid4
 from salience import checks, keywords, remember
 from salience.client import plain
 from salience.errors import InputError, NotFoundError, ServerError, Words
+from salience.ids import ONCE
 from salience.profiles import ProfileLike
 from salience.rank.profile import LIMIT
 from salience.records import UNSET, Draft, Filter, Query, Receipt, Scope
-from salience.wire.told import ONCE
 from salience.wire.verbs import VERBS, Verb
 
 HERE: Final = ("calibrate", "reembed", "doctor", "backup")
 """Verbs that are asked for where the store is."""
 LOST: Final = (
-    "Stored. The server's first answer was lost on the way, and with it what it told of conflicts and of the vector."
+    "Stored. The server's first answer was lost on the way, and with it what it told of conflicts, of a memory that "
+    "this one replaces and of the vector."
 )
 """Warning of a receipt that is another try's."""
-_DRAFTED: Final = tuple(name for name in inspect.signature(Draft).parameters if name != "scope")
+_DRAFTED: Final = tuple(item.name for item in fields(Draft) if item.name != "scope")
 _FILTER: Final = ("tags", "kinds", "tiers", "sessions", "since", "until")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
 _RANKED: Final = ("recall", "recall_many", "context", "explain")
@@ -85,7 +86,7 @@ class Call:
 
 def _first(receipt: Receipt) -> Receipt:
     """Return the receipt of what an earlier try of this call had stored, as far as it is known."""
-    if receipt.status != "unchanged" or receipt.memory.key is not None:  # a key that was made here is not told
+    if receipt.status != "unchanged" or receipt.warning or receipt.memory.key is not None:  # as the server met it
         return receipt
     replaced = receipt.memory.supersedes
     status: Any = "created" if replaced is None else "superseded"

@@ -81,10 +81,9 @@ def profile(chosen: ProfileLike) -> str | dict[str, str]:
 
 
 def draft(given: Draft) -> dict[str, Any]:
-    """Return what a draft says, without its scope and what is as it is anyway."""
-    said = {item.name: getattr(given, item.name) for item in fields(Draft) if item.name != "scope"}
-    blank = Draft(content="-")
-    return values({name: value for name, value in said.items() if value != getattr(blank, name)})  # type: ignore[no-any-return]
+    """Return the fields that a draft was given, without its scope and those that are None."""
+    said = {item.name: getattr(given, item.name) for item in fields(Draft) if item.name in given.given - {"scope"}}
+    return values({name: value for name, value in said.items() if value is not None})  # type: ignore[no-any-return]
 
 
 def turn(given: Draft) -> dict[str, Any]:

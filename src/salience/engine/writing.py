@@ -18,48 +18,55 @@ class Writing(Base):
         self,
         content: str,
         *,
-        kind: str = "fact",
+        kind: str | None = None,
         importance: float | None = None,
-        weight: float = 1.0,
-        tags: Sequence[str] = (),
+        weight: float | None = None,
+        tags: Sequence[str] | None = None,
         entities: Sequence[str] | None = None,
         fact_key: str | None = None,
         supersedes: str | None = None,
         ttl: Any = None,
-        tier: str = "episodic",
+        tier: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
         created_at: Any = None,
         memory_type: str | None = None,
+        duplicate: bool = False,
         **where: Unpack[ScopeKeywords],
     ) -> Receipt:
         """Store one memory and return its receipt, with the memories that it may contradict.
 
-        The arguments are the fields of `Draft`; `memory_type` is MemLayer's and ZeroMemory's word for `tier`.
+        Nothing is stored where a current memory of the same project, user and agent has the same text and every field
+        that is given here: the receipt is `unchanged`, with that memory, and counts as an access to it. To store the
+        text again, give `duplicate=True`, or a `key`, `created_at`, `ttl` or `supersedes`.
+
+        The arguments are the fields of `Draft`, None for its default; `memory_type` is MemLayer's and ZeroMemory's word
+        for `tier`.
         """
-        draft = Draft(
-            content=content,
-            kind=kind,
-            importance=importance,
-            weight=weight,
-            tags=tags,
-            entities=entities,
-            fact_key=fact_key,
-            supersedes=supersedes,
-            ttl=ttl,
-            tier=tier if memory_type is None else memory_type,
-            metadata=metadata or {},
-            key=key,
-            created_at=created_at,
-        )
-        return self.remember_many([draft], **where)[0]
+        given = {
+            "kind": kind,
+            "importance": importance,
+            "weight": weight,
+            "tags": tags,
+            "entities": entities,
+            "fact_key": fact_key,
+            "supersedes": supersedes,
+            "ttl": ttl,
+            "tier": tier if memory_type is None else memory_type,
+            "metadata": metadata,
+            "key": key,
+            "created_at": created_at,
+        }
+        fields: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return self.remember_many([Draft(content=content, duplicate=duplicate, **fields)], **where)[0]
 
     def remember_many(
         self, drafts: Iterable[Draft | Mapping[str, Any]], **where: Unpack[ScopeKeywords]
     ) -> list[Receipt]:
         """Store drafts in one transaction, all or none, and return a receipt for each, in order.
 
-        A draft is a `Draft`, or a mapping of its fields and, if it lives elsewhere, coordinates of its scope.
+        A draft is a `Draft`, or a mapping of its fields and, if it lives elsewhere, coordinates of its scope. A text
+        that is there already, or before it among the drafts, is not stored again, as with `remember`.
         """
         home = self._home(where)
         return remember.remember(self.world, self.profile, remember.drafts(drafts, home), home)
@@ -99,6 +106,8 @@ class Writing(Base):
         at another one, StaleError, and nothing is written. `key` is an idempotency key of the call: a retry under it
         from the same scope writes nothing, and returns the first receipt without its warning; a call for another
         memory, or of another verb, is a ConflictError.
+
+        Where the change makes this the latest memory of its fact, the receipt names the one that it replaces.
         """
         changes = {
             "content": content,
@@ -112,7 +121,9 @@ class Writing(Base):
             "tier": tier,
             "metadata": metadata,
         }
-        return remember.update(self.world, self._scope(where)[0], id, changes, reason, if_version=if_version, key=key)
+        return remember.update(
+            self.world, self.profile, self._scope(where)[0], id, changes, reason, if_version=if_version, key=key
+        )
 
     def forget(
         self,
@@ -144,7 +155,7 @@ class Writing(Base):
         is held anew: `updated_at` becomes now. An expiry that is past is dropped.
         `reason` and `key` are as in `update`.
         """
-        return versions.restore(self.world, self._scope(where)[0], id, version, reason, key=key)
+        return versions.restore(self.world, self.profile, self._scope(where)[0], id, version, reason, key=key)
 
     def erase(self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]) -> int:
         """Delete memories for good, with all that was made of them, and return how many.

@@ -72,10 +72,10 @@ ATTRIBUTES: Final[Sequence[Attribute]] = (
     Attribute("boyfriend", "boyfriend's name|boyfriend", "person"),
     Attribute("mother", "mother's name|mom's name|mum's name", "person"),
     Attribute("father", "father's name|dad's name", "person"),
-    Attribute("native_language", "native language|first language|mother tongue", "name"),
+    Attribute("native_language", "native language|first language|mother tongue", "language"),
     Attribute("preferred_language", "preferred language|preferred programming language", "plain"),
     Attribute("nationality", "nationality|citizenship", "name"),
-    Attribute("blood_type", "blood type|blood group", "plain"),
+    Attribute("blood_type", "blood type|blood group", "blood"),
     Attribute("height", "height", "number"),
     Attribute("weight", "weight|body weight", "number"),
     Attribute("shoe_size", "shoe size", "number"),
@@ -85,7 +85,7 @@ ATTRIBUTES: Final[Sequence[Attribute]] = (
     Attribute("operating_system", "operating system|os", "tool"),
     Attribute("browser", "(?:default |main )?browser", "tool"),
     Attribute("shell", "shell", "tool"),
-    Attribute("currency", "currency|preferred currency|base currency", "plain"),
+    Attribute("currency", "currency|preferred currency|base currency", "currency"),
 )
 """What has one value at a time; a new one replaces the old."""
 
@@ -121,15 +121,17 @@ class Form:
 
 
 _ATTRIBUTE = rf"(?P<attribute>(?i:{'|'.join(one.spellings for one in ATTRIBUTES)}))"
-_MOVED = r"(?:moved|relocated)(?: back| over| permanently)?"
+_MOVED = r"moved(?: back| over| permanently)?"
 _SWITCHED = r"(?:switched|migrated|changed)(?: over)?"
 _USED = ("uses.{what}", "plain", "purpose")
 _LIKED = ("favourite.{what}", "plain", "favourite")
 FORMS: Final[Sequence[Form]] = (
     Form(rf"{_WHO}{_ADVERB} (?P<verb>lives?|resides?){_ADVERB} in {_PLACE}", "residence", "place"),
     Form(rf"{_WHO}{_BE}{_ADVERB} (?:based|living|residing) in {_PLACE}", "residence", "place"),
-    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} to {_PLACE} from (?P<old>{_WORDS})", "residence", "place"),
-    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} {_OLD}to {_PLACE}", "residence", "place"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} to {_PLACE} from (?P<old>{_WORDS})", "residence", "destination"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} {_OLD}to {_PLACE}", "residence", "destination"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} relocated to {_PLACE} from (?P<old>{_WORDS})", "residence", "place"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} relocated {_OLD}to {_PLACE}", "residence", "place"),
     Form(rf"{_WHO}{_ADVERB} (?P<verb>works?){_ADVERB} (?:at|for) {_VALUE}", "employer", "employer"),
     Form(rf"{_WHO}{_BE}{_ADVERB} (?:working|employed) (?:at|for|by) {_VALUE}", "employer", "employer"),
     Form(rf"{_WHO}{_HAVE}{_ADVERB} started(?: at| work at| working (?:at|for)) {_VALUE}", "employer", "employer"),

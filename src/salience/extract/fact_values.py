@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from salience.extract.numerals import MONTHS
+from salience.extract.places import is_known
 from salience.extract.wordlists import CALENDAR, NEITHER, ORDINARY
 
 MOST_WORDS: Final = 6
@@ -27,8 +29,9 @@ REMARKS: Final = frozenset(
     cool stressful boring tough difficult easy interesting exciting demanding rewarding challenging safe secure fine
     ok okay over done ready missing private up down back out off on complicated tricky near nearby close coming soon
     tomorrow today mess joke nightmare dream bit lot blast pain challenge struggle team result whole charm example
-    favour favor part thing something someone anything everything nothing everyone anyone most many none all both
-    either
+    favour favor part thing ugly weird taken rare wrong right invalid unavailable annoying confusing laggy buggy
+    outdated deprecated stolen remote hybrid temporary strange something someone anything everything nothing
+    everyone anyone most many none all both either
     """.split()
 )
 """What is said about a thing, or stands for another, and is no value of it: "my favourite shop is closed"."""
@@ -63,10 +66,18 @@ NO_PERSONS: Final = frozenset(
     belgian swiss austrian danish swedish norwegian finnish polish czech slovak hungarian romanian bulgarian greek
     turkish russian ukrainian indian pakistani chinese japanese korean vietnamese thai brazilian mexican argentinian
     chilean colombian egyptian moroccan nigerian kenyan ethiopian african asian european latino latina jewish muslim
-    catholic christian buddhist hindu vegan
+    catholic christian buddhist hindu vegan aries taurus gemini libra scorpio sagittarius capricorn aquarius pisces
+    virgo
     """.split()
 )
 """What is written like a name and says what somebody is: "my wife is Portuguese"."""
+NO_NAMES: Final = NO_PERSONS | frozenset(
+    """
+    common uncommon unusual unique funny crazy stupid silly misspelled misspelt mispronounced unpronounceable boring
+    """.split()
+)
+"""What is said of somebody's name in small letters and is none: "my name is unusual"."""
+HOLIDAYS: Final = frozenset("christmas easter lent ramadan halloween thanksgiving hanukkah diwali".split())
 NO_FAVOURITES: Final = frozenset(
     """
     part parts thing things one ones bit aspect memory moment way piece example line quote scene shot photo picture
@@ -85,19 +96,31 @@ TOOL_NAMES: Final = frozenset(
     react vue svelte angular django flask fastapi rails spring node deno bun poetry uv pip npm pnpm yarn bazel
     gradle maven make cmake just pytest vitest jest mocha biome eslint prettier ruff black mypy pylint flake8 excel
     outlook gmail chrome chromium firefox safari brave edge vivaldi signal whatsapp telegram spotify bash zsh fish
-    tmux nginx caddy sentry datadog grafana prometheus elasticsearch opensearch snowflake bigquery jenkins circleci
-    stripe auth0 okta
+    figma obsidian evernote dropbox confluence miro canva photoshop salesforce hubspot zendesk airtable clickup
+    basecamp todoist copilot chatgpt claude perl php haskell scala clojure elixir erlang cobol fortran matlab
+    laravel wordpress drupal shopify tailwind webpack vite airflow databricks redshift clickhouse cassandra dynamodb
+    neo4j firebase supabase netlify cloudflare ansible opera thunderbird tmux nginx caddy sentry datadog grafana
+    prometheus elasticsearch opensearch snowflake bigquery jenkins circleci stripe auth0 okta
     """.split()
 )
 """Tools that are named without a capital as well."""
-NO_PLACES: Final = TOOL_NAMES | frozenset(
-    """
+EMPLOYERS: Final = frozenset(
+    "google microsoft apple amazon meta facebook netflix deloitte accenture stripe uber".split()
+)
+"""Companies that are much spoken of; no persons."""
+NO_PLACES: Final = (
+    TOOL_NAMES
+    | frozenset(
+        """
     engineering marketing sales finance hr legal support product design operations research security platform
     backend frontend management leadership data qa devops infrastructure infra it plan phase step stage version team
     group squad floor building room section chapter level tier part-time full-time remote hope fear peace poverty
     luxury hiding exile harmony style town city cities places apartments houses flats google microsoft apple amazon
-    meta facebook netflix
+    meta facebook netflix mode theme shift shifts desk desks row seat diet progress review backlog todo queue denial sin
+    reality
     """.split()
+    )
+    | HOLIDAYS
 )
 """What one moves to and does not live in: tools, departments, employers; and what one lives in that is no place."""
 NOUNS_IN_ING: Final = frozenset("morning evening spring king ring wing string pudding building ceiling wedding".split())
@@ -111,30 +134,50 @@ NO_PURPOSES: Final = frozenset(
     now free fun example instance granted sure good me us him her them it that this these those you everything
     anything something nothing everyone work years months weeks days hours minutes while long ages ever sale lunch
     first second last past next once real awhile reasons several many some few a-lot most other others someone
-    anyone convenience
+    anyone convenience gear gears focus topic topics subject subjects side sides seat seats place places job jobs lane
+    lanes tone attention lent christmas
     """.split()
 )
-"""What follows "for" and is no use of a thing: "we use it for now"."""
-
-COUNTRIES: Final = frozenset(
+"""What follows "for" or "switched" and is no use of a thing: "we use it for now", "I switched gears to testing"."""
+WITH_TO: Final = frozenset(
     """
-    africa america asia australia europe argentina austria belgium brazil bulgaria canada chile china colombia croatia
-    cuba cyprus czechia denmark egypt england estonia ethiopia finland france germany ghana greece hungary iceland
-    india indonesia iran iraq ireland israel italy jamaica japan kenya korea latvia lebanon lithuania malaysia malta
-    mexico morocco nepal netherlands nigeria norway pakistan peru philippines poland portugal romania russia scotland
-    serbia slovakia slovenia spain sweden switzerland taiwan thailand tunisia turkey uganda uk ukraine us usa vietnam
-    wales
+    access answer answers reply replies response responses trip trips link links reference references visit visits guide
+    guides solution solutions approach path paths invitation invitations change changes flight flights train trains way
+    ways
     """.split()
-) | frozenset(
-    ("costa rica", "great britain", "new zealand", "northern ireland", "saudi arabia", "south africa", "south korea",
-     "sri lanka", "united kingdom", "united states")
-)  # fmt: skip
-"""Who lives in one of these lives in a town of it as well: "I live in Germany" leaves "I live in Berlin" true."""
+)
+"""Nouns that "to" goes with: "I prefer flights to Rome" is no choice between the two."""
+TALKS: Final = frozenset(
+    "talk talks talking call calls chat chats chatting meeting meetings meet discussion discussions discuss".split()
+)
+"""What one may have over something: "I prefer talks over coffee"."""
+OCCUPATIONS: Final = frozenset(
+    """
+    nurse chef cook pilot student intern coach judge clerk smith surgeon vet dentist cto ceo cfo coo pm qa sre dba
+    artist architect analyst scientist accountant consultant assistant lead head director freelance sales aide
+    athlete nun monk priest guide host model mechanic paralegal apprentice musician au-pair
+    """.split()
+)
+"""Work by its name, where no ending shows that it is somebody's work."""
+CURRENCIES: Final = frozenset(
+    "euro euros dollar dollars pound pounds yen yuan rupee rupees franc francs krona peso".split()
+)
 
 _JOINED = frozenset("of the de del da do la le las los el upon am an der den und y sur".split())
 _NUMBER = re.compile(r"\d")
 _MAIL = re.compile(r"\S+@\S+\.\w+")
 _PHONE = re.compile(r"\+?[\d /.-]{5,}")
+_BLOOD = re.compile(r"(?:A|B|AB|O|0)(?: ?(?:[+-]|positive|negative|pos|neg))?", re.IGNORECASE)
+_WORKER = re.compile(r".{2,}(?:er|or|ist|ista|ian|eer|yst|ant|ress|man|woman|person)s?")
+_MEASURE = re.compile(
+    r"[$€£¥₹]? ?\d[\d.,'’]*\"? ?(?:k|kg|kgs|kilos?|kilograms?|lbs?|pounds?|st|stone|cm|m|metres?|meters?|ft|feet|foot|"
+    r"in|inch|inches|euros?|dollars?|eur|usd|gbp|chf|€|\$|£)?(?: \d+(?: ?(?:in|inch|inches|cm|\"))?)?"
+    r"(?: (?:a|per) (?:year|month|hour|week))?",
+    re.IGNORECASE,
+)
+_DAY = re.compile(rf"\b(?i:{'|'.join(f'{month[:3]}(?:{month[3:]})?' for month in MONTHS)}|sept)\b|\d[./-]\d")
+OLDEST: Final = 120
+"""Years that a person may be old."""
 _ZONE = re.compile(r"(?:UTC|GMT)\b.*|[A-Z]{2,5}|[A-Z]\w+/\w+|[A-Z]\w+(?: [A-Z]\w+)* (?:[Tt]ime|[Ss]tandard [Tt]ime)")
 _AGE = re.compile(r"\d{1,3}(?: years old)?")
 
@@ -161,7 +204,7 @@ def named(value: str) -> bool:
 
 def person(value: str) -> bool:
     """Whether `value` may be who somebody is."""
-    return named(value) and value.casefold() not in NO_PERSONS
+    return named(value) and (NO_PERSONS | TOOL_NAMES | EMPLOYERS).isdisjoint((value.casefold(),))
 
 
 def tool(value: str) -> bool:
@@ -171,15 +214,40 @@ def tool(value: str) -> bool:
 
 
 def place(value: str) -> bool:
-    """Whether `value` may be a place that one lives in."""
+    """Whether `value` may be a place that one lives in: a known one, else a name with a capital, and no other thing.
+
+    In a script without capitals any words may be one.
+    """
+    if value.casefold() not in NO_PLACES and all(map(is_known, _parts(value))):
+        return True
     words = value.replace(",", "").casefold().split()
     inner = any(sign.isupper() or sign.isdigit() for word in value.split() for sign in word[1:] if not word.isupper())
-    return not inner and named(value.replace(",", "")) and (NO_PLACES | CALENDAR).isdisjoint(words)
+    is_name = _has_no_case(value) or named(value.replace(",", ""))
+    return not inner and is_name and (NO_PLACES | CALENDAR).isdisjoint(words) and not NO_PERSONS.issuperset(words)
+
+
+def destination(value: str) -> bool:
+    """Whether `value` may be a place that one moved to, which may be all sorts of things: a place that is known."""
+    return place(value) and (_has_no_case(value) or any(map(is_known, _parts(value))))
+
+
+def _parts(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",")]
+
+
+def _has_no_case(value: str) -> bool:
+    """Whether `value` is written in letters of a script without capitals."""
+    return value.upper() == value.lower() and all(word.isalpha() for word in value.split())
 
 
 def employer(value: str) -> bool:
     """Whether `value` may be who somebody works for."""
-    return named(value) and not CALENDAR.intersection(value.casefold().split())
+    return named(value) and (CALENDAR | HOLIDAYS).isdisjoint(value.casefold().split())
+
+
+def language(value: str) -> bool:
+    """Whether `value` may be a language that somebody grew up with."""
+    return named(value) and value.casefold() not in TOOL_NAMES
 
 
 def favoured(value: str, what: str) -> bool:
@@ -193,21 +261,34 @@ def favoured(value: str, what: str) -> bool:
 
 
 def job(value: str) -> bool:
-    """Whether `value` may be what somebody works as: no form of address, and not at some time or place only."""
+    """Whether `value` may be what somebody works as: an occupation by its ending or name, or a title with capitals.
+
+    No form of address, and not at some time or place only.
+    """
     words = value.split()
+    last = words[-1].casefold()
+    if not (named(value) or _WORKER.fullmatch(last) or last in OCCUPATIONS):
+        return False
     if not {"on", "in", "at", "during"}.isdisjoint(words) or value.rstrip(".") in ("Dr", "Mr", "Mrs", "Ms", "Prof"):
         return False
     return plain(value) and not _NUMBER.search(value) and not value.casefold().endswith("ing")
 
 
 def dated(value: str) -> bool:
-    """Whether `value` is a day."""
+    """Whether `value` is a day: it has a number, and a month or the form of a date."""
     held = value.casefold().replace(",", "").split()
-    return bool(_NUMBER.search(value)) and len(held) <= MOST_WORDS and NO_PLAIN_VALUE.isdisjoint(held)
+    return (
+        bool(_NUMBER.search(value))
+        and bool(_DAY.search(value))
+        and len(held) <= MOST_WORDS
+        and NO_PLAIN_VALUE.isdisjoint(held)
+    )
 
 
 def placed(value: str) -> bool:
-    """Whether `value` is an address: it has a number, or names a street and a town."""
+    """Whether `value` is an address: it has a number and a name, and says not how far it is from somewhere."""
+    if not {"from", "away", "blocks", "minutes"}.isdisjoint(value.casefold().split()):
+        return False
     return bool(_NUMBER.search(value)) and bool(re.search("[A-Z]", value)) and len(value.split()) <= 2 * MOST_WORDS
 
 
@@ -222,17 +303,21 @@ CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
     "own name": named,
     "person": person,
     "place": place,
+    "destination": destination,
+    "language": language,
     "tool": tool,
     "employer": employer,
     "job": job,
     "date": dated,
     "address": placed,
     "look": coloured,
-    "age": lambda value: bool(_AGE.fullmatch(value)),
+    "age": lambda value: bool(_AGE.fullmatch(value)) and int(value.split()[0]) <= OLDEST,
+    "blood": lambda value: bool(_BLOOD.fullmatch(value)),
+    "currency": lambda value: bool(re.fullmatch("[A-Z]{3}|[$€£¥₹]", value)) or value.casefold() in CURRENCIES,
     "mail": lambda value: bool(_MAIL.fullmatch(value)),
     "phone": lambda value: bool(_PHONE.fullmatch(value)),
-    "zone": lambda value: bool(_ZONE.fullmatch(value)),
-    "number": lambda value: bool(_NUMBER.search(value)) and plain(value),
+    "zone": lambda value: bool(_ZONE.fullmatch(value)) and value != "OK",
+    "number": lambda value: bool(_MEASURE.fullmatch(value)),
 }
 """What a value must be, by name."""
 

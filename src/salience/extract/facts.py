@@ -20,16 +20,19 @@ from salience.extract.fact_values import (
     ACTIVITIES,
     CHECKS,
     COMMON,
-    COUNTRIES,
     GUARDS,
     KINDS,
+    NO_NAMES,
     NOUNS_IN_ING,
     SKIPPED,
     SPELLINGS,
+    TALKS,
+    WITH_TO,
     favoured,
     named_thing,
     plain,
 )
+from salience.extract.places import is_country
 
 LONGEST: Final = 200
 """Most characters of a text that is read for a fact; a longer one says more than one."""
@@ -149,7 +152,7 @@ def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | 
     subject, about, check = _subject(match, speaker, user_id), slug(what), attribute.check if attribute else form.check
     if subject is None or not CHECKS[check](_cased(value, check, match.string)):
         return None
-    if check == "place" and old and not CHECKS[check](_cased(old, check, match.string)):
+    if check in ("place", "destination") and old and not CHECKS["place"](old):
         return None
     if form.kinds is not None and not (about and KINDS[form.kinds](what)):
         return None
@@ -160,7 +163,7 @@ def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | 
     if subject == TEAM and not form.key.startswith("uses."):
         return None
     key = form.key.format(attribute=attribute and attribute.key, what=about)
-    if key == "residence" and "old" not in held and value.casefold().removeprefix("the ") in COUNTRIES:
+    if key == "residence" and "old" not in held and is_country(value):
         key = "residence.country"  # who moves to a country leaves the town behind, who lives in one does not
     return _named(f"{subject}.{key}".rstrip("."), value)
 
@@ -179,9 +182,20 @@ def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | N
     choices = sorted(map(slug, both))
     if not all(choices) or not all(plain(choice) and named_thing(choice) for choice in both):
         return None
-    if match["word"] == "to" and both[0][0].isupper() != both[1][0].isupper():  # "I prefer Alice to go first"
+    if both[0].startswith("to ") or not _is_choice(match["word"], *both):
         return None
     return _named(f"{subject}.prefers.{'_or_'.join(choices)}", match["one"])
+
+
+def _is_choice(word: str, one: str, other: str) -> bool:
+    """Return whether "one to other", or "one over other", puts one of them before the other."""
+    last = one.split()[-1].casefold()
+    if word == "over":
+        return last not in TALKS
+    if word == "to":
+        is_odd = _is_doing(one) != _is_doing(other) or last in WITH_TO  # "I prefer walking to work"
+        return not is_odd and one[0].isupper() == other[0].isupper()  # "I prefer Alice to go first"
+    return True
 
 
 def attribute_key(spelling: str) -> str | None:
@@ -200,9 +214,9 @@ def _is_doing(value: str) -> bool:
 
 
 def _cased(value: str, check: str, line: str) -> str:
-    """Return `value` as it is; a place or one's own name capitalised, in a line of small letters throughout."""
+    """Return `value` as it is; one's own name capitalised, in a line of small letters throughout."""
     small = line.removeprefix("I").removeprefix("User").removeprefix("My")
-    is_name = check in ("place", "own name") and not value.startswith("the ")
+    is_name = check == "own name" and not value.startswith("the ") and value not in NO_NAMES
     return value.title() if is_name and small == small.lower() and len(value.split()) <= 2 else value
 
 

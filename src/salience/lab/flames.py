@@ -53,7 +53,7 @@ def fill(file: Path, memories: int) -> None:
     source = texts(seed=1)
     with opened(file) as memory:
         for start in range(0, memories, BATCH):
-            drafts = [salience.Draft(content=next(source)) for _ in range(min(BATCH, memories - start))]
+            drafts = [salience.Draft(content=next(source), duplicate=True) for _ in range(min(BATCH, memories - start))]
             memory.remember_many(drafts, user_id=f"user-{start // BATCH % USERS}")
 
 

@@ -14,6 +14,7 @@ from salience.ids import short_id
 from salience.keywords import short
 from salience.records import (
     Context,
+    Contradiction,
     Explanation,
     Hit,
     Memory,
@@ -55,8 +56,13 @@ def _warned(made: Receipt) -> Iterator[str]:
         if found.label is not None:
             because = f": {'; '.join(map(one_line, found.because))}" if found.because else ""
             yield f"[{found.memory.short_id}] looks like: {found.label}{because}"
-    if made.contradictions:
+    if any(found.label != "duplicate" and not _is_of_its_fact(made, found) for found in made.contradictions):
         yield ASK
+
+
+def _is_of_its_fact(made: Receipt, found: Contradiction) -> bool:
+    """Return whether a memory is an older one of the fact that a new one states, which the new one settles."""
+    return made.superseded is not None and found.memory.fact_key == made.memory.fact_key is not None
 
 
 def receipts(made: Sequence[Receipt]) -> str:

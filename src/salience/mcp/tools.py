@@ -163,7 +163,7 @@ _ALL: Final = (
         ),
         takes=(
             "content", "kind", *_HERE, "tags", "importance", "weight", "supersedes", "ttl", "fact_key", "entities",
-            "tier", "metadata",
+            "tier", "metadata", "duplicate",
         ),
         synonyms={"type": "kind"},
     ),

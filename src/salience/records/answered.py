@@ -267,11 +267,14 @@ class Receipt:
         memory: the memory as it now stands.
         status: `created`; `superseded` (created, in the place of another one); `pending` (created, its vector is still
             to come: words find it, likeness does not yet); `updated`; `forgotten`; `restored`; `unchanged` (the key,
-            id or version was already there).
-        superseded: id of the memory that this one replaces, also where the status is `pending`; else None.
+            id, version or text was already there).
+        superseded: id of the memory that recalls no longer return because of this write: the one that it was told to
+            supersede, else the former latest one of the same fact; also where the status is `pending`, `updated` or
+            `restored`. None: no such memory.
         contradictions: memories that may conflict, most similar first; they never block the write.
-        warning: the same as text for an agent to read, why the vector is pending, or that the memory of the key was
-            forgotten; else None.
+        warning: text for an agent to read: which memory this one replaces and how to bring it back, the contradictions,
+            why the vector is pending, that the text was already there, or that the memory of the key was forgotten;
+            else None.
     """
 
     memory: Memory

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from operator import attrgetter, itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 from salience import checks
 from salience.errors import InputError
@@ -132,8 +132,21 @@ class Scope:
         return {key: value.value if value is ANY else value for key, value in pairs if value is not None}
 
 
+class _Named:
+    """Keeps the names of the arguments that an object was made with."""
+
+    __slots__ = ("_named",)
+    _named: frozenset[str]
+
+    def __new__(cls, **given: Any) -> Self:
+        """Return the object, which `__init__` has yet to fill."""
+        made = super().__new__(cls)
+        object.__setattr__(made, "_named", frozenset(given))
+        return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class Draft(_Named):
     """A memory as the caller gives it, before it is cleaned, embedded and stored.
 
     Attributes:
@@ -151,6 +164,7 @@ class Draft:
         key: idempotency key; a second remember with the same key stores nothing.
         created_at: aware instant at which it was said; None for now.
         speaker: who said it, for a turn of a conversation.
+        duplicate: whether to store it even where a current memory of the same scope has the same text.
     """
 
     content: str
@@ -168,6 +182,12 @@ class Draft:
     key: str | None = None
     created_at: datetime | None = None
     speaker: str | None = None
+    duplicate: bool = False
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the fields that the caller gave, also where the value is the default."""
+        return self._named
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -188,6 +208,7 @@ class Draft:
         keep(self, "metadata", checks.metadata("metadata", self.metadata))
         if self.created_at is not None:
             keep(self, "created_at", checks.instant("created_at", self.created_at))
+        checks.flag("duplicate", self.duplicate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from salience.remember.answering import MOST, Request, answered
 from salience.remember.change import forget, said_why, update
 from salience.remember.clean import bare, clean, read
 from salience.remember.given import drafts, turns
-from salience.remember.story import decide, remember
+from salience.remember.story import decide, facts_there, remember, replaced_facts, replaces
 
 __all__ = [
     "MOST",
@@ -14,9 +14,12 @@ __all__ = [
     "clean",
     "decide",
     "drafts",
+    "facts_there",
     "forget",
     "read",
     "remember",
+    "replaced_facts",
+    "replaces",
     "said_why",
     "turns",
     "update",

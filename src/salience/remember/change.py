@@ -11,15 +11,18 @@ from salience import checks
 from salience.derived import embedded_or_not, one
 from salience.errors import EmbedderError, InputError, MovedError, Words
 from salience.ports import Revise, World
+from salience.rank.profile import Profile
 from salience.records import UNSET, Draft, Memory, Receipt, Scope
 from salience.remember.answering import Request, answered
 from salience.remember.clean import bare, clean, of_home
 from salience.remember.facts import facts, with_facts
+from salience.remember.story import facts_there, replaced_facts, replaces
 from salience.staleness import stale
 
 
 def update(
     world: World,
+    profile: Profile,
     scope: Scope,
     id: str,
     changes: Mapping[str, Any],
@@ -31,10 +34,12 @@ def update(
     """Put a new version in the place of a memory and return its receipt; the version before it is kept.
 
     A new content is embedded anew, and read anew for entities unless they are given; where the embedder fails, the
-    memory is pending. `updated_at` becomes now. A reflection of the memory is stale from now on.
+    memory is pending. `updated_at` becomes now. A reflection of the memory is stale from now on. Where this makes the
+    memory the latest of its fact, the receipt names the one that it replaces.
 
     Args:
         world: the ports.
+        profile: how recalls rank, and so what they leave out.
         scope: who asks.
         id: of a visible memory.
         changes: fields of `Draft` to their new values; `UNSET` leaves a field as it is.
@@ -71,14 +76,16 @@ def update(
             unembeds=said_anew and vectors is None,
         )
         outdated = stale(world, [old], now, by=scope.who) if said_anew else []
+        (older,) = replaced_facts(world, profile, [new], facts_there(world, [new]), now)
         receipt = world.store.apply([change, *outdated, *request.noted(new)])[0]
-        return replace(receipt, warning=failure) if failure else receipt
+        said = [*([failure] if failure else []), *([replaces(new, older)] if older else [])]
+        return replace(receipt, superseded=older, warning="\n".join(said) or None)
 
     try:
         return answered(world, request, attempt)
     except (MovedError, EmbedderError) as error:  # the store, or its check of the model, takes no vectors now
         receipt = answered(world, request, lambda: attempt(embeds=False))
-        return replace(receipt, warning=str(error))
+        return replace(receipt, warning="\n".join((str(error), *([receipt.warning] if receipt.warning else []))))
 
 
 def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime) -> Memory:

@@ -130,6 +130,7 @@ class Remembered(Asked):
     metadata: Metadata = Field({}, description="values of your own, given back as they are")
     key: Name | None = Field(None, description="idempotency key: a retry under it returns the first receipt")
     created_at: Instant | None = Field(None, description="when it came to be; without it, now")
+    duplicate: bool = Field(False, description="store it even where a current memory has the same text")
 
 
 class Remember(Remembered, Whereabouts):

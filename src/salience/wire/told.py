@@ -12,11 +12,10 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 
 from salience.checks import frozen
 from salience.errors import InputError, Words
+from salience.ids import ONCE
 from salience.records import ANY, Memory, Part, Scope, ScoreDetail, Via
 
 T = TypeVar("T")
-ONCE: Final = "once:"
-"""What the idempotency keys that clients make for a single call start with; they are the call's, and are not told."""
 
 
 def values(value: object) -> Any:

@@ -74,7 +74,7 @@ class Ours:
                 project=entry.project,
             )
         else:
-            self.engine.remember(entry.text, user_id=entry.user, project=entry.project)
+            self.engine.remember(entry.text, user_id=entry.user, project=entry.project, duplicate=True)
 
     def learn(self, texts: Sequence[str], vectors: Vectors32) -> None:
         """Know the vectors of texts that are to be written."""
@@ -82,7 +82,7 @@ class Ours:
 
     def write_many(self, entries: Iterable[Entry]) -> None:
         """Remember many, in one transaction; their vectors are known."""
-        drafts = [Draft(content=entry.text) for entry in entries]
+        drafts = [Draft(content=entry.text, duplicate=True) for entry in entries]
         self.engine.remember_many(drafts, user_id="user1", project="project1")
 
     def close(self) -> None:

@@ -71,7 +71,10 @@ def project(number: int) -> str:
 
 
 def _fill(target: str, memories: int) -> None:
-    drafts = [{"content": content, "project": project(at)} for at, content in enumerate(texts.sentences(memories, 1))]
+    drafts = [
+        {"content": content, "project": project(at), "duplicate": True}
+        for at, content in enumerate(texts.sentences(memories, 1))
+    ]
     with closing(opened(target)) as engine:
         for start in range(0, memories, 500):
             engine.remember_many(drafts[start : start + 500])

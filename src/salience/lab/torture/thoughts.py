@@ -29,7 +29,7 @@ class TopicalEmbedder(PlantedEmbedder):
 def observe(hand: Hand) -> Step:
     """Store memories about one topic."""
     topic = hand.choose.choice(TOPICS)
-    drafts = [Draft(content=f"{text[:200]}{ABOUT}{topic}") for text in hand.texts()[:6]]
+    drafts = [Draft(content=f"{text[:200]}{ABOUT}{topic}", duplicate=True) for text in hand.texts()[:6]]
 
     def run() -> Done:
         return Done(tuple(receipt.memory for receipt in hand.engine.remember_many(drafts, user_id=hand.thinker)))

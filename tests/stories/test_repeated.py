@@ -1,0 +1,239 @@
+"""Saying the same again: one memory, and an access to it."""
+
+from __future__ import annotations
+
+from threading import Barrier, Thread
+
+import pytest
+
+import salience
+from salience import profiles
+from salience.errors import InputError
+
+pytestmark = pytest.mark.every_surface
+
+TEXT = "Mira drinks green tea"
+
+
+@pytest.fixture
+def memory(planted):
+    return planted({TEXT: 0.9})
+
+
+def stored(memory, **where):
+    return memory.stats(**where).memories
+
+
+def test_the_same_text_again_stores_nothing_and_counts_as_an_access(memory, clock):
+    first = memory.remember(TEXT)
+    clock.advance(minutes=5)
+    again = memory.remember(TEXT)
+    assert (again.status, again.memory.id, again.contradictions) == ("unchanged", first.memory.id, ())
+    assert again.warning.startswith("Nothing new was stored: this memory has the same text.")
+    assert (again.memory.access_count, again.memory.accessed_at) == (1, clock.now)
+    assert memory.get(first.memory.id) == again.memory
+    assert again.memory.version == 1
+    assert stored(memory) == 1
+
+
+def test_the_access_survives_and_the_state_before_it_stays_known(planted, target, clock, tmp_path):
+    file = str(tmp_path / "kept.db")
+    with salience.connect(file, clock=clock) as memory:
+        id = memory.remember(TEXT).memory.id
+        clock.advance(hours=1)
+        before = clock.now
+        clock.advance(hours=1)
+        memory.remember(TEXT)
+    with salience.connect(file, clock=clock) as memory:
+        assert memory.get(id).access_count == 1
+        (then,) = memory.recall(TEXT, as_of=before, min_score=0)
+        assert then.memory.access_count == 0
+        assert len(memory.history(id)) == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "same"),
+    [(TEXT, f" {TEXT}\n"), (TEXT, "Mira  drinks\tgreen tea"), ("Caf\u00e9 Mira", "Cafe\u0301 Mira")],
+)
+def test_blanks_and_the_composition_of_letters_make_no_other_text(planted, one, same):
+    memory = planted({one: 0.9, same: 0.9}, axes={one: 1, same: 1})
+    first = memory.remember(one).memory
+    assert memory.remember(same).memory == memory.get(first.id)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("the wifi password is Tulip", "the wifi password is tulip"),
+        ("if a:\n    b()\nc()", "if a:\n    b()\n    c()"),
+        ("area in m²", "area in m2"),
+    ],
+)
+def test_case_indentation_and_signs_make_another_text(planted, one, other):
+    memory = planted({one: 0.9, other: 0.9}, axes={one: 1, other: 1})
+    memory.remember(one)
+    assert memory.remember(other).status == "created"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kind": "rule"}, {"importance": 0.9}, {"weight": 0.5}, {"tags": ["drinks"]}, {"entities": ["Tea"]},
+        {"fact_key": "mira.tea"}, {"tier": "semantic"}, {"metadata": {"source": "chat"}},
+    ],
+    ids=lambda given: next(iter(given)),
+)  # fmt: skip
+def test_what_the_caller_gives_must_be_there_already(memory, given):
+    plain = memory.remember(TEXT).memory
+    other = memory.remember(TEXT, **given)
+    assert other.status in ("created", "superseded")
+    assert other.memory.id != plain.id
+    assert memory.remember(TEXT, **given).memory.id == other.memory.id
+    assert memory.remember(TEXT).status == "unchanged"
+    assert stored(memory) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "default"),
+    [
+        ({"kind": "rule"}, {"kind": "fact"}), ({"weight": 0.5}, {"weight": 1.0}), ({"tags": ["a"]}, {"tags": []}),
+        ({"tier": "semantic"}, {"tier": "episodic"}), ({"metadata": {"a": 1}}, {"metadata": {}}),
+    ],
+)  # fmt: skip
+def test_a_default_that_the_caller_gives_is_given(memory, given, default):
+    first = memory.remember(TEXT, **given).memory
+    assert memory.remember(TEXT).memory.id == first.id
+    assert memory.remember(TEXT, **default).memory.id != first.id
+    drafts = [{"content": TEXT, **default}, {"content": TEXT, **given}]
+    assert [receipt.status for receipt in memory.remember_many(drafts)] == ["unchanged", "unchanged"]
+
+
+def test_a_key_a_time_an_end_or_another_session_make_another_memory(memory, clock):
+    first = memory.remember(TEXT, session_id="monday").memory
+    assert memory.remember(TEXT).memory.id == first.id
+    assert memory.remember(TEXT, session_id="monday").memory.id == first.id
+    others = [
+        memory.remember(TEXT, session_id="tuesday"),
+        memory.remember(TEXT, key="mine"),
+        memory.remember(TEXT, created_at=clock.now),
+        memory.remember(TEXT, ttl="1h"),
+        memory.remember(TEXT, duplicate=True),
+    ]
+    assert {receipt.status for receipt in others} == {"created"}
+    assert memory.remember(TEXT, supersedes=first.id).status == "superseded"
+    assert stored(memory) == 7
+
+
+def test_one_that_will_expire_takes_no_other_in(memory):
+    memory.remember(TEXT, ttl="1h")
+    lasting = memory.remember(TEXT)
+    assert (lasting.status, lasting.memory.expires_at) == ("created", None)
+
+
+@pytest.mark.parametrize(
+    "where", [{"user_id": "mira"}, {"project": "atlas"}, {"agent_id": "helper"}, {"environment": "test"}]
+)
+def test_a_memory_of_another_scope_is_another_one(memory, where):
+    memory.remember(TEXT)
+    assert memory.remember(TEXT, **where).status == "created"
+    assert memory.remember(TEXT, **where).status == "unchanged"
+
+
+def test_one_that_is_not_current_takes_no_other_in(memory):
+    forgotten = memory.remember(TEXT).memory
+    memory.forget(forgotten.id)
+    second = memory.remember(TEXT)
+    assert second.status == "created"
+    memory.remember("Mira drinks coffee", supersedes=second.memory.id)
+    third = memory.remember(TEXT)
+    assert (third.status, third.memory.weight) == ("created", 1.0)
+
+
+def test_one_that_was_superseded_by_what_is_forgotten_now_is_said_anew(memory):
+    first = memory.remember(TEXT).memory
+    memory.forget(memory.remember("Mira drinks coffee", supersedes=first.id).memory.id)
+    again = memory.remember(TEXT)
+    assert (again.status, again.memory.weight) == ("created", 1.0)
+
+
+def test_what_held_before_and_holds_again_is_stored(planted):
+    cities = {"I live in Berlin": 0.9, "I live in Lisbon": 0.89}
+    memory = planted(cities)
+    berlin, lisbon = (memory.remember(text).memory for text in cities)
+    again = memory.remember("I live in Berlin")
+    assert (again.status, again.superseded) == ("superseded", lisbon.id)
+    assert again.memory.id != berlin.id
+    assert [hit.memory.id for hit in memory.recall("query", min_score=0)] == [again.memory.id]
+    assert memory.remember("I live in Berlin").memory.id == again.memory.id
+
+
+def test_within_a_batch_the_first_is_stored(memory):
+    texts = ["I live in Berlin", TEXT, "I live in Lisbon", TEXT, "I live in Berlin", TEXT]
+    receipts = memory.remember_many([{"content": text} for text in texts])
+    assert [receipt.status for receipt in receipts] == [
+        "created", "created", "superseded", "unchanged", "superseded", "unchanged",
+    ]  # fmt: skip
+    assert {receipts[place].memory.id for place in (1, 3, 5)} == {receipts[1].memory.id}
+    assert memory.get(receipts[1].memory.id).access_count == 2
+    assert [hit.memory.content for hit in memory.recall("where", min_score=0, limit=9)].count("I live in Berlin") <= 1
+
+
+def test_a_draft_can_ask_to_be_stored_again(memory):
+    drafts = [{"content": TEXT}, {"content": TEXT, "duplicate": True}]
+    assert [receipt.status for receipt in memory.remember_many(drafts)] == ["created", "created"]
+    with pytest.raises(InputError, match="duplicate"):
+        memory.remember(TEXT, duplicate="yes")
+
+
+def test_turns_are_never_taken_for_one(memory):
+    turns = [{"role": "user", "content": "ok"}, {"role": "user", "content": "ok"}]
+    receipts = memory.ingest(turns, session_id="s") + memory.ingest(turns, session_id="s")
+    assert [receipt.memory.turn for receipt in receipts] == [1, 2, 3, 4]
+    assert memory.remember("ok", session_id="s").status == "created"
+
+
+@pytest.mark.parametrize("profile", profiles.NAMES)
+def test_it_is_so_under_every_profile(planted, profile):
+    memory = planted({TEXT: 0.9}, profile=profile)
+    memory.remember(TEXT)
+    assert memory.remember(TEXT).status == "unchanged"
+    assert stored(memory) == 1
+
+
+def test_who_says_the_same_at_the_same_time_gets_a_memory_of_it(planted):
+    memory, start, receipts = planted({TEXT: 0.9}), Barrier(4), []
+
+    def say():
+        start.wait()
+        receipts.append(memory.remember(TEXT))
+
+    threads = [Thread(target=say) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {memory.get(receipt.memory.id).content for receipt in receipts} == {TEXT}
+    assert stored(memory) == len({receipt.memory.id for receipt in receipts})
+    assert memory.remember(TEXT).status == "unchanged"
+
+
+def test_a_near_duplicate_is_told_of_as_one(planted):
+    one, other = "The office closes at six", "the office closes at six!"
+    memory = planted({one: 0.9, other: 0.9}, axes={one: 1, other: 1})
+    old = memory.remember(one).memory
+    receipt = memory.remember(other)
+    assert (receipt.status, [found.label for found in receipt.contradictions]) == ("created", ["duplicate"])
+    assert "CONTRADICTION" not in receipt.warning
+    assert f"[{old.short_id}] (similarity: 100%) {one}" in receipt.warning
+    for verb in ("forget(id=", "update(id="):
+        assert verb in receipt.warning
+
+
+def test_beside_a_real_contradiction_a_duplicate_is_told_of_as_before(planted):
+    texts = ["The limit is 30", "The limit is 40", "the limit is 40!"]
+    memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
+    for text in texts[:2]:
+        memory.remember(text)
+    receipt = memory.remember(texts[2])
+    assert sorted(found.label for found in receipt.contradictions) == ["contradiction", "duplicate"]
+    assert receipt.warning.startswith("CONTRADICTION DETECTED")
