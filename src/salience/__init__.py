@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from salience.errors import (
     AccessError,
     BusyError,
+    ConfigError,
     ConflictError,
     EmbedderError,
     ForbiddenError,
@@ -77,6 +78,7 @@ __all__ = [
     "ANY",
     "AccessError",
     "BusyError",
+    "ConfigError",
     "ConflictError",
     "Context",
     "Contradiction",

@@ -3,6 +3,7 @@
 ```
 SalienceError
 ├── InputError (ValueError)         an argument, a record or a line of a file is not acceptable
+│   ├── ConfigError                 the config file cannot be read
 │   ├── ProfileError                a profile's TOML, or the name of a profile
 │   └── ImportLineError             a line of a file: its number and the reason
 ├── NotFoundError (LookupError)     no such memory, or not one that the caller may see (told apart by nobody)
@@ -52,6 +53,10 @@ class InputError(SalienceError, ValueError):
         self.value = value
         self.remedy = remedy
         super().__init__(f"{field}: {shown(value)} is not accepted. {remedy}")
+
+
+class ConfigError(InputError):
+    """A config file that cannot be read; `field` is its path."""
 
 
 class ProfileError(InputError):

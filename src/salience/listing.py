@@ -6,13 +6,21 @@ from collections import Counter
 
 from salience import checks
 from salience.derived import scan
+from salience.errors import InputError
+from salience.ids import ID
 from salience.ports import World
 from salience.records import Filter, Page, Scope, Stats
 
 
 def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
-    """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None."""
+    """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None.
+
+    Raises:
+        InputError: a cursor that no page has.
+    """
     after = "" if cursor is None else checks.name("cursor", cursor)
+    if after and not ID.fullmatch(after):
+        raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
     memories = tuple(stored.memory for stored in world.store.scan(scope, after, limit + 1, filter))
     return Page(memories[:limit], memories[limit - 1].id if len(memories) > limit else None)
 

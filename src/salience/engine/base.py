@@ -41,7 +41,7 @@ class Base:
 
     def _profile(self, profile: ProfileLike | None, weights: Mapping[str, float] | None = None) -> Profile:
         chosen = self.profile if profile is None else profiles.load(profile)
-        return chosen.with_weights(weights) if weights else chosen
+        return chosen if weights is None else chosen.with_weights(weights)
 
     def _scope(self, where: Mapping[str, object]) -> tuple[Scope, str | None]:
         return keywords.scope(self.world.tenant, where)

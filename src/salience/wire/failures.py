@@ -10,6 +10,7 @@ from typing import Any, Final
 from salience.errors import (
     AccessError,
     BusyError,
+    ConfigError,
     ConflictError,
     EmbedderError,
     ForbiddenError,
@@ -54,6 +55,7 @@ class Failure:
 
 FAILURES: Final[Mapping[type[SalienceError], Failure]] = {
     ImportLineError: Failure("line", 422, "A line of the file cannot be accepted"),
+    ConfigError: Failure("config", 422, "The config file cannot be read"),
     ProfileError: Failure("profile", 422, "The profile cannot be used"),
     InputError: Failure("input", 422, "A value cannot be accepted"),
     NotFoundError: Failure("not-found", 404, "No such memory is visible"),
