@@ -431,7 +431,7 @@ class Standing:
     def __init__(self):
         self.asked = []
 
-    def of(self, tenant):
+    def of(self, tenant, answer_limit=None):
         self.asked.append(tenant)
         return self
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Final
 
 from salience import checks
+from salience.derived import AnswerSize
 from salience.ports import Need, World
 from salience.rank.profile import Profile
 from salience.rank.stages import STAGES
 from salience.rank.state import State
-from salience.recall import recall, touch
+from salience.recall import HIT, recall, touch
 from salience.records import Context, Filter, Hit, Memory, Query, ScoreDetail
 from salience.text import spelled
 
@@ -45,6 +46,7 @@ def context(world: World, profile: Profile, query: Query, budget_tokens: int) ->
     found = recall(world, profile, replace(query, limit=limit, dry_run=True))
     hits = [*first, *(hit for hit in found if hit.memory.id not in known)]
     packed = pack(hits, budget)
+    AnswerSize(world, "Lower limit or budget_tokens.", HIT).add(hit.memory for hit in packed)
     if not query.dry_run:
         touch(world, profile, query, [hit for hit in packed if hit.memory.id not in known])
     text = quote([hit.memory for hit in packed])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from salience import checks
 from salience.batch import Floats, Vectors32, unit_vectors
-from salience.errors import EmbedderError, MissingExtraError, NotFoundError, RerankerError, StaleError
+from salience.errors import EmbedderError, LimitError, MissingExtraError, NotFoundError, RerankerError, StaleError
 from salience.ports import Embedder, Reranker, Stored, World
 from salience.records import Filter, Memory, Scope
 from salience.waiting import OutOfTime, places, within
@@ -122,6 +122,38 @@ def rerank_scores(reranker: Reranker, query: str, texts: Sequence[str]) -> Float
             f"the reranker gave no finite number for each text ({what}). Check it and its model."
         ) from None
     return scores
+
+
+class AnswerSize:
+    """The size of an answer, checked against `World.answer_limit` while its memories are read.
+
+    It counts what callers store: contents, metadata, tags and entities, and a fixed size for the rest of a memory.
+
+    Args:
+        world: has the limit; None: any size is right.
+        remedy: what to do about an answer that is too large.
+        each: bytes that a memory takes besides.
+    """
+
+    def __init__(self, world: World, remedy: str, each: int = 800) -> None:
+        self._limit = world.answer_limit
+        self._remedy = remedy
+        self._each = each
+        self._size = 0
+
+    def add(self, memories: Iterable[Memory]) -> None:
+        """Count memories.
+
+        Raises:
+            LimitError: the answer is larger than the limit.
+        """
+        if self._limit is None:
+            return
+        for memory in memories:
+            held = (memory.content, *memory.tags, *memory.entities)
+            self._size += self._each + sum(len(text.encode()) for text in held) + checks.json_size(memory.metadata)
+            if self._size > self._limit:
+                raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
 
 
 def one(world: World, scope: Scope, id: str, field: str = "id") -> Memory:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from salience import checks
-from salience.derived import scan
+from salience.derived import AnswerSize, scan
 from salience.errors import InputError
 from salience.ids import ID
 from salience.ports import World
-from salience.records import Filter, Page, Scope, Stats
+from salience.records import Filter, Memory, Page, Scope, Stats
+
+READ: Final = 128
+"""Memories that are read at a time, so that a page over the limit of an answer is not read to its end."""
 
 
 def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
@@ -17,12 +21,20 @@ def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | N
 
     Raises:
         InputError: a cursor that no page has.
+        LimitError: the page is larger than one answer may be.
     """
     after = "" if cursor is None else checks.name("cursor", cursor)
     if after and not ID.fullmatch(after):
         raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
-    memories = tuple(stored.memory for stored in world.store.scan(scope, after, limit + 1, filter))
-    return Page(memories[:limit], memories[limit - 1].id if len(memories) > limit else None)
+    size, memories = AnswerSize(world, "Lower limit."), list[Memory]()
+    while wanted := limit + 1 - len(memories):
+        found = [stored.memory for stored in world.store.scan(scope, after, min(wanted, READ), filter)]
+        memories += found
+        size.add(found[:limit])
+        if len(found) < min(wanted, READ):
+            break
+        after = found[-1].id
+    return Page(tuple(memories[:limit]), memories[limit - 1].id if len(memories) > limit else None)
 
 
 def stats(world: World, scope: Scope) -> Stats:

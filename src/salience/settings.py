@@ -149,6 +149,9 @@ class Settings(BaseModel):
     server_threads: int = Field(32, ge=1, le=1024, description="requests that one of them works on at a time")
     server_body_limit: int = Field(8 * 1024 * 1024, ge=1024, description="longest body of a request, bytes")
     server_batch_limit: int = Field(1000, ge=1, le=100_000, description="most memories or turns of one request")
+    server_answer_limit: int = Field(
+        16 * 1024 * 1024, ge=1024, description="largest answer with memories, bytes; an export has no limit"
+    )
     server_import_limit: int = Field(1024**3, ge=1024, description="longest body of an import, bytes")
     server_deadline_ms: float | None = Field(
         None, gt=0, le=3_600_000, description="milliseconds within which a recall is to answer, unless it names its own"

@@ -25,13 +25,14 @@ class Base:
         self.profile = profiles.load(profile)
         self._moved = moved
 
-    def of(self, tenant: str) -> Self:
+    def of(self, tenant: str, answer_limit: int | None = None) -> Self:
         """Return an engine for another tenant, on the store, the models and the profile that this one has now.
 
         They share them: to close one is to close both. That the tenant's memories are whole is for its writes to find
-        out, as long as a copy of them is under way.
+        out, as long as a copy of them is under way. An answer over `answer_limit` bytes is a LimitError.
         """
-        return type(self)(replace(self.world, tenant=checks.name("tenant", tenant)), self.profile, self._moved)
+        world = replace(self.world, tenant=checks.name("tenant", tenant), answer_limit=answer_limit)
+        return type(self)(world, self.profile, self._moved)
 
     def _under(self, embedder: str | Embedder) -> World:
         """Return the world under another embedder; one by name needs an engine that `connect` made."""

@@ -139,6 +139,7 @@ class World:
         new_id: returns a new id for an instant; ids sort by the order of the calls.
         tenant: of every memory and query.
         content_limit: longest content or query, bytes in UTF-8.
+        answer_limit: largest answer with memories, bytes; None: any. A server has one.
         reranker: puts the best memories of a recall in another order; None: the profile's order stands.
         rerank_top: how many of the best it reads, or as many as are asked for where that is more.
         summariser: writes reflections; None: the text of a reflection is that of its medoid.
@@ -163,6 +164,7 @@ class World:
     new_id: Callable[[datetime], str]
     tenant: str
     content_limit: int
+    answer_limit: int | None = None
     reranker: Reranker | None = None
     rerank_top: int = 20
     summariser: Summariser | None = None

@@ -27,8 +27,9 @@ def load(profile: ProfileLike) -> Profile:
     if isinstance(profile, Profile):
         return profile
     if not isinstance(profile, (str, Path)):
-        remedy = f"Give a name ({', '.join(NAMES)}), the path of a .toml file, or a Profile."
-        raise ProfileError("profile", Words(type(profile).__name__), remedy)
+        raise ProfileError(
+            "profile", Words(type(profile).__name__), f"Choose one of: {', '.join(NAMES)}; or a path to a .toml."
+        )
     if isinstance(profile, str) and profile in NAMES:
         return _shipped(profile)
     path = Path(profile)

@@ -179,8 +179,9 @@ class Profile:
             InputError: no mapping, a label that the profile has not, or a weight that is not a number from 0 to 100.
         """
         if not isinstance(weights, Mapping):
-            remedy = 'Give a mapping of labels to numbers, such as {"similarity": 2.0}.'
-            raise InputError("weights", Words(type(weights).__name__), remedy)
+            raise InputError(
+                "weights", Words(type(weights).__name__), 'Give labels with numbers, such as {"similarity": 2.0}.'
+            )
         if not weights:
             return self
         labels = [term.label for term in self.terms]
