@@ -261,3 +261,11 @@ async def test_an_answer_over_the_limit_is_a_failure_that_says_what_to_ask_for(e
             assert "2,000,000 bytes" in said(told)
             assert "Lower limit" in said(told)
             assert told.structured_content is None
+
+
+async def test_a_long_message_is_split_and_the_model_is_told(opened):
+    long = "one paragraph\n\n" * 5_000
+    async with opened() as client:
+        told = await client.call_tool("ingest", {"messages": [{"role": "user", "content": long}], "session_id": "s"})
+    assert "2 turns stored." in said(told)
+    assert "Part 2 of 2 of a message over 65,536 bytes" in said(told)

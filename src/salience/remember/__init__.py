@@ -3,7 +3,7 @@
 from salience.remember.answering import MOST, Request, answered
 from salience.remember.change import forget, said_why, update
 from salience.remember.clean import bare, clean, read
-from salience.remember.given import drafts, turns
+from salience.remember.given import drafts, parted, turns
 from salience.remember.story import decide, remember
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "decide",
     "drafts",
     "forget",
+    "parted",
     "read",
     "remember",
     "said_why",
