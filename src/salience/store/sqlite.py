@@ -307,6 +307,11 @@ class SQLiteStore:
         made._handle = Handle(model, self._path)
         return made
 
+    @property
+    def moved(self) -> bool:
+        """Whether the store was found to be pinned to another model since this handle was made."""
+        return self._handle.moved
+
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
         with self._transaction(self._reader, self._reading) as reader:

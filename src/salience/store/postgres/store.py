@@ -309,6 +309,11 @@ class PostgresStore:
         made._handle = Handle(model, self._where)
         return made
 
+    @property
+    def moved(self) -> bool:
+        """Whether the store was found to be pinned to another model since this handle was made."""
+        return self._handle.moved
+
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
         pin = self._runner.read(None, Meta.read).pin()
