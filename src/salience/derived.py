@@ -6,13 +6,22 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
 
 from salience import checks
 from salience.batch import Floats, Vectors32, unit_vectors
-from salience.errors import EmbedderError, LimitError, MissingExtraError, NotFoundError, RerankerError, StaleError
+from salience.errors import (
+    DamagedError,
+    EmbedderError,
+    LimitError,
+    MissingExtraError,
+    NotFoundError,
+    RerankerError,
+    StaleError,
+)
 from salience.ports import Embedder, Reranker, Stored, World
 from salience.records import Filter, Memory, Scope
 from salience.waiting import OutOfTime, places, within
@@ -169,21 +178,58 @@ def one(world: World, scope: Scope, id: str, field: str = "id") -> Memory:
 
 
 def scan(
-    world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
+    world: World,
+    scope: Scope,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
 ) -> Iterator[Stored]:
-    """Yield every visible memory that passes `filter`, in the order of ids, a page at a time."""
-    for page in pages(world, scope, filter, forgotten=forgotten, versions=versions):
+    """Yield every visible memory that passes `filter`, in the order of ids, a page at a time.
+
+    Rows that cannot be read are left out and noted in `passed`, where it is given.
+    """
+    for page in pages(world, scope, filter, forgotten=forgotten, versions=versions, passed=passed):
         yield from page
 
 
 def pages(
-    world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
+    world: World,
+    scope: Scope,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
 ) -> Iterator[list[Stored]]:
     """Yield what `scan` does, page by page; each is as it stands at one instant."""
+    read = partial(read_page, world, scope, filter=filter, forgotten=forgotten, versions=versions, passed=passed)
     after = ""
-    while page := world.store.scan(scope, after, PAGE, filter, forgotten=forgotten, versions=versions):
+    while page := read(after, PAGE):
         yield page
         after = page[-1].memory.id
+
+
+def read_page(
+    world: World,
+    scope: Scope,
+    after: str,
+    limit: int,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
+) -> list[Stored]:
+    """Return a page as `Store.scan` does, without rows that cannot be read where `passed` is to have them."""
+    asked = partial(world.store.scan, scope, after, limit, filter, forgotten=forgotten, versions=versions)
+    try:
+        return asked()
+    except DamagedError:
+        if passed is None:
+            raise
+        return asked(passed=passed)
 
 
 def until_fresh(attempt: Callable[[], Made]) -> Made:

@@ -12,7 +12,7 @@ import numpy as np
 from salience import keywords
 from salience.batch import Vectors32
 from salience.derived import embed, scan
-from salience.errors import EmbedderError, StoreError
+from salience.errors import DamagedError, EmbedderError, StoreError
 from salience.ids import cycles, short_id
 from salience.ports import Derive, Stored, World
 from salience.records import DoctorReport, Finding, Memory
@@ -116,7 +116,9 @@ def _pages(world: World, seen: _Seen) -> Iterator[list[list[Stored]]]:
     A row that nothing can read ends it, which is noted; so are reflections of what was not met.
     """
     everything, _ = keywords.scope(world.tenant, keywords.EVERYWHERE)
-    held = groupby(scan(world, everything, forgotten=True, versions=True), key=lambda stored: stored.memory.id)
+    passed: list[DamagedError] = []  # which the store's own books have told of
+    rows = scan(world, everything, forgotten=True, versions=True, passed=passed)
+    held = groupby(rows, key=lambda stored: stored.memory.id)
     each = (list(versions) for _, versions in held)
     try:
         while page := list(islice(each, PAGE)):

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Final
 
 from salience import checks
-from salience.derived import AnswerSize, scan
-from salience.errors import InputError
+from salience.derived import AnswerSize, read_page, scan
+from salience.errors import DamagedError, InputError
 from salience.ids import ID
 from salience.ports import World
 from salience.records import Filter, Memory, Page, Scope, Stats
@@ -26,15 +26,18 @@ def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | N
     after = "" if cursor is None else checks.name("cursor", cursor)
     if after and not ID.fullmatch(after):
         raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
-    size, memories = AnswerSize(world, "Lower limit."), list[Memory]()
+    size, memories, passed = AnswerSize(world, "Lower limit."), list[Memory](), list[DamagedError]()
     while wanted := limit + 1 - len(memories):
-        found = [stored.memory for stored in world.store.scan(scope, after, min(wanted, READ), filter)]
+        read = read_page(world, scope, after, min(wanted, READ), filter, passed=passed)
+        found = [stored.memory for stored in read]
         memories += found
         size.add(found[:limit])
         if len(found) < min(wanted, READ):
             break
         after = found[-1].id
-    return Page(tuple(memories[:limit]), memories[limit - 1].id if len(memories) > limit else None)
+    cursor = memories[limit - 1].id if len(memories) > limit else None
+    damaged = sorted({error.id for error in passed if error.id is not None and (cursor is None or error.id < cursor)})
+    return Page(tuple(memories[:limit]), cursor, tuple(damaged))
 
 
 def stats(world: World, scope: Scope) -> Stats:

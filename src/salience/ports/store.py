@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from salience.batch import Batch
+from salience.errors import DamagedError
 from salience.ports.changes import Answered, Change, Stored
 from salience.ports.models import (
     Calibration,
@@ -75,11 +76,13 @@ class Store(Protocol):
         *,
         forgotten: bool = False,
         versions: bool = False,
+        passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids.
 
         `forgotten` includes forgotten ones. `versions` adds the older versions of each, before the current one; they
-        do not count towards `limit`.
+        do not count towards `limit`. A row that cannot be read is a `DamagedError`, or is left out and noted in
+        `passed` where that is given, which is only after such an error.
         """
         ...
 

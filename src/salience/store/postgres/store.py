@@ -13,7 +13,7 @@ from typing import Self
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
-from salience.errors import InputError, PinnedError, Words
+from salience.errors import DamagedError, InputError, PinnedError, Words
 from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import reading
@@ -288,9 +288,10 @@ class PostgresStore:
         *,
         forgotten: bool = False,
         versions: bool = False,
+        passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
-        work = partial(reading.scan, forgotten=forgotten, versions=versions)
+        work = partial(reading.scan, forgotten=forgotten, versions=versions, passed=passed)
         return self._runner.read(scope.tenant, lambda reader: work(reader, scope, after, limit, filter))
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
