@@ -36,7 +36,7 @@ class House:
         self.engines[key] = engine
         return key
 
-    def of(self, tenant: str) -> Engine:
+    def of(self, tenant: str, answer_limit: int | None = None) -> Engine:
         return self.engines[tenant]
 
     def granted(self, token: str) -> Grant | None:

@@ -445,7 +445,7 @@ class Standing:
     def __init__(self):
         self.asked = []
 
-    def of(self, tenant):
+    def of(self, tenant, answer_limit=None):
         self.asked.append(tenant)
         return self
 

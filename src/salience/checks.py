@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Final
 
 from salience.errors import InputError, Words
 
@@ -18,6 +20,12 @@ NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
 METADATA_DEPTH = 32
 """How deep metadata may be nested."""
+METADATA_LIMIT = 65_536
+"""Largest metadata of a memory, bytes of its JSON in UTF-8."""
+LABELS_LIMIT = 1000
+"""Maximum number of tags of a memory, and of its entities."""
+LABELS_SIZE = 32_768
+"""Maximum size of all tags of a memory together, and of all its entities, bytes in UTF-8."""
 TTL_LEAST = 1e-6
 """Shortest time to live, seconds: what an instant can be told apart by."""
 TTL_LIMIT = 100 * 366 * 86400.0
@@ -81,6 +89,28 @@ def names(field: str, value: object) -> tuple[str, ...]:
     if isinstance(value, tuple) and not value:
         return ()
     return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(_several(field, value))))
+
+
+def labels(field: str, value: object) -> tuple[str, ...]:
+    """Return the tags or entities of a memory: distinct names, at most `LABELS_LIMIT` of `LABELS_SIZE` together."""
+    clean = names(field, value)
+    if len(clean) > LABELS_LIMIT:
+        raise InputError(field, Words(f"a list of {len(clean):,} names"), f"Give at most {LABELS_LIMIT:,}.")
+    size = sum(len(one.encode()) for one in clean)
+    if size > LABELS_SIZE:
+        raise InputError(field, Words(f"a list of {size:,} bytes"), f"Keep all names within {LABELS_SIZE:,} bytes.")
+    return clean
+
+
+def first_labels(found: Iterable[str]) -> tuple[str, ...]:
+    """Return the first of some names, as many as `labels` accepts."""
+    kept, size = [], 0
+    for one in islice(found, LABELS_LIMIT):
+        size += len(one.encode())
+        if size > LABELS_SIZE:
+            break
+        kept.append(one)
+    return tuple(kept)
 
 
 def _several(field: str, value: object) -> Iterable[object]:
@@ -181,11 +211,26 @@ def frozen(value: Any) -> Any:
 
 
 def metadata(field: str, value: object) -> Frozen:
-    """Return an unchangeable copy of `value` if it is a mapping of text to plain JSON values without NaN."""
+    """Return an unchangeable copy of a mapping of text to plain JSON values without NaN, up to `METADATA_LIMIT`."""
     if not isinstance(value, Mapping):
         raise InputError(field, Words(type(value).__name__), "Give a mapping of JSON values.")
-    clean: Frozen = frozen(_json_object(field, value, METADATA_DEPTH)) if value else Frozen()
+    if not value:
+        return Frozen()
+    plain = _json_object(field, value, METADATA_DEPTH)
+    size = json_size(plain)
+    if size > METADATA_LIMIT:
+        remedy = f"Keep it within {METADATA_LIMIT:,} bytes of JSON; keep larger data elsewhere and name it here."
+        raise InputError(field, Words(f"a mapping of {size:,} bytes"), remedy)
+    clean: Frozen = frozen(plain)
     return clean
+
+
+def json_size(value: object) -> int:
+    """Return the size of a JSON value as stores write it, bytes in UTF-8."""
+    return len(_json(value).encode())
+
+
+_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _json_object(field: str, value: Mapping[Any, object], depth: int) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Final
 
 from salience import checks
+from salience.derived import AnswerSize
 from salience.ports import Need, World
 from salience.rank.profile import Profile
 from salience.rank.stages import STAGES
 from salience.rank.state import State
-from salience.recall import recall, touch
+from salience.recall import HIT, recall, touch
 from salience.records import Context, Filter, Hit, Memory, Query, ScoreDetail
 from salience.text import spelled
 
@@ -51,6 +52,7 @@ def context(world: World, profile: Profile, query: Query, budget_tokens: int) ->
     header = HEADER if found.confident or not found.hits else UNSURE
     hits = [*first, *newest_first(kept)]
     packed = pack(hits, budget, header)
+    AnswerSize(world, "Lower limit or budget_tokens.", HIT).add(hit.memory for hit in packed)
     if not query.dry_run:
         touch(world, profile, query, [hit for hit in packed if hit.memory.id not in known])
     text = quote(packed, header)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
 
 from salience import checks
 from salience.batch import Floats, Vectors32, unit_vectors
-from salience.errors import EmbedderError, MissingExtraError, NotFoundError, RerankerError, StaleError
+from salience.errors import (
+    DamagedError,
+    EmbedderError,
+    LimitError,
+    MissingExtraError,
+    NotFoundError,
+    RerankerError,
+    StaleError,
+)
 from salience.ports import Embedder, Reranker, Stored, World
 from salience.records import Filter, Memory, Scope
 from salience.waiting import OutOfTime, places, within
@@ -124,6 +133,38 @@ def rerank_scores(reranker: Reranker, query: str, texts: Sequence[str]) -> Float
     return scores
 
 
+class AnswerSize:
+    """The size of an answer, checked against `World.answer_limit` while its memories are read.
+
+    It counts what callers store: contents, metadata, tags and entities, and a fixed size for the rest of a memory.
+
+    Args:
+        world: has the limit; None: any size is right.
+        remedy: what to do about an answer that is too large.
+        each: bytes that a memory takes besides.
+    """
+
+    def __init__(self, world: World, remedy: str, each: int = 800) -> None:
+        self._limit = world.answer_limit
+        self._remedy = remedy
+        self._each = each
+        self._size = 0
+
+    def add(self, memories: Iterable[Memory]) -> None:
+        """Count memories.
+
+        Raises:
+            LimitError: the answer is larger than the limit.
+        """
+        if self._limit is None:
+            return
+        for memory in memories:
+            held = (memory.content, *memory.tags, *memory.entities)
+            self._size += self._each + sum(len(text.encode()) for text in held) + checks.json_size(memory.metadata)
+            if self._size > self._limit:
+                raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
+
+
 def one(world: World, scope: Scope, id: str, field: str = "id") -> Memory:
     """Return the live memory of an id (whole or short) that is visible in `scope`.
 
@@ -137,21 +178,58 @@ def one(world: World, scope: Scope, id: str, field: str = "id") -> Memory:
 
 
 def scan(
-    world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
+    world: World,
+    scope: Scope,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
 ) -> Iterator[Stored]:
-    """Yield every visible memory that passes `filter`, in the order of ids, a page at a time."""
-    for page in pages(world, scope, filter, forgotten=forgotten, versions=versions):
+    """Yield every visible memory that passes `filter`, in the order of ids, a page at a time.
+
+    Rows that cannot be read are left out and noted in `passed`, where it is given.
+    """
+    for page in pages(world, scope, filter, forgotten=forgotten, versions=versions, passed=passed):
         yield from page
 
 
 def pages(
-    world: World, scope: Scope, filter: Filter = Filter(), *, forgotten: bool = False, versions: bool = False
+    world: World,
+    scope: Scope,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
 ) -> Iterator[list[Stored]]:
     """Yield what `scan` does, page by page; each is as it stands at one instant."""
+    read = partial(read_page, world, scope, filter=filter, forgotten=forgotten, versions=versions, passed=passed)
     after = ""
-    while page := world.store.scan(scope, after, PAGE, filter, forgotten=forgotten, versions=versions):
+    while page := read(after, PAGE):
         yield page
         after = page[-1].memory.id
+
+
+def read_page(
+    world: World,
+    scope: Scope,
+    after: str,
+    limit: int,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
+) -> list[Stored]:
+    """Return a page as `Store.scan` does, without rows that cannot be read where `passed` is to have them."""
+    asked = partial(world.store.scan, scope, after, limit, filter, forgotten=forgotten, versions=versions)
+    try:
+        return asked()
+    except DamagedError:
+        if passed is None:
+            raise
+        return asked(passed=passed)
 
 
 def until_fresh(attempt: Callable[[], Made]) -> Made:

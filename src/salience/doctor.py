@@ -12,7 +12,8 @@ import numpy as np
 from salience import keywords
 from salience.batch import Vectors32
 from salience.derived import embed, scan
-from salience.errors import EmbedderError, StoreError
+from salience.errors import DamagedError, EmbedderError, StoreError
+from salience.ids import cycles, short_id
 from salience.ports import Derive, Stored, World
 from salience.records import DoctorReport, Finding, Memory
 from salience.remember import bare
@@ -64,6 +65,7 @@ class _Seen:
         memories, versions, pending: how many memories, older versions, and memories without a vector were read.
         ids: of all memories.
         sources: reflection -> what it sums up.
+        supersedes: live memory -> the one that it supersedes.
         findings: what is wrong.
     """
 
@@ -73,6 +75,7 @@ class _Seen:
     pending: int = 0
     ids: set[str] = field(default_factory=set)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    supersedes: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -113,7 +116,9 @@ def _pages(world: World, seen: _Seen) -> Iterator[list[list[Stored]]]:
     A row that nothing can read ends it, which is noted; so are reflections of what was not met.
     """
     everything, _ = keywords.scope(world.tenant, keywords.EVERYWHERE)
-    held = groupby(scan(world, everything, forgotten=True, versions=True), key=lambda stored: stored.memory.id)
+    passed: list[DamagedError] = []  # which the store's own books have told of
+    rows = scan(world, everything, forgotten=True, versions=True, passed=passed)
+    held = groupby(rows, key=lambda stored: stored.memory.id)
     each = (list(versions) for _, versions in held)
     try:
         while page := list(islice(each, PAGE)):
@@ -135,6 +140,8 @@ def _examine(world: World, seen: _Seen, page: Sequence[list[Stored]], repair: bo
         seen.pending += versions[-1].vector is None
         if memory.sources and memory.forgotten_at is None:
             seen.sources[memory.id] = memory.sources
+        if memory.supersedes is not None and memory.forgotten_at is None:
+            seen.supersedes[memory.id] = memory.supersedes
         seen.findings += _numbered([stored.memory for stored in versions])
     held = [stored for versions in page for stored in versions]
     faults = _faults(world, held, seen.dimension, deep)
@@ -248,7 +255,11 @@ def _numbered(versions: Sequence[Memory]) -> list[Finding]:
 
 
 def _trace(seen: _Seen) -> None:
-    """Note the reflections that sum up memories which are not there: one that is erased takes its reflections along."""
+    """Note links that cannot be: reflections of memories that do not exist, and memories that supersede themselves."""
+    for cycle in cycles(seen.supersedes):
+        said = ", ".join(map(short_id, cycle))
+        problem = f"supersedes forms a cycle ({said}). Forget the memory that is out of date: salience forget ID"
+        seen.findings.append(Finding("supersedes", min(cycle), problem))
     for reflection, sources in seen.sources.items():
         gone = [source for source in sources if source not in seen.ids]
         if gone:

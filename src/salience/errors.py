@@ -3,6 +3,7 @@
 ```
 SalienceError
 ├── InputError (ValueError)         an argument, a record or a line of a file is not acceptable
+│   ├── ConfigError                 the config file cannot be read
 │   ├── ProfileError                a profile's TOML, or the name of a profile
 │   └── ImportLineError             a line of a file: its number and the reason
 ├── NotFoundError (LookupError)     no such memory, or not one that the caller may see (told apart by nobody)
@@ -18,6 +19,7 @@ SalienceError
 ├── SummariserError                 the summariser failed, or answered nonsense; a reflection goes on without it
 ├── JudgeError                      the judge failed, or answered nonsense; the labels of the rules stand
 └── StoreError                      the store cannot be opened, read or written
+    ├── DamagedError                a row cannot be read: its id and the column
     ├── NotAStoreError              the file is something else
     ├── ReadOnlyError               the file or its folder cannot be written
     ├── BusyError                   another process held the write lock for longer than the busy timeout
@@ -52,6 +54,10 @@ class InputError(SalienceError, ValueError):
         self.value = value
         self.remedy = remedy
         super().__init__(f"{field}: {shown(value)} is not accepted. {remedy}")
+
+
+class ConfigError(InputError):
+    """A config file that cannot be read; `field` is its path."""
 
 
 class ProfileError(InputError):
@@ -133,6 +139,19 @@ class JudgeError(SalienceError):
 
 class StoreError(SalienceError):
     """The store could not be opened, read or written."""
+
+
+class DamagedError(StoreError):
+    """A row holds a value that no memory has.
+
+    Attributes:
+        id: of the memory; None where it is not known.
+        column: the first column that cannot be read.
+    """
+
+    def __init__(self, message: str, id: str | None = None, column: str | None = None) -> None:
+        self.id, self.column = id, column
+        super().__init__(message)
 
 
 class NotAStoreError(StoreError):

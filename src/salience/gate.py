@@ -36,10 +36,12 @@ class Limits:
 
     Attributes:
         batch: most memories, turns, ids or questions; of these no more than `QUESTIONS_LIMIT`, whatever it says.
+        answer: largest answer with memories, bytes; of an export there is no limit.
         deadline_ms: of a recall that names none; None: no deadline.
     """
 
     batch: int = 1000
+    answer: int = 16 * 1024 * 1024
     deadline_ms: float | None = None
 
 
@@ -82,7 +84,7 @@ class Gate:
 
         Raises:
             ForbiddenError: the grant has not the right, or asks beyond its bound.
-            LimitError: more than one request may hold.
+            LimitError: more than one request, or its answer, may hold.
             SalienceError: whatever the engine raises.
         """
         return self.call(grant, verb, request.arguments())
@@ -127,7 +129,7 @@ class Gate:
         _within(self.limits.batch, given)
         arguments = {**given, **_meant(given)}
         _within_names(arguments)
-        engine = self.engine.of(grant.tenant)
+        engine = self.engine.of(grant.tenant, self.limits.answer)
         if "deadline_ms" in verb.asks.model_fields and arguments.get("deadline_ms") is None:
             arguments["deadline_ms"] = self.limits.deadline_ms
         if "dry_run" in verb.asks.model_fields and verb.right == "read" and not _leaves_traces(grant, given):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
+ID: Final = re.compile("[0-9a-f]{32}")
+"""A whole id."""
 SHORT = 8
 """Length of a short id: the last digits of an id, which are random."""
 ONCE = "once:"
@@ -28,6 +33,26 @@ class TimeOrderedIds:
         with self._lock:
             self._last = max(int(now.timestamp() * 1000) << 16, self._last + 1)
             return f"{self._last:016x}{secrets.token_hex(8)}"
+
+
+def cycles(links: Mapping[str, str]) -> list[list[str]]:
+    """Return the cycles among links from an id to an id, each as its ids in order; an id that links to itself is one.
+
+    Args:
+        links: of each id the one that it links to.
+    """
+    found: list[list[str]] = []
+    seen: set[str] = set()
+    for start in links:
+        path: dict[str, int] = {}
+        one = start
+        while one in links and one not in seen:
+            seen.add(one)
+            path[one] = len(path)
+            one = links[one]
+        if one in path:
+            found.append(list(path)[path[one] :])
+    return found
 
 
 def short_id(id: str) -> str:

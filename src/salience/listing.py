@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from salience import checks
-from salience.derived import scan
+from salience.derived import AnswerSize, read_page, scan
+from salience.errors import DamagedError, InputError
+from salience.ids import ID
 from salience.ports import World
-from salience.records import Filter, Page, Scope, Stats
+from salience.records import Filter, Memory, Page, Scope, Stats
+
+READ: Final = 128
+"""Memories that are read at a time, so that a page over the limit of an answer is not read to its end."""
 
 
 def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
-    """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None."""
+    """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None.
+
+    Raises:
+        InputError: a cursor that no page has.
+        LimitError: the page is larger than one answer may be.
+    """
     after = "" if cursor is None else checks.name("cursor", cursor)
-    memories = tuple(stored.memory for stored in world.store.scan(scope, after, limit + 1, filter))
-    return Page(memories[:limit], memories[limit - 1].id if len(memories) > limit else None)
+    if after and not ID.fullmatch(after):
+        raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
+    size, memories, passed = AnswerSize(world, "Lower limit."), list[Memory](), list[DamagedError]()
+    while wanted := limit + 1 - len(memories):
+        read = read_page(world, scope, after, min(wanted, READ), filter, passed=passed)
+        found = [stored.memory for stored in read]
+        memories += found
+        size.add(found[:limit])
+        if len(found) < min(wanted, READ):
+            break
+        after = found[-1].id
+    cursor = memories[limit - 1].id if len(memories) > limit else None
+    damaged = sorted({error.id for error in passed if error.id is not None and (cursor is None or error.id < cursor)})
+    return Page(tuple(memories[:limit]), cursor, tuple(damaged))
 
 
 def stats(world: World, scope: Scope) -> Stats:

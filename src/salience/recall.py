@@ -14,7 +14,7 @@ import numpy as np
 
 from salience import checks
 from salience.batch import Batch, Floats, Vectors32
-from salience.derived import embed_each, patience, rerank_scores
+from salience.derived import AnswerSize, embed_each, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
@@ -36,6 +36,11 @@ WIDER: Final = 4
 """How many times as many it is asked for where those were too few."""
 SPARING: Final = 4
 """How many times as many of the best a store keeps at most before it is asked for all."""
+FETCHED: Final = 100
+"""Memories that are read at a time, so that an answer over its limit is not read to its end."""
+HIT: Final = 1600
+"""Size of a hit without what its memory holds, bytes."""
+LOWER: Final = "Lower limit, or ask fewer questions at once."
 _late: Final = places()
 _late_rerankings: Final = places()
 
@@ -63,6 +68,7 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
 
     Raises:
         InputError: a limit over the profile's, or a query that is too long.
+        LimitError: the answer is larger than `World.answer_limit`.
         StoreError: the store failed.
     """
     watch = Stopwatch()
@@ -295,9 +301,17 @@ def distinct_terms(world: World, text: str) -> tuple[str, ...]:
 
 
 def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:
-    """Return the ranked rows as hits; a memory that went away meanwhile is left out."""
+    """Return the ranked rows as hits; a memory that went away meanwhile is left out.
+
+    Raises:
+        LimitError: they are more than one answer may hold.
+    """
     ids: list[str] = batch.ids[ranked.rows].tolist()
-    memories = {memory.id: memory for memory in world.store.fetch(need.scope, ids, as_of=need.as_of)}
+    size, memories = AnswerSize(world, LOWER, HIT), dict[str, Memory]()
+    for first in range(0, len(ids), FETCHED):
+        fetched = world.store.fetch(need.scope, ids[first : first + FETCHED], as_of=need.as_of)
+        size.add(fetched)
+        memories |= {memory.id: memory for memory in fetched}
     scores = details(profile, ranked, batch, ranked.rows, need.intent.name)
     marks = weak(profile, ranked, ranked.rows, need.intent.name)
     return tuple(

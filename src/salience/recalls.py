@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from salience.batch import Vectors32
+from salience.derived import AnswerSize
 from salience.ports import Need, World
 from salience.rank.profile import Profile
 from salience.recall import (
+    HIT,
+    LOWER,
     Stopwatch,
     allowance,
     answered,
@@ -45,7 +48,7 @@ def recall_many(world: World, profile: Profile, queries: Sequence[Query]) -> lis
         queries: of one caller; they differ in their text alone, and their deadline holds for all of them together.
 
     Raises:
-        InputError, StoreError: as `recall`.
+        InputError, LimitError, StoreError: as `recall`; the limit of an answer holds for all of them together.
     """
     if not queries:
         return []
@@ -54,7 +57,10 @@ def recall_many(world: World, profile: Profile, queries: Sequence[Query]) -> lis
     vectors = _embedded(world, queries[0], [one.texts for one in asking])
     for one in asking:
         one.watch.lap("embed")
-    answers = [_answered(world, profile, one, found) for one, found in zip(asking, vectors, strict=True)]
+    size, answers = AnswerSize(world, LOWER, HIT), list[Recall]()
+    for one, found in zip(asking, vectors, strict=True):
+        answers.append(_answered(world, profile, one, found))
+        size.add(hit.memory for hit in answers[-1])
     return [_counted(world, profile, one, answer) for one, answer in zip(asking, answers, strict=True)]
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 from pydantic_core import PydanticCustomError
 
 from salience import checks
-from salience.errors import InputError, Words
+from salience.errors import ConfigError, InputError, Words
 
 FOREVER: Final = "forever"
 """Said of what is kept without end."""
@@ -69,6 +69,7 @@ class Settings(BaseModel):
     """Choices of the installation. `load` reads each from `SALIENCE_<NAME>`, then from the config file, then as below.
 
     Raises (from `load`):
+        ConfigError: the config file cannot be read.
         InputError: a value that does not fit, or an unknown key in the config file.
     """
 
@@ -148,6 +149,9 @@ class Settings(BaseModel):
     server_threads: int = Field(32, ge=1, le=1024, description="requests that one of them works on at a time")
     server_body_limit: int = Field(8 * 1024 * 1024, ge=1024, description="longest body of a request, bytes")
     server_batch_limit: int = Field(1000, ge=1, le=100_000, description="most memories or turns of one request")
+    server_answer_limit: int = Field(
+        16 * 1024 * 1024, ge=1024, description="largest answer with memories, bytes; an export has no limit"
+    )
     server_import_limit: int = Field(1024**3, ge=1024, description="longest body of an import, bytes")
     server_deadline_ms: float | None = Field(
         None, gt=0, le=3_600_000, description="milliseconds within which a recall is to answer, unless it names its own"
@@ -190,18 +194,29 @@ def _items(value: str) -> list[str]:
 
 
 def _file() -> dict[str, Any]:
-    """Return what the config file sets: nothing where there is none.
+    """Return the settings in the config file; none if the file does not exist.
 
     Raises:
-        InputError: it is no TOML.
+        ConfigError: the file cannot be read, or is not TOML in UTF-8.
     """
     file = config_file()
     try:
-        return tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+        return tomllib.loads(file.read_text("utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except PermissionError:
+        remedy = f"Give this user the right to read it (chmod u+r {file}), or remove it."
+        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy) from None
+    except IsADirectoryError:
+        remedy = "Remove or rename the folder: config.toml has to be a file."
+        raise ConfigError(str(file), Words("a folder"), remedy) from None
+    except OSError as error:
+        remedy = f"Check the file and its disk ({error.strerror or type(error).__name__}), or remove it."
+        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy) from None
     except tomllib.TOMLDecodeError as error:
-        raise InputError(str(file), Words("what is no TOML"), f"{error}. Write lines: key = value.") from None
+        raise ConfigError(str(file), Words("what is no TOML"), f"{error}. Write lines: key = value.") from None
     except UnicodeDecodeError:
-        raise InputError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.") from None
+        raise ConfigError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.") from None
 
 
 Source = Literal["argument", "environment", "config file", "default"]

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from salience import checks
+from salience.derived import AnswerSize
 from salience.errors import EmbedderError, InputError, MovedError, NotFoundError
 from salience.ids import short_id
 from salience.ports import Need, Revise, Stored, World
@@ -43,9 +44,11 @@ def history(world: World, scope: Scope, id: str) -> tuple[Version, ...]:
     """Return every version of a visible memory, forgotten or not, oldest first.
 
     Raises:
+        LimitError: the versions are larger than one answer may be.
         NotFoundError: no such memory is visible.
     """
     memories = [stored.memory for stored in kept(world, scope, id)]
+    AnswerSize(world, "Export the memory instead: an export has its versions, and no limit.").add(memories)
     first = Version(memories[0], (), None)
     versions = [first, *(Version(new, _changed(world, scope, old, new), None) for old, new in pairwise(memories))]
     ended = [replace(version, until=later.memory.changed_at) for version, later in pairwise(versions)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience import settings
-from salience.errors import InputError
+from salience.errors import ConfigError, InputError
 
 
 @pytest.fixture
@@ -116,6 +116,40 @@ def test_a_config_file_that_cannot_be_read_is_told_with_its_path(run, config, wr
     told = run("config", "show", code=2).stderr
     assert said in told
     assert run("config", "path").stdout.strip() in told
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda file: file.write_bytes(b"url = ["), "no TOML"),
+        (lambda file: file.write_bytes(b"url = '\xff'"), "Save it in UTF-8"),
+        (lambda file: file.mkdir(), "Remove or rename the folder"),
+        (lambda file: file.symlink_to(file), "config.toml"),
+    ],
+)
+def test_an_unreadable_config_file_is_a_config_error_that_names_it(config, tmp_path, damage, said):
+    file = tmp_path / "salience" / "config.toml"
+    damage(file)
+    with pytest.raises(ConfigError, match=said) as raised:
+        settings.load()
+    assert str(file) in str(raised.value)
+
+
+def test_a_config_file_without_the_right_to_read_it_is_a_config_error(config, monkeypatch):
+    config("tenant = 'acme'")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    monkeypatch.setattr("pathlib.Path.read_text", refuse)
+    with pytest.raises(ConfigError, match="chmod"):
+        settings.load()
+
+
+def test_a_config_file_that_is_not_there_sets_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nowhere"))
+    assert settings.load().tenant == "default"
 
 
 def test_a_list_is_written_with_commas_in_the_environment(monkeypatch):

@@ -112,10 +112,13 @@ def test_a_broken_message_stops_before_anything_is_stored(run, said, written):
     assert memories(said) == []
 
 
-def test_a_message_too_long_stops_before_anything_is_stored(run, said, written):
-    path = written("chat.json", [*CHAT, {"role": "user", "content": "x" * 70_000}])
-    assert "message 3 in" in run("ingest", path, code=2).stderr
-    assert memories(said) == []
+def test_a_message_too_long_is_split_and_told(run, said, written):
+    path = written("chat.json", [*CHAT, {"role": "user", "content": "one paragraph\n\n" * 5_000}])
+    printed = run("ingest", path).stdout
+    assert printed.startswith("ingested 4 memories in 1 session, 1 message over the content limit split into parts: ")
+    assert [item["metadata"].get("part") for item in memories(said)] == [None, None, 1, 2]
+    again = said("ingest", path)
+    assert (again["written"], again["unchanged"], again["split"]) == (0, 4, 1)
 
 
 def test_drafts_are_not_a_conversation(run, written):

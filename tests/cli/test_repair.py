@@ -130,3 +130,27 @@ def test_reembed_takes_the_store_over(run, said, stored, path, other):
 def test_a_backup_needs_no_embedder_of_the_store(run, said, stored, path, other, tmp_path):
     run(*other, "backup", str(tmp_path / "copy.db"))
     assert said("--store", str(tmp_path / "copy.db"), "stats", "--user", "alice")["memories"] == 2
+
+
+ALICE, BOB, TRIP = "Alice prefers Python for backend work", "Bob drinks tea in the morning", "Alice went to Lisbon"
+
+
+def test_a_row_that_cannot_be_read_is_passed_over_by_list_and_moved_aside_by_repair(run, said, tmp_path):
+    for text in (ALICE, BOB, TRIP):
+        run("remember", text)
+    with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
+        connection.execute("UPDATE memories SET tags = CAST(x'ff' AS TEXT) WHERE content = ?", [BOB])
+        (damaged,) = connection.execute("SELECT id FROM memories WHERE content = ?", [BOB]).fetchone()
+        connection.commit()
+    listed = run("list").stdout
+    assert f"# passed over, since it cannot be read (run salience doctor): {damaged}" in listed
+    assert ALICE in listed
+    assert TRIP in listed
+    assert said("list")["damaged"] == [damaged]
+    assert damaged in run("list", terminal=True).stdout
+    told = run("recall", "tea", code=1).stderr
+    assert f"memory '{damaged}' (version 1) cannot be read: its column 'tags' is damaged. Run: salience doctor" in told
+    assert "To move it to a file beside the store" in run("doctor", code=1).stdout
+    assert "Moved to a file beside the store" in run("doctor", "--repair").stdout
+    assert BOB in (tmp_path / "agent.db.damaged.jsonl").read_text()
+    assert ALICE in run("recall", "Python").stdout

@@ -6,7 +6,11 @@ import logging
 
 import pytest
 from jsonschema import Draft202012Validator
+from mcp import Client
 
+from salience.gate import Gate, Limits
+from salience.mcp.asking import Gated
+from salience.mcp.server import server
 from salience.mcp.tools import TOOLS
 from salience.records import ANY
 from salience.remember import conflicts
@@ -262,3 +266,27 @@ async def test_a_listing_goes_on_where_its_text_says(opened, engine):
     assert f'cursor="{cursor}"' in said(first)
     assert len(rest.structured_content["memories"]) == 1
     assert "cursor" not in said(rest)
+
+
+async def test_an_answer_over_the_limit_is_a_failure_that_says_what_to_ask_for(engine):
+    engine.remember_many([{"content": f"memory {place}", "metadata": {"x": "y" * 60_000}} for place in range(40)])
+    asker = Gated(Gate(engine, Limits(answer=2_000_000)), grant(), {})
+    async with Client(server(lambda _: asker)) as client:
+        for name, arguments in (
+            ("recall", {"query": "memory", "limit": 40, "min_score": 0}),
+            ("recall_many", {"queries": ["memory", "x"] * 4, "limit": 10, "min_score": 0}),
+            ("list", {"limit": 40}),
+        ):
+            told = await client.call_tool(name, arguments)
+            assert told.is_error
+            assert "2,000,000 bytes" in said(told)
+            assert "Lower limit" in said(told)
+            assert told.structured_content is None
+
+
+async def test_a_long_message_is_split_and_the_model_is_told(opened):
+    long = "one paragraph\n\n" * 5_000
+    async with opened() as client:
+        told = await client.call_tool("ingest", {"messages": [{"role": "user", "content": long}], "session_id": "s"})
+    assert "2 turns stored." in said(told)
+    assert "Part 2 of 2 of a message over 65,536 bytes" in said(told)

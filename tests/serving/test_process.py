@@ -13,7 +13,9 @@ import httpx
 import pytest
 
 import salience
+from salience import compose
 from salience.errors import SalienceError
+from salience.lab.torture_reembed import Hashed
 from salience.serving import workers
 from salience.serving.listening import bound, url_of
 from salience.serving.server import serve
@@ -100,6 +102,47 @@ def test_a_reader_that_does_not_read_keeps_it_from_nothing(running, tmp_path):
         assert server.end() == 0
         rest = b"".join(iter(lambda: connection.recv(1 << 20), b""))
     assert not rest.endswith(b"0\r\n\r\n")  # nobody takes it for a whole export
+
+
+TEXTS = ["Alice prefers Python for backend work", "Bob drinks tea in the morning"]
+
+
+def test_it_goes_over_to_the_model_that_another_process_gives_its_store(running, store):
+    server = running(store)
+    with httpx.Client(base_url=server.url, timeout=90) as client:
+        for text in TEXTS:
+            assert client.post("/v1/memories", json={"content": text}).json()["status"] == "created"
+        with closing(compose.moving(store, embedder="minilm")) as other:
+            assert other.reembed().made == 2
+        for _ in range(2):  # the first call to meet the other model answers by words
+            found = client.post("/v1/recall", json={"query": "What does Bob have for breakfast?"})
+            assert found.status_code == 200
+            assert found.json()["hits"][0]["memory"]["content"] == TEXTS[1]
+        assert found.json()["degraded"] == []
+        written = client.post("/v1/memories", json={"content": "Carol plays the cello"}).json()
+        assert (written["status"], written["warning"]) == ("created", None)
+        told = client.get("/v1/stats").json()
+        assert (told["embedder"], told["dimension"], told["pending"]) == ("all-MiniLM-L6-v2-int8", 384, 0)
+        assert client.post("/v1/reflect", json={}).status_code == 200
+    with closing(salience.connect(store, embedder="minilm")) as engine:
+        assert engine.doctor(deep=True).healthy
+
+
+def test_it_goes_on_by_words_where_the_new_model_is_not_to_be_had(running, tmp_path):
+    store = str(tmp_path / "agent.db")
+    server = running(store)
+    with httpx.Client(base_url=server.url, timeout=90) as client:
+        client.post("/v1/memories", json={"content": TEXTS[1]})
+        with closing(compose.moving(store, embedder=Hashed("elsewhere", 24))) as other:
+            other.reembed()
+        for place in range(3):
+            found = client.post("/v1/recall", json={"query": "Who drinks tea?"})
+            assert (found.status_code, found.json()["degraded"]) == (200, ["embedding"])
+            assert found.json()["hits"][0]["memory"]["content"] == TEXTS[1]
+            written = client.post("/v1/memories", json={"content": f"Dan runs {place} miles"})
+            assert (written.status_code, written.json()["status"]) == (201, "pending")
+            assert "has vectors of embedder 'elsewhere'" in written.json()["warning"]
+        assert client.get("/v1/stats").json()["pending"] == 3
 
 
 def test_a_second_signal_ends_it_at_once(running, tmp_path):

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 import databases
-from salience.errors import BusyError, InputError, StoreError
+from salience.errors import BusyError, DamagedError, InputError, StoreError
 from salience.ports import Revise, Touch
-from salience.records import Scope
+from salience.records import ANY, Scope
 from salience.store.postgres import PostgresStore, checking, indexing, opening
 from salience.store.postgres import database as operating
 from salience.store.postgres.database import PostgresDatabase
@@ -144,10 +144,18 @@ def test_search_keys_are_computed_from_the_rows(database, store, plant, tables, 
         (
             "UPDATE memories SET tags = '[' WHERE version = 2",
             "rows",
-            "version 2: it cannot be read: a value in it is damaged.",
+            "version 2: it cannot be read: its column 'tags' is damaged.",
         ),
-        ("UPDATE versions SET tier = 'secret'", "rows", "version 1: it cannot be read: a value in it is damaged."),
-        ("UPDATE memories SET weight = 'NaN' WHERE version = 2", "rows", "version 2: its weight is damaged."),
+        (
+            "UPDATE versions SET tier = 'secret'",
+            "rows",
+            "version 1: it cannot be read: its column 'tier' is damaged.",
+        ),
+        (
+            "UPDATE memories SET weight = 'NaN' WHERE version = 2",
+            "rows",
+            "version 2: it cannot be read: its column 'weight' is damaged.",
+        ),
         (
             "UPDATE memories SET version = 4 WHERE version = 2",
             "versions",
@@ -178,6 +186,18 @@ def test_what_nothing_here_mends_is_found_and_left(database, plant, statement, c
     assert [(finding.check, finding.repaired) for finding in found] == [(check, False)]
     assert found[0].problem.startswith(problem)
     assert MEND not in found[0].problem
+
+
+def test_a_row_that_cannot_be_read_is_named_and_can_be_passed_over(store, plant):
+    everyone = Scope(project=ANY, user_id=ANY, agent_id=ANY)
+    whole = [stored.memory.id for stored in store.scan(everyone)]
+    plant("UPDATE memories SET tags = '[' WHERE version = 2")
+    with pytest.raises(DamagedError, match=r"\(version 2\) cannot be read: its column 'tags' is damaged") as raised:
+        store.scan(everyone)
+    passed = []
+    left = [stored.memory.id for stored in store.scan(everyone, limit=len(whole), passed=passed)]
+    assert sorted([*left, raised.value.id]) == whole
+    assert [error.id for error in passed] == [raised.value.id]
 
 
 def test_no_finding_shows_a_text(database, plant):

@@ -57,6 +57,13 @@ BAD_DRAFTS = [
     ({"ttl": 10**5000}, "ttl: a number of more than 120 digits"),
     ({"created_at": "9999-12-31T23:59:59-01:00"}, "created_at: '9999-12-31T23:59:59-01:00'"),
     ({"metadata": ["x"]}, "metadata: list"),
+    ({"metadata": {"x": "y" * 65_536}}, "metadata: a mapping of 65,544 bytes"),
+    ({"metadata": {str(key): key for key in range(10_000)}}, "metadata: a mapping of 117,781 bytes"),
+    ({"tags": [f"tag{place}" for place in range(1001)]}, "tags: a list of 1,001 names"),
+    ({"tags": [f"{place:0250d}" for place in range(132)]}, "tags: a list of 33,000 bytes"),
+    ({"entities": [f"name{place}" for place in range(1001)]}, "entities: a list of 1,001 names"),
+    ({"entities": [f"{place:0250d}" for place in range(132)]}, "entities: a list of 33,000 bytes"),
+    *(({name: "*"}, rf"{name}: ('\*'|salience.ANY)") for name in ("environment", "user_id", "project", "agent_id")),
     ({"created_at": datetime(2026, 1, 1)}, "created_at: '2026-01-01T00:00:00'"),  # noqa: DTZ001
     ({"created_at": "yesterday"}, "created_at: 'yesterday'"),
     ({"fact_key": " "}, "fact_key: empty text"),
@@ -113,6 +120,37 @@ def test_recall_refuses(planted, arguments, message):
         planted().recall(**{"query": "query", **arguments})
 
 
+@pytest.mark.parametrize("profile", [0, 1, [], {}, False, "a\0.toml"])
+@pytest.mark.parametrize("verb", ["recall", "recall_many", "graph_recall", "context", "explain"])
+def test_a_profile_of_another_type_is_refused_by_every_verb_that_ranks(planted, verb, profile):
+    with pytest.raises(InputError, match=r"^profile: "):
+        getattr(planted(), verb)(*ASKED[verb], profile=profile)
+
+
+@pytest.mark.parametrize("weights", ["x", 0, [], ["similarity"], {"similarity": "a"}, {"similarity": None}])
+@pytest.mark.parametrize("verb", ["recall", "recall_many", "explain"])
+def test_weights_of_another_type_are_refused_by_every_verb_that_takes_them(planted, verb, weights):
+    with pytest.raises(InputError, match=r"^weights"):
+        getattr(planted(), verb)(*ASKED[verb], weights=weights)
+
+
+ASKED = {
+    **dict.fromkeys(("recall", "graph_recall", "context"), ("query",)),
+    "recall_many": (["query"],),
+    "explain": ("query", "0" * 32),
+}
+"""What each verb that ranks is asked."""
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "0" * 31, "0" * 33, "G" * 32, "'; --"])
+def test_a_cursor_that_no_page_has_is_refused(planted, cursor):
+    memory = planted()
+    memory.remember("text")
+    with pytest.raises(InputError, match=r"^cursor: "):
+        memory.list(cursor=cursor)
+    assert memory.list(cursor="0" * 32).memories == memory.list().memories
+
+
 def test_an_unknown_profile_lists_the_known_ones(planted):
     with pytest.raises(ProfileError, match="salience, precise, mememory, memlayer, zeromemory, memorysync, cmm"):
         planted().recall("query", profile="best")
@@ -150,6 +188,9 @@ def test_not_there_and_not_yours_look_the_same(planted, verb):
         ({"importance": 2}, "importance: 2"),
         ({"ttl": -1}, "ttl: -1"),
         ({"tier": "eternal"}, "tier: 'eternal'"),
+        ({"metadata": {"x": "y" * 65_536}}, "metadata: a mapping of 65,544 bytes"),
+        ({"tags": [f"tag{place}" for place in range(1001)]}, "tags: a list of 1,001 names"),
+        ({"entities": [f"{place:0250d}" for place in range(132)]}, "entities: a list of 33,000 bytes"),
     ],
 )
 def test_update_refuses_and_changes_nothing(planted, changes, message):
@@ -166,6 +207,7 @@ def test_update_refuses_and_changes_nothing(planted, changes, message):
         (["text"], r"drafts\[0\].draft: str"),
         ([{"content": "good"}, {"content": "x", "colour": 1}], r"drafts\[1\].key: 'colour'"),
         ([Draft(content="good"), {"content": " "}], r"drafts\[1\].content: empty text"),
+        ([{"content": "x", "metadata": {"x": "y" * 65_536}}], r"drafts\[0\].metadata: a mapping of 65,544 bytes"),
     ],
 )
 def test_remember_many_refuses_by_place(planted, drafts, message):
@@ -190,6 +232,11 @@ def test_one_bad_draft_in_a_batch_stores_none(planted):
     [
         ([{"content": "x"}], None, "session_id: None"),
         ([{"speaker": "", "content": "x"}], "s", r"messages\[0\].speaker: empty text"),
+        (
+            [{"content": "x", "metadata": {"x": "y" * 65_536}}],
+            "s",
+            r"messages\[0\].metadata: a mapping of 65,544 bytes",
+        ),
         ([{"content": "x", "timestamp": "noon"}], "s", r"messages\[0\].timestamp: 'noon'"),
         ([{"role": "user"}], "s", r"messages\[0\].content: empty text"),
         (["text"], "s", r"messages\[0\]: str"),
@@ -298,3 +345,26 @@ def test_an_error_never_shows_the_content(planted):
         with pytest.raises(InputError) as caught:
             memory.remember(content)
         assert "launch" not in str(caught.value)
+
+
+@pytest.mark.local("another version of the code cannot be connected to")
+def test_a_memory_over_the_limits_of_today_is_read_exported_and_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr("salience.checks.METADATA_LIMIT", 10**6)
+    monkeypatch.setattr("salience.checks.LABELS_LIMIT", 10**6)
+    large = {"metadata": {"x": "y" * 70_000}, "tags": [f"t{place}" for place in range(1100)], "entities": ["Ann"] * 2}
+    with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder()) as memory:
+        stored = memory.remember("text", **large).memory
+    monkeypatch.undo()
+    with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder()) as memory:
+        assert memory.recall("text", min_score=0.0)[0].memory.metadata == {"x": "y" * 70_000}
+        assert memory.export(tmp_path / "all.ndjson").written == 1
+        changed = memory.update(stored.id, importance=0.9).memory
+        assert (changed.tags, changed.metadata, changed.entities) == (stored.tags, stored.metadata, stored.entities)
+
+
+def test_entities_that_are_read_from_a_text_keep_within_the_limits(planted):
+    memory = planted()
+    text = ". ".join(f"We met Name{chr(97 + place % 26)}{'x' * (place // 26)} in town" for place in range(1300))
+    found = memory.remember(text).memory.entities
+    assert 500 < len(found) <= 1000
+    assert sum(map(len, found)) <= 32_768

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import sqlite3
 from contextlib import closing
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 import salience
-from salience import EmbedderError, StoreError
+from salience import DamagedError, EmbedderError, StoreError
 from salience.lab.torture_reembed import Hashed
 from salience.store.integrity import MOST
 
@@ -45,11 +47,39 @@ BEYOND = {
     "version between": "UPDATE memories SET version = version + 1 WHERE content = :changed",
     "order of versions": "UPDATE memories SET changed_at = 1 WHERE content = :changed",
     "version of nobody": "UPDATE versions SET id = 'nobody'",
-    "broken list": LIST,
-    "instant out of range": "UPDATE memories SET created_at = 9000000000000000000 WHERE content = :secret",
     "no pin": "DELETE FROM meta WHERE name = 'embedder'",
     "no language": "DELETE FROM meta WHERE name = 'language'",
 }
+UNREADABLE = {
+    "tags": "CAST(x'ff' AS TEXT)",
+    "tags of JSON with other bytes": """CAST(x'5b22ff225d' AS TEXT)""",
+    "tags of another kind": "'{}'",
+    "tags cut off": "'['",
+    "tags of numbers": "'[1]'",
+    "entities": "x'5b5d'",
+    "metadata": "CAST(x'7b22fe' AS TEXT)",
+    "metadata of a list": "'[]'",
+    "sources": "'null'",
+    "content": "CAST(x'416c69636520ff' AS TEXT)",
+    "content of bytes": "x'416c696365'",
+    "kind": "CAST(x'ff' AS TEXT)",
+    "user_id": "CAST(x'ff' AS TEXT)",
+    "speaker": "x'ff'",
+    "tier": "'eternal'",
+    "importance": "'high'",
+    "weight": "7.5",
+    "created_at": "'yesterday'",
+    "created_at out of range": "9000000000000000000",
+    "updated_at": "x'00'",
+    "expires_at": "'never'",
+    "access_count": "'often'",
+    "terms": "x'ff'",
+    "distinctions": "x'ff'",
+    "vector": "zeroblob(7)",
+    "vector of another length": "zeroblob(8)",
+    "vector of text": "'text'",
+}
+"""Column, and what else there is to tell it by -> what the first memory is given there."""
 
 
 @pytest.fixture
@@ -133,6 +163,166 @@ def test_damage_that_cannot_be_mended_is_told(opened, path, name):
         report = memory.doctor(repair=repair)
         assert not report.healthy
         assert any("salience" in problem.lower() for problem in told(report))
+
+
+def damage(path, name, where="content = :secret"):
+    """Damage the first memory, and return its id."""
+    column = name.partition(" ")[0]
+    with closing(sqlite3.connect(path)) as connection:
+        (damaged,) = connection.execute(f"SELECT id FROM memories WHERE {where}", {"secret": SECRET}).fetchone()  # noqa: S608
+    plant(path, f"UPDATE memories SET {column} = {UNREADABLE[name]} WHERE {where}")  # noqa: S608
+    return damaged, column
+
+
+def shows_nothing(text):
+    return not any(word in text for word in ("Alice", "bees", "Lisbon"))
+
+
+@pytest.mark.parametrize("when", ["before it is opened", "while it is open"])
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_row_that_cannot_be_read_is_a_store_error_that_names_it(opened, path, name, when):
+    memory = opened()
+    if when == "while it is open":
+        memory.recall("memory 3", min_score=0.0, dry_run=True)
+    damaged, column = damage(path, name)
+    with closing(sqlite3.connect(path)) as other:  # as another process would write it
+        other.execute(
+            "UPDATE memories SET seq = (SELECT value + 1 FROM meta WHERE name = 'sequence') WHERE id = ?", [damaged]
+        )
+        other.execute("UPDATE meta SET value = value + 1 WHERE name = 'sequence'")
+        other.commit()
+    memory = memory if when == "while it is open" else opened()
+    derived = column in ("terms", "distinctions", "vector")
+    calls = {
+        "recall": lambda: memory.recall(SECRET, limit=100, min_score=0.0, user_id=salience.ANY),
+        "get": lambda: memory.get(damaged, user_id=salience.ANY),
+        "history": lambda: memory.history(damaged, user_id=salience.ANY),
+        "update": lambda: memory.update(damaged, kind="rule", user_id=salience.ANY),
+        "stats": lambda: memory.stats(user_id=salience.ANY),
+        "export": lambda: memory.export(path.with_name(f"{when}.ndjson")),
+    }
+    raised = {verb: error for verb, call in calls.items() if (error := error_of(call)) is not None}
+    for error in raised.values():
+        assert shows_nothing(str(error))
+        assert error.__cause__ is None
+    if not derived:
+        assert {"recall", "get", "history", "update", "stats", "export"} == raised.keys()
+    if column not in ("terms", "distinctions"):
+        for error in raised.values():
+            assert isinstance(error, DamagedError)
+            assert (error.id, error.column) == (damaged, column)
+            assert damaged in str(error)
+            assert f"its column {column!r} is damaged" in str(error)
+        assert "recall" in raised or when == "while it is open"  # which has the vector of this version already
+
+
+def error_of(call):
+    """Return the error of the store that a call raises; None where it returns."""
+    try:
+        call()
+    except StoreError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_listing_goes_on_past_a_row_that_cannot_be_read_and_says_so(opened, path, name):
+    memory = opened()
+    damaged, column = damage(path, name)
+    found = memory.list(user_id=salience.ANY)
+    kept = [item.content for item in found.memories]
+    if column == "vector" and "of another" in name:  # which to list takes no vector of the right length
+        assert found.damaged == ()
+        return
+    assert found.damaged == (damaged,)
+    assert len(kept) == 9
+    first = memory.list(user_id=salience.ANY, limit=4)
+    second = memory.list(user_id=salience.ANY, limit=100, cursor=first.cursor)
+    assert [item.content for item in (*first.memories, *second.memories)] == kept
+    assert (*first.damaged, *second.damaged) == (damaged,)
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_read_is_moved_aside_by_repair_and_all_else_goes_on(opened, path, name):
+    memory = opened()
+    damaged, column = damage(path, name)
+    report = memory.doctor()
+    named = [finding for finding in report.findings if finding.id == damaged]
+    assert named
+    assert any(column.removesuffix("s") in finding.problem for finding in named)
+    assert all(shows_nothing(finding.problem) for finding in report.findings)
+    mended = memory.doctor(repair=True)
+    assert mended.healthy, mended.findings
+    after = memory.doctor()
+    assert (after.findings, after.pending) == ((), int(column == "vector"))
+    aside = path.with_name(f"{path.name}.damaged.jsonl")
+    if column in ("terms", "distinctions", "vector"):  # what follows from the text is made anew
+        assert after.memories == 10
+        assert not aside.exists()
+        return
+    assert after.memories == 9
+    assert memory.list(user_id=salience.ANY).damaged == ()
+    assert len(memory.recall("memory", limit=100, min_score=0.0)) == 9
+    (row,) = [json.loads(line) for line in aside.read_text().splitlines()]
+    assert (row["table"], row["row"]["id"]) == ("memories", damaged)
+    assert column == "content" or row["row"]["content"] == SECRET
+    assert aside.stat().st_mode & 0o777 == 0o600
+    if "ff" in UNREADABLE[name]:
+        assert b"\xff" in base64.b64decode(row["row"][column]["base64"])
+
+
+def test_a_version_that_cannot_be_read_is_told_and_moved_aside_alone(opened, path):
+    plant(path, "UPDATE versions SET content = CAST(x'ff' AS TEXT)")
+    memory = opened()
+    (changed,) = [item.id for item in memory.list().memories if item.content == CHANGED]
+    with pytest.raises(
+        DamagedError, match=rf"'{changed}' \(version 1\) cannot be read: its column 'content' is damaged"
+    ):
+        memory.history(changed)
+    (finding,) = memory.doctor().findings
+    assert (finding.check, finding.id) == ("rows", changed)
+    assert "version 1 cannot be read: its column 'content' is damaged." in finding.problem
+    assert memory.doctor(repair=True).healthy
+    assert [version.memory.version for version in memory.history(changed)] == [2]
+    assert memory.doctor().healthy
+
+
+def test_a_memory_that_cannot_be_read_takes_its_versions_aside(opened, path):
+    damaged, _ = damage(path, "tags", "version = 2")
+    assert opened().doctor(repair=True).healthy
+    lines = path.with_name(f"{path.name}.damaged.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert {(row["table"], row["row"]["id"], row["row"]["version"]) for row in rows} == {
+        ("memories", damaged, 2),
+        ("versions", damaged, 1),
+    }
+
+
+def test_an_id_that_cannot_be_read_is_told_by_its_row(opened, path):
+    plant(path, "UPDATE memories SET id = CAST(x'ff' AS TEXT) WHERE content = :secret")
+    memory = opened()
+    problems = told(memory.doctor())
+    assert any("row 1 of 'memories' cannot be read: its column 'id' is damaged." in problem for problem in problems)
+    assert memory.doctor(repair=True).healthy
+    assert len(memory.list().memories) == 9
+
+
+def test_a_tag_to_filter_by_does_not_hide_a_row_whose_tags_are_damaged(opened, path):
+    memory = opened()
+    damaged, _ = damage(path, "tags")
+    assert memory.list(tags=["x"]).damaged == (damaged,)
+
+
+def test_a_cycle_of_supersedes_is_told(opened, path):
+    memory = opened()
+    first, second = [item.id for item in memory.list().memories[:2]]
+    for one, other in ((first, second), (second, first)):
+        plant(path, f"UPDATE memories SET supersedes = '{other}' WHERE id = '{one}'")  # noqa: S608
+    (finding,) = memory.doctor().findings
+    assert (finding.check, finding.id) == ("supersedes", first)
+    assert "supersedes forms a cycle" in finding.problem
+    memory.forget(second)
+    assert memory.doctor().healthy
 
 
 @pytest.mark.parametrize("name", [*MENDABLE, *BEYOND])

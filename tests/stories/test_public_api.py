@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -199,6 +200,63 @@ def test_asking_about_the_future_is_no_access_in_the_future(planted, clock):
     stored = memory.remember("text").memory
     memory.recall("query", now=clock() + timedelta(days=9000))
     assert memory.get(stored.id).accessed_at == clock()
+
+
+def test_a_message_over_the_limit_is_split_at_paragraphs_in_order(planted):
+    memory = planted()
+    paragraphs = [f"Paragraph {place}. " + f"It says {place}. " * 1500 for place in range(9)]
+    long = "\n\n".join(paragraphs)
+    messages = [
+        {"speaker": "Ann", "content": "before"},
+        {"speaker": "Ann", "content": long, "metadata": {"n": 1}, "key": "k", "timestamp": "2026-04-01T10:00:00+02:00"},
+        {"speaker": "Ben", "content": "after"},
+    ]
+    receipts = memory.ingest(messages, session_id="s")
+    whole, parts = [receipts[0], receipts[-1]], receipts[1:-1]
+    assert len(parts) == -(-len(long) // 65_536)
+    assert "".join(part.memory.content for part in parts) == long
+    assert all(len(part.memory.content) <= 65_536 for part in parts)
+    assert all(part.memory.content.endswith("\n\n") for part in parts[:-1])
+    assert [receipt.memory.turn for receipt in receipts] == list(range(1, len(receipts) + 1))
+    assert [receipt.warning for receipt in whole] == [None, None]
+    for number, part in enumerate(parts, 1):
+        assert part.warning == f"Part {number} of {len(parts)} of a message over 65,536 bytes, which was split."
+        held = part.memory
+        assert (held.metadata["part"], held.metadata["parts"], held.metadata["n"]) == (number, len(parts), 1)
+        assert held.metadata["message"] == parts[0].memory.metadata["message"]
+        assert (held.speaker, held.kind, held.created_at) == ("Ann", "turn", parts[0].memory.created_at)
+    again = memory.ingest(messages[1:2], session_id="s")
+    assert [(receipt.status, receipt.memory.id) for receipt in again] == [
+        ("unchanged", part.memory.id) for part in parts
+    ]
+    assert memory.stats().memories == len(receipts)
+    with pytest.raises(InputError, match="text of"):
+        memory.remember(long)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a line of words\n" * 9000,
+        "One sentence. " * 9000,
+        "word " * 30_000,
+        "x" * 140_000,
+        "é" * 70_000,
+        "👍🏽" * 30_000,
+        "short\n\n" + "x" * 140_000,
+        "." * 140_000,
+        "\n" * 70_000 + "end",
+        "x" * 65_000 + " " * 70_000 + "y" * 65_000,
+    ],
+)
+def test_whatever_a_long_message_is_made_of_nothing_of_it_is_lost(planted, text):
+    parts = [
+        receipt.memory.content for receipt in planted().ingest([{"role": "user", "content": text}], session_id="s")
+    ]
+    assert all(len(part.encode()) <= 65_536 for part in parts)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+    if " " in text or "\n" in text:
+        assert not any(re.search(r"[a-zé]{20}$", part) for part in parts[:-1] if "x" not in part)
 
 
 def test_a_history_of_a_chat_api_is_ingested(planted):

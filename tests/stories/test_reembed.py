@@ -10,6 +10,7 @@ import pytest
 
 import salience
 from salience import EmbedderError, InputError, PinnedError, compose, reembed
+from salience.embed import registry
 from salience.errors import LeaseError, MovedError
 from salience.lab.torture_reembed import Hashed, torture
 from salience.ports import FINGERPRINTED, Lease
@@ -271,6 +272,38 @@ def test_others_recall_by_words_and_store_as_pending(filed, dimension):
     assert [stored.vector for stored in moving.world.store.unembedded()] == [None, None]
     assert moving.reembed().made == 2
     assert moving.recall("memory of the old model, changed", limit=1)[0].memory.id == receipt.memory.id
+
+
+def test_others_go_over_to_a_model_that_they_can_load_by_its_name(filed, monkeypatch):
+    loads = []
+    monkeypatch.setitem(registry.EMBEDDERS, "new", lambda _: loads.append(1) or NEW)
+    other, moving = filed(OLD), filed(OLD)
+    seed(moving)
+    other.recall("memory 3", limit=1)
+    moving.reembed(NEW)
+    assert other.remember("written meanwhile").status == "pending"
+    assert other.recall("memory 3", limit=1).degraded == ()
+    assert other.remember("written afterwards").status == "created"
+    assert other.stats().pending == 0  # what was pending got its vector beside that write
+    assert other.world.embedder.name == "new"
+    assert loads == [1]
+    assert moving.doctor(deep=True).healthy
+
+
+def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call(filed, monkeypatch):
+    loads = []
+    down = Failing("new", 24, 0)
+    monkeypatch.setitem(registry.EMBEDDERS, "new", lambda _: loads.append(1) or down)
+    other, moving = filed(OLD), filed(OLD)
+    seed(moving)
+    moving.reembed(NEW)
+    for _ in range(5):
+        assert other.recall("memory 3", limit=1).degraded == ("embedding",)
+    assert loads == [1]
+    monkeypatch.setattr("salience.engine.base.REST", 0.0)
+    monkeypatch.setattr(other, "_rests_until", 0.0)
+    down.left = 1000
+    assert other.recall("memory 3", limit=1).degraded == ()
 
 
 def test_the_store_opens_with_the_new_model_alone(filed):

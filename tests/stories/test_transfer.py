@@ -336,3 +336,92 @@ def test_an_export_during_which_the_model_changes_holds_vectors_of_one(target, c
     header, *lines = map(json.loads, (tmp_path / "both.jsonl").read_text().splitlines())
     assert header["embedder"] == "planted"
     assert [line["vector"] is not None for line in lines] == [True, True, False, False, False]
+
+
+def exported(memory, **changes):
+    """Return the lines of an export, those of the memory with a content changed as `changes[content]` says."""
+    target = io.StringIO()
+    memory.export(target)
+    lines = [json.loads(line) for line in target.getvalue().splitlines()]
+    for line in lines[1:]:
+        line["memory"] |= changes.get(line["memory"]["content"], {})
+    return [json.dumps(line) for line in lines]
+
+
+def in_a_circle(planted, size):
+    """Return the lines of an export in which each of some memories supersedes the next, and the last the first."""
+    memory = planted()
+    texts = [f"memory{place}" for place in range(size)]
+    ids = [memory.remember(text).memory.id for text in texts]
+    memory.remember("apart")
+    return exported(memory, **{text: {"supersedes": ids[place - 1]} for place, text in enumerate(texts)})
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_an_import_with_a_cycle_of_supersedes_is_refused_and_stores_nothing(planted, size, clock):
+    lines = in_a_circle(planted, size)
+    with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
+        with pytest.raises(ImportLineError) as caught:
+            copy.import_(io.StringIO("\n".join(lines)))
+        named = ", ".join(str(line) for line in range(2, 2 + size))
+        assert f"a cycle of supersedes (lines {named})" in str(caught.value)
+        assert copy.list().memories == ()
+        report = copy.import_(io.StringIO("\n".join(lines)), on_error="skip")
+        assert [line for line, _ in report.skipped] == list(range(2, 2 + size))
+        assert [memory.content for memory in copy.list().memories] == ["apart"]
+
+
+def test_a_cycle_that_an_import_would_close_with_what_is_stored_is_refused(planted, clock):
+    header, older, newer, _ = in_a_circle(planted, 2)
+    with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
+        assert copy.import_(io.StringIO(f"{header}\n{newer}")).written == 1
+        with pytest.raises(ImportLineError, match=r"line 2: a cycle of supersedes \(lines 2\)"):
+            copy.import_(io.StringIO(f"{header}\n{older}"))
+        assert copy.import_(io.StringIO(f"{header}\n{newer}")).unchanged == 1
+
+
+def test_the_cycle_of_two_pages_is_refused_where_the_second_closes_it(planted, clock, monkeypatch):
+    monkeypatch.setattr("salience.transfer.import_.PAGE", 1)
+    lines = in_a_circle(planted, 3)
+    with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
+        report = copy.import_(io.StringIO("\n".join(lines)), on_error="skip")
+        assert [line for line, _ in report.skipped] == [4]
+        assert report.written == 3
+
+
+@pytest.mark.parametrize("coordinate", ["environment", "user_id", "project", "agent_id"])
+def test_a_coordinate_that_stands_for_any_is_refused_on_import_and_on_write(planted, coordinate, clock):
+    memory = planted()
+    memory.remember("kept", user_id="u")
+    lines = [exported(memory, kept={"scope": {coordinate: "*"}})[1], json.dumps({"content": "new", coordinate: "*"})]
+    with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
+        for line in lines:
+            with pytest.raises(ImportLineError, match=rf"line 2: {coordinate}: '\*'"):
+                copy.import_(io.StringIO(f"\n{line}"))
+        assert [line for line, _ in copy.import_(io.StringIO("\n".join(lines)), on_error="skip").skipped] == [1, 2]
+        with pytest.raises(InputError, match=rf"^{coordinate}: '\*'"):
+            copy.remember("new", **{coordinate: "*"})
+        assert copy.list(**EVERYWHERE).memories == ()
+
+
+OVER = {
+    "metadata": {"x": "y" * 65_536},
+    "tags": [f"tag{place}" for place in range(1001)],
+    "entities": [f"{place:0250d}" for place in range(140)],
+}
+"""Values of fields of a memory, each over its limit."""
+
+
+@pytest.mark.parametrize("field", OVER)
+def test_a_line_over_a_limit_is_refused_by_its_number(planted, field, clock):
+    memory = planted()
+    memory.remember("large")
+    memory.remember("small")
+    lines = [*exported(memory, large={field: OVER[field]}), json.dumps({"content": "draft", field: OVER[field]})]
+    with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
+        with pytest.raises(ImportLineError, match=f"^line 2: {field}: "):
+            copy.import_(io.StringIO("\n".join(lines)))
+        assert copy.list().memories == ()
+        report = copy.import_(io.StringIO("\n".join(lines)), on_error="skip")
+        assert [line for line, _ in report.skipped] == [2, 4]
+        assert [one.content for one in copy.list().memories] == ["small"]

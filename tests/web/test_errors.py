@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final
 
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic_core import to_json
 
 import salience
 import servers
@@ -126,6 +128,70 @@ def test_more_memories_than_one_request_may_hold_are_refused(engine: Engine) -> 
         told = is_problem(client.post("/v1/memories", json={"drafts": drafts}), 413)
         assert "drafts" in told["detail"]
         assert client.post("/v1/memories", json={"drafts": drafts[:2]}).status_code == 201
+
+
+@pytest.fixture
+def large(engine: Engine) -> list[str]:
+    """The ids of 60 memories of 60 KB, the last with 100 versions of that size."""
+    drafts = [{"content": f"memory {place}", "metadata": {"x": "y" * 60_000}} for place in range(60)]
+    held = [receipt.memory.id for receipt in engine.remember_many(drafts)]
+    for place in range(100):
+        engine.update(held[-1], importance=place / 100)
+    return held
+
+
+ANSWERS: dict[str, tuple[Any, str]] = {
+    "recall": (lambda http, _: http.post("/v1/recall", json={"query": "memory", "limit": 60, "min_score": 0}), "limit"),
+    "recall_many": (
+        lambda http, _: http.post("/v1/recall", json={"queries": ["memory", "x"] * 4, "limit": 10, "min_score": 0}),
+        "fewer questions",
+    ),
+    "graph_recall": (lambda http, _: http.post("/v1/graphrag", json={"query": "memory", "limit": 60}), "limit"),
+    "context": (
+        lambda http, _: http.post("/v1/context", json={"query": "memory", "limit": 60, "min_score": 0}),
+        "limit",
+    ),
+    "list": (lambda http, _: http.get("/v1/memories", params={"limit": 60}), "limit"),
+    "history": (lambda http, ids: http.get(f"/v1/memory/{ids[-1]}/history"), "Export"),
+}
+
+
+@pytest.mark.parametrize("verb", ANSWERS)
+def test_an_answer_over_the_limit_is_refused_before_it_is_built(
+    verb: str, engine: Engine, large: list[str], monkeypatch: Any
+) -> None:
+    ask, remedy = ANSWERS[verb]
+    built: list[int] = []
+    monkeypatch.setattr("salience.web.answering.to_json", lambda told: built.append(1) or to_json(told))
+    limits = servers.Limits(answer=2_000_000)
+    with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
+        told = is_problem(ask(client, large), 413)
+        assert "2,000,000 bytes" in told["detail"]
+        assert remedy in told["detail"]
+        assert not built
+        assert client.get("/v1/memories", params={"limit": 20}).status_code == 200
+        assert client.get("/v1/export").content.count(b"yyyy") > 60
+    with servers.live(engine) as url, httpx.Client(base_url=url) as client:
+        assert ask(client, large).status_code == 200
+
+
+def test_no_more_than_the_limit_of_an_answer_is_read_from_the_store(engine: Engine, large: list[str]) -> None:
+    class Counting:
+        read = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(engine.world.store, name)
+
+        def fetch(self, *given: Any, **options: Any) -> Any:
+            found = engine.world.store.fetch(*given, **options)
+            self.read += len(found)
+            return found
+
+    store = Counting()
+    world = replace(engine.world, store=store, answer_limit=2_000_000)
+    with pytest.raises(LimitError, match="fewer questions"):
+        Engine(world).recall_many(["memory", "x"] * 4, limit=20, min_score=0.0, dry_run=True)
+    assert store.read <= 60
 
 
 def test_too_many_requests_are_told_when_to_come_again(engine: Engine) -> None:

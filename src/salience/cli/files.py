@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from salience.cli.options import STDIN
 from salience.engine import Engine
-from salience.errors import ImportLineError, InputError, Words
+from salience.errors import ImportLineError
 from salience.lab import datasets
 from salience.text import content_hash
 from salience.transfer.files import is_export
@@ -30,12 +30,13 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What became of one file: counts as of `TransferReport`, and how many sessions its turns belong to."""
+    """What became of one file: counts as of `TransferReport`, and how many sessions and split messages it has."""
 
     file: str
     written: int
     unchanged: int = 0
     sessions: int = 0
+    split: int = 0
     skipped: tuple[tuple[int, str], ...] = ()
 
 
@@ -57,32 +58,27 @@ def turns(path: Path, session_id: str | None) -> Iterator[tuple[str, datasets.Me
         yield (session_id if session_id is not None and session == own else session), message
 
 
-def count_turns(path: Path, limit: int) -> int:
+def count_turns(path: Path) -> int:
     """Return how many turns a file has, all of them read: a broken one is told before anything is stored.
 
     Raises:
-        InputError: a message that cannot be read, or is longer than `limit` bytes.
+        InputError: a message that cannot be read.
     """
-    number = 0
-    for number, (_, message) in enumerate(datasets.turns(path), 1):
-        size = len(message.content.encode())
-        if size > limit:
-            remedy = f"Keep each within {limit:,} bytes, or split it."
-            raise InputError(f"message {number} in {path}", Words(f"text of {size:,} bytes"), remedy)
-    return number
+    return sum(1 for _ in datasets.turns(path))
 
 
 def ingest(engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Progress) -> Loaded:
     """Store the turns of a conversation, each under its session, and return counts."""
-    statuses, places = Counter[str](), Counter[str]()
+    statuses, places, split = Counter[str](), Counter[str](), 0
     for session, held in groupby(turns(path, where.get("session_id")), key=lambda turn: turn[0]):
         while chunk := [message for _, message in islice(held, CHUNK)]:
             keyed = [_keyed(message, path, session, places[session] + place) for place, message in enumerate(chunk)]
             places[session] += len(chunk)
             receipts = engine.ingest(keyed, **{**where, "session_id": session})
             statuses.update(receipt.status for receipt in receipts)
-            advance(len(receipts))
-    return Loaded(str(path), statuses["created"], statuses["unchanged"], sessions=len(places))
+            split += sum(receipt.memory.metadata.get("part") == 1 for receipt in receipts)
+            advance(len(chunk))
+    return Loaded(str(path), statuses["created"], statuses["unchanged"], sessions=len(places), split=split)
 
 
 def _keyed(message: datasets.Message, source: Path, session: str, place: int) -> dict[str, Any]:
@@ -114,10 +110,10 @@ def steps(advance: Progress) -> Progress:
     return so_far
 
 
-def count(path: Path, limit: int) -> int:
+def count(path: Path) -> int:
     """Return about how many memories a file has: its lines, or the turns of a conversation as `count_turns` does."""
     if not is_lines(path):
-        return count_turns(path, limit)
+        return count_turns(path)
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip()) - is_export(path)
 

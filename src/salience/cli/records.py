@@ -98,7 +98,8 @@ def _columns(item: Memory, now: datetime) -> tuple[str, ...]:
 
 
 def _onward(found: Page) -> list[str]:
-    return [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
+    passed = [f"passed over, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
+    return [*passed, *([f"more: repeat with --cursor {found.cursor}"] if found.cursor else [])]
 
 
 def _listing(found: Page, now: datetime) -> RenderableType:

@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from salience import settings
 from salience.cli import files
 from salience.cli.calls import Call, command
 from salience.cli.files import Loaded
@@ -20,7 +19,6 @@ from salience.cli.options import STDIN
 from salience.cli.screen import Answer, progress
 from salience.cli.signs import one_line
 from salience.cli.surface import app
-from salience.engine import Engine
 from salience.errors import InputError, Words
 from salience.text import counted
 
@@ -83,13 +81,12 @@ def export(
 
 
 def load(
-    call: Call, done: str, paths: Sequence[Path], into: Callable[..., Loaded], count: Callable[[Path, int], int]
+    call: Call, done: str, paths: Sequence[Path], into: Callable[..., Loaded], count: Callable[[Path], int]
 ) -> Answer:
     """Store the memories of files by `into`, once `count` has read them all, and report in the word `done`."""
     started = time.perf_counter()
     with call.engine() as engine, files.at_hand(paths) as ready:
-        limit = engine.world.content_limit if isinstance(engine, Engine) else settings.load().content_limit
-        total = sum(count(path, limit) for path in ready)
+        total = sum(map(count, ready))
         with progress(done.removesuffix("ed") + "ing", total) as advance:
             loaded = [into(engine, path, call.where, advance) for path in ready]
     named = [replace(one, file=str(path)) for one, path in zip(loaded, paths, strict=True)]
@@ -98,8 +95,8 @@ def load(
 
 def report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
     """Return what became of files: the refused lines, then counts and memories a second."""
-    written, unchanged, sessions = (
-        sum(getattr(one, name) for one in loaded) for name in ("written", "unchanged", "sessions")
+    written, unchanged, sessions, split = (
+        sum(getattr(one, name) for one in loaded) for name in ("written", "unchanged", "sessions", "split")
     )
     refused = [f"{one.file}: {reason}" for one in loaded for _, reason in one.skipped]
     rate = (written + unchanged) / seconds
@@ -107,6 +104,7 @@ def report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
         "written": written,
         "unchanged": unchanged,
         "sessions": sessions,
+        "split": split,
         "seconds": seconds,
         "per_second": rate,
         "files": loaded,
@@ -116,6 +114,7 @@ def report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
         *([f"in {counted(sessions, 'session')}"] if sessions else []),
     ]
     besides = [*([f"{unchanged:,} already there"] if unchanged else [])]
+    besides += [f"{counted(split, 'message')} over the content limit split into parts"] if split else []
     besides += [f"{counted(len(refused), 'line')} skipped"] if refused else []
     last = " ".join(said) + "".join(f", {item}" for item in besides) + f": {seconds:.1f} s, {rate:,.0f} memories/s"
     return Answer(record, lambda: [one_line(line) for line in (*refused, last)])

@@ -14,15 +14,18 @@ from salience import settings as configuration
 from salience.compose import parts
 from salience.compose.stores import model, store
 from salience.compose.targets import is_url, on_server
+from salience.derived import embedded_or_not
 from salience.embed import calibration_file
 from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
+from salience.embed.registry import of_model
 from salience.engine import Engine, warming
-from salience.errors import InputError, Words
+from salience.errors import InputError, SalienceError, Words
 from salience.extract.registry import extractor, fact_reader
 from salience.ids import TimeOrderedIds
 from salience.judge.registry import judge as chosen_judge
-from salience.ports import Clustering, Embedder, Reranker, Summariser, World
+from salience.pending import admitted
+from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Summariser, World
 from salience.profiles import ProfileLike
 from salience.rerank.registry import reranker as chosen_reranker
 from salience.settings import Settings
@@ -167,8 +170,13 @@ def engine(
     reranker: str | Reranker | None = None,
     summariser: str | Summariser | None = None,
     moving: bool = False,
+    wrap: Callable[[Embedder], Embedder] = lambda embedder: embedder,
 ) -> Engine:
-    """Return an engine as `connect` does, under given settings; one that is `moving` as the function does."""
+    """Return an engine as `connect` does, under given settings; one that is `moving` as the function does.
+
+    Once another process gives the store another model, the engine goes over to it by itself, if that is one of
+    `EMBEDDERS` and can be loaded here. `wrap` returns what is to stand before that embedder.
+    """
     if target is not None and not isinstance(target, (str, Path)):
         raise InputError("target", Words(type(target).__name__), "Give a path or a URL as text.")
     where = str(target if target is not None else settings.url)
@@ -208,7 +216,8 @@ def engine(
         keep_requests=settings.keep_requests,
         turns=nullcontext() if on_server(where) else turns(),
     )
-    return Engine(world, ranking, lambda standing, chosen: moved(standing, chosen, settings))
+    follow = None if moving else lambda standing: followed(standing, settings, wrap)
+    return Engine(world, ranking, lambda standing, chosen: moved(standing, chosen, settings), follow)
 
 
 def moved(world: World, chosen: str | Embedder, settings: Settings) -> World:
@@ -217,6 +226,22 @@ def moved(world: World, chosen: str | Embedder, settings: Settings) -> World:
     fitted_here = calibration_file.load(settings.calibrations)
     under = world.store.under(model(ready))
     return replace(world, embedder=ready, store=under, calibration=calibration_of(ready, fitted_here))
+
+
+def followed(world: World, settings: Settings, wrap: Callable[[Embedder], Embedder]) -> World | None:
+    """Return the world under the model that its store is pinned to by now; None if that is not to be had here."""
+    try:
+        pin = world.store.pinned()
+        made = None if pin is None else of_model(pin.name, pin.dimension, settings)
+        if made is None:
+            return None
+        under = moved(world, wrap(made), settings)
+        vectors, _ = embedded_or_not(under, [FINGERPRINTED])  # a remote one is waited for no longer than by a write
+        if vectors is not None:
+            admitted(under)
+    except SalienceError:
+        return None
+    return None if vectors is None else under
 
 
 def checked(clock: Callable[[], datetime]) -> Callable[[], datetime]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from salience import checks
@@ -10,7 +11,7 @@ from salience.embed.cache import Cached
 from salience.embed.fastembed import FastEmbed
 from salience.embed.minilm import MiniLM
 from salience.embed.static import Static
-from salience.errors import InputError, Words
+from salience.errors import InputError, SalienceError, Words
 from salience.ports import Embedder
 from salience.settings import Settings
 
@@ -55,6 +56,16 @@ def embedder(chosen: object, settings: Settings) -> Embedder:
     """
     made = EMBEDDERS[_known(chosen)](settings) if isinstance(chosen, str) else _checked(chosen)
     return Cached(made, settings.embedder_cache)
+
+
+def of_model(name: str, dimension: int, settings: Settings) -> Embedder | None:
+    """Return the embedder whose vectors have this name and length, as stores are pinned to; None if none is at hand."""
+    for make in EMBEDDERS.values():
+        with suppress(SalienceError):  # a library that is not installed, or a model that it does not know
+            made = make(settings)
+            if (made.name, made.dimension) == (name, dimension):
+                return made
+    return None
 
 
 def _known(name: str) -> str:

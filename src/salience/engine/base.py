@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Self
+from typing import Final, Self
 
 from salience import checks, keywords, profiles
 from salience.errors import InputError, Words
@@ -17,21 +19,68 @@ Moved = Callable[[World, str | Embedder], World]
 """From a world and an embedder, by name or itself, to the same world under that embedder."""
 
 
-class Base:
-    """An engine's state; `world` is replaced as a whole when the store is given another model."""
+Follow = Callable[[World], World | None]
+"""From a world to the same world under the model that its store is pinned to by now; None if there is none here."""
+REST: Final = 60.0
+"""Seconds after which a model that could not be loaded is tried again."""
 
-    def __init__(self, world: World, profile: ProfileLike = "salience", moved: Moved | None = None) -> None:
-        self.world = world
+
+class Base:
+    """An engine's state; `world` is replaced as a whole when the store is given another model.
+
+    Args:
+        world: the ports.
+        profile: of recalls that name none.
+        moved: for `reembed` with a model by name.
+        follow: asked for another world once the store turns out to have another model.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        profile: ProfileLike = "salience",
+        moved: Moved | None = None,
+        follow: Follow | None = None,
+    ) -> None:
+        self._world = world
         self.profile = profiles.load(profile)
         self._moved = moved
+        self._follow = follow
+        self._following = threading.Lock()
+        self._rests_until = 0.0
 
-    def of(self, tenant: str) -> Self:
+    @property
+    def world(self) -> World:
+        """The ports: under another embedder once an earlier call met a store that has another model, if it can be."""
+        if self._follow is not None and getattr(self._world.store, "moved", False):
+            self._go_over(self._follow)
+        return self._world
+
+    @world.setter
+    def world(self, world: World) -> None:
+        self._world = world
+
+    def _go_over(self, follow: Follow) -> None:
+        """Go over to the model of the store; calls that come meanwhile go on without it."""
+        if time.monotonic() < self._rests_until or not self._following.acquire(blocking=False):
+            return
+        try:
+            found = follow(self._world)
+            if found is None:
+                self._rests_until = time.monotonic() + REST
+            else:
+                self._world = found
+        finally:
+            self._following.release()
+
+    def of(self, tenant: str, answer_limit: int | None = None) -> Self:
         """Return an engine for another tenant, on the store, the models and the profile that this one has now.
 
         They share them: to close one is to close both. That the tenant's memories are whole is for its writes to find
-        out, as long as a copy of them is under way.
+        out, as long as a copy of them is under way. An answer over `answer_limit` bytes is a LimitError.
         """
-        return type(self)(replace(self.world, tenant=checks.name("tenant", tenant)), self.profile, self._moved)
+        world = replace(self.world, tenant=checks.name("tenant", tenant), answer_limit=answer_limit)
+        return type(self)(world, self.profile, self._moved)
 
     def _under(self, embedder: str | Embedder) -> World:
         """Return the world under another embedder; one by name needs an engine that `connect` made."""
@@ -41,7 +90,7 @@ class Base:
 
     def _profile(self, profile: ProfileLike | None, weights: Mapping[str, float] | None = None) -> Profile:
         chosen = self.profile if profile is None else profiles.load(profile)
-        return chosen.with_weights(weights) if weights else chosen
+        return chosen if weights is None else chosen.with_weights(weights)
 
     def _scope(self, where: Mapping[str, object]) -> tuple[Scope, str | None]:
         return keywords.scope(self.world.tenant, where)

@@ -121,11 +121,12 @@ class Keeping(Base):
         """Embed every memory and version anew with another model, and go over to it; return what was done.
 
         Recalls and writes go on under the old model until all is ready. A run that was cut short goes on where it
-        stopped when it is started again. Then this engine uses the new model; others that have the store open answer
-        by words and store memories as pending until they connect again with it.
+        stopped when it is started again. Then this engine uses the new model. Others that have the store open go over
+        to it at their next calls if it is one that they can load by its name; until then, and where they cannot, they
+        answer by words and store memories as pending.
 
         Args:
-            embedder: its name, or itself; None for the one that this engine was opened with.
+            embedder: its name, or itself; None for the one that this engine embeds with.
             progress: called with how many are done, and of how many.
         """
         world = self.world if embedder is None else self._under(embedder)

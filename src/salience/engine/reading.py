@@ -151,7 +151,7 @@ class Reading(Base):
             now: the instant at which the question is asked; None for the engine's clock.
             **where: the scope keywords.
         """
-        base = profiles.load(profile or "zeromemory")
+        base = profiles.load("zeromemory" if profile is None else profile)
         weight = base.graph_weight if graph_weight is None else checks.number("graph_weight", graph_weight, 0.0, 1.0)
         hops = base.max_hops if max_hops is None else checks.whole("max_hops", max_hops, 0, 10)
         scope, level = self._scope(where)

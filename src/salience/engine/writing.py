@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from salience import erase, remember, versions
@@ -77,9 +78,21 @@ class Writing(Base):
         A message is a mapping with `content`, `speaker` (or `role`) and, if known, `timestamp` (aware or ISO 8601),
         `metadata` and an idempotency `key`. `session_id` is needed. Turns are not searched for contradictions: what is
         said is not yet what is held.
+
+        A message over the content limit is split at its paragraphs, lines, sentences or words. Each part is a turn with
+        a receipt of its own, whose warning says so; its metadata names `part`, `parts`, and `message`, a hash of the
+        whole text.
         """
         home = self._home(where)
-        return remember.remember(self.world, self.profile, remember.turns(messages, home), home, look=False)
+        drafts, warnings = [], []
+        for draft, warning in remember.parted(remember.turns(messages, home), self.world.content_limit):
+            drafts.append(draft)
+            warnings.append(warning)
+        receipts = remember.remember(self.world, self.profile, drafts, home, look=False)
+        return [
+            receipt if warning is None else replace(receipt, warning=" ".join(filter(None, (warning, receipt.warning))))
+            for receipt, warning in zip(receipts, warnings, strict=True)
+        ]
 
     def update(
         self,

@@ -109,11 +109,13 @@ def explanation(found: Explanation) -> str:
 
 def page(found: Page) -> str:
     """Return one page of a listing, and how to go on."""
-    if not found.memories:
+    if not found.memories and not found.damaged:
         return "No memories here. Those of a project, user or agent are listed when it is named, or * for any."
     more = [f"More: call list again with cursor={json.dumps(found.cursor)}."] if found.cursor else []
     head = f"{counted(len(found.memories), 'memory', 'memories')}. {QUOTED}"
-    return "\n".join([head, *map(memory, found.memories), *more])
+    passed = [f"Passed over, since it cannot be read: {one}. The operator has to run salience doctor."
+              for one in found.damaged]  # fmt: skip
+    return "\n".join([head, *map(memory, found.memories), *passed, *more])
 
 
 def stats(found: Stats) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from salience.batch import Batch
+from salience.errors import DamagedError
 from salience.ports.changes import Answered, Change, Stored
 from salience.ports.models import (
     Calibration,
@@ -75,11 +76,13 @@ class Store(Protocol):
         *,
         forgotten: bool = False,
         versions: bool = False,
+        passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids.
 
         `forgotten` includes forgotten ones. `versions` adds the older versions of each, before the current one; they
-        do not count towards `limit`.
+        do not count towards `limit`. A row that cannot be read is a `DamagedError`, or is left out and noted in
+        `passed` where that is given, which is only after such an error.
         """
         ...
 
@@ -139,6 +142,7 @@ class World:
         new_id: returns a new id for an instant; ids sort by the order of the calls.
         tenant: of every memory and query.
         content_limit: longest content or query, bytes in UTF-8.
+        answer_limit: largest answer with memories, bytes; None: any. A server has one.
         reranker: puts the best memories of a recall in another order; None: the profile's order stands.
         rerank_top: how many of the best it reads, or as many as are asked for where that is more.
         summariser: writes reflections; None: the text of a reflection is that of its medoid.
@@ -163,6 +167,7 @@ class World:
     new_id: Callable[[datetime], str]
     tenant: str
     content_limit: int
+    answer_limit: int | None = None
     reranker: Reranker | None = None
     rerank_top: int = 20
     summariser: Summariser | None = None

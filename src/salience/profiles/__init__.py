@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from salience.errors import ProfileError
+from salience.errors import ProfileError, Words
 from salience.rank.profile import Profile, parse
 
 ProfileLike = str | Path | Profile
@@ -21,19 +21,25 @@ def load(profile: ProfileLike) -> Profile:
     """Return a profile by the name of one that ships, by the path of a TOML file, or as it is.
 
     Raises:
-        ProfileError: an unknown name (the error lists the known ones), a file that cannot be read, or bad TOML.
+        ProfileError: an unknown name (the error lists the known ones), a file that cannot be read, bad TOML, or a value
+            of another type.
     """
     if isinstance(profile, Profile):
         return profile
+    if not isinstance(profile, (str, Path)):
+        raise ProfileError(
+            "profile", Words(type(profile).__name__), f"Choose one of: {', '.join(NAMES)}; or a path to a .toml."
+        )
     if isinstance(profile, str) and profile in NAMES:
         return _shipped(profile)
     path = Path(profile)
     if path.suffix != ".toml":
         raise ProfileError("profile", str(profile), f"Choose one of: {', '.join(NAMES)}; or a path to a .toml.")
     try:
-        return parse(path.read_text("utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as error:  # a path with a NUL, or text that is not UTF-8
         raise ProfileError("profile", str(path), f"Give a file that can be read ({type(error).__name__}).") from None
+    return parse(text, str(path))
 
 
 def source(name: str) -> str:

@@ -178,8 +178,14 @@ class Profile:
         """Return the profile with other weights, which hold under every intent.
 
         Raises:
-            InputError: a label that the profile has not, or a weight that is not a number from 0 to 100.
+            InputError: no mapping, a label that the profile has not, or a weight that is not a number from 0 to 100.
         """
+        if not isinstance(weights, Mapping):
+            raise InputError(
+                "weights", Words(type(weights).__name__), 'Give labels with numbers, such as {"similarity": 2.0}.'
+            )
+        if not weights:
+            return self
         labels = [term.label for term in self.terms]
         clean = {checks.choice("weights", label, labels): _weight(f"weights.{label}", weight)
                  for label, weight in weights.items()}  # fmt: skip

@@ -11,10 +11,17 @@ from salience.records.stored import Memory
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing: `memories` in the order of their ids, and the `cursor` of the next page or None."""
+    """One page of a listing.
+
+    Attributes:
+        memories: in the order of their ids.
+        cursor: of the next page; None where this is the last one.
+        damaged: ids of memories that belong here and cannot be read; `salience doctor` says what is wrong with them.
+    """
 
     memories: tuple[Memory, ...]
     cursor: str | None = None
+    damaged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,11 +81,12 @@ class Scope:
         """Return this scope if a memory can live in it.
 
         Raises:
-            InputError: a coordinate is `ANY`, which asks and cannot be stored.
+            InputError: a coordinate is `ANY`, or the text `*` that means it in requests.
         """
         for coordinate in ("environment", *NARROWING):
-            if getattr(self, coordinate) is ANY:
-                raise InputError(coordinate, ANY, "Name one value (or none) where a memory is to be stored.")
+            value = getattr(self, coordinate)
+            if value in (ANY, ANY.value):
+                raise InputError(coordinate, value, "Name one value (or none) where a memory is to be stored.")
         return self
 
     def sees(self, home: Scope) -> bool:
@@ -155,12 +156,12 @@ class Draft(_Named):
         kind: one of `KINDS` or any other name.
         importance: [0, 1]; None lets the extractor score the text.
         weight: confidence, [0.1, 1].
-        tags, entities: names; entities None lets the extractor find them.
+        tags, entities: names, at most 1,000 of 32,768 bytes together; entities None lets the extractor find them.
         fact_key: identity of the underlying fact, such as `user.theme`.
         supersedes: id of the memory that this one replaces; its weight falls to 0.1.
         ttl: time to live: seconds, a timedelta, or text such as `24h`.
         tier: working, episodic or semantic.
-        metadata: JSON values, kept and returned, never ranked.
+        metadata: JSON values, kept and returned, never ranked; at most 65,536 bytes.
         key: idempotency key; a second remember with the same key stores nothing.
         created_at: aware instant at which it was said; None for now.
         speaker: who said it, for a turn of a conversation.
@@ -196,9 +197,9 @@ class Draft(_Named):
         if self.importance is not None:
             keep(self, "importance", checks.number("importance", self.importance, 0.0, 1.0))
         keep(self, "weight", checks.number("weight", self.weight, 0.1, 1.0))
-        keep(self, "tags", checks.names("tags", self.tags))
+        keep(self, "tags", checks.labels("tags", self.tags))
         if self.entities is not None:
-            keep(self, "entities", checks.names("entities", self.entities))
+            keep(self, "entities", checks.labels("entities", self.entities))
         for optional in ("fact_key", "supersedes", "key", "speaker"):
             if getattr(self, optional) is not None:
                 checks.name(optional, getattr(self, optional))

@@ -3,7 +3,7 @@
 from salience.remember.answering import MOST, Request, answered
 from salience.remember.change import forget, said_why, update
 from salience.remember.clean import bare, clean, read
-from salience.remember.given import drafts, turns
+from salience.remember.given import drafts, parted, turns
 from salience.remember.story import decide, facts_there, remember, replaced_facts, replaces
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "drafts",
     "facts_there",
     "forget",
+    "parted",
     "read",
     "remember",
     "replaced_facts",

@@ -89,10 +89,9 @@ def update(
 
 
 def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime) -> Memory:
-    kept = {name: getattr(old, name) for name in ("content", "kind", "importance", "weight", "tags", "tier")}
+    kept = {name: getattr(old, name) for name in ("content", "kind", "importance", "weight", "tier")}
     kept |= {"fact_key": None if "content" in given else old.fact_key}
-    entities = given.get("entities", None if "content" in given else old.entities)
-    fields = {**kept, "metadata": old.metadata, **given, "entities": entities}
+    fields = {**kept, "entities": None if "content" in given else (), **given}
     fresh = clean(world, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
     if "content" in given and "fact_key" not in given:
         fresh = _with_fact(world, old, fresh)
@@ -104,10 +103,10 @@ def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime)
         kind=fresh.kind,
         importance=fresh.importance,
         weight=fresh.weight,
-        tags=fresh.tags,
-        entities=fresh.entities,
+        tags=fresh.tags if "tags" in given else old.tags,  # what an older version stored may be over a limit of today
+        entities=fresh.entities if {"entities", "content"} & given.keys() else old.entities,
         fact_key=given.get("fact_key", fresh.fact_key if "content" in given else old.fact_key),
-        metadata=fresh.metadata,
+        metadata=fresh.metadata if "metadata" in given else old.metadata,
         tier=fresh.tier,
         tier_since=old.tier_since if fresh.tier == old.tier else now,
         expires_at=fresh.expires_at if "ttl" in given else old.expires_at,

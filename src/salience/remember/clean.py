@@ -29,9 +29,9 @@ def clean(world: World, draft: Draft, now: datetime, caller: Scope | None = None
     checks.text("content", draft.content, world.content_limit)
     home = _of_tenant(world, draft.scope or caller or Scope()).as_home()
     found = extracted(world, draft, home)
-    entities = draft.entities if draft.entities is not None else found.entities
+    entities = draft.entities if draft.entities is not None else checks.first_labels(found.entities)
     if draft.speaker and draft.entities is None:
-        entities = tuple(dict.fromkeys((draft.speaker, *entities)))
+        entities = checks.first_labels(dict.fromkeys((draft.speaker, *entities)))
     created = draft.created_at or now
     return Memory(
         id=world.new_id(now),

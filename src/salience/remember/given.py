@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
 
+from salience.checks import NAME_LIMIT
 from salience.errors import InputError, Words
 from salience.lines import as_draft, moment, said
 from salience.records import Draft, Scope
+from salience.text import content_hash
+
+BOUNDARIES: Final = tuple(map(re.compile, (r"\n\s*\n", r"\n", r"[.!?][\"')\]]*\s|[。！？]", r"\s")))
+"""Where a message over the limit may be split, best first: after a paragraph, a line, a sentence, a word."""
+LEAST: Final = 4
+"""A better boundary is taken unless the part before it is shorter than the limit divided by this."""
 
 
 def drafts(items: Iterable[object], scope: Scope) -> list[Draft]:
@@ -41,6 +50,57 @@ def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
         raise InputError("messages", Words(type(messages).__name__), "Give a list of messages.")
     drafts = (_turn(f"messages[{place}]", message, scope) for place, message in enumerate(messages))
     return [draft for draft in drafts if draft is not None]
+
+
+def parted(drafts: Iterable[Draft], limit: int) -> Iterator[tuple[Draft, str | None]]:
+    """Yield turns, those over `limit` bytes in parts, each with a warning that says so; None for a whole turn.
+
+    Parts are turns of their own, in order. The metadata of each has its number as `part`, their number as `parts`, and
+    as `message` a hash of the whole text, which is the same in all of them. A key is followed by the number of its
+    part, so that a retry stores no part twice.
+    """
+    for draft in drafts:
+        if len(draft.content.encode()) <= limit:
+            yield draft, None
+            continue
+        texts = split(draft.content, limit)
+        whole = content_hash(draft.content)
+        for number, text in enumerate(texts, 1):
+            named = {"part": number, "parts": len(texts), "message": whole[:32]}
+            warning = f"Part {number} of {len(texts)} of a message over {limit:,} bytes, which was split."
+            key = None if draft.key is None else _of_part(draft.key, number)
+            yield replace(draft, content=text, metadata={**named, **draft.metadata}, key=key), warning
+
+
+def _of_part(key: str, number: int) -> str:
+    """Return the key of a part of the message under a key; of a long one, its hash."""
+    named = f"{key}#{number}"
+    return named if len(named) <= NAME_LIMIT else f"{content_hash(key)}#{number}"
+
+
+def split(text: str, limit: int) -> Sequence[str]:
+    """Return a text in parts of at most `limit` bytes in UTF-8, in order; nothing but white space between them is lost.
+
+    Each part ends with a paragraph, else with a line, a sentence or a word, and is cut anywhere only where none ends.
+    """
+    parts, start = [], 0
+    while start < len(text):
+        window = text[start : start + limit].encode()[:limit].decode(errors="ignore") or text[start]
+        end = len(window) if start + len(window) == len(text) else _boundary(window)
+        if not window[:end].isspace():
+            parts.append(window[:end])
+        start += end
+    return parts
+
+
+def _boundary(window: str) -> int:
+    """Return where the best part of a text ends that is as long as a part may be."""
+    end = 0
+    for boundary in BOUNDARIES:
+        end = max((match.end() for match in boundary.finditer(window)), default=0)
+        if end >= len(window) // LEAST:
+            break
+    return end or len(window)
 
 
 def _turn(path: str, message: object, scope: Scope) -> Draft | None:

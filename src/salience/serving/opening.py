@@ -35,7 +35,7 @@ def opened(
     """
     settings = plan.settings
     bare = chosen(plan.embedder, settings.model_copy(update={"embedder_cache": 0}))
-    ready = compose.engine(settings, settings.url, embedder=around(bare), profile=plan.profile)
+    ready = compose.engine(settings, settings.url, embedder=around(bare), profile=plan.profile, wrap=around)
     with closing(ready) as engine, closing(compose.keyring(settings.url)) as keyring:
         refuse_strangers(plan, keyring)
         yield engine, keyring

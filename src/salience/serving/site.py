@@ -75,7 +75,11 @@ def standing(plan: Plan) -> Iterator[Site]:
         stack.callback(keeper.stop)
         unlocked = Unlocked(settings, keyring, engine.world.tenant)
         meter.watch(getattr(engine.world.store, "connections", dict))
-        limits = Limits(batch=settings.server_batch_limit, deadline_ms=settings.server_deadline_ms)
+        limits = Limits(
+            batch=settings.server_batch_limit,
+            answer=settings.server_answer_limit,
+            deadline_ms=settings.server_deadline_ms,
+        )
         rest, tools = (Gate(engine, limits, admit, Watcher(meter, sent, counts)) for counts in (None, "mcp"))
         made = _application(settings, rest, tools, door(settings, keyring, engine, unlocked), keeper, unlocked.is_open)
         page = scraping.page(lambda: _exposed(meter), unlocked.is_open, settings.metrics_token)

@@ -128,7 +128,7 @@ def pour(source: sqlite3.Connection, target: Path, progress: Progress | None) ->
         try:
             source.backup(copy, pages=STEP, progress=told, sleep=0.01)
         except sqlite3.Error as error:
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:  # it is the disk of the copy that is full
+            if opening.error_code(error) == sqlite3.SQLITE_FULL:  # it is the disk of the copy that is full
                 raise opening.as_store_error(str(target.parent), error) from None
             raise
         copy.execute("PRAGMA journal_mode=DELETE").fetchone()
@@ -259,7 +259,7 @@ def _overwrite(whole: sqlite3.Connection, target: str, busy_timeout: float) -> N
         try:
             whole.backup(live, pages=-1, progress=wait, sleep=0.02)
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if opening.error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise _beyond(target) from None
             raise
 

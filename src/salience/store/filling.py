@@ -17,11 +17,12 @@ import numpy as np
 from sqlalchemy import Executable
 
 from salience.batch import Codes, Rows
-from salience.errors import StoreError
+from salience.errors import DamagedError
 from salience.loading import uncollected
 from salience.store import sql, sql_filling
 from salience.store.arena import Arena
 from salience.store.direct import Direct
+from salience.store.opening import error_code
 from salience.store.parsed import Parsed
 from salience.store.places import Place
 from salience.store.recent import Recent
@@ -96,9 +97,9 @@ def _rows(reader: Direct, tenant: str, statement: Executable, rowids: Codes) -> 
     try:
         return reader.rows(statement, {"tenant": tenant, "rowids": json.dumps(rowids.tolist())})
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+        if error_code(error) != sqlite3.SQLITE_ERROR:
             raise
-        raise StoreError(DAMAGED) from None  # bytes stand where text should, which JSON does not take
+        raise DamagedError(DAMAGED) from None  # bytes stand where text should, which JSON does not take
 
 
 def _numbers(listed: str) -> Codes:

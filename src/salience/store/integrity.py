@@ -5,10 +5,14 @@ What the tables say of themselves is held against itself here: no text is read, 
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import Connection, text
@@ -16,17 +20,22 @@ from sqlalchemy.exc import DBAPIError
 
 from salience.errors import InputError
 from salience.ids import short_id
-from salience.records import TIERS, Finding, Scope
+from salience.records import Finding, Scope
 from salience.store import keyring, sql_history, sql_requests
 from salience.store.meta import LAID_BY, PINNED, keep, new_epoch
+from salience.store.rows import RECORD, fault, is_text
 
 MOST: Final = 100
 """Problems of one kind that are told; a file with more of them is beyond telling."""
 _VERSIONED: Final = ("memories", "versions")
 _COORDINATES: Final = ("environment", "project", "user_id", "agent_id")
-_JSON: Final = ("tags", "entities", "sources", "metadata")
+_DERIVED: Final = ("terms", "distinctions")
+"""Columns that are read from a memory's text, and can be made anew."""
 _BACKUP: Final = "Put a backup in its place: salience reinstate FILE"
 _MENDED: Final = "To mend it: salience doctor --repair"
+_ASIDE: Final = ".damaged.jsonl"
+"""What the file's name is followed by where rows that cannot be read are moved to."""
+_PLACE: Final = f"a file beside the store, whose name ends in {_ASIDE}"
 _TOUCHES_OF_NONE: Final = (  # which no foreign key sees to
     "FROM touches AS t WHERE NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = t.tenant AND m.id = t.id)"
 )
@@ -57,6 +66,9 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
 
 def _told(finding: Finding, mend: Mend | None, repaired: bool) -> Finding:
     """Return a finding with what to do about it, if anything is left to be done."""
+    if mend is _move_aside:
+        what = f"Moved to {_PLACE}." if repaired else f"To move it to {_PLACE}: salience doctor --repair"
+        return replace(finding, problem=f"{finding.problem} {what}", repaired=repaired)
     if repaired:
         return replace(finding, repaired=True)
     return finding if mend is None else replace(finding, problem=f"{finding.problem} {_MENDED}")
@@ -69,7 +81,8 @@ def _damage(connection: Connection) -> list[Finding]:
     except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
         cause = getattr(error, "orig", error)
         told = [getattr(cause, "sqlite_errorname", type(cause).__name__)]
-    lines = [line for text in told for line in str(text).splitlines() if line != "ok" and not line.startswith("***")]
+    texts = [str(text).encode(errors="replace").decode() for text in told]
+    lines = [line for text in texts for line in text.splitlines() if line != "ok" and not line.startswith("***")]
     return [Finding("integrity", None, f"{line.rstrip('.')}. {_BACKUP}") for line in lines]
 
 
@@ -266,37 +279,76 @@ def _drop_misfits(connection: Connection) -> None:
         connection.execute(text(f"UPDATE {table} SET vector = NULL WHERE {_MISFIT}"), {"size": size})  # noqa: S608
 
 
-def _lists(connection: Connection) -> list[Found]:
-    """Return the rows with a value that is no JSON, which nothing can read any more."""
-    broken = " OR ".join(f"NOT json_valid({name})" for name in _JSON)
+def _unreadable(connection: Connection) -> list[Found]:
+    """Return the rows with a value that no memory has, which nothing can read."""
     return [
-        (Finding("rows", row.id, f"version {row.version} cannot be read: a list is broken. {_BACKUP}"), None)
-        for table in _VERSIONED
-        for row in connection.exec_driver_sql(f"SELECT id, version FROM {table} WHERE {broken} LIMIT {MOST}")  # noqa: S608
+        (Finding("rows", found, f"{which} cannot be read: its column {column!r} is damaged."), mend)
+        for _, found, which, column, mend in islice(_damaged(connection), MOST)
     ]
 
 
-_FIELDS: Final = {
-    "content": "typeof(content) <> 'text'",
-    "tier": f"tier NOT IN ({', '.join(map(repr, TIERS))})",
-    "importance": "typeof(importance) NOT IN ('real', 'integer') OR importance NOT BETWEEN 0 AND 1",
-    "weight": "typeof(weight) NOT IN ('real', 'integer') OR weight NOT BETWEEN 0 AND 1",
-    **{
-        name: f"typeof({name}) <> 'integer' OR {name} NOT BETWEEN -62135596800000000 AND 253402300799999999"
-        for name in ("created_at", "updated_at", "tier_since", "changed_at")
-    },
-}
-"""Columns of a memory -> what is true of a value that none has; instants are of the years 1 to 9999."""
+def _damaged(connection: Connection) -> Iterator[tuple[tuple[str, int], str | None, str, str, Mend]]:
+    """Yield the rows that cannot be read: table and row id, the memory's id, what to call it, the column, the mend."""
+    for table in _VERSIONED:
+        names = ", ".join((*RECORD, *_DERIVED))
+        for rowid, *values in connection.exec_driver_sql(f"SELECT rowid, {names} FROM {table}"):  # noqa: S608
+            derived = zip(_DERIVED, values[len(RECORD) :], strict=True)
+            column = fault(values)
+            blank = next((name for name, value in derived if not isinstance(value, str)), None)
+            if column is None and blank is None:
+                continue
+            row = dict(zip(RECORD, values, strict=False))
+            named = is_text(row["id"]) and isinstance(row["version"], int)
+            which = f"version {row['version']}" if named else f"row {rowid} of {table!r}"
+            mend: Mend = _blank if column is None else _move_aside
+            yield (table, rowid), row["id"] if named else None, which, column or str(blank), mend
 
 
-def _fields(connection: Connection) -> list[Found]:
-    """Return the rows with a value that no memory has."""
-    return [
-        (Finding("rows", row.id, f"version {row.version}: its {name} is damaged. {_BACKUP}"), None)
-        for table in _VERSIONED
-        for name, broken in _FIELDS.items()
-        for row in connection.exec_driver_sql(f"SELECT id, version FROM {table} WHERE {broken} LIMIT {MOST}")  # noqa: S608
-    ]
+def _blank(connection: Connection) -> None:
+    """Empty what is derived from a text and cannot be read, so that it is made anew."""
+    for table in _VERSIONED:
+        for name in _DERIVED:
+            connection.exec_driver_sql(f"UPDATE {table} SET {name} = '' WHERE typeof({name}) <> 'text'")  # noqa: S608
+
+
+def _move_aside(connection: Connection) -> None:
+    """Move the rows that cannot be read, and the older versions of such memories, to a file beside the store.
+
+    They are on disk there before they are deleted here. A memory's newest version takes the older ones along.
+    """
+    rows = [place for place, _, _, _, mend in _damaged(connection) if mend is _move_aside]
+    with open(aside(connection), "a", encoding="ascii", opener=_private) as file:
+        for table, rowid in rows:
+            of_memory = "(tenant, id) IN (SELECT tenant, id FROM memories WHERE rowid = :rowid)"
+            asked = {table: "rowid = :rowid"} | ({"versions": of_memory} if table == "memories" else {})
+            for name, where in asked.items():
+                statement = text(f"SELECT * FROM {name} WHERE {where}")  # noqa: S608 - names of ours
+                for row in connection.execute(statement, {"rowid": rowid}).mappings():
+                    values = {column: _as_json(value) for column, value in row.items()}
+                    file.write(json.dumps({"table": name, "row": values}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    for table, rowid in rows:
+        connection.execute(text(f"DELETE FROM {table} WHERE rowid = :rowid"), {"rowid": rowid})  # noqa: S608
+    _drop("touches", connection)
+    _drop_strays(connection)
+
+
+def aside(connection: Connection) -> str:
+    """Return the file that rows which cannot be read are moved to."""
+    asked = "SELECT file FROM pragma_database_list WHERE name = 'main'"
+    return str(connection.exec_driver_sql(asked).scalar_one()) + _ASIDE
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value of a row as JSON; bytes, and text that is not UTF-8, in base64."""
+    if isinstance(value, str) and not is_text(value):
+        value = value.encode("utf-8", "surrogateescape")
+    return {"base64": base64.b64encode(value).decode("ascii")} if isinstance(value, bytes) else value
 
 
 def _values(connection: Connection) -> dict[str, str]:
@@ -308,6 +360,6 @@ def _is_number(value: str) -> bool:
 
 
 _LOOKS: Final[tuple[Callable[[Connection], list[Found]], ...]] = (
-    _orphans, _pins, _sequence, _names, _ends, _laid_by, _requests, _keys, _lengths, _lists, _fields,
+    _unreadable, _orphans, _pins, _sequence, _names, _ends, _laid_by, _requests, _keys, _lengths,
 )  # fmt: skip
 """What is looked at, in this order."""

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from salience.batch import Batch, Floats, Rows, Vectors32, cosines
-from salience.errors import InputError, StoreError, Words
+from salience.errors import DamagedError, InputError, StoreError, Words
 from salience.ports import Add, Adopt, Answered, Change, Model, Near, Need, Stored
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store.memory_changes import MAKE, Making
@@ -116,6 +116,7 @@ class MemoryStore:
         *,
         forgotten: bool = False,
         versions: bool = False,
+        passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
         with self._opened() as state:

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,18 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
     sqlite3.SQLITE_IOERR: (StoreError, "it failed; nothing was written. Check the disk, its space, limits and rights."),
 }
+
+
+_lenient: Final = partial(str, encoding="utf-8", errors="surrogateescape")
+"""Makes text of bytes that SQLite calls text: those that are not UTF-8 become lone surrogates, for `rows` to find.
+
+The driver's own error for them has no code, and quotes the text.
+"""
+
+
+def error_code(error: BaseException) -> int:
+    """Return the code of an error of the driver, as a class; 0 for one that has none, such as a failed decoding."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 @contextmanager
@@ -141,6 +154,7 @@ def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
+        connection.text_factory = _lenient
         connection.execute("PRAGMA synchronous=FULL")  # in WAL, NORMAL may lose a commit when the power fails
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten, not only let go of
@@ -249,7 +263,7 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 
 def _is_busy(error: BaseException) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _BUSY
+    return isinstance(error, sqlite3.OperationalError) and error_code(error) in _BUSY
 
 
 def _migrate(writer: Connection, path: str, distinguish: Distinguish | None) -> None:

@@ -30,10 +30,14 @@ class Handle:
     Args:
         model: of the engine that the handle is for.
         where: the store, as messages name it.
+
+    Attributes:
+        moved: whether the store was found to be pinned to another model since this handle was made.
     """
 
     def __init__(self, model: Model, where: str) -> None:
         self.model = model
+        self.moved = False
         self._where = where
         self._known: bytes | None = None
         self._own: Pin | None = None
@@ -61,6 +65,7 @@ class Handle:
         if pin is None:
             return
         if not self.owns(pin):
+            self.moved = True
             raise MovedError(
                 f"store: {self._where} has vectors of {pin} by now, not of {self.model.name!r}. "
                 "Connect again with that embedder."
@@ -68,6 +73,7 @@ class Handle:
         if pin.fingerprint is None or pin.fingerprint.tobytes() == self._known or self.model.fingerprint is None:
             return
         if not self._is_same(pin.fingerprint):
+            self.moved = self._known is not None
             raise (PinnedError if self._known is None else MovedError)(
                 f"store: {self._where} was written with another model of the name {pin.name!r}: the same sentence has "
                 f"another vector there. Use the model that wrote it, or embed all anew: "

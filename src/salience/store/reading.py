@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Executable
 
+from salience.errors import DamagedError
 from salience.ids import SHORT
 from salience.ports import Answered, Stored
 from salience.records import Filter, Memory, Scope
@@ -93,14 +94,36 @@ def answered(reader: Connection, home: Scope, key: str) -> Answered | None:
 
 
 def scan(
-    reader: Connection, scope: Scope, after: str, limit: int, filter: Filter, *, forgotten: bool, versions: bool
+    reader: Connection,
+    scope: Scope,
+    after: str,
+    limit: int,
+    filter: Filter,
+    *,
+    forgotten: bool,
+    versions: bool,
+    passed: list[DamagedError] | None = None,
 ) -> list[Stored]:
     """Return a page of visible memories, with their older versions if they are wanted; see `ports.Store`."""
-    rows = reader.execute(sql.page(scope, after, limit, filter, forgotten)).mappings().all()
-    ids = [row["id"] for row in rows]
-    held = by_memory(reader, scope.tenant, ids)
-    before = older(reader, scope.tenant, ids) if versions else {}
-    return [stored for row in rows for stored in (*before.get(row["id"], ()), to_stored(row, held.get(row["id"], {})))]
+    found: list[Stored] = []
+    left, rows = limit, None
+    while rows is None or (passed and left and rows):
+        rows = reader.execute(sql.page(scope, after, left, filter, forgotten)).mappings().all()
+        ids = [row["id"] for row in rows]
+        held = by_memory(reader, scope.tenant, ids)
+        before = older(reader, scope.tenant, ids, passed) if versions else {}
+        for row in rows:
+            try:
+                newest = to_stored(row, held.get(row["id"], {}))
+            except DamagedError as error:
+                if passed is None or error.id is None:  # without an id there is no place after it
+                    raise
+                passed.append(error)
+            else:
+                found += (*before.get(newest.memory.id, ()), newest)
+                left -= 1
+        after = ids[-1] if ids else after
+    return found
 
 
 def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
@@ -160,12 +183,19 @@ def by_memory(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, 
     return held
 
 
-def older(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, list[Stored]]:
-    """Return the older versions of memories, oldest first, by id."""
+def older(
+    reader: Connection, tenant: str, ids: Sequence[str], passed: list[DamagedError] | None = None
+) -> dict[str, list[Stored]]:
+    """Return the older versions of memories, oldest first, by id; damaged ones go into `passed` where it is given."""
     held: dict[str, list[Stored]] = {}
     rows: list[Any] = [row for chunk in sql.chunks(ids) for row in reader.execute(sql.older(tenant, chunk)).mappings()]
     for row in rows:
-        held.setdefault(row["id"], []).append(to_stored(row, {}))
+        try:
+            held.setdefault(row["id"], []).append(to_stored(row, {}))
+        except DamagedError as error:
+            if passed is None:
+                raise
+            passed.append(error)
     return held
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
@@ -16,7 +16,7 @@ from sqlalchemy import RowMapping
 
 from salience.batch import Vectors32
 from salience.checks import Frozen, frozen
-from salience.errors import StoreError
+from salience.errors import DamagedError
 from salience.ports import Stored
 from salience.records import TIERS, Memory, Scope, memory_maker
 from salience.store.values import fitting, instant, microseconds
@@ -49,6 +49,8 @@ _count: Final = lru_cache(maxsize=1024)(microseconds)
 _RECORD_OF: Final = itemgetter(*RECORD)
 _NOTHING: Final = Frozen()
 _FLOAT32: Final = np.dtype("<f4")
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last microsecond of the years 1 to 9999."""
 DAMAGED: Final = "store: a memory in it cannot be read, the file is damaged. To see which one: salience doctor"
 _UNREADABLE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 """What is raised where a value is none that was ever written."""
@@ -60,7 +62,7 @@ def readable() -> Iterator[None]:
     try:
         yield
     except _UNREADABLE:
-        raise StoreError(DAMAGED) from None  # their own words may quote the row
+        raise DamagedError(DAMAGED) from None  # their own words may quote the row
 
 
 def of_memory(memory: Memory) -> dict[str, Any]:
@@ -139,29 +141,107 @@ def of_record(values: Sequence[Any]) -> Memory:
     """Return the memory whose `RECORD` columns these are, in that order.
 
     Raises:
-        StoreError: a value that no memory has; the file is damaged.
+        DamagedError: a value that no memory has; names the row and the column.
     """
+    types = tuple(map(type, values))
+    texts = "".join([value for value in values if type(value) is str])
+    if types not in _SOUND or not (texts.isascii() or _is_utf8(texts)):
+        if (column := fault(values)) is not None:
+            raise damaged(values, column)
+        _SOUND.add(types)
     try:
         memory = _made(
             (
                 _home(*values[_HOME]),
                 *values[_AS_IS],
                 *[None if moment is None else _moment(moment) for moment in values[_MOMENTS]],
-                *[() if items == "[]" else tuple(_read(items)) for items in values[_NAMES]],
-                _NOTHING if values[-1] == "{}" else frozen(_read(values[-1])),
+                *[() if items == "[]" else _listed(items) for items in values[_NAMES]],
+                _NOTHING if values[-1] == "{}" else frozen({**_read(values[-1])}),
             )
         )
     except _UNREADABLE:  # their own words may quote the row
-        raise StoreError(DAMAGED) from None
-    if memory.tier not in TIERS or not isinstance(memory.content, str):
-        raise StoreError(DAMAGED)
+        raise damaged(values, fault(values) or "metadata") from None
+    if not (memory.tier in TIERS and 0 <= memory.importance <= 1 and 0 <= memory.weight <= 1):
+        raise damaged(values, fault(values) or "tier")
     return memory
+
+
+def damaged(values: Sequence[Any], column: str) -> DamagedError:
+    """Return the error for a row of `RECORD` with a value in a column that no memory has; it shows no other value."""
+    named = dict(zip(RECORD, values, strict=False))
+    found, version = named["id"] if is_text(named["id"]) else None, named["version"]
+    which = "of an id that cannot be read" if found is None else repr(found)
+    at = f" (version {version})" if isinstance(version, int) else ""
+    message = f"store: memory {which}{at} cannot be read: its column {column!r} is damaged. Run: salience doctor"
+    return DamagedError(message, found, column)
+
+
+def fault(values: Sequence[Any]) -> str | None:
+    """Return the first column of a row of `RECORD` that holds a value that no memory has; None where all are sound."""
+    pairs = zip(RECORD, values, strict=False)
+    return next((name for name, value in pairs if not _CHECKS[name](value)), None)
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is text that came from UTF-8."""
+    return isinstance(value, str) and (value.isascii() or _is_utf8(value))
+
+
+def _is_utf8(text: str) -> bool:
+    """Return whether a text came from UTF-8; other bytes come as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_list(value: object) -> bool:
+    try:
+        return is_text(value) and isinstance(_listed(str(value)), tuple)
+    except ValueError:
+        return False
+
+
+def _is_object(value: object) -> bool:
+    try:
+        return is_text(value) and isinstance(_read(str(value)), dict)
+    except ValueError:
+        return False
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys((*_COORDINATES, *_PLAIN), lambda value: value is None or is_text(value)),
+    **dict.fromkeys(("tenant", "environment", "id", "content", "content_hash", "kind", "change"), is_text),
+    "tier": lambda value: value in TIERS,
+    **dict.fromkeys(("importance", "weight"), lambda value: isinstance(value, (int, float)) and 0 <= value <= 1),
+    **dict.fromkeys(("access_count", "version"), lambda value: isinstance(value, int)),
+    "turn": lambda value: value is None or isinstance(value, int),
+    **dict.fromkeys(_INSTANTS, lambda value: value is None or (isinstance(value, int) and EARLIEST <= value <= LATEST)),
+    **dict.fromkeys(
+        ("created_at", "updated_at", "tier_since", "changed_at"),
+        lambda value: isinstance(value, int) and EARLIEST <= value <= LATEST,
+    ),
+    **dict.fromkeys(_LISTS, _is_list),
+    "metadata": _is_object,
+}
+"""Column -> whether a memory can have a value there."""
+_SOUND: Final = set[tuple[type, ...]]()
+"""Types of the columns of rows that were found to be sound."""
 
 
 @lru_cache(maxsize=1024)
 def _home(*coordinates: str | None) -> Scope:
     """Return the scope of these coordinates, which many memories share."""
     return Scope(*coordinates)  # type: ignore[arg-type]
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return the texts of a list in JSON."""
+    items = _read(text)
+    if type(items) is not list or not all(isinstance(item, str) for item in items):
+        raise ValueError
+    return tuple(items)
 
 
 def _read(text: str) -> Any:
@@ -176,14 +256,18 @@ def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
     """Return the memory with what is derived from it in `row`, whose columns are those of `STORED`.
 
     Raises:
-        StoreError: a value that no memory has; the file is damaged.
+        DamagedError: a value that no memory has; names the row and the column.
     """
+    memory = to_memory(row)
+    for column in ("terms", "distinctions"):
+        if not isinstance(row[column], str):
+            raise damaged(_RECORD_OF(row), column)
     try:
         vector = None if row["vector"] is None else np.frombuffer(row["vector"], "<f4")
     except _UNREADABLE:
-        raise StoreError(DAMAGED) from None
+        raise damaged(_RECORD_OF(row), "vector") from None
     terms, distinctions = to_terms(row["terms"]), _split(row["distinctions"], "\n")
-    return Stored(to_memory(row), vector, terms, Frozen(activations), distinctions)
+    return Stored(memory, vector, terms, Frozen(activations), distinctions)
 
 
 def _split(joined: str, sign: str) -> tuple[str, ...]:

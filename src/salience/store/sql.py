@@ -164,6 +164,12 @@ def _places(count: int) -> tuple[str, ...]:
     return tuple(f"id{number}" for number in range(count))
 
 
+@cache
+def every() -> Select[Any]:
+    """Return the columns `STORED` of all memories of a tenant."""
+    return select(*_STORED).where(_OF_TENANT)
+
+
 def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) -> Select[Any]:
     """Return the visible memories after an id, in the order of ids.
 
@@ -355,7 +361,8 @@ class _Holds(FunctionElement[bool]):
 @compiles(_Holds, "sqlite")
 def _holds_in_sqlite(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
     column, held = (compiler.process(argument, **options) for argument in element.clauses)
-    return f"EXISTS (SELECT 1 FROM json_each({column}) AS held WHERE held.value = {held})"  # noqa: S608 - compiled
+    found = f"EXISTS (SELECT 1 FROM json_each({column}) AS held WHERE held.value = {held})"  # noqa: S608 - compiled
+    return f"CASE WHEN json_valid({column}) THEN {found} ELSE 1 END"  # a damaged row is brought, so that it is told
 
 
 @compiles(_Holds, "postgresql")

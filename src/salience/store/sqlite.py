@@ -15,13 +15,14 @@ from typing import Self
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
-from salience.errors import PinnedError, StoreError
+from salience.errors import DamagedError, PinnedError, StoreError
 from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql
 from salience.store.arena import Arena
 from salience.store.cached import Arenas, Cached
 from salience.store.direct import Direct
+from salience.store.filling import PART
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, pinning, void
@@ -29,6 +30,7 @@ from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.pins import Handle, Pin
 from salience.store.places import PLACES, InMemory
 from salience.store.recounted import shows_counters
+from salience.store.rows import STORED, damaged, to_stored
 from salience.store.sqlite_writer import Writer
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
@@ -228,7 +230,7 @@ class SQLiteStore:
         if need.as_of is None and not primed:
             cached = self._current(need)
             return cached.arena, cached.meta, Activations()
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction(self._reader, self._reading) as reader, self._naming(tenant):
             cached = self._arenas.current(tenant, self._dimension, shows_counters(need))
             if need.as_of is not None:
                 return self._arenas.then(reader, tenant, need.as_of), cached.meta, Activations()
@@ -236,9 +238,28 @@ class SQLiteStore:
 
     def _current(self, need: Need) -> Cached:
         """Return the tenant's arena; where nothing was written since it was read, no transaction is begun for it."""
-        with self._reading, opening.mapped(self._path):
+        with self._reading, opening.mapped(self._path), self._naming(need.scope.tenant):
             self._check_open()
             return self._arenas.latest(need.scope.tenant, self._dimension, shows_counters(need))
+
+    @contextmanager
+    def _naming(self, tenant: str) -> Iterator[None]:
+        """Have an error for a damaged row of a tenant name the row, where it does not yet; the reader is locked."""
+        try:
+            yield
+        except DamagedError as error:
+            if error.id is None:
+                self._name_damaged(tenant)
+            raise
+
+    def _name_damaged(self, tenant: str) -> None:
+        """Raise `DamagedError` for the first memory of a tenant that cannot be read, if one is found."""
+        dimension = self._dimension(Meta(dict(self._seen.asked(sql.META))))
+        for rows in self._seen.parts(sql.every(), {"tenant": tenant}, PART):
+            for row in rows:
+                stored = to_stored(dict(zip(STORED, row, strict=True)), {})
+                if stored.vector is not None and stored.vector.shape != (dimension,):
+                    raise damaged(row, "vector")
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
@@ -252,7 +273,7 @@ class SQLiteStore:
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
         if as_of is None:
-            with self._reading, opening.mapped(self._path):
+            with self._reading, opening.mapped(self._path), self._naming(scope.tenant):
                 self._check_closed()  # that the file is where it was is for `gather` to see, which comes next
                 arena = self._arenas.latest(scope.tenant, self._dimension).arena
             return speakers(arena, scope, names)
@@ -280,10 +301,13 @@ class SQLiteStore:
         *,
         forgotten: bool = False,
         versions: bool = False,
+        passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
         with self._transaction(self._reader, self._reading) as reader:
-            return reading.scan(reader, scope, after, limit, filter, forgotten=forgotten, versions=versions)
+            return reading.scan(
+                reader, scope, after, limit, filter, forgotten=forgotten, versions=versions, passed=passed
+            )
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
@@ -306,6 +330,11 @@ class SQLiteStore:
         made = copy.copy(self)
         made._handle = Handle(model, self._path)
         return made
+
+    @property
+    def moved(self) -> bool:
+        """Whether the store was found to be pinned to another model since this handle was made."""
+        return self._handle.moved
 
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""

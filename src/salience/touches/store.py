@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from salience.batch import Batch
+from salience.errors import DamagedError
 from salience.ports import Add, Answered, Change, Lease, Model, Need, Store, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.touches.queue import Touches
@@ -97,10 +98,12 @@ class TouchedStore:
         *,
         forgotten: bool = False,
         versions: bool = False,
+        passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
         self._touches.settle()
-        return self.store.scan(scope, after, limit, filter, forgotten=forgotten, versions=versions)
+        more = {} if passed is None else {"passed": passed}
+        return self.store.scan(scope, after, limit, filter, forgotten=forgotten, versions=versions, **more)
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""

@@ -13,10 +13,11 @@ from pybase64 import b64decode  # five times as quick as the one of Python
 from salience import checks
 from salience.batch import Vectors32
 from salience.errors import InputError, Words
+from salience.ids import ID
 from salience.records import CHANGES, Draft, Memory
 from salience.text import content_hash
 from salience.transfer.files import INSTANTS
-from salience.transfer.paged import ID, MOST, SAID, Known, scope, sure_memories
+from salience.transfer.paged import MOST, SAID, Known, scope, sure_memories
 
 UNIT_SLACK: Final = 1e-3
 """How far from 1 the length of an imported vector may be."""

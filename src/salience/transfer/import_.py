@@ -8,10 +8,11 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from salience import checks
+from salience import checks, keywords
 from salience.batch import Vectors32
 from salience.derived import embed, until_fresh
 from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
+from salience.ids import cycles
 from salience.lines import draft, parsed_object, refused
 from salience.loading import uncollected
 from salience.ports import Add, Stored, World, unread
@@ -43,21 +44,22 @@ def import_(
         progress: called with the number of memories done so far.
 
     Raises:
-        ImportLineError: a broken line, with its number and the reason, unless `skip`.
+        ImportLineError: a broken line, or a cycle of `supersedes`, with its number and the reason, unless `skip`.
     """
     refuse = Refusals(skip)
     reader = exported.Reader(world.tenant, world.content_limit)
     groups = _groups(world, scope, _read(lines, reader, world.embedder.dimension), reader, refuse)
     statuses: list[str] = []
     ready: list[Group] = []
+    links: dict[str, Link] = {}
     while page := _next_page(groups):
         ready += _embedded(world, page)
         if skip:
-            statuses += _store_what_can_be(world, ready, refuse)
+            statuses += _store_what_can_be(world, _without_cycles(world, ready, links, refuse), refuse)
             ready = []
         if progress is not None:
             progress(len(statuses) + len(ready))
-    statuses += _store_what_can_be(world, ready, refuse)
+    statuses += _store_what_can_be(world, _without_cycles(world, ready, links, refuse), refuse)
     return TransferReport(statuses.count("created"), statuses.count("unchanged"), tuple(sorted(refuse.refused)))
 
 
@@ -109,6 +111,47 @@ class Group(NamedTuple):
     line: int
     versions: tuple[Stored, ...]
     is_draft: bool = False
+
+
+class Link(NamedTuple):
+    """What a memory supersedes, by its id, and the line that says so; None for a memory of the store."""
+
+    target: str
+    line: int | None
+
+
+def _without_cycles(world: World, groups: Sequence[Group], links: dict[str, Link], refuse: Refusals) -> list[Group]:
+    """Return the groups without those that supersede themselves by way of others, each of which is refused.
+
+    Args:
+        world: the ports; its live memories are looked at where the file's supersede them.
+        groups: the next ones of the file.
+        links: of the groups before, by the id of the newer memory; grown.
+        refuse: called with each cycle.
+    """
+    new = {group.versions[-1].memory.id: group for group in groups if _supersedes(group) and not group.is_draft}
+    if not new:
+        return list(groups)
+    links |= {newer: Link(str(_supersedes(group)), group.line) for newer, group in new.items()}
+    everything, _ = keywords.scope(world.tenant, keywords.EVERYWHERE)
+    unknown = {links[newer].target for newer in new} - links.keys()
+    while unknown:
+        held = {one.id: one.supersedes for one in world.store.fetch(everything, sorted(unknown))}
+        links |= {newer: Link(target, None) for newer, target in held.items() if target is not None}
+        unknown = {target for target in held.values() if target is not None} - links.keys()
+    refused_ids: set[str] = set()
+    for cycle in cycles({newer: link.target for newer, link in links.items()}):
+        lines = sorted(line for one in cycle if (line := links[one].line) is not None)
+        reason = f"a cycle of supersedes (lines {', '.join(map(str, lines))})"
+        for one in sorted(new.keys() & {*cycle}, key=lambda newer: new[newer].line):
+            refuse(ImportLineError(new[one].line, reason, "Take supersedes out of the oldest of these memories."))
+            refused_ids.add(one)
+            del links[one]
+    return [group for group in groups if group.versions[-1].memory.id not in refused_ids]
+
+
+def _supersedes(group: Group) -> str | None:
+    return group.versions[-1].memory.supersedes
 
 
 def _read(lines: Iterable[str | bytes], reader: exported.Reader, dimension: int) -> Iterator[Line]:

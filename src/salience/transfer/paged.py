@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import chain
@@ -12,12 +11,12 @@ from typing import Any, Final
 
 from salience import checks
 from salience.errors import InputError
+from salience.ids import ID
 from salience.lines import COORDINATES
 from salience.records import CHANGES, TIERS, Memory, Scope, memory_maker
 from salience.text import content_hash
 from salience.transfer.files import INSTANTS
 
-ID: Final = re.compile("[0-9a-f]{32}")
 MOST: Final = 2**62
 """Highest count."""
 KNOWN: Final = 10_000
@@ -128,8 +127,15 @@ def _memories(page: Sequence[Any], known: Known, limit: int) -> list[Memory]:
     columns |= {name: _lists(columns[name]) for name in LISTS}
     columns["scope"] = [*map(known.scope, columns["scope"])]
     columns["content_hash"] = [content_hash(checks.text("content", text, limit)) for text in columns["content"]]
+    if any(map(_may_be_too_much, chain(columns["tags"], columns["entities"]))):
+        raise _Doubt
     columns["metadata"] = [checks.metadata("metadata", value) for value in columns["metadata"]]
     return [*map(_made, zip(*map(columns.__getitem__, _ORDER), strict=True))]
+
+
+def _may_be_too_much(names: Sequence[str]) -> bool:
+    """Return whether names may be over a limit of `checks.labels`: no character takes more than four bytes."""
+    return len(names) > checks.LABELS_LIMIT or 4 * sum(map(len, names)) > checks.LABELS_SIZE
 
 
 def _columns(page: Sequence[dict[str, Any]]) -> Columns:

@@ -59,6 +59,7 @@ _NAME: Final = _text(minLength=1, maxLength=NAME_LIMIT, pattern=_NAMED)
 Name = Annotated[str, _NAME]
 Text = Annotated[str, _text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
 Id = Annotated[str, _text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")]
+Cursor = Annotated[str, _text(pattern="^[0-9a-f]{32}$")]
 Instant = Annotated[str, _text(format="date-time")]
 Seconds = Annotated[float, _number(0, 1e14)]
 Tier = Annotated[str, _text(enum=list(TIERS))]
@@ -313,7 +314,7 @@ class Listing(Narrowed):
     """Go through memories in the order of storing."""
 
     limit: Annotated[int, *_whole(1, 1000)] = 100
-    cursor: Name | None = Field(None, description="of the page before")
+    cursor: Cursor | None = Field(None, description="of the page before")
 
 
 class EndSession(Where):

@@ -10,7 +10,9 @@ from typing import Any, Final
 from salience.errors import (
     AccessError,
     BusyError,
+    ConfigError,
     ConflictError,
+    DamagedError,
     EmbedderError,
     ForbiddenError,
     ImportLineError,
@@ -54,6 +56,7 @@ class Failure:
 
 FAILURES: Final[Mapping[type[SalienceError], Failure]] = {
     ImportLineError: Failure("line", 422, "A line of the file cannot be accepted"),
+    ConfigError: Failure("config", 422, "The config file cannot be read"),
     ProfileError: Failure("profile", 422, "The profile cannot be used"),
     InputError: Failure("input", 422, "A value cannot be accepted"),
     NotFoundError: Failure("not-found", 404, "No such memory is visible"),
@@ -71,6 +74,7 @@ FAILURES: Final[Mapping[type[SalienceError], Failure]] = {
     BusyError: Failure("busy", 503, "The store is busy"),
     UnsettledError: Failure("unsettled", 500, "Nobody can say whether it was done"),
     ReadOnlyError: Failure("read-only", 503, "The store cannot be written"),
+    DamagedError: Failure("damaged", 503, "A row of the store cannot be read"),
     NotAStoreError: Failure("not-a-store", 503, "The store is no store"),
     VersionError: Failure("version", 503, "The store is newer than the server"),
     MovedError: Failure("moved", 503, "The store has another model by now"),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, RowMapping, Table, bindparam, literal, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
-from salience.errors import StoreError
+from salience.errors import DamagedError
 from salience.ids import short_id
 from salience.records import Finding
 from salience.store.postgres.keys import indexed
@@ -101,11 +101,10 @@ def _looked_at(table: Table, row: RowMapping) -> Wrong:
     key = tuple(row[column.name] for column in table.primary_key)
     try:
         memory = to_memory(row)
-    except StoreError:
-        return Wrong(table, key, row["version"], {}, "it cannot be read: a value in it is damaged.")
+    except DamagedError as error:
+        return Wrong(table, key, row["version"], {}, f"it cannot be read: its column {error.column!r} is damaged.")
     right: dict[str, Any] = {"home": memory.scope.home_key}
     if table is memories:
         right |= {"short_id": short_id(memory.id), **indexed(memory, to_terms(row["terms"]))}
     differing = {name: value for name, value in right.items() if row[name] != value}
-    broken = [name for name in ("importance", "weight") if not 0 <= row[name] <= 1]
-    return Wrong(table, key, memory.version, differing, f"its {broken[0]} is damaged." if broken else None)
+    return Wrong(table, key, memory.version, differing, None)

@@ -13,7 +13,7 @@ from typing import Self
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
-from salience.errors import InputError, PinnedError, Words
+from salience.errors import DamagedError, InputError, PinnedError, Words
 from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, Receipt, Scope
 from salience.store import reading
@@ -288,9 +288,10 @@ class PostgresStore:
         *,
         forgotten: bool = False,
         versions: bool = False,
+        passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
-        work = partial(reading.scan, forgotten=forgotten, versions=versions)
+        work = partial(reading.scan, forgotten=forgotten, versions=versions, passed=passed)
         return self._runner.read(scope.tenant, lambda reader: work(reader, scope, after, limit, filter))
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
@@ -308,6 +309,11 @@ class PostgresStore:
         made = copy.copy(self)
         made._handle = Handle(model, self._where)
         return made
+
+    @property
+    def moved(self) -> bool:
+        """Whether the store was found to be pinned to another model since this handle was made."""
+        return self._handle.moved
 
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
