@@ -199,9 +199,11 @@ def _file() -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
     except tomllib.TOMLDecodeError as error:
-        raise InputError(str(file), Words("what is no TOML"), f"{error}. Write lines: key = value.") from None
+        raise InputError(
+            str(file), Words("what is no TOML"), "Write lines: key = value.", f"is not TOML: {error}"
+        ) from None
     except UnicodeDecodeError:
-        raise InputError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.") from None
+        raise InputError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.", "is not UTF-8") from None
 
 
 Source = Literal["argument", "environment", "config file", "default"]

@@ -68,7 +68,9 @@ def count_turns(path: Path, limit: int) -> int:
         size = len(message.content.encode())
         if size > limit:
             remedy = f"Keep each within {limit:,} bytes, or split it."
-            raise InputError(f"message {number} in {path}", Words(f"text of {size:,} bytes"), remedy)
+            raise InputError(
+                f"message {number} in {path}", Words(f"text of {size:,} bytes"), remedy, f"has {size:,} bytes"
+            )
     return number
 
 

@@ -151,10 +151,9 @@ def _entry(client: clients.Client, options: Globals, where: dict[str, str], *, r
     remote, secret = is_url(store), settings.masked(store) != store
     handed_on = secret and _comes_of_a_variable()
     if secret and (options.store is not None or (handed_on and client.variable is None)):
-        remedy = (
-            f"Its password would stand in the client's file. Write it as url into {settings.config_file()} instead."
-        )
-        raise InputError("store", settings.masked(store), remedy)
+        remedy = f"Write it as url into {settings.config_file()} instead."
+        problem = f"{settings.masked(store)} has a password, which would stand in the client's file"
+        raise InputError("store", settings.masked(store), remedy, problem)
     named = store != settings.default_target() and not secret
     shown = ["--store", store if _no_file(store) else _absolute(store)] if named else []
     models = [] if remote or options.embedder == EMBEDDER else ["--embedder", options.embedder]

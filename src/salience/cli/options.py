@@ -90,7 +90,9 @@ def from_stdin(content: str | None) -> str | None:
     try:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise InputError("content", Words("standard input"), f"Give text in {error.encoding}.") from None
+        raise InputError(
+            "content", Words("standard input"), f"Give text in {error.encoding}.", f"is not {error.encoding}"
+        ) from None
 
 
 def json_object(written: str | None) -> Any:
@@ -102,7 +104,9 @@ def json_object(written: str | None) -> Any:
     try:
         return None if written is None else json.loads(written)
     except (ValueError, RecursionError):
-        raise InputError("metadata", Words("text that is not JSON"), 'Write an object such as {"page": 7}.') from None
+        raise InputError(
+            "metadata", Words("text that is not JSON"), 'Write an object such as {"page": 7}.', "is not JSON"
+        ) from None
 
 
 def pairs(written: Sequence[str]) -> dict[str, float]:

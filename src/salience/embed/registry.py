@@ -10,7 +10,7 @@ from salience.embed.cache import Cached
 from salience.embed.fastembed import FastEmbed
 from salience.embed.minilm import MiniLM
 from salience.embed.static import Static
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, unknown
 from salience.ports import Embedder
 from salience.settings import Settings
 
@@ -60,7 +60,7 @@ def embedder(chosen: object, settings: Settings) -> Embedder:
 def _known(name: str) -> str:
     if name not in EMBEDDERS:
         remedy = f"Choose one of: {', '.join(sorted(EMBEDDERS))}; or give an object with {', '.join(_PROTOCOL)}."
-        raise InputError("embedder", name, remedy)
+        raise unknown("embedder", name, (), remedy)
     return name
 
 

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from salience.errors import ProfileError
+from salience.errors import ProfileError, shown
 from salience.rank.profile import Profile, parse
 
 ProfileLike = str | Path | Profile
@@ -29,11 +29,17 @@ def load(profile: ProfileLike) -> Profile:
         return _shipped(profile)
     path = Path(profile)
     if path.suffix != ".toml":
-        raise ProfileError("profile", str(profile), f"Choose one of: {', '.join(NAMES)}; or a path to a .toml.")
+        remedy = f"Choose one of: {', '.join(NAMES)}; or a path to a .toml."
+        raise ProfileError("profile", str(profile), remedy, f"{shown(str(profile))} is unknown")
     try:
         return parse(path.read_text("utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError("profile", str(path), f"Give a file that can be read ({type(error).__name__}).") from None
+        raise ProfileError(
+            "profile",
+            str(path),
+            f"Give a file that can be read ({type(error).__name__}).",
+            f"{shown(str(path))} cannot be read",
+        ) from None
 
 
 def source(name: str) -> str:

@@ -18,7 +18,7 @@ from salience import oauth
 from salience.access import Door, granted
 from salience.derived import vectors_of
 from salience.engine import Engine, warming
-from salience.errors import InputError, Words
+from salience.errors import InputError
 from salience.gate import Gate, Limits
 from salience.mcp import auth
 from salience.mcp import http as mcp
@@ -164,7 +164,7 @@ def door(settings: Settings, keyring: Keyring, engine: Engine, unlocked: Unlocke
     verify: list[Callable[[str], Grant | None]] = [lambda token: granted(keyring, token, engine.world.clock())]
     if settings.oauth_issuer is not None:
         if settings.oauth_audience is None:
-            raise InputError("oauth_audience", Words("nothing"), "Name the audience that tokens have to be for.")
+            raise InputError("oauth_audience", None, "Name the audience that tokens have to be for.")
         verify.append(
             oauth.verifier(
                 settings.oauth_issuer,
