@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from salience import checks
-from salience.errors import ImportLineError, InputError, wrong_type
+from salience.errors import ImportLineError, InputError, unknown_field, wrong_type
 from salience.records import Draft, Scope
 
 COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
@@ -79,7 +79,8 @@ def as_draft(item: object, scope: Scope | None = None) -> Draft:
     if not isinstance(item, Mapping):
         raise wrong_type("draft", item, "Give a Draft, or a mapping with a content.")
     for key in item:
-        checks.choice("key", key, KEYS)
+        if key not in KEYS:
+            raise unknown_field(str(key), sorted(KEYS))
     given = {key: value for key, value in item.items() if value is not None}
     named = {key: given.pop(key) for key in COORDINATES if key in given}
     home = replace(scope or Scope(), **named) if named else scope

@@ -146,6 +146,15 @@ class Settings(BaseModel):
     server_port: int = Field(8484, ge=0, le=65_535, description="its port; 0: any that is free")
     server_workers: int = Field(1, ge=1, le=256, description="its processes")
     server_threads: int = Field(32, ge=1, le=1024, description="requests that one of them works on at a time")
+    server_connections: int = Field(
+        800, ge=1, le=1_000_000, description="connections that one of them holds at a time, in use or idle"
+    )
+    server_connections_per_address: int = Field(
+        400, ge=1, le=1_000_000, description="the same from one address; behind a proxy, all have the proxy's"
+    )
+    server_request_timeout: float = Field(
+        10.0, gt=0, le=3600, description="seconds for the head of a request, then for its body, to arrive"
+    )
     server_body_limit: int = Field(8 * 1024 * 1024, ge=1024, description="longest body of a request, bytes")
     server_batch_limit: int = Field(1000, ge=1, le=100_000, description="most memories or turns of one request")
     server_import_limit: int = Field(1024**3, ge=1024, description="longest body of an import, bytes")

@@ -158,7 +158,7 @@ def counts(found: DoctorReport) -> str:
     return ", ".join((read, *pending, *mended, f"{wrong:,} wrong" if wrong else "healthy"))
 
 
-class Unconfirmed(InputError):
+class UnconfirmedError(InputError):
     """A question that nobody is there to answer; `what` would have been done."""
 
     def __init__(self, what: str) -> None:
@@ -170,12 +170,12 @@ def confirm(question: str, yes: bool) -> None:
     """Return if `yes` was given, or a person says so; end the command if not.
 
     Raises:
-        Unconfirmed: there is nobody to ask.
+        UnconfirmedError: there is nobody to ask.
     """
     if yes:
         return
     if not asks():
-        raise Unconfirmed("done")
+        raise UnconfirmedError("done")
     if not typer.confirm(one_line(question), err=True):
         raise typer.Exit(FAILED)
 

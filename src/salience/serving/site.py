@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, generate_latest
@@ -24,7 +24,7 @@ from salience.mcp import auth
 from salience.mcp import http as mcp
 from salience.ports import FINGERPRINTED, Embedder, Keyring
 from salience.records import Grant
-from salience.serving import rates, scraping, traces
+from salience.serving import connections, rates, scraping, traces
 from salience.serving.embedding import Measured
 from salience.serving.metrics import Meter
 from salience.serving.opening import opened, reached_through
@@ -47,11 +47,13 @@ class Site:
 
     Attributes:
         app: the application; upkeep goes on as long as it does.
+        protocol: what makes the protocol of each connection, for uvicorn.
         is_open: returns whether everybody is let in.
         end_streams: ends the answers that would go on; to be called where the loop runs.
     """
 
     app: ASGIApp
+    protocol: Any
     is_open: Callable[[], bool]
     end_streams: Callable[[], None]
 
@@ -80,7 +82,8 @@ def standing(plan: Plan) -> Iterator[Site]:
         made = _application(settings, rest, tools, door(settings, keyring, engine, unlocked), keeper, unlocked.is_open)
         page = scraping.page(lambda: _exposed(meter), unlocked.is_open, settings.metrics_token)
         made.router.routes.append(Route(scraping.PATH, page))
-        yield Site(Requests(made, mcp.PATH, meter, sent, streams), unlocked.is_open, streams.end)
+        noted = Requests(made, mcp.PATH, meter, sent, streams)
+        yield Site(noted, connections.protocol(settings), unlocked.is_open, streams.end)
 
 
 def _application(

@@ -82,7 +82,7 @@ FAILURES: Final[Mapping[type[SalienceError], Failure]] = {
 """Each error by its class; a class that is not here is what its nearest base is."""
 UNTYPED: Final = "about:blank"
 """Type of a problem that HTTP itself has with a request: it says no more than its status."""
-STATUSES: Final = tuple(sorted({failure.status for failure in FAILURES.values()} | {400, 404, 405, 413, 415}))
+STATUSES: Final = tuple(sorted({failure.status for failure in FAILURES.values()} | {400, 404, 405, 408, 413, 415}))
 """Every status that a problem can have."""
 BACK: Final = {failure.code: kind for kind, failure in FAILURES.items()}
 """Each class by its code."""
