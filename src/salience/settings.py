@@ -168,6 +168,9 @@ class Settings(BaseModel):
     server_rate: str | None = Field(None, description="most requests of one key: `600/minute`; of no limit")
     server_shutdown: float = Field(30.0, gt=0, le=3600, description="seconds that requests have to end on SIGTERM")
     server_upkeep: Kept = Field(timedelta(minutes=10), description="how often the server does upkeep; `forever`: never")
+    mcp_tools: str = Field(
+        "default", min_length=1, description="MCP tools that are offered: `default`, `all`, or names with commas"
+    )
     metrics_token: SecretStr | None = Field(None, description="what a scraper of /metrics has to show where keys are")
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="least grave line that is logged"

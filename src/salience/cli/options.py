@@ -70,6 +70,7 @@ RequestKey = Annotated[
 ]
 Metadata = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object, kept as it is.")]
 
+TOOLS_HELP = "MCP tools to offer: default, all, or names with commas. Default: the six that agents need."
 STDIN = "-"
 """The argument that stands for standard input."""
 

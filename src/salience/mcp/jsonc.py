@@ -129,9 +129,9 @@ def _added(text: str, into: Parts, name: str | int, value: Any) -> str:
     head = f"{json.dumps(name, ensure_ascii=False)}: " if isinstance(name, str) else ""
     if not into.named:
         outer = _margin(text, into.start)
-        inside, line = text[into.start + 1 : into.end - 1].rstrip(), _line_end(text)
+        inside, ends = text[into.start + 1 : into.end - 1].rstrip(), _line_end(text)
         member = head + _written(value, outer + _STEP, text)
-        return f"{text[: into.start + 1]}{inside}{line}{outer}{_STEP}{member}{line}{outer}{text[into.end - 1 :]}"
+        return f"{text[: into.start + 1]}{inside}{ends}{outer}{_STEP}{member}{ends}{outer}{text[into.end - 1 :]}"
     last = max(into.named.values(), key=lambda part: part.end)
     margin, end = _margin(text, last.start), into.end - 1
     member = f"{_line_end(text)}{margin}{head}{_written(value, margin, text)}"

@@ -94,7 +94,7 @@ def _start(asker: Asker, given: Mapping[str, str]) -> str:
 
 def _end(_: Asker, given: Mapping[str, str]) -> str:
     session = given.get("session_id")
-    close = f" Then call end_session with session_id={session!r}." if session else ""
+    close = f" Then call end_session, if you have it, with session_id={session!r}." if session else ""
     return (
         "We are done for now. Go through this conversation and store with remember what will matter later and is not "
         "stored yet: decisions with their reasons, preferences, facts, what is left to do. Use update or supersedes "

@@ -20,7 +20,7 @@ from salience.derived import vectors_of
 from salience.engine import Engine, warming
 from salience.errors import InputError
 from salience.gate import Gate, Limits
-from salience.mcp import auth
+from salience.mcp import auth, tools
 from salience.mcp import http as mcp
 from salience.ports import FINGERPRINTED, Embedder, Keyring
 from salience.records import Grant
@@ -78,8 +78,8 @@ def standing(plan: Plan) -> Iterator[Site]:
         unlocked = Unlocked(settings, keyring, engine.world.tenant)
         meter.watch(getattr(engine.world.store, "connections", dict))
         limits = Limits(batch=settings.server_batch_limit, deadline_ms=settings.server_deadline_ms)
-        rest, tools = (Gate(engine, limits, admit, Watcher(meter, sent, counts)) for counts in (None, "mcp"))
-        made = _application(settings, rest, tools, door(settings, keyring, engine, unlocked), keeper, unlocked.is_open)
+        rest, asked = (Gate(engine, limits, admit, Watcher(meter, sent, counts)) for counts in (None, "mcp"))
+        made = _application(settings, rest, asked, door(settings, keyring, engine, unlocked), keeper, unlocked.is_open)
         page = scraping.page(lambda: _exposed(meter), unlocked.is_open, settings.metrics_token)
         made.router.routes.append(Route(scraping.PATH, page))
         noted = Requests(made, mcp.PATH, meter, sent, streams)
@@ -87,16 +87,17 @@ def standing(plan: Plan) -> Iterator[Site]:
 
 
 def _application(
-    settings: Settings, rest: Gate, tools: Gate, door: Door, keeper: Keeper, is_open: Callable[[], bool]
+    settings: Settings, rest: Gate, asked: Gate, door: Door, keeper: Keeper, is_open: Callable[[], bool]
 ) -> FastAPI:
     """Return REST, with MCP behind the same entrance, and upkeep going on beside both."""
     known = _known_to_oauth(settings)
     endpoint = mcp.app(
-        tools,
+        asked,
         door,
         threads=settings.server_threads,
         body_limit=settings.server_body_limit,
         metadata_url=known.metadata_url if known else None,
+        tools=tools.chosen(settings.mcp_tools),
     )
 
     @asynccontextmanager
