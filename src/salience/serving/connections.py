@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import h11
 from pydantic_core import to_json
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from salience.errors import LimitError
 from salience.settings import Settings
@@ -140,7 +140,8 @@ class BoundedProtocol(H11Protocol):
         """Close the connection; say why unless an answer has begun."""
         if self.transport.is_closing():
             return
-        waiting = self.cycle is not None and not self.cycle.response_complete
+        cycle: RequestResponseCycle | None = self.cycle  # there is none before the first request
+        waiting = cycle is not None and not cycle.response_complete
         if not (waiting and self.cycle.response_started) and self.conn.our_state is not h11.DONE:
             status, body = HTTPStatus(details["status"]), to_json(details)
             said = {**headers, "Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), "Connection": "close"}

@@ -15,6 +15,16 @@ from salience.wire import asked
 R = TypeVar("R", bound=asked.Asked)
 _KINDS: Final = ((bool, "true or false"), (str, "text"), (int, "a number"), (float, "a number"), (list, "a list"),
                  (dict, "an object"), (NoneType, "null"))  # fmt: skip
+_KINDS_MEANT: Final = {
+    "string_type": "Give text.",
+    "int_type": "Give a whole number.",
+    "float_type": "Give a number.",
+    "bool_type": "Give true or false.",
+    "list_type": "Give a list.",
+    "dict_type": "Give an object.",
+    "model_type": "Give an object.",
+}
+"""Remedies by what pydantic found wrong."""
 
 
 def shaped(asks: type[R], given: Mapping[str, Any]) -> R:
@@ -45,7 +55,7 @@ def _refused(asks: type[asked.Asked], error: ErrorDetails) -> InputError:
             return unknown_field(str(last), tuple(_model(asks, above).model_fields), _path(above))
         case "missing":
             return InputError(_path(error["loc"]), None, "Give a value.")
-    remedy = error["msg"].replace("Input should be", "Give") + "."
+    remedy = _KINDS_MEANT.get(error["type"]) or error["msg"].replace("Input should be", "Give") + "."
     return InputError(_path(error["loc"]) or "body", kind_of(error["input"]), remedy)
 
 
