@@ -363,8 +363,7 @@ def _context(found: Context) -> dict[str, Any]:
 
 
 def _page(found: Page) -> dict[str, Any]:
-    memories = [{**_brief(memory), "status": memory.status} for memory in found.memories]
-    return {"memories": memories, "cursor": found.cursor}
+    return {"memories": list(map(_brief, found.memories)), "cursor": found.cursor}
 
 
 _HIT: Final = _object(**_MEMORY, score={"type": "number"}, weak={"type": "boolean"})
@@ -373,8 +372,7 @@ _WRITTEN: Final = {"id": _TEXT, "status": _TEXT, "warning": _TEXT_OR_NONE}
 _RECEIPT: Final = Shape(_changed, _object(**_WRITTEN))
 _STORED: Final = Shape(_stored, _object(**_WRITTEN, superseded=Schemas().of(get_type_hints(Receipt)["superseded"])))
 _PACKED: Final = Shape(_context, _object(text=_TEXT, omitted={"type": "integer"}))
-_LISTED: Final = {"type": "array", "items": _object(**_MEMORY, status=_TEXT)}
-_PAGE: Final = Shape(_page, _object(memories=_LISTED, cursor=_TEXT_OR_NONE))
+_PAGE: Final = Shape(_page, _object(memories={"type": "array", "items": _object(**_MEMORY)}, cursor=_TEXT_OR_NONE))
 _WHOSE: Final = ("project", "user_id")
 _WHOSE_WORDS: Final = {"project": "its project; * for any, null for none", "user_id": "its user; * for any"}
 
