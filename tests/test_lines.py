@@ -35,7 +35,7 @@ def test_a_draft_has_its_fields_and_its_scope():
         ('{"content": "x", "created_at": "yesterday"}', "created_at: 'yesterday'"),
         ('{"content": "x", "created_at": "9999-12-31T23:59:59-05:00"}', "created_at: '9999-12-31"),
         ('{"content": "x", "user_id": 5}', "user_id: int"),
-        ('{"kind": "fact"}', "content: NoneType"),
+        ('{"kind": "fact"}', "content has the type NoneType"),
         ('{"content": "\\ud800"}', "content: text with a lone surrogate"),
         ('{"content": "x", "importance": ' + "9" * 400 + "}", "importance: a number of more than 120 digits"),
         ('{"content": "x", "importance": ' + "9" * 5000 + "}", "JSON that is not readable"),

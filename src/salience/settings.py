@@ -233,7 +233,7 @@ def load(**given: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        remedy = f"{first['msg']}. Set {variable(name)} or the key in {config_file()}."
+        remedy = f"{first['msg'].replace('Input should be', 'It should be')}. Set {variable(name)} or the key in {config_file()}."
         raise InputError(".".join(map(str, first["loc"])), _harmless(name, first["input"]), remedy) from None
 
 

@@ -164,4 +164,4 @@ def test_a_file_that_is_not_there_is_not_made(run, tmp_path):
 
 
 def test_memory_of_a_process_has_no_database(run):
-    assert "target: ':memory:' is not accepted" in run("--store", ":memory:", "db", "status", code=2).stderr
+    assert "target is ':memory:'. " in run("--store", ":memory:", "db", "status", code=2).stderr

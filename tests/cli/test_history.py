@@ -58,7 +58,7 @@ def test_restore_undoes_a_forget_and_brings_a_version_back(said, run, moved):
         "restored", "Deploy on Friday", "a slip",
     )  # fmt: skip
     assert said("restore", moved.id, "--version", "1", *moved.who)["memory"]["content"] == moved.first["content"]
-    assert "version: None is not accepted. The memory is live." in run("restore", moved.id, *moved.who, code=2).stderr
+    assert "version is missing. The memory is live." in run("restore", moved.id, *moved.who, code=2).stderr
     assert "Name one of these: 1, 2, 4." in run("restore", moved.id, "--version", "9", *moved.who, code=2).stderr
 
 

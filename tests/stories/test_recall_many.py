@@ -72,9 +72,9 @@ class TestOnEverySurface:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ("one question", "^queries: str "),
+            ("one question", "^queries has the type str "),
             (["fine", " "], r"^queries\[1\]: "),
-            ([7], r"^queries\[0\]: int "),
+            ([7], r"^queries\[0\] has the type int "),
         ],
     )
     def test_what_is_no_list_of_questions_is_refused_by_its_place(self, planted, given, message):

@@ -206,10 +206,10 @@ def test_a_time_limit_that_is_still_to_come_stays(memory, clock):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        (None, r"^version: None .*The memory is live\. Name one of these: 1, 2, 4\.$"),
+        (None, r"^version is missing .*The memory is live\. Name one of these: 1, 2, 4\.$"),
         (5, r"^version: 5 .*It is the one that is live\. Name one of these: 1, 2, 4\.$"),
         (3, r"^version: 3 .*That one was out of sight itself\. Name one of these: 1, 2, 4\.$"),
-        (6, r"^version: 6 is not accepted\. Name one of these: 1, 2, 4\.$"),
+        (6, r"^version 6 is not there\. Name one of these: 1, 2, 4\.$"),
         (0, r"^version: 0 "),
         (1.5, r"^version: 1\.5 "),
         (True, r"^version: True "),
