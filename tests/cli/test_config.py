@@ -110,7 +110,7 @@ def test_a_password_in_a_setting_that_is_refused_is_masked(config):
     assert SECRET not in str(raised.value)
 
 
-@pytest.mark.parametrize(("written", "said"), [("url = [", "what is no TOML"), (b"url = '\xff'", "what is not UTF-8")])
+@pytest.mark.parametrize(("written", "said"), [("url = [", "is not TOML: "), (b"url = '\xff'", "is not UTF-8. ")])
 def test_a_config_file_that_cannot_be_read_is_told_with_its_path(run, config, written, said):
     config(written)
     told = run("config", "show", code=2).stderr

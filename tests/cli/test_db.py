@@ -122,7 +122,7 @@ def test_what_is_for_files_says_what_to_do_instead(filled, tmp_path):
 def test_no_message_shows_a_password(command, target):
     result = CliRunner().invoke(app, ["--store", target.format(PASSWORD), *command])
     assert result.exit_code in (1, 2)
-    assert result.stderr.startswith(("salience: store: ", "salience: target: "))
+    assert result.stderr.startswith(("salience: store: ", "salience: target "))
     assert PASSWORD not in result.output
 
 

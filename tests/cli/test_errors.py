@@ -103,7 +103,7 @@ def test_another_embedder_exits_with_1(run, stored, tmp_path):
 
 
 def test_bytes_that_are_no_text_are_bad_input(run):
-    assert "content: standard input" in complaint(run("remember", "-", input=b"caf\xe9", code=2))
+    assert "content is not utf-8" in complaint(run("remember", "-", input=b"caf\xe9", code=2))
 
 
 def test_an_error_steers_no_terminal(run):
@@ -123,7 +123,7 @@ def test_a_key_taken_by_another_text_exits_with_1_without_showing_either(run):
 
 def test_a_text_too_long_is_not_shown(run):
     printed = complaint(run("remember", SECRET * 5000, code=2))
-    assert "content: text of" in printed
+    assert "content has " in printed
     assert SECRET not in printed
 
 

@@ -75,7 +75,7 @@ def test_while_another_process_is_at_it_upkeep_says_so_and_ends_with_1(run, tmp_
 
 @pytest.mark.parametrize("arguments", [["--every", "soon"], ["--every", "0"], ["--every", "10m", "--dry-run"]])
 def test_a_pace_that_is_none_is_refused_before_a_file_is_made(run, tmp_path, arguments):
-    assert "every: " in run("upkeep", *arguments, code=2).stderr
+    assert "every is " in run("upkeep", *arguments, code=2).stderr
     assert not (tmp_path / "agent.db").exists()
 
 

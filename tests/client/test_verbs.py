@@ -97,14 +97,18 @@ def test_a_session_may_be_called_as_a_path_is(through, engine, where):
 @pytest.mark.parametrize(
     ("verb", "arguments", "message"),
     [
-        ("recall", {"query": "q", "weights": {"similarity": float("inf")}}, "weights.similarity: inf"),
-        ("update", {"id": "x", "metadata": {"x": datetime(2026, 1, 1, tzinfo=UTC)}}, "metadata.x has the type datetime"),
+        ("recall", {"query": "q", "weights": {"similarity": float("inf")}}, "weights.similarity is inf"),
+        (
+            "update",
+            {"id": "x", "metadata": {"x": datetime(2026, 1, 1, tzinfo=UTC)}},
+            "metadata.x has the type datetime",
+        ),
         ("update", {"id": "x", "reason": b"why"}, "reason has the type bytes"),
         ("list", {"cursor": "a\ud800"}, "cursor has a lone surrogate"),
         ("erase", {"ids": [object()]}, r"ids\[0\] has the type object"),
-        ("restore", {"id": "x", "version": 2**70}, "version: 1180591620717411303424"),
+        ("restore", {"id": "x", "version": 2**70}, "version is 1180591620717411303424"),
         ("remember", {"content": "text", "colour": "red"}, "keyword 'colour' is unknown"),
-        ("remember_many", {"drafts": [{"content": "text", "colour": "red"}]}, r"drafts\[0\].key: 'colour'"),
+        ("remember_many", {"drafts": [{"content": "text", "colour": "red"}]}, r"drafts\[0\].colour is an unknown field"),
         ("ingest", {"messages": []}, "session_id is missing"),
     ],
 )

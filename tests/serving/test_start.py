@@ -49,7 +49,9 @@ def test_so_does_one_that_goes_by_the_name_of_a_proxy(refused, monkeypatch):
     monkeypatch.setenv("SALIENCE_SERVER_HOSTS", "memory.example.org")
     code, said = refused()
     assert code == 2
-    assert said.startswith("salience: server_hosts ('memory.example.org',) would let others reach the server. No key was made yet")
+    assert said.startswith(
+        "salience: server_hosts ('memory.example.org',) would let others reach the server. No key was made yet"
+    )
 
 
 def test_it_is_served_once_there_is_one(refused, tmp_path):

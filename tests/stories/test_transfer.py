@@ -178,7 +178,7 @@ def test_a_broken_record_names_its_line_and_reason(full, tmp_path, clock, change
     [
         ("{not json", "Expecting property name"),
         ("[1, 2]", "a JSON list"),
-        ('{"content": "x", "colour": "red"}', "key: 'colour'"),
+        ('{"content": "x", "colour": "red"}', "colour is an unknown field"),
         ('{"kind": "fact"}', "content has the type NoneType"),
         ('{"format": "salience", "version": 99, "embedder": "x"}', "version: 99"),
         ("[" * 100_000, "nested too deeply"),
@@ -297,7 +297,7 @@ def test_files_that_cannot_be_opened(planted, tmp_path):
             memory.export(neither)
         with pytest.raises(InputError, match=r"^file: "):
             memory.import_(neither)
-    with pytest.raises(InputError, match=r"^on_error: 'maybe'"):
+    with pytest.raises(InputError, match=r"^on_error 'maybe' is unknown"):
         memory.import_(io.StringIO(""), on_error="maybe")
 
 

@@ -377,9 +377,7 @@ def _known(path: str, table: object, keys: Iterable[str]) -> Mapping[str, Any]:
     for key in table:
         if key not in choices:
             where = f"{path}.{key}" if path else key
-            raise ProfileError(
-                where, key, f"Known keys here: {', '.join(choices) or 'none'}.", f"{shown(key)} is unknown"
-            )
+            raise ProfileError(where, key, f"Known keys here: {', '.join(choices) or 'none'}.", "is an unknown key")
     return table
 
 
