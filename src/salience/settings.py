@@ -233,7 +233,8 @@ def load(**given: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        remedy = f"{first['msg'].replace('Input should be', 'It should be')}. Set {variable(name)} or the key in {config_file()}."
+        meant = first["msg"].replace("Input should be", "It should be")
+        remedy = f"{meant}. Set {variable(name)} or the key in {config_file()}."
         raise InputError(".".join(map(str, first["loc"])), _harmless(name, first["input"]), remedy) from None
 
 

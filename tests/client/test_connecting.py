@@ -67,11 +67,11 @@ def test_a_key_is_in_no_representation():
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({"embedder": "static"}, "embedder: 'static'"),
-        ({"embedder": PlantedEmbedder()}, "embedder: PlantedEmbedder"),
-        ({"clock": StoppedClock()}, "clock: StoppedClock"),
-        ({"reranker": "fastembed"}, "reranker: 'fastembed'"),
-        ({"summariser": "openai"}, "summariser: 'openai'"),
+        ({"embedder": "static"}, "embedder"),
+        ({"embedder": PlantedEmbedder()}, "embedder"),
+        ({"clock": StoppedClock()}, "clock"),
+        ({"reranker": "fastembed"}, "reranker"),
+        ({"summariser": "openai"}, "summariser"),
     ],
 )
 def test_a_server_has_models_of_its_own(options, field):

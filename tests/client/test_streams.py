@@ -63,7 +63,7 @@ def test_a_broken_line_is_told_by_its_number(through, where, tmp_path):
     assert (report.written, [line for line, _ in report.skipped]) == (1, [3])
     with pytest.raises(InputError, match="on_error 'perhaps' is unknown"):
         memory.import_(path, on_error="perhaps")
-    with pytest.raises(InputError, match="file: an item of int"):
+    with pytest.raises(InputError, match="file is an item of int"):
         memory.import_([1, 2])
 
 

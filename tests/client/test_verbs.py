@@ -108,7 +108,11 @@ def test_a_session_may_be_called_as_a_path_is(through, engine, where):
         ("erase", {"ids": [object()]}, r"ids\[0\] has the type object"),
         ("restore", {"id": "x", "version": 2**70}, "version is 1180591620717411303424"),
         ("remember", {"content": "text", "colour": "red"}, "keyword 'colour' is unknown"),
-        ("remember_many", {"drafts": [{"content": "text", "colour": "red"}]}, r"drafts\[0\].colour is an unknown field"),
+        (
+            "remember_many",
+            {"drafts": [{"content": "text", "colour": "red"}]},
+            r"drafts\[0\].colour is an unknown field",
+        ),
         ("ingest", {"messages": []}, "session_id is missing"),
     ],
 )

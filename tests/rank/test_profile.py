@@ -72,7 +72,11 @@ def test_what_follows_from_a_profile_is_found_anew_for_another_one():
     ("old", "new", "message"),
     [
         ('name = "mine"', "", "name is missing. Set it"),
-        ('name = "mine"', 'name = "mine"\ncolour = 1', "colour is an unknown key. Known keys here: candidates, combine"),
+        (
+            'name = "mine"',
+            'name = "mine"\ncolour = 1',
+            "colour is an unknown key. Known keys here: candidates, combine",
+        ),
         ('combine = "sum"', 'combine = "mean"', "combine 'mean' is unknown. .* product, sum"),
         ('combine = "sum"', "combine =", "TOML"),
         ("[signal.similarity]", "[signal.closeness]", "signal.closeness is not a signal. " + CHOOSE_A_SIGNAL),
@@ -83,12 +87,12 @@ def test_what_follows_from_a_profile_is_found_anew_for_another_one():
         ),
         ("weight = 0.5\n[signal.recency]", "weight = -1\n[signal.recency]", "signal.similarity.weight is -1"),
         ("weight = 0.5\n[signal.recency]", "weight = nan\n[signal.recency]", "signal.similarity.weight is nan"),
-        ('clock = "created_at"', 'clock = "wall"', "signal.recency.clock 'wall' is unknown .* accessed_at"),
+        ('clock = "created_at"', 'clock = "wall"', "signal.recency.clock 'wall' is unknown. .* accessed_at"),
         ("half_life_days = 10.0", "", "signal.recency is .* half_life_days"),
         ("half_life_days = 10.0", "half_life_days = 10.0\nrate_per_day = 1.0", "signal.recency is .*Set one of"),
         ("half_life_days = 10.0", "rate_per_hour = { working = 1.0 }", "signal.recency.rate_per_hour.episodic"),
         ("half_life_days = 10.0", "rate_per_hour = { dreaming = 1.0 }", "signal.recency.rate_per_hour.dreaming"),
-        ('"expired", "score"', '"expired", "sieve", "score"', "stages 'sieve' is unknown .* near_duplicate"),
+        ('"expired", "score"', '"expired", "sieve", "score"', "stages 'sieve' is unknown. .* near_duplicate"),
         ('"score", "threshold"', '"threshold", "score"', "stages has 'threshold' .* after 'score'"),
         ('"expired", "score"', '"score", "expired"', "stages has 'expired' .* before 'score'"),
         ('"threshold", "trim"', '"threshold"', "stages is .*'trim' last"),
@@ -136,7 +140,7 @@ def test_two_signals_of_one_label_are_refused(labels):
         if label is not None:
             broken = broken.replace(f"[signal.{signal}]", f'[signal.{signal}]\nlabel = "{label}"')
     shared = next(label for label in labels if label)
-    with pytest.raises(ProfileError, match=rf"^mine\.toml: signal\.(similarity|recency)\.label: '{shared}' is not"):
+    with pytest.raises(ProfileError, match=rf"^mine\.toml: signal\.(similarity|recency)\.label '{shared}' is taken"):
         parse(broken, "mine.toml")
 
 

@@ -102,7 +102,7 @@ def test_a_setting_that_is_wrong_is_named(refused, monkeypatch, setting, value, 
     monkeypatch.setenv(setting, value)
     code, said = refused()
     assert code == 2
-    assert said.startswith(f"salience: {field}: ")
+    assert said.startswith(f"salience: {field} ")
 
 
 def test_a_profile_that_is_unknown_is_named(refused):

@@ -83,7 +83,7 @@ def test_only_who_may_see_a_memory_sees_its_history(memory):
             memory.restore(id, **unseen)
     with pytest.raises(NotFoundError):
         memory.history("0" * 32)
-    with pytest.raises(InputError, match=r"^id: "):
+    with pytest.raises(InputError, match=r"^id is empty"):
         memory.history("")
     assert len(memory.history(id, user_id="u")) == 2
 
