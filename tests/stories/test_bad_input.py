@@ -120,6 +120,19 @@ def test_an_unknown_profile_lists_the_known_ones(planted):
         planted(profile="best")
 
 
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [(None, "is missing"), ("", "is empty"), (5000, "is 5000"), ("foo", "is 'foo'"), (10**200, "is a number of more")],
+)
+def test_an_error_says_what_is_wrong_then_what_to_do(value, problem):
+    error = InputError("limit", value, "Give a whole number.")
+    assert error.problem.startswith(problem)
+    assert str(error) == f"limit {error.problem}. Give a whole number."
+    assert str(error.at("drafts[3].limit")) == f"drafts[3].limit {error.problem}. Give a whole number."
+    assert len(str(InputError("limit", "x" * 10_000, "Give less."))) < 200
+    assert str(InputError("limit", 3, "Give less.", "is too much")) == "limit is too much. Give less."
+
+
 @pytest.mark.parametrize("verb", ["get", "forget", "update", "supersede"])
 def test_not_there_and_not_yours_look_the_same(planted, verb):
     memory = planted()
