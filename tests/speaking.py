@@ -51,7 +51,7 @@ def site(engine: Engine, keyring: Keyring | None = None, options: Options = Opti
 
 def surroundings(folder: Path, **env: str) -> dict[str, str]:
     """Return the environment of a process whose files all stand in a folder."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
     own = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"), str(folder))
     return {**kept, **own, **env}
 

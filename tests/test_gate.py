@@ -416,14 +416,14 @@ def test_a_request_holds_no_more_questions_than_that_whatever_else_it_may_hold(h
 def test_a_list_holds_so_many_names(house, name):
     many = [f"name {number}" for number in range(NAMES_LIMIT + 1)]
     house.ask(ALICE, "recall", query="tea", **{name: many[1:]})
-    with pytest.raises(InputError, match=rf"^{name}: a list of 1,001 names"):
+    with pytest.raises(InputError, match=rf"^{name} has 1,001 names"):
         house.ask(ALICE, "recall", query="tea", **{name: many})
 
 
 @pytest.mark.parametrize("name", ["tags", "entities"])
 def test_so_does_a_list_of_a_draft(house, name):
     many = [f"name {number}" for number in range(NAMES_LIMIT + 1)]
-    with pytest.raises(InputError, match=rf"^drafts\[1\]\.{name}: a list of 1,001 names"):
+    with pytest.raises(InputError, match=rf"^drafts\[1\]\.{name} has 1,001 names"):
         house.ask(ALICE, "remember_many", drafts=[{"content": "more tea"}, {"content": "more tea", name: many}])
 
 

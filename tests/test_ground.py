@@ -37,7 +37,7 @@ def test_terms(text, terms):
 def test_other_languages_by_setting():
     assert Tokeniser("german").terms("Die Häuser sind nicht groß") == ("haus", "gross")
     assert Tokeniser(NO_LANGUAGE).terms("The Users") == ("the", "users")
-    with pytest.raises(InputError, match=r"^language: 'klingon'.*english"):
+    with pytest.raises(InputError, match=r"^language 'klingon' is unknown.*english"):
         Tokeniser("klingon")
 
 

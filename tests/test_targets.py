@@ -106,7 +106,7 @@ def test_a_server_that_takes_no_writes_answers_and_says_so(tables):
     [("pool_size", 0), ("pool_size", 1001), ("statement_timeout", 0), ("exact_rows", -1), ("cached_rows", -1)],
 )
 def test_settings_out_of_bounds_are_refused(name, value):
-    with pytest.raises(InputError, match=f"^{name}: {value} is not accepted"):
+    with pytest.raises(InputError, match=rf"^{name} is {value}\. It should be "):
         settings.load(**{name: value})
 
 
@@ -121,7 +121,7 @@ def test_a_store_may_be_given_another_model_on_a_server(tables):
 
 
 def test_a_server_is_no_file(tables):
-    with pytest.raises(InputError, match=r"target: 'postgresql://\.\.\.' is not accepted. Name a file."):
+    with pytest.raises(InputError, match=r"^target is a database\. Name a file\."):
         compose.file_of(tables)
     with pytest.raises(InputError, match="Name a file"):
         compose.reinstate("backup.db", tables)
@@ -135,6 +135,6 @@ def test_a_target_of_another_kind_is_refused_with_the_kinds_there_are():
 
 def test_keywords_of_a_server_are_no_name_of_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"a list of keywords is not accepted\. Give postgresql://USER@HOST/DATABASE"):
+    with pytest.raises(InputError, match=r"a list of keywords\. Give postgresql://USER@HOST/DATABASE"):
         salience.connect("host=db.example dbname=app password=secret")
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 
 from salience import errors
 from salience.engine import Engine
-from salience.errors import ImportLineError, InputError, LimitError, NotFoundError, SalienceError
+from salience.errors import ImportLineError, InputError, LimitError, NotFoundError, SalienceError, Words
 from salience.keywords import NAMES
 from salience.rank.profile import LIMIT
 from salience.records import ANY, Scope, ScoreDetail
@@ -138,6 +138,26 @@ def made(kind: type[Any], text: str, number: int, seconds: float) -> SalienceErr
 
 def test_too_much_at_any_time_has_another_status_than_too_much_now() -> None:
     assert [failures.failure(LimitError("x", after)).status for after in (None, 1.0)] == [413, 429]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError("limit", 5000, "Give a whole number from 0 to 1000."),
+        InputError("query", "", "Give some text."),
+        InputError("content", Words("text of 70,000 bytes"), "Split it.", "has 70,000 bytes"),
+        ImportLineError(3, "importance is 7", "Give a number from 0 to 1."),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_the_same_on_the_other_side(error: InputError) -> None:
+    told = json.loads(to_json(failures.problem(error)))
+    back = failures.error(told)
+    assert type(back) is type(error)
+    assert str(back) == str(error)
+    assert isinstance(back, InputError)
+    assert (back.field, back.remedy, back.problem) == (error.field, error.remedy, error.problem)
+    old = {key: value for key, value in told.items() if key != "problem"}  # of a server that does not tell it
+    assert str(failures.error(old)).startswith(error.field)
 
 
 def test_problems_of_others_are_errors_of_the_server() -> None:

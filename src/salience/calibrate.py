@@ -11,7 +11,7 @@ from salience import checks
 from salience.batch import Floats
 from salience.derived import embed
 from salience.embed.calibration import fit
-from salience.errors import InputError, Words
+from salience.errors import InputError, wrong_type
 from salience.ports import Calibration, World
 from salience.records import Judged
 
@@ -69,13 +69,13 @@ def judged(pairs: Iterable[object]) -> list[Judged]:
         InputError: something else; names its place.
     """
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
-        raise InputError("pairs", Words(type(pairs).__name__), "Give a list of pairs.")
+        raise wrong_type("pairs", pairs, "Give a list of pairs.")
     made = []
     for place, pair in enumerate(pairs):
         try:
             made.append(_judged(pair))
         except InputError as error:
-            raise InputError(f"pairs[{place}].{error.field}", error.value, error.remedy) from None
+            raise error.at(f"pairs[{place}].{error.field}") from None
     return made
 
 
@@ -83,5 +83,5 @@ def _judged(pair: object) -> Judged:
     if isinstance(pair, Judged):
         return pair
     if not isinstance(pair, (tuple, list)) or len(pair) not in (3, 4):
-        raise InputError("pair", Words(type(pair).__name__), "Give (text, text, relatedness), or a Judged.")
+        raise wrong_type("pair", pair, "Give (text, text, relatedness), or a Judged.")
     return Judged(*pair)

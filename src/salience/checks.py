@@ -11,10 +11,11 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Final
 
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, unknown, wrong_type
 
 _TTL = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.IGNORECASE | re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NO_CONTROL = "Remove line breaks, tabs and the like."
 _TTL_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
@@ -45,14 +46,17 @@ def text(field: str, value: object, limit: int | None = None) -> str:
             the text itself.
     """
     if not isinstance(value, str):
-        raise InputError(field, Words(type(value).__name__), "Give text (str).")
+        raise wrong_type(field, value, "Give text (str).")
     if not value or value.isspace():
-        raise InputError(field, Words("empty text"), "Give at least one character that is not white space.")
+        raise InputError(field, Words("empty text"), "Give some text.", "is empty")
     if "\0" in value:
-        raise InputError(field, Words("text with a NUL byte"), "Remove the NUL (\\x00) characters.")
+        raise InputError(field, Words("text with a NUL byte"), "Remove the NUL (\\x00) characters.", "has a NUL byte")
     size = _bytes(field, value)
     if limit is not None and size > limit:
-        raise InputError(field, Words(f"text of {size:,} bytes"), f"Keep it within {limit:,} bytes, or split it.")
+        told = f"{size:,} bytes"
+        raise InputError(
+            field, Words(f"text of {told}"), f"Keep it within {limit:,} bytes, or split it.", f"has {told}"
+        )
     return value
 
 
@@ -64,7 +68,7 @@ def _bytes(field: str, value: str) -> int:
         return len(value.encode("utf-8"))
     except UnicodeEncodeError as error:
         remedy = f"Replace the lone surrogate at position {error.start}, for example with U+FFFD."
-        raise InputError(field, Words("text with a lone surrogate"), remedy) from None
+        raise InputError(field, Words("text with a lone surrogate"), remedy, "has a lone surrogate") from None
 
 
 def texts(field: str, value: object, limit: int | None = None) -> tuple[str, ...]:
@@ -78,9 +82,10 @@ def name(field: str, value: object) -> str:
         return value  # as most are: what can be printed holds no control character, NUL or lone surrogate
     clean = text(field, value)
     if not clean.isprintable() and _CONTROL.search(clean):
-        raise InputError(field, Words("text with a control character"), "Remove line breaks, tabs and the like.")
+        raise InputError(field, Words("text with a control character"), _NO_CONTROL, "has a control character")
     if len(clean) > NAME_LIMIT:
-        raise InputError(field, Words(f"text of {len(clean)} characters"), f"Keep it within {NAME_LIMIT} characters.")
+        told = f"{len(clean)} characters"
+        raise InputError(field, Words(f"text of {told}"), f"Keep it within {NAME_LIMIT} characters.", f"has {told}")
     return clean
 
 
@@ -95,10 +100,16 @@ def labels(field: str, value: object) -> tuple[str, ...]:
     """Return the tags or entities of a memory: distinct names, at most `LABELS_LIMIT` of `LABELS_SIZE` together."""
     clean = names(field, value)
     if len(clean) > LABELS_LIMIT:
-        raise InputError(field, Words(f"a list of {len(clean):,} names"), f"Give at most {LABELS_LIMIT:,}.")
+        raise InputError(
+            field,
+            Words(f"a list of {len(clean):,} names"),
+            f"Give at most {LABELS_LIMIT:,}.",
+            f"has {len(clean):,} names",
+        )
     size = sum(len(one.encode()) for one in clean)
     if size > LABELS_SIZE:
-        raise InputError(field, Words(f"a list of {size:,} bytes"), f"Keep all names within {LABELS_SIZE:,} bytes.")
+        remedy = f"Keep all names within {LABELS_SIZE:,} bytes."
+        raise InputError(field, Words(f"a list of {size:,} bytes"), remedy, f"has {size:,} bytes")
     return clean
 
 
@@ -115,7 +126,7 @@ def first_labels(found: Iterable[str]) -> tuple[str, ...]:
 
 def _several(field: str, value: object) -> Iterable[object]:
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InputError(field, Words(type(value).__name__), "Give a list of texts.")
+        raise wrong_type(field, value, "Give a list of texts.")
     return value
 
 
@@ -161,7 +172,8 @@ def instant(field: str, value: object) -> datetime:
     if not isinstance(value, datetime):
         raise InputError(field, value, "Give an aware datetime, such as datetime.now(timezone.utc).")
     if value.utcoffset() is None:
-        raise InputError(field, value.isoformat(), "Give its time zone, such as tzinfo=timezone.utc or +00:00.")
+        remedy = "Give its time zone, such as tzinfo=timezone.utc or +00:00."
+        raise InputError(field, value.isoformat(), remedy, f"{value.isoformat()} has no time zone")
     try:
         return value.astimezone(UTC)
     except OverflowError:
@@ -187,7 +199,7 @@ def choice(field: str, value: object, choices: Iterable[str]) -> str:
     """Return `value` if it is one of `choices`; the error lists them."""
     known = choices if isinstance(choices, (tuple, frozenset, dict)) else tuple(choices)
     if not isinstance(value, str) or value not in known:
-        raise InputError(field, value, f"Choose one of: {', '.join(sorted(known))}.")
+        raise unknown(field, value, known)
     return value
 
 
@@ -213,14 +225,14 @@ def frozen(value: Any) -> Any:
 def metadata(field: str, value: object) -> Frozen:
     """Return an unchangeable copy of a mapping of text to plain JSON values without NaN, up to `METADATA_LIMIT`."""
     if not isinstance(value, Mapping):
-        raise InputError(field, Words(type(value).__name__), "Give a mapping of JSON values.")
+        raise wrong_type(field, value, "Give a mapping of JSON values.")
     if not value:
         return Frozen()
     plain = _json_object(field, value, METADATA_DEPTH)
     size = json_size(plain)
     if size > METADATA_LIMIT:
         remedy = f"Keep it within {METADATA_LIMIT:,} bytes of JSON; keep larger data elsewhere and name it here."
-        raise InputError(field, Words(f"a mapping of {size:,} bytes"), remedy)
+        raise InputError(field, Words(f"a mapping of {size:,} bytes"), remedy, f"has {size:,} bytes")
     clean: Frozen = frozen(plain)
     return clean
 
@@ -239,7 +251,9 @@ def _json_object(field: str, value: Mapping[Any, object], depth: int) -> dict[st
 
 def _json_value(field: str, value: object, depth: int) -> Any:
     if depth == 0:
-        raise InputError(field, Words("a deeper value"), f"Nest at most {METADATA_DEPTH} levels.")
+        raise InputError(
+            field, Words("a deeper value"), f"Nest at most {METADATA_DEPTH} levels.", "is nested too deeply"
+        )
     if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -250,4 +264,4 @@ def _json_value(field: str, value: object, depth: int) -> Any:
         return _json_object(field, value, depth - 1)
     if isinstance(value, (list, tuple)):
         return [_json_value(f"{field}[{index}]", item, depth - 1) for index, item in enumerate(value)]
-    raise InputError(field, Words(type(value).__name__), "Give JSON values: text, finite numbers, true, false, null.")
+    raise wrong_type(field, value, "Give JSON values: text, finite numbers, true, false, null.")

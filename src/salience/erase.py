@@ -140,10 +140,10 @@ def _named(where: Mapping[str, object]) -> dict[str, object]:
     named = {name: where[name] for name in NAMED if name in where}
     for name, value in named.items():
         if value is None:  # a name that a caller failed to fill in must not stand for everybody
-            raise InputError(name, None, "Name one, or salience.ANY; leave it out where it does not matter.")
+            raise InputError(name, None, "Name one, or salience.ANY; leave it out where it does not matter.", "is None")
     if not named:
         remedy = f"Name at least one of {', '.join(NAMED)} (salience.ANY for whatever it is), or give ids."
-        raise InputError("erase", Words("no memory"), remedy)
+        raise InputError("erase", Words("no memory"), remedy, "names no memory")
     return named
 
 

@@ -35,25 +35,57 @@ Every message names the field, the value and what to do next. No message holds t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
 
 class SalienceError(Exception):
     """Base of everything that Salience raises on purpose."""
 
 
 class InputError(SalienceError, ValueError):
-    """A value that cannot be accepted.
+    """A value that cannot be accepted; its message says what is wrong with it, then what to do.
 
     Attributes:
         field: the name of the argument, key or column.
         value: what was given, shortened; never the content of a memory.
         remedy: what to do instead, as an imperative sentence.
+        problem: what is wrong, to be read after the field: `is empty`, `is 5000`.
     """
 
-    def __init__(self, field: str, value: object, remedy: str) -> None:
+    _between = " "
+
+    def __init__(self, field: str, value: object, remedy: str, problem: str | None = None) -> None:
         self.field = field
         self.value = value
         self.remedy = remedy
-        super().__init__(f"{field}: {shown(value)} is not accepted. {remedy}")
+        self.problem = _problem(value) if problem is None else problem
+        super().__init__(f"{field}{self._between}{self.problem}. {remedy}")
+
+    def at(self, field: str) -> InputError:
+        """Return the same error of another field, such as the place of a value in a list."""
+        return InputError(field, self.value, self.remedy, self.problem)
+
+
+def wrong_type(field: str, value: object, remedy: str) -> InputError:
+    """Return the error of a value of the wrong type; it names the type and does not show the value."""
+    name = type(value).__name__
+    return InputError(field, Words(name), remedy, f"has the type {name}")
+
+
+def unknown(field: str, value: object, choices: Iterable[str], remedy: str | None = None) -> InputError:
+    """Return the error of a value that is none of the choices; its remedy lists them unless another one is given."""
+    problem = f"{shown(value)} is unknown" if isinstance(value, str) and value else None
+    return InputError(field, value, remedy or f"Choose one of: {', '.join(sorted(choices))}.", problem)
+
+
+def unknown_field(name: str, known: Sequence[str], path: str = "") -> InputError:
+    """Return the error of an argument or key that does not exist; its remedy names the nearest and lists all."""
+    told = name if name.isidentifier() and len(name) <= 64 else shown(name)
+    near = get_close_matches(name[:64], known, 1)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    field = f"{path}.{told}" if path else told
+    return InputError(field, name, f"{meant}Known fields: {', '.join(known)}.", "is an unknown field")
 
 
 class ConfigError(InputError):
@@ -67,9 +99,11 @@ class ProfileError(InputError):
 class ImportLineError(InputError):
     """A line of an imported file that cannot be read; `line` counts from 1."""
 
+    _between = ": "
+
     def __init__(self, line: int, reason: str, remedy: str) -> None:
         self.line = line
-        super().__init__(f"line {line}", Words(reason), remedy)
+        super().__init__(f"line {line}", Words(reason), remedy, shown(Words(reason)))
 
 
 class NotFoundError(SalienceError, LookupError):
@@ -198,3 +232,10 @@ def shown(value: object, width: int = 120) -> str:
         return f"a number of more than {width} digits"
     text = str(value) if isinstance(value, Words) else repr(value)
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _problem(value: object) -> str:
+    """Return what is wrong with a value of which no more is known."""
+    if value is None:
+        return "is missing"
+    return "is empty" if isinstance(value, str) and not value else f"is {shown(value)}"

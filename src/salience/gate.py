@@ -154,7 +154,12 @@ def _within_names(arguments: Mapping[str, Any]) -> None:
         for name in _NAMING:
             count = len(given.get(name) or ())
             if count > NAMES_LIMIT:
-                raise InputError(f"{path}{name}", Words(f"a list of {count:,} names"), f"Give up to {NAMES_LIMIT:,}.")
+                raise InputError(
+                    f"{path}{name}",
+                    Words(f"a list of {count:,} names"),
+                    f"Give up to {NAMES_LIMIT:,}.",
+                    f"has {count:,} names",
+                )
 
 
 def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -208,7 +213,10 @@ def _profile(given: str | ProfileText) -> Profile:
         return profiles.load(checks.choice("profile", given, profiles.NAMES))
     if len(given.toml) > PROFILE_LIMIT:
         raise InputError(
-            "profile.toml", Words(f"text of {len(given.toml):,} characters"), f"Keep it within {PROFILE_LIMIT:,}."
+            "profile.toml",
+            Words(f"text of {len(given.toml):,} characters"),
+            f"Keep it within {PROFILE_LIMIT:,}.",
+            f"has {len(given.toml):,} characters",
         )
     return parse(given.toml, "profile")
 

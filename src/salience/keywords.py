@@ -58,9 +58,11 @@ def home(tenant: str, where: Mapping[str, object]) -> Scope:
     """
     found, level = scope(tenant, where)
     if level == "global" and found.project is not None:
-        raise InputError("scope", "global", "Name no project, or use scope='project'.")
+        raise InputError(
+            "scope", "global", "Name no project, or use scope='project'.", "is 'global', but a project is named"
+        )
     if level == "project" and found.project is None:
-        raise InputError("scope", "project", "Name the project.")
+        raise InputError("scope", "project", "Name the project.", "is 'project', but no project is named")
     return found.as_home()
 
 

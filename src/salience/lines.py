@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from salience import checks
-from salience.errors import ImportLineError, InputError, Words, shown
+from salience.errors import ImportLineError, InputError, unknown_field, wrong_type
 from salience.records import Draft, Scope
 
 COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
@@ -77,9 +77,10 @@ def as_draft(item: object, scope: Scope | None = None) -> Draft:
     if isinstance(item, Draft):
         return item
     if not isinstance(item, Mapping):
-        raise InputError("draft", Words(type(item).__name__), "Give a Draft, or a mapping with a content.")
+        raise wrong_type("draft", item, "Give a Draft, or a mapping with a content.")
     for key in item:
-        checks.choice("key", key, KEYS)
+        if key not in KEYS:
+            raise unknown_field(str(key), sorted(KEYS))
     given = {key: value for key, value in item.items() if value is not None}
     named = {key: given.pop(key) for key in COORDINATES if key in given}
     home = replace(scope or Scope(), **named) if named else scope
@@ -111,4 +112,4 @@ def moment(timestamp: object) -> datetime | None:
 
 def refused(number: int, error: InputError) -> ImportLineError:
     """Return what is wrong with a value as what is wrong with its line."""
-    return ImportLineError(number, f"{error.field}: {shown(error.value)}", error.remedy)
+    return ImportLineError(number, f"{error.field} {error.problem}", error.remedy)

@@ -25,6 +25,7 @@ from salience.errors import (
     RerankerError,
     SalienceError,
     Words,
+    unknown,
 )
 
 T = TypeVar("T")
@@ -152,7 +153,7 @@ def chosen_name(field: str, name: str, choices: Iterable[str], protocol: Sequenc
     listed = sorted(choices)
     if name not in listed:
         remedy = f"Choose one of: {', '.join(listed)}; or give an object with {', '.join(protocol)}."
-        raise InputError(field, name, remedy)
+        raise unknown(field, name, (), remedy)
     return name
 
 

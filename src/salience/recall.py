@@ -118,7 +118,9 @@ def at_an_instant(world: World, query: Query) -> Query:
         return query
     now = world.clock()
     if query.as_of is not None and query.as_of > now:
-        raise InputError("as_of", query.as_of.isoformat(), "Give an instant of the past; leave it out for the present.")
+        remedy = "Give an instant of the past; leave it out for the present."
+        at = query.as_of.isoformat()
+        raise InputError("as_of", at, remedy, f"{at} is in the future")
     return query.having(now=query.now or query.as_of or checks.instant("now", now))
 
 

@@ -147,6 +147,15 @@ class Settings(BaseModel):
     server_port: int = Field(8484, ge=0, le=65_535, description="its port; 0: any that is free")
     server_workers: int = Field(1, ge=1, le=256, description="its processes")
     server_threads: int = Field(32, ge=1, le=1024, description="requests that one of them works on at a time")
+    server_connections: int = Field(
+        800, ge=1, le=1_000_000, description="connections that one of them holds at a time, in use or idle"
+    )
+    server_connections_per_address: int = Field(
+        400, ge=1, le=1_000_000, description="the same from one address; behind a proxy, all have the proxy's"
+    )
+    server_request_timeout: float = Field(
+        10.0, gt=0, le=3600, description="seconds for the head of a request, then for its body, to arrive"
+    )
     server_body_limit: int = Field(8 * 1024 * 1024, ge=1024, description="longest body of a request, bytes")
     server_batch_limit: int = Field(1000, ge=1, le=100_000, description="most memories or turns of one request")
     server_answer_limit: int = Field(
@@ -163,6 +172,9 @@ class Settings(BaseModel):
     server_rate: str | None = Field(None, description="most requests of one key: `600/minute`; of no limit")
     server_shutdown: float = Field(30.0, gt=0, le=3600, description="seconds that requests have to end on SIGTERM")
     server_upkeep: Kept = Field(timedelta(minutes=10), description="how often the server does upkeep; `forever`: never")
+    mcp_tools: str = Field(
+        "default", min_length=1, description="MCP tools that are offered: `default`, `all`, or names with commas"
+    )
     metrics_token: SecretStr | None = Field(None, description="what a scraper of /metrics has to show where keys are")
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="least grave line that is logged"
@@ -206,17 +218,19 @@ def _file() -> dict[str, Any]:
         return {}
     except PermissionError:
         remedy = f"Give this user the right to read it (chmod u+r {file}), or remove it."
-        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy) from None
+        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy, "cannot be read") from None
     except IsADirectoryError:
         remedy = "Remove or rename the folder: config.toml has to be a file."
-        raise ConfigError(str(file), Words("a folder"), remedy) from None
+        raise ConfigError(str(file), Words("a folder"), remedy, "is a folder") from None
     except OSError as error:
         remedy = f"Check the file and its disk ({error.strerror or type(error).__name__}), or remove it."
-        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy) from None
+        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy, "cannot be read") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(str(file), Words("what is no TOML"), f"{error}. Write lines: key = value.") from None
+        raise ConfigError(
+            str(file), Words("what is no TOML"), "Write lines: key = value.", f"is not TOML: {error}"
+        ) from None
     except UnicodeDecodeError:
-        raise ConfigError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.") from None
+        raise ConfigError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.", "is not UTF-8") from None
 
 
 Source = Literal["argument", "environment", "config file", "default"]
@@ -234,7 +248,8 @@ def load(**given: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        remedy = f"{first['msg']}. Set {variable(name)} or the key in {config_file()}."
+        meant = first["msg"].replace("Input should be", "It should be")
+        remedy = f"{meant}. Set {variable(name)} or the key in {config_file()}."
         raise InputError(".".join(map(str, first["loc"])), _harmless(name, first["input"]), remedy) from None
 
 

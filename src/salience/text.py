@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import Stemmer
 from stop_words import StopWordError, get_stop_words
 
-from salience.errors import InputError
+from salience.errors import unknown
 
 LANGUAGES: Final = tuple(sorted(Stemmer.algorithms()))
 """Languages with a Snowball stemmer."""
@@ -126,7 +126,7 @@ class Tokeniser:
 
     def __init__(self, language: str = "english") -> None:
         if language not in (*LANGUAGES, NO_LANGUAGE):
-            raise InputError("language", language, f"Choose one of: {', '.join((*LANGUAGES, NO_LANGUAGE))}.")
+            raise unknown("language", language, (*LANGUAGES, NO_LANGUAGE))
         self.language = language
         self._stopwords = stopwords(language)
         self._stem = lru_cache(maxsize=65536)(_stemmer(language))

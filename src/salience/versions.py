@@ -12,7 +12,7 @@ import numpy as np
 
 from salience import checks
 from salience.derived import AnswerSize
-from salience.errors import EmbedderError, InputError, MovedError, NotFoundError
+from salience.errors import EmbedderError, InputError, MovedError, NotFoundError, shown
 from salience.ids import short_id
 from salience.ports import Need, Revise, Stored, World
 from salience.rank.profile import Profile
@@ -163,11 +163,12 @@ def sought(versions: Sequence[Stored], number: int | None) -> Stored:
     numbers = _listed([stored.memory.version for stored in others])
     there = f"Name one of these: {numbers}." if others else "There is no other version of it."
     if number is None:
-        raise InputError("version", None, f"The memory is live. {there}")
+        raise InputError("version", None, there, "is missing, and the memory is live")
     if number == current.version and _is_live(versions[-1]):
-        raise InputError("version", number, f"It is the one that is live. {there}")
+        raise InputError("version", number, there, f"{number} is live")
     is_out_of_sight = number in [stored.memory.version for stored in versions]
-    raise InputError("version", number, f"{'That one was out of sight itself. ' if is_out_of_sight else ''}{there}")
+    problem = f"{shown(number)} was out of sight itself" if is_out_of_sight else f"{shown(number)} is not there"
+    raise InputError("version", number, there, problem)
 
 
 def _is_live(stored: Stored) -> bool:

@@ -80,9 +80,9 @@ def test_no_store_is_made_or_opened(calibrate, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["none.jsonl"], "file none.jsonl: No such file or directory"),
+        (["none.jsonl"], "file none.jsonl cannot be read: No such file or directory"),
         (["FEW"], "at least 20 pairs"),
-        (["FEW", "--embedder", "bert"], "embedder: 'bert'"),
+        (["FEW", "--embedder", "bert"], "embedder 'bert' is unknown"),
         (["FEW", "--held-out", "none.jsonl"], "file none.jsonl"),
     ],
 )

@@ -76,11 +76,11 @@ def test_it_says_that_it_went_on(copy, source, tmp_path, run):
 def test_nothing_is_copied_over_memories(copy, source, tmp_path, run):
     run("--store", str(tmp_path / "b.db"), "remember", "Something else", "--user", "alice")
     refused = copy(source, str(tmp_path / "b.db"), code=2)
-    assert "It holds memories of the tenant 'default'" in refused.stderr
+    assert "holds memories of the tenant 'default'" in refused.stderr
     assert "Something else" not in refused.stderr
-    assert copy(source, source, code=2).stderr.startswith("salience: target: ")
+    assert copy(source, source, code=2).stderr.startswith("salience: target ")
     assert "--tenant" in copy(source, str(tmp_path / "c.db"), "--tenant", "nobody", code=2).stderr
-    assert "Name a store that is there" in copy(str(tmp_path / "none.db"), str(tmp_path / "c.db"), code=2).stderr
+    assert "does not exist" in copy(str(tmp_path / "none.db"), str(tmp_path / "c.db"), code=2).stderr
 
 
 def test_a_password_is_never_shown(copy, source):

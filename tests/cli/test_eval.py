@@ -134,7 +134,7 @@ def test_a_report_is_written_and_not_over_another_file(run, data, tmp_path):
     assert page.read_text("utf-8").startswith("<!DOCTYPE html>")
     page.write_text("something else", "utf-8")
     lost = run("eval", data, "--profiles", "bm25", "--html", str(tmp_path / "no" / "report.html"), code=2)
-    assert "a folder that is not there" in lost.stderr
+    assert "a folder that does not exist" in lost.stderr
     refused = run("eval", data, "--profiles", "bm25", "--html", str(page), code=2)
     assert "Name a new one, or give --force." in refused.stderr
     assert page.read_text("utf-8") == "something else"

@@ -189,5 +189,5 @@ def test_a_query_that_names_no_time_has_no_line_of_it():
 
 
 def test_a_value_without_a_json_form_is_refused():
-    with pytest.raises(InputError, match="value: object is not accepted"):
+    with pytest.raises(InputError, match="value has the type object"):
         values(object())

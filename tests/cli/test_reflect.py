@@ -74,4 +74,4 @@ def test_a_summariser_that_fails_is_told(run, tea):
 
 def test_an_unknown_summariser_is_refused(run, tea):
     refused = run("reflect", "--user", "ana", code=2, env={"SALIENCE_SUMMARISER": "gpt"})
-    assert "summariser: 'gpt' is not accepted. Choose one of: none, openai" in refused.stderr
+    assert "summariser 'gpt' is unknown. Choose one of: none, openai" in refused.stderr

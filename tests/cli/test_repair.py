@@ -42,7 +42,7 @@ def test_a_backup_is_replaced_only_with_force(run, path, tmp_path):
     run("backup", str(tmp_path / "copy.db"))
     assert "--force" in run("backup", str(tmp_path / "copy.db"), code=2).stderr
     (tmp_path / "letter").write_text("a letter")
-    assert "no store" in run("backup", str(tmp_path / "letter"), "--force", code=2).stderr
+    assert "not a store" in run("backup", str(tmp_path / "letter"), "--force", code=2).stderr
 
 
 @pytest.mark.parametrize("arguments", [["backup", "copy.db"], ["doctor"], ["reembed"]])
@@ -69,7 +69,7 @@ def test_reinstate_puts_the_backup_back_and_says_where_the_rest_is(run, said, st
 def test_reinstate_asks_a_person_and_nobody_else(run, said, path, tmp_path, monkeypatch):
     run("backup", str(tmp_path / "copy.db"))
     run("remember", "of now", "--user", "alice")
-    assert "Give --yes" in run("reinstate", str(tmp_path / "copy.db"), code=2).stderr
+    assert "confirm with --yes" in run("reinstate", str(tmp_path / "copy.db"), code=2).stderr
     monkeypatch.setattr(repairing, "asks", lambda: True)
     refused = run("reinstate", str(tmp_path / "copy.db"), input="n\n", code=1)
     assert f"Put {tmp_path}/copy.db in the place of all that {path} holds?" in refused.stderr

@@ -43,4 +43,4 @@ def test_json_has_the_number_and_the_name(run, stored):
 
 def test_an_unknown_reranker_is_told_in_a_line(run, stored):
     result = run("recall", "query", code=2, env={"SALIENCE_RERANKER": "bert"})
-    assert result.stderr.startswith("salience: reranker: 'bert' is not accepted. Choose one of: ")
+    assert result.stderr.startswith("salience: reranker 'bert' is unknown. Choose one of: ")

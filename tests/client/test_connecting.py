@@ -34,7 +34,7 @@ KEY = "sal_0123456789ab_secret"
     ],
 )
 def test_a_url_is_the_place_of_a_server_and_no_more(url):
-    with pytest.raises(InputError, match=r"^target: a URL that is more or less") as caught:
+    with pytest.raises(InputError, match=r"^target is not the URL of a server") as caught:
         salience.connect(url)
     assert "s3cret" not in str(caught.value)
 
@@ -54,7 +54,7 @@ def test_which_may_be_called_by_any_name_of_its_own(host):
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "clé", "line\nbreak"])
 def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key):
-    with pytest.raises(InputError, match=r"^api_key: \*\*\* is not accepted"):
+    with pytest.raises(InputError, match=r"^api_key is not a key\. "):
         salience.connect("https://host", api_key=key)
 
 
@@ -67,15 +67,15 @@ def test_a_key_is_in_no_representation():
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({"embedder": "static"}, "embedder: 'static'"),
-        ({"embedder": PlantedEmbedder()}, "embedder: PlantedEmbedder"),
-        ({"clock": StoppedClock()}, "clock: StoppedClock"),
-        ({"reranker": "fastembed"}, "reranker: 'fastembed'"),
-        ({"summariser": "openai"}, "summariser: 'openai'"),
+        ({"embedder": "static"}, "embedder"),
+        ({"embedder": PlantedEmbedder()}, "embedder"),
+        ({"clock": StoppedClock()}, "clock"),
+        ({"reranker": "fastembed"}, "reranker"),
+        ({"summariser": "openai"}, "summariser"),
     ],
 )
 def test_a_server_has_models_of_its_own(options, field):
-    with pytest.raises(InputError, match=f"^{field} is not accepted. Leave it out: a server has its own."):
+    with pytest.raises(InputError, match=rf"^{field} is not for a server\. Leave it out: a server has its own."):
         salience.connect("https://host", **options)
 
 
@@ -134,7 +134,7 @@ def test_coroutines_of_every_target(url, where):
 
 def test_what_cannot_be_opened_is_told_where_it_is_awaited():
     async def go() -> None:
-        with pytest.raises(InputError, match=r"^embedder: 'best'"):
+        with pytest.raises(InputError, match=r"^embedder 'best' is unknown"):
             await salience.aconnect(":memory:", embedder="best")
 
     anyio.run(go)

@@ -55,15 +55,15 @@ def test_a_broken_line_is_told_by_its_number(through, where, tmp_path):
     path = tmp_path / "drafts.ndjson"
     path.write_text('{"content": "one"}\n\n{"content": 2}\n')
     memory, _ = through()
-    with pytest.raises(ImportLineError, match=r"^line 3: content: int") as caught:
+    with pytest.raises(ImportLineError, match=r"^line 3: content has the type int") as caught:
         memory.import_(path, **where)
     assert caught.value.line == 3
     assert memory.stats(**where).memories == 0
     report = memory.import_(path, on_error="skip", **where)
     assert (report.written, [line for line, _ in report.skipped]) == (1, [3])
-    with pytest.raises(InputError, match="on_error: 'perhaps'"):
+    with pytest.raises(InputError, match="on_error 'perhaps' is unknown"):
         memory.import_(path, on_error="perhaps")
-    with pytest.raises(InputError, match="file: an item of int"):
+    with pytest.raises(InputError, match="file is an item of int"):
         memory.import_([1, 2])
 
 
@@ -87,7 +87,7 @@ def test_an_export_that_is_not_whole_leaves_no_file(through, tmp_path, content, 
 
 def test_what_the_server_refuses_is_told_and_leaves_no_file(through, tmp_path):
     memory, _ = through()
-    with pytest.raises(InputError, match=r"^user_id: text with a control character"):
+    with pytest.raises(InputError, match=r"^user_id has a control character"):
         memory.export(tmp_path / "export.ndjson", user_id="a\nb")
     refused = {"type": "urn:salience:problem:forbidden", "title": "-", "status": 403, "detail": "not you"}
     answer = httpx.Response(403, content=json.dumps(refused), headers={"Content-Type": "application/problem+json"})

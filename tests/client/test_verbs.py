@@ -84,7 +84,7 @@ def test_dots_are_no_steps_of_a_path():
     for id in ("..", ".", "a/b", "../stats"):
         with pytest.raises(NotFoundError):
             calling.call(Engine.get, (id,), {})
-    with pytest.raises(InputError, match=r"session_id: '\.\.' is not accepted"):
+    with pytest.raises(InputError, match=r"session_id is '\.\.'"):
         calling.call(Engine.end_session, ("..",), {})
 
 
@@ -97,19 +97,27 @@ def test_a_session_may_be_called_as_a_path_is(through, engine, where):
 @pytest.mark.parametrize(
     ("verb", "arguments", "message"),
     [
-        ("recall", {"query": "q", "weights": {"similarity": float("inf")}}, "weights.similarity: inf"),
-        ("update", {"id": "x", "metadata": {"x": datetime(2026, 1, 1, tzinfo=UTC)}}, "metadata.x: datetime"),
-        ("update", {"id": "x", "reason": b"why"}, "reason: bytes"),
-        ("list", {"cursor": "a\ud800"}, "cursor: text with a lone surrogate"),
-        ("erase", {"ids": [object()]}, r"ids\[0\]: object"),
-        ("restore", {"id": "x", "version": 2**70}, "version: 1180591620717411303424"),
-        ("remember", {"content": "text", "colour": "red"}, "keyword: 'colour'"),
-        ("remember_many", {"drafts": [{"content": "text", "colour": "red"}]}, r"drafts\[0\].key: 'colour'"),
-        ("ingest", {"messages": []}, "session_id: None"),
+        ("recall", {"query": "q", "weights": {"similarity": float("inf")}}, "weights.similarity is inf"),
+        (
+            "update",
+            {"id": "x", "metadata": {"x": datetime(2026, 1, 1, tzinfo=UTC)}},
+            "metadata.x has the type datetime",
+        ),
+        ("update", {"id": "x", "reason": b"why"}, "reason has the type bytes"),
+        ("list", {"cursor": "a\ud800"}, "cursor has a lone surrogate"),
+        ("erase", {"ids": [object()]}, r"ids\[0\] has the type object"),
+        ("restore", {"id": "x", "version": 2**70}, "version is 1180591620717411303424"),
+        ("remember", {"content": "text", "colour": "red"}, "keyword 'colour' is unknown"),
+        (
+            "remember_many",
+            {"drafts": [{"content": "text", "colour": "red"}]},
+            r"drafts\[0\].colour is an unknown field",
+        ),
+        ("ingest", {"messages": []}, "session_id is missing"),
     ],
 )
 def test_what_cannot_be_sent_is_refused_here(verb, arguments, message):
-    with pytest.raises(InputError, match=f"^{message}.* is not accepted. [A-Z]"):
+    with pytest.raises(InputError, match=rf"^{message}.*\. [A-Z]"):
         calling.call(getattr(Engine, verb), (), arguments)
 
 
@@ -175,7 +183,7 @@ def test_without_a_profile_the_servers_holds(through, where):
 def test_a_profile_that_was_changed_has_no_text_to_send(through):
     memory, network = through()
     changed = profiles.load("cmm").with_weights({"similarity": 0.5})
-    with pytest.raises(InputError, match="profile: a profile that was changed here is not accepted"):
+    with pytest.raises(InputError, match="profile was changed after it was read"):
         memory.recall("query", profile=changed)
     assert profiles.load("cmm").for_graph(0.3, 2).toml is None
     with pytest.raises(ProfileError):

@@ -163,7 +163,7 @@ def test_a_failure_is_raised_without_the_text(reader, double):
 def test_the_setting_names_a_reader(double):
     assert fact_reader(load()) is None
     assert fact_reader(load(extractor="openai", llm_base_url=double.url, llm_model="model-y")).name == "openai:model-y"
-    with pytest.raises(InputError, match=r"extractor: 'gpt' is not accepted. Choose one of: openai, rules\."):
+    with pytest.raises(InputError, match=r"extractor 'gpt' is unknown. Choose one of: openai, rules\."):
         fact_reader(load(extractor="gpt"))
 
 

@@ -44,7 +44,7 @@ def test_a_missing_library_ends_with_the_pip_line(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_missing_pipeline_names_the_setting_and_the_download(spacy: ModuleType) -> None:
-    with pytest.raises(InputError, match=r"^entities: 'spacy:xx_none' .* python -m spacy download xx_none$") as caught:
+    with pytest.raises(InputError, match=r"^entities is 'spacy:xx_none'.* python -m spacy download xx_none$") as caught:
         SpacyExtractor("xx_none")
     assert caught.value.field == "entities"
 

@@ -35,7 +35,7 @@ def test_unless_one_is_chosen_there_is_none():
 
 
 def test_an_unknown_name_lists_the_names():
-    with pytest.raises(InputError, match=r"judge: 'bert' is not accepted. Choose one of: nli, none, openai\."):
+    with pytest.raises(InputError, match=r"judge 'bert' is unknown. Choose one of: nli, none, openai\."):
         judge(load(judge="bert"))
 
 

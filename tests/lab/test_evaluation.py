@@ -111,7 +111,7 @@ def test_every_format_with_questions_is_a_source(tmp_path: Path):
 
 def test_a_path_without_questions_is_refused(tmp_path: Path):
     chat = written(tmp_path / "chat.json", [{"role": "user", "content": "hi"}])
-    with pytest.raises(InputError, match=r"a JSON list of messages without questions .* Give one of: LoCoMo JSON"):
+    with pytest.raises(InputError, match=r"has no questions. Give one of: LoCoMo JSON"):
         sources([chat])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=str(tmp_path / "empty")):
@@ -153,7 +153,7 @@ def test_a_pair_to_compare_has_to_be_there(tmp_path: Path):
 
 def test_that_no_question_has_evidence_is_told(tmp_path: Path):
     read, sessions = sources([precisionmembench(tmp_path)]), plan("cosine", granularity="session")
-    with pytest.raises(InputError, match="no question with evidence that is stored"):
+    with pytest.raises(InputError, match="has no question whose evidence is stored"):
         summed(read, sessions, Wanted(), [evaluate(read, sessions, "planted")])
 
 

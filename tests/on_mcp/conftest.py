@@ -14,6 +14,7 @@ from salience.engine import Engine
 from salience.gate import Gate
 from salience.mcp.asking import Gated
 from salience.mcp.server import server
+from salience.mcp.tools import chosen
 from salience.records import Grant
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from speaking import AXES, COSINES, grant
@@ -36,12 +37,12 @@ def engine(clock: StoppedClock) -> Iterator[Engine]:
 
 @pytest.fixture
 def opened(engine: Engine) -> Opening:
-    """Return a function that opens the official client on the engine: `opened(grant("read"), project="p")`."""
+    """Return a function that opens the official client on all tools: `opened(grant("read"), project="p")`."""
 
     @asynccontextmanager
-    async def opened(given: Grant | None = None, mode: Any = "auto", **defaults: str) -> Any:
+    async def opened(given: Grant | None = None, mode: Any = "auto", tools: str = "all", **defaults: str) -> Any:
         asker = Gated(Gate(engine), given or grant(), defaults)
-        async with Client(server(lambda _: asker), mode=mode) as client:
+        async with Client(server(lambda _: asker, tools=chosen(tools)), mode=mode) as client:
             yield client
 
     return opened

@@ -10,6 +10,7 @@ from salience.cli import app
 from salience.engine import warming
 from salience.mcp import stdio
 from salience.mcp.asking import Gated, Remote
+from salience.mcp.tools import DEFAULT, TOOLS
 from salience.wire.verbs import VERBS
 from speaking import TABS
 
@@ -17,13 +18,14 @@ from speaking import TABS
 @pytest.fixture
 def started(monkeypatch, tmp_path):
     """A function from arguments to who would answer, and the result of the command."""
-    seen = []
-    monkeypatch.setattr(stdio, "serve", seen.append)
+    seen, offered = [], []
+    monkeypatch.setattr(stdio, "serve", lambda asker, tools: seen.append(asker) or offered.append({*tools}))
 
     def started(*arguments, store=None):
         result = CliRunner().invoke(app, ["--store", store or str(tmp_path / "agent.db"), *arguments])
         return (seen.pop() if seen else None), result
 
+    started.offered = offered
     return started
 
 
@@ -33,6 +35,27 @@ def test_it_serves_with_or_without_a_word(started, arguments):
     assert result.exit_code == 0
     assert isinstance(asker, Gated)
     assert (asker.grant.rights, asker.grant.bound, asker.defaults) == (("read", "write"), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "tools"),
+    [
+        (["mcp"], None, DEFAULT),
+        (["mcp", "serve"], None, DEFAULT),
+        (["mcp", "--tools", "all"], None, TOOLS),
+        (["mcp", "serve", "--tools", "all"], None, TOOLS),
+        (["mcp", "--tools", "all", "serve"], None, TOOLS),
+        (["mcp", "serve", "--tools", "recall, explain"], None, ("recall", "explain")),
+        (["mcp"], "all", TOOLS),
+        (["mcp", "--tools", "default"], "all", DEFAULT),
+    ],
+)
+def test_an_option_or_a_setting_names_the_tools(started, monkeypatch, arguments, variable, tools):
+    if variable is not None:
+        monkeypatch.setenv("SALIENCE_MCP_TOOLS", variable)
+    _, result = started(*arguments)
+    assert result.exit_code == 0, result.output
+    assert started.offered == [{*tools}]
 
 
 def test_options_are_defaults_and_no_bound(started):
@@ -54,6 +77,8 @@ def test_a_url_is_asked_through_a_client(started):
         (["--embedder", "nonsense", "mcp"], 2),
         (["--profile", "nonsense", "mcp"], 2),
         (["mcp", "serve", "--project", " "], 2),
+        (["mcp", "--tools", "recall,nonsense"], 2),
+        (["mcp", "install", "--client", "cursor", "--tools", "nonsense", "--dry-run"], 2),
         (["--store", "/proc/nowhere/agent.db", "mcp"], 1),
     ],
 )

@@ -55,6 +55,16 @@ async def test_one_session_remembers_and_the_next_recalls(engine, mode):
             assert (await client.read_resource("salience://bootstrap")).contents
 
 
+async def test_two_authorization_headers_are_refused(engine):
+    shown = [("Authorization", "Bearer sal_one"), ("Authorization", "Bearer sal_two")]
+    with site(engine) as url:
+        answer = httpx.post(url, json=INITIALIZE, headers=[*ACCEPT.items(), *shown])
+        assert answer.status_code == 400
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "Send one." in answer.json()["detail"]
+        httpx.post(url, json=INITIALIZE, headers=[*ACCEPT.items(), shown[0]]).raise_for_status()
+
+
 async def test_any_worker_answers_any_request(engine, bare):
     with bare() as one, bare() as other, httpx.Client(headers=ACCEPT) as client:
         client.post(f"{one}/mcp", json=INITIALIZE).raise_for_status()
@@ -62,7 +72,7 @@ async def test_any_worker_answers_any_request(engine, bare):
         answer = client.post(f"{other}/mcp", json=asked, headers={"MCP-Protocol-Version": "2025-06-18"})
     assert answer.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in answer.headers
-    assert len(answer.json()["result"]["tools"]) == 15
+    assert len(answer.json()["result"]["tools"]) == 6
 
 
 async def test_many_at_once_are_answered(engine):

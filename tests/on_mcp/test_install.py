@@ -308,3 +308,92 @@ def test_comments_and_commas_that_nothing_follows_are_no_trouble(text, name):
     assert jsonc.parsed(taken, comments=True) == {**held, "servers": servers}
     for comment in ("// first", "// of b", "/* last */", "// top", "/* none */", "// none"):
         assert (comment in taken) == (comment in text)
+
+
+def test_a_changed_entry_keeps_the_comments_in_it(install, home):
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    install("--client", "cursor", "--yes", "--project", "parcel")
+    text = file.read_text().replace('"command"', '// why this one\n      "command"')
+    text = text.replace('"mcp",', '"mcp", // the command\n').replace('"salience": {', '"salience": { // ours')
+    file.write_text(text)
+    install("--client", "cursor", "--yes", "--project", "other", "--read-only")
+    after = file.read_text()
+    for comment in ("// why this one", "// the command", "// ours"):
+        assert comment in after
+    assert jsonc.parsed(after, comments=True)["mcpServers"]["salience"]["args"] == [
+        "mcp", "serve", "--project", "other", "--read-only",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("client", ["cursor", "claude-code"])
+def test_a_byte_order_mark_and_line_ends_stay(install, home, client):
+    file = home / (".claude.json" if client == "claude-code" else ".cursor/mcp.json")
+    file.parent.mkdir(exist_ok=True)
+    before = '\ufeff{\r\n  "mcpServers": {\r\n    "other": {}\r\n  }\r\n}\r\n'.encode()
+    file.write_bytes(before)
+    install("--client", client, "--yes")
+    after = file.read_bytes()
+    assert after.startswith(b"\xef\xbb\xbf{\r\n")
+    assert after.count(b"\n") == after.count(b"\r\n")
+    assert {*json.loads(after.decode("utf-8-sig"))["mcpServers"]} == {"other", "salience"}
+    install("--client", client, "--yes", "--remove")
+    assert file.read_bytes() == before
+
+
+def test_a_file_of_one_comment_without_a_line_end_is_no_trouble():
+    put = jsonc.with_member("// mine", "servers", "a", {"command": "x"})
+    assert put.startswith("// mine\n{")
+    assert jsonc.parsed(put, comments=True) == {"servers": {"a": {"command": "x"}}}
+
+
+def rendered(value, draw, ends):
+    """Return a value as JSON with a drawn gap around each of its tokens, and the comments in these."""
+    comments = []
+
+    def gap():
+        sort = draw(some.sampled_from(["", " ", ends, "line", "block"]))
+        if sort not in ("line", "block"):
+            return sort
+        comments.append(f"// {len(comments)}, }}" if sort == "line" else f"/* {len(comments)}, }} */")
+        return comments[-1] + (ends if sort == "line" else "")
+
+    def written(one):
+        if not isinstance(one, (dict, list)):
+            return json.dumps(one)
+        brackets = "{}" if isinstance(one, dict) else "[]"
+        items = [
+            f"{json.dumps(name)}{gap()}:{gap()}{written(item)}" for name, item in one.items()
+        ] if isinstance(one, dict) else [written(item) for item in one]  # fmt: skip
+        trailing = "," if items and draw(some.booleans()) else ""
+        return brackets[0] + ",".join(f"{gap()}{item}{gap()}" for item in items) + trailing + gap() + brackets[1]
+
+    start = gap()
+    return start + written(value) + gap(), comments
+
+
+@given(
+    data=some.data(),
+    servers=some.dictionaries(some.sampled_from("abc"), some.just({"command": "x", "args": ["1", "2"]}), max_size=3),
+    value=some.sampled_from([{"command": "y", "args": ["1", "3", "4"], "env": {}}, {"command": "x"}, 7]),
+    ends=some.sampled_from(["\n", "\r\n"]),
+)
+def test_comments_stay_wherever_they_stand(data, servers, value, ends):
+    held = {"theme": 1, "servers": servers, "last": None}
+    text, comments = rendered(held, data.draw, ends)
+    assert jsonc.parsed(text, comments=True) == held
+    put = jsonc.with_member(text, "servers", "a", value)
+    assert jsonc.parsed(put, comments=True) == {**held, "servers": {**servers, "a": value}}
+    if "a" not in servers or (isinstance(value, dict) and value.keys() >= servers["a"].keys()):
+        assert [one for one in comments if one not in put] == []
+    taken = jsonc.without_member(text, "servers", "b")
+    assert jsonc.parsed(taken, comments=True) == {
+        **held, "servers": {name: item for name, item in servers.items() if name != "b"}
+    }  # fmt: skip
+    if "b" not in servers:
+        assert taken == text
+    else:
+        plain = jsonc.blanked(text)
+        gone = jsonc.parts(plain, jsonc.parts(plain, 0).named["servers"].value).named["b"]
+        left = text[: gone.start] + text[gone.end :]
+        assert [one for one in comments if one in left and one not in taken] == []

@@ -19,7 +19,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from salience.mcp.tools import TOOLS
+from salience.mcp.tools import DEFAULT
 from speaking import COMMAND, TABS, site, surroundings
 
 HERE = Path(__file__).with_name("node")
@@ -94,7 +94,7 @@ def test_the_inspector_speaks_with_a_server(inspect, engine):
         recalled = inspect([url], "tools/call", "--tool-name", "recall", "--tool-arg", "query=query")
         known = inspect([url], "resources/read", "--uri", "salience://bootstrap")
         prompt = inspect([url], "prompts/get", "--prompt-name", "recall_about", "--prompt-args", "topic=query")
-    assert {tool["name"] for tool in listed} == set(TOOLS)
+    assert {tool["name"] for tool in listed} == set(DEFAULT)
     assert TABS in recalled["content"][0]["text"]
     assert TABS in known["contents"][0]["text"]
     assert TABS in prompt["messages"][0]["content"]["text"]

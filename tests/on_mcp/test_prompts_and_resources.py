@@ -114,9 +114,9 @@ async def test_a_prompt_needs_no_argument_that_may_be_left_out(opened, name):
 
 
 REFUSED = [
-    ("recall_about", {}, "topic: nothing is not accepted"),
-    ("remember_this", {"text": " "}, "text: nothing is not accepted"),
-    ("start_session", {"user": "x"}, "arguments: 'user' is not accepted"),
+    ("recall_about", {}, "topic is missing. Give some text."),
+    ("remember_this", {"text": " "}, "text is missing. Give some text."),
+    ("start_session", {"user": "x"}, "user is an unknown field. Known fields: project."),
     ("nonsense", {}, "Unknown prompt: 'nonsense'"),
 ]
 

@@ -8,6 +8,7 @@ from mcp import Client
 import salience
 from salience.mcp.asking import Remote
 from salience.mcp.server import server
+from salience.mcp.tools import TOOLS
 from servers import live
 from speaking import TABS, said
 
@@ -19,7 +20,7 @@ async def test_a_server_is_asked_as_an_engine_is(engine, read_only):
     id = engine.remember(TABS, project="parcel").memory.id
     with live(engine) as url, salience.connect(url) as memory:
         asker = Remote(memory, {"project": "parcel"}, read_only)
-        async with Client(server(lambda _: asker)) as client:
+        async with Client(server(lambda _: asker, tools=TOOLS)) as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             recalled = await client.call_tool("recall", {"query": "query", "profile": "zeromemory"})
             everywhere = await client.call_tool("list", {"project": "*"})
@@ -31,14 +32,14 @@ async def test_a_server_is_asked_as_an_engine_is(engine, read_only):
     assert TABS in said(everywhere)
     assert written.is_error == read_only
     assert ("remember" in tools) != read_only
-    assert said(refused).startswith("profile: 'nonsense' is not accepted.")
+    assert said(refused).startswith("profile 'nonsense' is unknown. Choose one of: ")
     assert "bootstrap" in known
     assert engine.get(id, project="parcel").access_count == (0 if read_only else 1)
 
 
 async def test_a_server_that_is_away_is_told_by_each_call():
     with salience.connect("http://127.0.0.1:9", api_key="sal_secret") as memory:
-        async with Client(server(lambda _: Remote(memory))) as client:
+        async with Client(server(lambda _: Remote(memory), tools=TOOLS)) as client:
             answer = await client.call_tool("help", {})
     assert answer.is_error
     assert "sal_secret" not in said(answer)

@@ -15,6 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import salience
+from salience.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
 from speaking import COMMAND, TABS, said, surroundings
 
@@ -26,7 +27,7 @@ PATIENCE = 120
 
 
 async def test_many_servers_share_one_file_at_once(tmp_path):
-    arguments = ["--store", str(tmp_path / "agent.db"), "mcp"]
+    arguments = ["--store", str(tmp_path / "agent.db"), "mcp", "--tools", "all"]
     starting = StdioServerParameters(command=COMMAND, args=arguments, env=surroundings(tmp_path))
     ready, failures, stored = [anyio.Event() for _ in range(SERVERS)], [], []
 
@@ -61,6 +62,7 @@ from salience.gate import Gate
 from salience.mcp import stdio
 from salience.mcp.asking import Gated
 from salience.records import Grant
+from salience.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
 
 class Slow(PlantedEmbedder):
@@ -146,3 +148,15 @@ async def test_the_end_of_input_ends_it_and_nothing_but_the_protocol_was_on_stan
     assert "SECRET" not in err
     assert "needs the right 'write'" in json.dumps(answers[2]["result"])
     assert set(answers) == {2, 3, 4}
+
+
+async def test_a_client_learns_of_the_tools_while_the_model_still_loads(tmp_path):
+    weights = tmp_path / "model.onnx"
+    os.mkfifo(weights)  # whoever reads it waits for one who writes
+    with started(tmp_path, SALIENCE_MINILM_WEIGHTS=str(weights)) as server:
+        assert initialized(server)["result"]["serverInfo"]["name"] == "salience"
+        ask(server, 2, "tools/list")
+        assert {tool["name"] for tool in json.loads(server.stdout.readline())["result"]["tools"]} == {*DEFAULT}
+        with weights.open("wb"):  # opens once the model is being read, so that it was not read before
+            ask(server, 3, "ping")
+            assert json.loads(server.stdout.readline())["id"] == 3

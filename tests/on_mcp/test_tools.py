@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
+import wordllama
 from jsonschema import Draft202012Validator
 from mcp import Client
+from mcp.shared.exceptions import MCPError
+from tokenizers import Tokenizer
 
+import salience
+from salience.errors import InputError
 from salience.gate import Gate, Limits
+from salience.mcp import texts
 from salience.mcp.asking import Gated
-from salience.mcp.server import server
-from salience.mcp.tools import TOOLS
+from salience.mcp.server import INSTRUCTIONS, server
+from salience.mcp.tools import DEFAULT, TOOLS, chosen
 from salience.records import ANY
 from salience.remember import conflicts
+from salience.testing.doubles import PlantedEmbedder
 from speaking import SPACES, TABS, TEA, grant, said
 
 pytestmark = pytest.mark.anyio
@@ -34,15 +45,17 @@ async def test_the_tools_are_those_of_mememory_and_more(opened, mode):
     assert not any(tool.annotations.open_world_hint for tool in listed.values())
 
 
-@pytest.mark.parametrize("name", TOOLS)
-def test_a_tool_is_told_in_schemas_that_hold(name):
-    told = TOOLS[name].told({})
+@pytest.mark.parametrize(
+    "tool", [*TOOLS.values(), *DEFAULT.values()], ids=lambda tool: f"{tool.name} {len(tool.takes)}"
+)
+def test_a_tool_is_told_in_schemas_that_hold(tool):
+    told = tool.told({})
     for schema in (told.input_schema, told.output_schema):
         Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
     assert told.title
     assert len(told.description) > 60
-    assert set(told.input_schema["required"]) <= set(TOOLS[name].takes)
+    assert set(told.input_schema["required"]) <= set(tool.takes)
     assert all(found.get("description") or "enum" in found for found in told.input_schema["properties"].values())
 
 
@@ -72,6 +85,119 @@ async def test_what_a_tool_answers_keeps_its_output_schema_and_has_text_beside(o
             assert not answer.is_error, said(answer)
             Draft202012Validator(TOOLS[name].output_schema).validate(answer.structured_content)
             assert said(answer).strip()
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    """A function from a value to how many tokens Llama 2, whose tokeniser is installed, makes of its JSON."""
+    file = Path(wordllama.__file__).parent / "tokenizers" / "l2_supercat_tokenizer_config.json"
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+
+    def tokens(value):
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+    return tokens
+
+
+@pytest.mark.parametrize(("tools", "most"), [("default", 2_000), ("all", 22_000)])
+async def test_what_a_model_is_told_costs_it_few_tokens(opened, tokens, tools, most):
+    async with opened(tools=tools) as client:
+        listed = (await client.list_tools()).model_dump(mode="json", by_alias=True, exclude_none=True)
+        assert client.instructions == INSTRUCTIONS
+    assert len(listed["tools"]) == len(chosen(tools))
+    assert tokens(listed) + tokens(INSTRUCTIONS) <= most
+
+
+async def test_agents_are_offered_six_tools_unless_more_are_named(opened):
+    for named, expected in (
+        ("default", {"remember", "recall", "update", "forget", "context", "list"}),
+        ("all", {*TOOLS}),
+        ("recall, explain", {"recall", "explain"}),
+    ):
+        async with opened(tools=named) as client:
+            assert {tool.name for tool in (await client.list_tools()).tools} == expected
+            with pytest.raises(MCPError, match=r"^Unknown tool: 'nonsense'\. Tools: "):
+                await client.call_tool("nonsense", {})
+    async with opened(tools="default") as client:
+        with pytest.raises(MCPError, match="see --tools"):
+            await client.call_tool("stats", {})
+    assert chosen("recall,explain")["recall"] is DEFAULT["recall"]
+    with pytest.raises(
+        InputError, match=r"^tools 'nonsense' is unknown\. Give default, all, or any of these with commas"
+    ):
+        chosen("recall,nonsense")
+
+
+async def test_a_tool_of_the_default_set_answers_in_short(opened, engine):
+    old = engine.remember(TABS, project="parcel", tags=["style"]).memory
+    async with opened(tools="default") as client:
+
+        async def call(name, **arguments):
+            answer = await client.call_tool(name, arguments)
+            assert not answer.is_error, said(answer)
+            Draft202012Validator(DEFAULT[name].output_schema).validate(answer.structured_content)
+            assert said(answer).strip()
+            return answer.structured_content
+
+        recalled = await call("recall", query="query", project="parcel")
+        (hit,) = recalled["hits"]
+        assert [*recalled] == ["hits"]
+        assert hit.keys() == {"id", "content", "score", "weak", "created_at", "kind", "scope"}
+        assert (hit["id"], hit["content"], hit["weak"], hit["kind"]) == (old.id, TABS, False, "fact")
+        assert hit["created_at"] == old.created_at.isoformat()
+        assert hit["scope"] == {"environment": "default", "project": "parcel"}
+        new = await call("remember", content=SPACES, project="parcel", supersedes=old.id)
+        assert new.keys() == {"id", "status", "warning", "superseded"}
+        assert (new["status"], new["superseded"]) == ("superseded", old.id)
+        changed = await call("update", id=new["id"][-8:], kind="rule", project="parcel")
+        assert (changed["id"], changed["status"]) == (new["id"], "updated")
+        listed = (await call("list", project="parcel"))["memories"]
+        assert listed[0].keys() == {"id", "content", "created_at", "kind", "scope"}
+        assert {memory["content"] for memory in listed} >= {SPACES}
+        packed = await call("context", query="query", project="parcel")
+        assert packed.keys() == {"text", "omitted"}
+        assert SPACES in packed["text"]
+        assert (await call("forget", id=new["id"], project="parcel"))["status"] == "forgotten"
+        refused = await client.call_tool("recall", {"query": "query", "min_score": 0})
+        assert said(refused).startswith("min_score is an unknown field. Known fields: query, limit, kinds, tags, ")
+
+
+async def test_an_argument_may_be_null_where_a_default_names_a_project(opened, engine):
+    async with opened(tools="default", project="parcel") as client:
+        await client.call_tool("remember", {"content": TABS, "project": None})
+        await client.call_tool("remember", {"content": TEA})
+        listed = (await client.call_tool("list", {"project": None})).structured_content["memories"]
+    assert [memory["content"] for memory in listed] == [TABS]
+
+
+def test_a_recall_without_an_answer_tells_what_is_closest():
+    @dataclass
+    class Unsure:
+        hits: tuple = ()
+        profile: str = "salience"
+        degraded: tuple = ()
+        confident: bool = False
+
+        def __len__(self):
+            return len(self.hits)
+
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as memory:
+        memory.remember(TEA)
+        (hit,) = memory.recall("query", min_score=0).hits
+
+    @dataclass
+    class Weak:
+        score: float
+        memory: Any
+        weak: bool = True
+
+    told = texts.recall(Unsure((Weak(hit.score, hit.memory),))).splitlines()
+    assert told[0].startswith("No memory answers this; closest: 1 memory, best first")
+    assert told[1].startswith(f"{hit.score:.3f} weak [")
+    assert texts.recall(Unsure()).startswith("No memory answers this.")
 
 
 async def test_a_recall_is_read_as_lines_with_short_ids_and_scores(opened, engine):
@@ -139,18 +265,26 @@ async def test_a_duplicate_or_a_replaced_fact_is_told_without_the_advice_to_ask(
 
 
 REFUSED = [
-    ("recall", {}, "query: nothing is not accepted."),
-    ("recall", {"query": "query", "limit": "5"}, "limit: text is not accepted."),
-    ("recall", {"query": "query", "limit": -1}, "limit: -1 is not accepted."),
-    ("recall", {"query": ["SECRET"]}, "query: a list is not accepted."),
-    ("recall", {"query": "query", "kind": "fact"}, "arguments: 'kind' is not accepted. Give any of: query, limit"),
-    ("recall", {"query": "query", "profile": "/etc/passwd"}, "profile: '/etc/passwd' is not accepted."),
-    ("remember", {"content": "x", "kind": "rule", "type": "rule"}, "type: type beside kind is not accepted."),
-    ("remember", {"content": " "}, "content: "),
-    ("remember", {"content": "x", "weight": 7}, "weight: 7.0 is not accepted."),
+    ("recall", {}, "query is missing. Give a value."),
+    ("recall", {"query": "query", "limit": "5"}, "limit is text. Give a whole number."),
+    ("recall", {"query": "query", "limit": -1}, "limit is -1. Give a whole number from 0 to 1000."),
+    ("recall", {"query": ["SECRET"]}, "query is a list. Give text."),
+    (
+        "recall",
+        {"query": "query", "kind": "fact"},
+        "kind is an unknown field. Did you mean kinds? Known fields: query, limit",
+    ),
+    ("recall", {"query": "query", "profile": "/etc/passwd"}, "profile '/etc/passwd' is unknown. Choose one of: "),
+    (
+        "remember",
+        {"content": "x", "kind": "rule", "type": "rule"},
+        "type is another word for kind, which is given too. Give kind alone.",
+    ),
+    ("remember", {"content": " "}, "content is empty. Give some text."),
+    ("remember", {"content": "x", "weight": 7}, "weight is 7.0. Give a number from 0.1 to 1."),
     ("update", {"id": "0" * 32, "weight": 0.5}, "id: no memory"),
     ("forget", {"id": "nonsense"}, "id: "),
-    ("help", {"topic": "love"}, "topic: 'love' is not accepted. Choose one of: "),
+    ("help", {"topic": "love"}, "topic 'love' is unknown. Choose one of: "),
     ("ingest", {"session_id": "a", "messages": [{"content": 5}]}, "messages[0].content"),
 ]
 

@@ -43,5 +43,5 @@ def test_without_a_rate_all_are_let_in():
 
 @pytest.mark.parametrize("rate", ["often", "", "0/minute", "-1/minute", "10", "10/fortnight", "1/second;5/minute"])
 def test_a_rate_that_is_none_is_refused_before_anything_is_served(rate):
-    with pytest.raises(InputError, match=r"server_rate: .*600/minute"):
+    with pytest.raises(InputError, match=r"server_rate is .*600/minute"):
         admission(rate)

@@ -41,7 +41,7 @@ def refused(monkeypatch, tmp_path):
 def test_a_server_that_others_reach_needs_a_key_first(refused):
     code, said = refused("--host", "0.0.0.0")  # noqa: S104 - that is what is refused
     assert code == 2
-    assert said.startswith("salience: server_host: '0.0.0.0' is not accepted. No key was made yet")
+    assert said.startswith("salience: server_host '0.0.0.0' would let others reach the server. No key was made yet")
     assert "salience keys create" in said
 
 
@@ -49,7 +49,9 @@ def test_so_does_one_that_goes_by_the_name_of_a_proxy(refused, monkeypatch):
     monkeypatch.setenv("SALIENCE_SERVER_HOSTS", "memory.example.org")
     code, said = refused()
     assert code == 2
-    assert said.startswith("salience: server_hosts: ('memory.example.org',) is not accepted. No key was made yet")
+    assert said.startswith(
+        "salience: server_hosts ('memory.example.org',) would let others reach the server. No key was made yet"
+    )
 
 
 def test_it_is_served_once_there_is_one(refused, tmp_path):
@@ -100,7 +102,7 @@ def test_a_setting_that_is_wrong_is_named(refused, monkeypatch, setting, value, 
     monkeypatch.setenv(setting, value)
     code, said = refused()
     assert code == 2
-    assert said.startswith(f"salience: {field}: ")
+    assert said.startswith(f"salience: {field} ")
 
 
 def test_a_profile_that_is_unknown_is_named(refused):

@@ -303,7 +303,7 @@ def test_vectors_too_long_for_an_index_are_refused(dimension, is_half, remedy):
 
 
 def test_memory_that_is_none_is_refused(database):
-    with pytest.raises(InputError, match=r"memory: 'lots' is not accepted. Give an amount such as 512MB"):
+    with pytest.raises(InputError, match=r"memory is 'lots'\. Give an amount such as 512MB"):
         database.index(memory="lots")
 
 

@@ -121,7 +121,7 @@ def test_a_database_is_named_without_its_password(dsn, name):
 def test_a_broken_target_is_refused_and_not_shown(dsn):
     with pytest.raises(InputError) as caught:
         opening.place(dsn)
-    assert str(caught.value).startswith("target: postgresql://... is not accepted. Give postgresql://USER:PASSWORD@")
+    assert str(caught.value).startswith("target postgresql://... cannot be read. Give postgresql://USER:PASSWORD@")
     assert "s3cret" not in str(caught.value)
 
 

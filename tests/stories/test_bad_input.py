@@ -21,70 +21,70 @@ def nested(depth: int) -> list:
 
 
 BAD_DRAFTS = [
-    ({"content": ""}, "content: empty text"),
-    ({"content": " \n\t"}, "content: empty text"),
-    ({"content": "x" * 65_537}, "content: text of 65,537 bytes"),
-    ({"content": "é" * 32_769}, "content: text of 65,538 bytes"),
-    ({"content": "a\0b"}, "content: text with a NUL byte"),
-    ({"content": "a\ud800b"}, "content: text with a lone surrogate"),
-    ({"content": b"bytes"}, "content: bytes"),
-    ({"importance": 1.01}, "importance: 1.01"),
-    ({"importance": -0.01}, "importance: -0.01"),
-    ({"importance": math.nan}, "importance: nan"),
-    ({"importance": "high"}, "importance: 'high'"),
-    ({"importance": True}, "importance: True"),
-    ({"weight": 0.0}, "weight: 0.0"),
-    ({"weight": 1.5}, "weight: 1.5"),
-    ({"weight": math.nan}, "weight: nan"),
-    ({"ttl": 0}, "ttl: 0"),
-    ({"ttl": -5}, "ttl: -5"),
-    ({"ttl": math.nan}, "ttl: nan"),
-    ({"ttl": math.inf}, "ttl: inf"),
-    ({"ttl": "soon"}, "ttl: 'soon'"),
-    ({"ttl": "9999999999d"}, "ttl: '9999999999d'"),
-    ({"tier": "eternal"}, "tier: 'eternal'"),
-    ({"memory_type": "eternal"}, "tier: 'eternal'"),
-    ({"kind": ""}, "kind: empty text"),
-    ({"kind": "k" * 257}, "kind: text of 257 characters"),
-    ({"tags": "ops"}, "tags: str"),
-    ({"tags": ["ok", ""]}, r"tags\[1\]: empty text"),
-    ({"entities": [1]}, r"entities\[0\]: int"),
-    ({"metadata": {"x": math.nan}}, "metadata.x: float"),
-    ({"metadata": {"x": object()}}, "metadata.x: object"),
-    ({"metadata": {"x": 2**70}}, "metadata.x: int"),
-    ({"metadata": {"x": nested(40)}}, r"metadata.x(\[0\])+: a deeper value"),
-    ({"importance": 10**5000}, "importance: a number of more than 120 digits"),
-    ({"ttl": 10**5000}, "ttl: a number of more than 120 digits"),
-    ({"created_at": "9999-12-31T23:59:59-01:00"}, "created_at: '9999-12-31T23:59:59-01:00'"),
-    ({"metadata": ["x"]}, "metadata: list"),
-    ({"metadata": {"x": "y" * 65_536}}, "metadata: a mapping of 65,544 bytes"),
-    ({"metadata": {str(key): key for key in range(10_000)}}, "metadata: a mapping of 117,781 bytes"),
-    ({"tags": [f"tag{place}" for place in range(1001)]}, "tags: a list of 1,001 names"),
-    ({"tags": [f"{place:0250d}" for place in range(132)]}, "tags: a list of 33,000 bytes"),
-    ({"entities": [f"name{place}" for place in range(1001)]}, "entities: a list of 1,001 names"),
-    ({"entities": [f"{place:0250d}" for place in range(132)]}, "entities: a list of 33,000 bytes"),
-    *(({name: "*"}, rf"{name}: ('\*'|salience.ANY)") for name in ("environment", "user_id", "project", "agent_id")),
-    ({"created_at": datetime(2026, 1, 1)}, "created_at: '2026-01-01T00:00:00'"),  # noqa: DTZ001
-    ({"created_at": "yesterday"}, "created_at: 'yesterday'"),
-    ({"fact_key": " "}, "fact_key: empty text"),
-    ({"key": ""}, "key: empty text"),
-    ({"user_id": ""}, "user_id: empty text"),
-    ({"user_id": 7}, "user_id: int"),
-    ({"user_id": "a\x1fb"}, "user_id: text with a control character"),
-    ({"tags": ["two\nlines"]}, r"tags\[0\]: text with a control character"),
-    ({"user_id": salience.ANY}, "user_id: salience.ANY"),
-    ({"environment": None}, "environment: NoneType"),
-    ({"scope": "project"}, "scope: 'project'"),
-    ({"scope": "global", "project": "p"}, "scope: 'global'"),
-    ({"scope": "galaxy"}, "scope: 'galaxy'"),
-    ({"user": "alice"}, "keyword: 'user'"),
+    ({"content": ""}, "content is empty"),
+    ({"content": " \n\t"}, "content is empty"),
+    ({"content": "x" * 65_537}, "content has 65,537 bytes"),
+    ({"content": "é" * 32_769}, "content has 65,538 bytes"),
+    ({"content": "a\0b"}, "content has a NUL byte"),
+    ({"content": "a\ud800b"}, "content has a lone surrogate"),
+    ({"content": b"bytes"}, "content has the type bytes"),
+    ({"importance": 1.01}, "importance is 1.01"),
+    ({"importance": -0.01}, "importance is -0.01"),
+    ({"importance": math.nan}, "importance is nan"),
+    ({"importance": "high"}, "importance is 'high'"),
+    ({"importance": True}, "importance is True"),
+    ({"weight": 0.0}, "weight is 0.0"),
+    ({"weight": 1.5}, "weight is 1.5"),
+    ({"weight": math.nan}, "weight is nan"),
+    ({"ttl": 0}, "ttl is 0"),
+    ({"ttl": -5}, "ttl is -5"),
+    ({"ttl": math.nan}, "ttl is nan"),
+    ({"ttl": math.inf}, "ttl is inf"),
+    ({"ttl": "soon"}, "ttl is 'soon'"),
+    ({"ttl": "9999999999d"}, "ttl is '9999999999d'"),
+    ({"tier": "eternal"}, "tier 'eternal' is unknown"),
+    ({"memory_type": "eternal"}, "tier 'eternal' is unknown"),
+    ({"kind": ""}, "kind is empty"),
+    ({"kind": "k" * 257}, "kind has 257 characters"),
+    ({"tags": "ops"}, "tags has the type str"),
+    ({"tags": ["ok", ""]}, r"tags\[1\] is empty"),
+    ({"entities": [1]}, r"entities\[0\] has the type int"),
+    ({"metadata": {"x": math.nan}}, "metadata.x has the type float"),
+    ({"metadata": {"x": object()}}, "metadata.x has the type object"),
+    ({"metadata": {"x": 2**70}}, "metadata.x has the type int"),
+    ({"metadata": {"x": nested(40)}}, r"metadata.x(\[0\])+ is nested too deeply"),
+    ({"importance": 10**5000}, "importance is a number of more than 120 digits"),
+    ({"ttl": 10**5000}, "ttl is a number of more than 120 digits"),
+    ({"created_at": "9999-12-31T23:59:59-01:00"}, "created_at is '9999-12-31T23:59:59-01:00'"),
+    ({"metadata": ["x"]}, "metadata has the type list"),
+    ({"created_at": datetime(2026, 1, 1)}, "created_at 2026-01-01T00:00:00 has no time zone"),  # noqa: DTZ001
+    ({"created_at": "yesterday"}, "created_at is 'yesterday'"),
+    ({"fact_key": " "}, "fact_key is empty"),
+    ({"key": ""}, "key is empty"),
+    ({"user_id": ""}, "user_id is empty"),
+    ({"user_id": 7}, "user_id has the type int"),
+    ({"user_id": "a\x1fb"}, "user_id has a control character"),
+    ({"tags": ["two\nlines"]}, r"tags\[0\] has a control character"),
+    ({"user_id": salience.ANY}, "user_id is salience.ANY"),
+    ({"environment": None}, "environment has the type NoneType"),
+    ({"scope": "project"}, "scope is 'project'"),
+    ({"scope": "global", "project": "p"}, "scope is 'global'"),
+    ({"scope": "galaxy"}, "scope 'galaxy' is unknown"),
+    ({"user": "alice"}, "keyword 'user' is unknown"),
+    ({"metadata": {str(key): key for key in range(10_000)}}, "metadata has 117,781 bytes"),
+    ({"metadata": {"x": "y" * 65_536}}, "metadata has 65,544 bytes"),
+    ({"tags": [f"tag{place}" for place in range(1001)]}, "tags has 1,001 names"),
+    ({"tags": [f"{place:0250d}" for place in range(132)]}, "tags has 33,000 bytes"),
+    ({"entities": [f"name{place}" for place in range(1001)]}, "entities has 1,001 names"),
+    ({"entities": [f"{place:0250d}" for place in range(132)]}, "entities has 33,000 bytes"),
+    *(({name: "*"}, rf"{name} is ('\*'|salience.ANY)") for name in ("environment", "user_id", "project", "agent_id")),
 ]
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD_DRAFTS)
 def test_remember_refuses_and_stores_nothing(planted, arguments, message):
     memory = planted()
-    with pytest.raises(InputError, match=f"^{message}.* is not accepted. [A-Z]") as caught:
+    with pytest.raises(InputError, match=rf"^{message}.*\. [A-Z]") as caught:
         memory.remember(**{"content": "fine", **arguments})
     assert caught.value.remedy.endswith(".")
     assert memory.stats(user_id=salience.ANY, project=salience.ANY).memories == 0
@@ -93,37 +93,37 @@ def test_remember_refuses_and_stores_nothing(planted, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"query": ""}, "query: empty text"),
-        ({"query": "x" * 65_537}, "query: text of 65,537 bytes"),
-        ({"query": "a\udfffb"}, "query: text with a lone surrogate"),
-        ({"limit": -1}, "limit: -1"),
-        ({"limit": 1001}, "limit: 1001"),
-        ({"limit": 2.5}, "limit: 2.5"),
-        ({"limit": True}, "limit: True"),
-        ({"min_score": math.nan}, "min_score: nan"),
-        ({"min_score": -0.1}, "min_score: -0.1"),
-        ({"profile": "best"}, "profile: 'best'"),
-        ({"tiers": ["eternal"]}, "tiers: 'eternal'"),
-        ({"tags": "ops"}, "tags: str"),
-        ({"since": datetime(2026, 1, 1)}, "since: '2026-01-01T00:00:00'"),  # noqa: DTZ001
-        ({"since": "2026-02-01T00:00+00:00", "until": "2026-01-01T00:00+00:00"}, "since: '2026-02-01T00:00:00"),
-        ({"now": "today"}, "now: 'today'"),
-        ({"deadline_ms": -1}, "deadline_ms: -1"),
-        ({"weights": {"cosine": 1.0}}, "weights: 'cosine'"),
-        ({"weights": {"similarity": math.nan}}, "weights.similarity: nan"),
-        ({"scope": "galaxy"}, "scope: 'galaxy'"),
-        ({"environment": ""}, "environment: empty text"),
+        ({"query": ""}, "query is empty"),
+        ({"query": "x" * 65_537}, "query has 65,537 bytes"),
+        ({"query": "a\udfffb"}, "query has a lone surrogate"),
+        ({"limit": -1}, "limit is -1"),
+        ({"limit": 1001}, "limit is 1001"),
+        ({"limit": 2.5}, "limit is 2.5"),
+        ({"limit": True}, "limit is True"),
+        ({"min_score": math.nan}, "min_score is nan"),
+        ({"min_score": -0.1}, "min_score is -0.1"),
+        ({"profile": "best"}, "profile 'best' is unknown"),
+        ({"tiers": ["eternal"]}, "tiers 'eternal' is unknown"),
+        ({"tags": "ops"}, "tags has the type str"),
+        ({"since": datetime(2026, 1, 1)}, "since 2026-01-01T00:00:00 has no time zone"),  # noqa: DTZ001
+        ({"since": "2026-02-01T00:00+00:00", "until": "2026-01-01T00:00+00:00"}, "since 2026-02-01T00:00:00"),
+        ({"now": "today"}, "now is 'today'"),
+        ({"deadline_ms": -1}, "deadline_ms is -1"),
+        ({"weights": {"cosine": 1.0}}, "weights 'cosine' is unknown"),
+        ({"weights": {"similarity": math.nan}}, "weights.similarity is nan"),
+        ({"scope": "galaxy"}, "scope 'galaxy' is unknown"),
+        ({"environment": ""}, "environment is empty"),
     ],
 )
 def test_recall_refuses(planted, arguments, message):
-    with pytest.raises(InputError, match=f"^{message}.* is not accepted. [A-Z]"):
+    with pytest.raises(InputError, match=rf"^{message}.*\. [A-Z]"):
         planted().recall(**{"query": "query", **arguments})
 
 
 @pytest.mark.parametrize("profile", [0, 1, [], {}, False, "a\0.toml"])
 @pytest.mark.parametrize("verb", ["recall", "recall_many", "graph_recall", "context", "explain"])
 def test_a_profile_of_another_type_is_refused_by_every_verb_that_ranks(planted, verb, profile):
-    with pytest.raises(InputError, match=r"^profile: "):
+    with pytest.raises(InputError, match=r"^profile has the type "):
         getattr(planted(), verb)(*ASKED[verb], profile=profile)
 
 
@@ -158,6 +158,19 @@ def test_an_unknown_profile_lists_the_known_ones(planted):
         planted(profile="best")
 
 
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [(None, "is missing"), ("", "is empty"), (5000, "is 5000"), ("foo", "is 'foo'"), (10**200, "is a number of more")],
+)
+def test_an_error_says_what_is_wrong_then_what_to_do(value, problem):
+    error = InputError("limit", value, "Give a whole number.")
+    assert error.problem.startswith(problem)
+    assert str(error) == f"limit {error.problem}. Give a whole number."
+    assert str(error.at("drafts[3].limit")) == f"drafts[3].limit {error.problem}. Give a whole number."
+    assert len(str(InputError("limit", "x" * 10_000, "Give less."))) < 200
+    assert str(InputError("limit", 3, "Give less.", "is too much")) == "limit is too much. Give less."
+
+
 @pytest.mark.parametrize("verb", ["get", "forget", "update", "supersede"])
 def test_not_there_and_not_yours_look_the_same(planted, verb):
     memory = planted()
@@ -182,21 +195,21 @@ def test_not_there_and_not_yours_look_the_same(planted, verb):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({}, "update: no field"),
-        ({"content": " "}, "content: empty text"),
-        ({"content": "x" * 65_537}, "content: text of 65,537 bytes"),
-        ({"importance": 2}, "importance: 2"),
-        ({"ttl": -1}, "ttl: -1"),
-        ({"tier": "eternal"}, "tier: 'eternal'"),
-        ({"metadata": {"x": "y" * 65_536}}, "metadata: a mapping of 65,544 bytes"),
-        ({"tags": [f"tag{place}" for place in range(1001)]}, "tags: a list of 1,001 names"),
-        ({"entities": [f"{place:0250d}" for place in range(132)]}, "entities: a list of 33,000 bytes"),
+        ({}, "update names nothing to change"),
+        ({"content": " "}, "content is empty"),
+        ({"content": "x" * 65_537}, "content has 65,537 bytes"),
+        ({"importance": 2}, "importance is 2"),
+        ({"ttl": -1}, "ttl is -1"),
+        ({"tier": "eternal"}, "tier 'eternal' is unknown"),
+        ({"metadata": {"x": "y" * 65_536}}, "metadata has 65,544 bytes"),
+        ({"tags": [f"tag{place}" for place in range(1001)]}, "tags has 1,001 names"),
+        ({"entities": [f"{place:0250d}" for place in range(132)]}, "entities has 33,000 bytes"),
     ],
 )
 def test_update_refuses_and_changes_nothing(planted, changes, message):
     memory = planted()
     stored = memory.remember("text").memory
-    with pytest.raises(InputError, match=f"^{message} is not accepted"):
+    with pytest.raises(InputError, match=rf"^{message}\. [A-Z]"):
         memory.update(stored.id, **changes)
     assert memory.get(stored.id) == stored
 
@@ -204,15 +217,15 @@ def test_update_refuses_and_changes_nothing(planted, changes, message):
 @pytest.mark.parametrize(
     ("drafts", "message"),
     [
-        (["text"], r"drafts\[0\].draft: str"),
-        ([{"content": "good"}, {"content": "x", "colour": 1}], r"drafts\[1\].key: 'colour'"),
-        ([Draft(content="good"), {"content": " "}], r"drafts\[1\].content: empty text"),
-        ([{"content": "x", "metadata": {"x": "y" * 65_536}}], r"drafts\[0\].metadata: a mapping of 65,544 bytes"),
+        (["text"], r"drafts\[0\].draft has the type str"),
+        ([{"content": "good"}, {"content": "x", "colour": 1}], r"drafts\[1\].colour is an unknown field"),
+        ([Draft(content="good"), {"content": " "}], r"drafts\[1\].content is empty"),
+        ([{"content": "x", "metadata": {"x": "y" * 65_536}}], r"drafts\[0\].metadata has 65,544 bytes"),
     ],
 )
 def test_remember_many_refuses_by_place(planted, drafts, message):
     memory = planted()
-    with pytest.raises(InputError, match=f"^{message} is not accepted"):
+    with pytest.raises(InputError, match=rf"^{message}\. [A-Z]"):
         memory.remember_many(drafts)
     assert memory.stats().memories == 0
 
@@ -222,7 +235,7 @@ def test_one_bad_draft_in_a_batch_stores_none(planted):
     hidden = memory.remember("hidden", user_id="bob").memory.id
     with pytest.raises(NotFoundError):
         memory.remember_many([Draft(content="good"), Draft(content="bad", supersedes=hidden)])
-    with pytest.raises(InputError, match=r"^messages\[1\].content: empty text"):
+    with pytest.raises(InputError, match=r"^messages\[1\].content is empty"):
         memory.ingest([{"role": "user", "content": "good"}, {"role": "user", "content": ""}], session_id="s")
     assert memory.stats().memories == 0
 
@@ -230,24 +243,24 @@ def test_one_bad_draft_in_a_batch_stores_none(planted):
 @pytest.mark.parametrize(
     ("messages", "session", "message"),
     [
-        ([{"content": "x"}], None, "session_id: None"),
-        ([{"speaker": "", "content": "x"}], "s", r"messages\[0\].speaker: empty text"),
+        ([{"content": "x"}], None, "session_id is missing"),
+        ([{"speaker": "", "content": "x"}], "s", r"messages\[0\].speaker is empty"),
+        ([{"content": "x", "timestamp": "noon"}], "s", r"messages\[0\].timestamp is 'noon'"),
+        ([{"role": "user"}], "s", r"messages\[0\].content is empty"),
+        (["text"], "s", r"messages\[0\] has the type str"),
+        ("text", "s", "messages has the type str"),
+        ({"content": "x"}, "s", "messages has the type dict"),
+        ([{"role": "user", "content": {"text": "x"}}], "s", r"messages\[0\].content has the type dict"),
         (
             [{"content": "x", "metadata": {"x": "y" * 65_536}}],
             "s",
-            r"messages\[0\].metadata: a mapping of 65,544 bytes",
+            r"messages\[0\].metadata has 65,544 bytes",
         ),
-        ([{"content": "x", "timestamp": "noon"}], "s", r"messages\[0\].timestamp: 'noon'"),
-        ([{"role": "user"}], "s", r"messages\[0\].content: empty text"),
-        (["text"], "s", r"messages\[0\]: str"),
-        ("text", "s", "messages: str"),
-        ({"content": "x"}, "s", "messages: dict"),
-        ([{"role": "user", "content": {"text": "x"}}], "s", r"messages\[0\].content: dict"),
     ],
 )
 def test_ingest_refuses(planted, messages, session, message):
     memory = planted()
-    with pytest.raises(InputError, match=f"^{message} is not accepted"):
+    with pytest.raises(InputError, match=rf"^{message}\. [A-Z]"):
         memory.ingest(messages, session_id=session)
     assert memory.stats().memories == 0
 
@@ -310,25 +323,25 @@ def test_an_embedders_own_error_is_of_our_tree_and_quotes_nothing(target):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"embedder": "best"}, "embedder: 'best'"),
+        ({"embedder": "best"}, "embedder 'best' is unknown"),
         ({"embedder": object()}, "embedder"),
-        ({"target": "mysql://bob:s3cret@host/db"}, r"target: 'mysql://\.\.\.'"),
-        ({"target": "sqlite://x.db"}, r"target: 'sqlite://\.\.\.'"),
-        ({"target": ""}, "target: ''"),
-        ({"target": "a\0b"}, "target: "),
-        ({"target": 5}, "target: int"),
-        ({"target": b"bytes"}, "target: bytes"),
-        ({"target": ":memory:", "api_key": "sk-secret"}, r"api_key: '\*\*\*'"),
+        ({"target": "mysql://bob:s3cret@host/db"}, r"target is 'mysql://\.\.\.'"),
+        ({"target": "sqlite://x.db"}, r"target is 'sqlite://\.\.\.'"),
+        ({"target": ""}, "target is empty"),
+        ({"target": "a\0b"}, "target is "),
+        ({"target": 5}, "target has the type int"),
+        ({"target": b"bytes"}, "target has the type bytes"),
+        ({"target": ":memory:", "api_key": "sk-secret"}, r"api_key is not for a local store"),
     ],
 )
 def test_connect_refuses(arguments, message):
-    with pytest.raises(InputError, match=f"^{message}"):
+    with pytest.raises(InputError, match=rf"^{message}"):
         salience.connect(**{"target": ":memory:", **arguments})
 
 
 def test_a_clock_without_a_zone_is_refused_before_anything_is_stored(target):
     memory = salience.connect(target, embedder=PlantedEmbedder(), clock=lambda: datetime(2026, 1, 1))  # noqa: DTZ001
-    with memory, pytest.raises(InputError, match=r"^clock: '2026-01-01T00:00:00'"):
+    with memory, pytest.raises(InputError, match=r"^clock 2026-01-01T00:00:00 has no time zone"):
         memory.remember("text")
 
 

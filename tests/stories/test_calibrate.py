@@ -75,20 +75,20 @@ def test_a_threshold_fitted_here_decides_what_collapses(clock, tmp_path, monkeyp
 def test_a_broken_file_is_told_when_an_engine_is_made(tmp_path, monkeypatch):
     (tmp_path / "calibrations.toml").write_text("planted = 1")
     monkeypatch.setenv("SALIENCE_CALIBRATIONS", str(tmp_path / "calibrations.toml"))
-    with pytest.raises(InputError, match=r"calibrations\.toml: planted: something else than a table"):
+    with pytest.raises(InputError, match=r"calibrations\.toml: planted is not a table"):
         salience.connect(":memory:", embedder=PlantedEmbedder(), profile="zeromemory")
 
 
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        ("text", "pairs: str"),
-        (7, "pairs: int"),
-        ([7], r"pairs\[0\]\.pair: int"),
-        ([("a", "b")], r"pairs\[0\]\.pair: tuple"),
-        ([*PAIRS, ("a", "", 0.5)], r"pairs\[100\]\.second: empty text"),
-        ([("a", "b", 4)], r"pairs\[0\]\.relatedness: 4"),
-        ([("a", "b", "high")], r"pairs\[0\]\.relatedness: 'high'"),
+        ("text", "pairs has the type str"),
+        (7, "pairs has the type int"),
+        ([7], r"pairs\[0\]\.pair has the type int"),
+        ([("a", "b")], r"pairs\[0\]\.pair has the type tuple"),
+        ([*PAIRS, ("a", "", 0.5)], r"pairs\[100\]\.second is empty"),
+        ([("a", "b", 4)], r"pairs\[0\]\.relatedness is 4"),
+        ([("a", "b", "high")], r"pairs\[0\]\.relatedness is 'high'"),
         ([("a", "b", 0.5, 7)], r"pairs\[0\]\.label"),
         ([], "at least 20 pairs with a relatedness at least 0.75"),
         (PAIRS[:90], "at least 20 pairs with a relatedness at least 0.75"),

@@ -152,5 +152,5 @@ def test_the_newer_of_two_facts_comes_first(planted, clock, profile):
 
 @pytest.mark.parametrize("budget", [-1, 1.5, True, 10_000_001])
 def test_a_budget_is_a_whole_number(planted, budget):
-    with pytest.raises(InputError, match=r"^budget_tokens: "):
+    with pytest.raises(InputError, match=r"^budget_tokens is "):
         planted().context("query", budget_tokens=budget)

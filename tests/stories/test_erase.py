@@ -119,7 +119,9 @@ def test_a_memory_goes_where_what_is_named_is_its_own(memory, where, gone):
 @pytest.mark.parametrize("where", [{}, {"environment": "default"}, {"environment": ANY}, {"scope": "global"}])
 def test_a_scope_names_whose_memories_go(memory, where):
     memory.remember("text")
-    with pytest.raises(InputError, match=r"^erase: .*Name at least one of project, user_id, agent_id, session_id"):
+    with pytest.raises(
+        InputError, match=r"^erase names no memory. Name at least one of project, user_id, agent_id, session_id"
+    ):
         memory.erase(**where)
     assert contents(memory) == {"text"}
 
@@ -127,9 +129,9 @@ def test_a_scope_names_whose_memories_go(memory, where):
 @pytest.mark.parametrize("name", ["project", "user_id", "agent_id", "session_id"])
 def test_a_name_that_was_not_filled_in_stands_for_nobody(memory, name):
     memory.remember("text", project="p")
-    with pytest.raises(InputError, match=rf"^{name}: None "):
+    with pytest.raises(InputError, match=rf"^{name} is None"):
         memory.erase(**{"project": "p", name: None})
-    with pytest.raises(InputError, match=r"^keyword: 'user'"):
+    with pytest.raises(InputError, match=r"^keyword 'user' is unknown"):
         memory.erase(user="ann")
     assert contents(memory) == {"text"}
 

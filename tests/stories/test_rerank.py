@@ -245,7 +245,7 @@ def test_an_empty_answer_asks_no_reranker(connected):
 
 def test_an_engine_takes_the_reranker_of_the_settings(monkeypatch):
     monkeypatch.setenv("SALIENCE_RERANKER", "bert")
-    with pytest.raises(InputError, match="reranker: 'bert'"):
+    with pytest.raises(InputError, match="reranker 'bert' is unknown"):
         salience.connect(":memory:", embedder=PlantedEmbedder(), profile="zeromemory")
 
 

@@ -180,7 +180,9 @@ def test_lengths_of_time_are_read_from_the_config_file():
 
 @pytest.mark.parametrize("given", ["soon", "0", "-3d", "", "1y", True])
 def test_a_length_of_time_that_is_none_is_refused_with_what_to_write(given):
-    with pytest.raises(InputError, match=r"keep_versions: .* Give a length of time such as '30d'.*SALIENCE_KEEP_VERS"):
+    with pytest.raises(
+        InputError, match=r"keep_versions is .* Give a length of time such as '30d'.*SALIENCE_KEEP_VERS"
+    ):
         settings.load(keep_versions=given)
 
 

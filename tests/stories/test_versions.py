@@ -83,7 +83,7 @@ def test_only_who_may_see_a_memory_sees_its_history(memory):
             memory.restore(id, **unseen)
     with pytest.raises(NotFoundError):
         memory.history("0" * 32)
-    with pytest.raises(InputError, match=r"^id: "):
+    with pytest.raises(InputError, match=r"^id is empty"):
         memory.history("")
     assert len(memory.history(id, user_id="u")) == 2
 
@@ -206,13 +206,13 @@ def test_a_time_limit_that_is_still_to_come_stays(memory, clock):
 @pytest.mark.parametrize(
     ("version", "message"),
     [
-        (None, r"^version: None .*The memory is live\. Name one of these: 1, 2, 4\.$"),
-        (5, r"^version: 5 .*It is the one that is live\. Name one of these: 1, 2, 4\.$"),
-        (3, r"^version: 3 .*That one was out of sight itself\. Name one of these: 1, 2, 4\.$"),
-        (6, r"^version: 6 is not accepted\. Name one of these: 1, 2, 4\.$"),
-        (0, r"^version: 0 "),
-        (1.5, r"^version: 1\.5 "),
-        (True, r"^version: True "),
+        (None, r"^version is missing, and the memory is live\. Name one of these: 1, 2, 4\.$"),
+        (5, r"^version 5 is live\. Name one of these: 1, 2, 4\.$"),
+        (3, r"^version 3 was out of sight itself\. Name one of these: 1, 2, 4\.$"),
+        (6, r"^version 6 is not there\. Name one of these: 1, 2, 4\.$"),
+        (0, r"^version is 0\. "),
+        (1.5, r"^version is 1\.5\. "),
+        (True, r"^version is True\. "),
     ],
 )
 def test_what_cannot_be_restored_is_told_with_what_can(memory, version, message):
@@ -246,7 +246,7 @@ def test_a_long_history_is_told_in_few_words(memory):
 def test_a_reason_is_a_short_text(memory, reason):
     id = memory.remember(LYON).memory.id
     memory.forget(id)
-    with pytest.raises(InputError, match=r"^reason: "):
+    with pytest.raises(InputError, match=r"^reason (is|has) "):
         memory.restore(id, reason=reason)
     assert memory.history(id)[-1].memory.status == "forgotten"
 

@@ -259,7 +259,7 @@ def test_version_16_is_there_too():
 
 
 def test_another_version_is_refused():
-    with pytest.raises(InputError, match=r"version: 17 is not accepted\. Choose one of 16, 18"):
+    with pytest.raises(InputError, match=r"version is 17\. Choose one of 16, 18"):
         server(version=17)
 
 

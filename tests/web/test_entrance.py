@@ -53,6 +53,16 @@ def test_as_long_as_everybody_is_let_in_no_proxy_is(header: str, engine: Engine)
             assert httpx.get(f"{url}/v1/stats").status_code == 200
 
 
+def test_two_authorization_headers_are_refused(standing: httpx.Client) -> None:
+    for shown in (("Bearer sal_one", "Bearer sal_two"), ("Bearer sal_one", "Bearer sal_one"), ("", "Basic x")):
+        answer = standing.get("/v1/stats", headers=[("Authorization", one) for one in shown])
+        assert answer.status_code == 400
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["detail"] == "Authorization: there are two headers of this name. Send one."
+        assert answer.json()["status"] == 400
+    assert standing.get("/v1/stats", headers=[("Authorization", "Bearer sal_one")]).status_code == 200
+
+
 def test_probes_may_use_any_name(standing: httpx.Client) -> None:
     foreign = {"host": "10.0.0.7:8484", "origin": "https://evil.example"}
     assert [standing.get(path, headers=foreign).status_code for path in ("/healthz", "/readyz")] == [200, 200]

@@ -43,11 +43,11 @@ WRONG: dict[str, tuple[tuple[str, str], dict[str, Any], int, str | None]] = {
     "nothing": (RECALL, {}, 422, "query"),
     "a wrong type": (RECALL, {"json": {"query": {"secret": 1}}}, 422, "query"),
     "a truth for a number": (RECALL, {"json": {"query": "x", "limit": True}}, 422, "limit"),
-    "an unknown name": (RECALL, {"json": {"query": "x", "limits": 1}}, 422, "argument"),
+    "an unknown name": (RECALL, {"json": {"query": "x", "limits": 1}}, 422, "limits"),
     "out of range": (RECALL, {"json": {"query": "x", "min_score": -1}}, 422, "min_score"),
     "in a list": (REMEMBER, {"json": {"drafts": [{"content": "x"}, {"content": 1}]}}, 422, "drafts[1].content"),
-    "unknown in a list": (REMEMBER, {"json": {"drafts": [{"content": "x", "kint": 1}]}}, 422, "drafts[0]"),
-    "two kinds of request": (REMEMBER, {"json": {"content": "x", "drafts": []}}, 422, "argument"),
+    "unknown in a list": (REMEMBER, {"json": {"drafts": [{"content": "x", "kint": 1}]}}, 422, "drafts[0].kint"),
+    "two kinds of request": (REMEMBER, {"json": {"content": "x", "drafts": []}}, 422, "drafts"),
     "one of several forms": (RECALL, {"json": {"query": "x", "profile": {"toml": 1}}}, 422, "profile.toml"),
     "a profile by its path": (RECALL, {"json": {"query": "x", "profile": "/etc/a.toml"}}, 422, "profile"),
     "in the query and the body": (("POST", "/v1/recall?limit=1"), {"json": {"query": "x"}}, 422, "query"),
@@ -55,7 +55,7 @@ WRONG: dict[str, tuple[tuple[str, str], dict[str, Any], int, str | None]] = {
     "a body beside a query": (("DELETE", f"/v1/memory/{ID}"), {"json": {"reason": "secret"}}, 422, "body"),
     "twice": (("GET", "/v1/memories?limit=1&limit=2"), {}, 422, "limit"),
     "no number": (("GET", "/v1/memories?limit=1_0"), {}, 422, "limit"),
-    "an unknown parameter": (("GET", "/v1/memories?limits=1"), {}, 422, "argument"),
+    "an unknown parameter": (("GET", "/v1/memories?limits=1"), {}, 422, "limits"),
     "no memory": (("GET", f"/v1/memory/{ID}"), {}, 404, None),
     "no id": (("GET", "/v1/memory/nobody"), {}, 404, None),
     "no level of scope": (("GET", f"/v1/memory/{ID}?scope=null"), {}, 422, "scope"),
@@ -81,6 +81,26 @@ def test_bad_input_is_told_with_its_field_and_without_what_it_holds(case: str, s
     told = is_problem(standing.request(*asked, **given), status)
     assert told.get("field") == field
     assert "secret" not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "told"),
+    [
+        ("POST", "/v1/recall", {"query": "x", "limitt": 1}, "limitt is an unknown field. Did you mean limit? Known"),
+        ("POST", "/v1/recall", {"query": "x", "zzz": 1}, "zzz is an unknown field. Known fields: "),
+        ("GET", "/v1/memories?limitt=1", None, "limitt is an unknown field. Did you mean limit? Known fields: "),
+        ("POST", "/v1/recall", {"query": "x", "limit": "5"}, "limit is text. Give a whole number."),
+        ("POST", "/v1/recall", {"query": "x", "limit": 5000}, "limit is 5000. Give a whole number from 0 to 1000."),
+        ("POST", "/v1/recall", {"query": " "}, "query is empty. Give some text."),
+        ("POST", "/v1/recall", {"limit": 5}, "query is missing. Give a value."),
+    ],
+)
+def test_a_problem_says_what_is_wrong_then_what_to_do(
+    method: str, path: str, body: Any, told: str, standing: httpx.Client
+) -> None:
+    found = is_problem(standing.request(method, path, json=body), 422)
+    assert found["detail"].startswith(told)
+    assert found["detail"] == f"{found['field']} {found['problem']}. {found['remedy']}"
 
 
 def test_methods_that_a_path_takes_are_told_whole(standing: httpx.Client) -> None:

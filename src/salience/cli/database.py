@@ -71,7 +71,12 @@ def index(
     server itself: not through a pooler.
     """
     if drop and (m or ef_construction or memory):
-        raise InputError("--drop", Words("with --m, --ef-construction or --memory"), "Leave these out.")
+        raise InputError(
+            "--drop",
+            Words("with --m, --ef-construction or --memory"),
+            "Leave these out.",
+            "does not go with --m, --ef-construction or --memory",
+        )
     with compose.database(call.options.store) as database:
         if drop:
             with waiting("dropping"):

@@ -223,10 +223,15 @@ def writable(path: Path | None, force: bool) -> None:
     """
     if path is not None and not path.parent.is_dir():
         raise InputError(
-            f"file {path}", Words("a file in a folder that is not there"), "Make the folder, or name another."
+            f"file {path}",
+            Words("a file in a folder that is not there"),
+            "Make the folder, or name another.",
+            "is in a folder that does not exist",
         )
     if path is not None and path.exists() and not force:
-        raise InputError(f"file {path}", Words("a file that is there already"), "Name a new one, or give --force.")
+        raise InputError(
+            f"file {path}", Words("a file that is there already"), "Name a new one, or give --force.", "exists"
+        )
 
 
 def distinct(read: Sequence[evaluation.Source]) -> None:
@@ -238,7 +243,9 @@ def distinct(read: Sequence[evaluation.Source]) -> None:
     seen: set[Path] = set()
     for source in read:
         if source.path.resolve() in seen:
-            raise InputError(f"file {source.path}", Words("a file that was named before"), "Name each file once.")
+            raise InputError(
+                f"file {source.path}", Words("a file that was named before"), "Name each file once.", "is named twice"
+            )
         seen.add(source.path.resolve())
 
 

@@ -16,11 +16,10 @@ from salience.cli import records, words
 from salience.cli.calls import Call, command
 from salience.cli.options import Id, Reason, RequestKey
 from salience.cli.recalls import LONGEST
-from salience.cli.repairing import asks
+from salience.cli.repairing import UnconfirmedError, asks
 from salience.cli.screen import Answer
 from salience.cli.signs import one_line, shortened, visible
 from salience.cli.surface import FAILED, app
-from salience.errors import InputError, Words
 from salience.records import Version
 from salience.text import counted
 
@@ -97,13 +96,13 @@ def confirm(count: int, yes: bool) -> None:
     """Return if `yes` was given, or a person types the number or the word; end the command if not.
 
     Raises:
-        InputError: there is nobody to ask.
+        UnconfirmedError: there is nobody to ask.
     """
     if yes:
         return
     memories = counted(count, "memory", "memories")
     if not asks():
-        raise InputError("--yes", Words("no answer"), f"Give --yes to erase {memories} without being asked.")
+        raise UnconfirmedError("erased")
     typer.echo(f"{memories} to erase. {MEANING}", err=True)
     typer.echo(f"Type {count} or {ERASE} to go on: ", err=True, nl=False)
     if sys.stdin.readline().strip().replace(",", "") not in (str(count), ERASE):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,6 +13,7 @@ import typer
 import salience
 from salience import checks, profiles, settings
 from salience.cli.calls import Call, command
+from salience.cli.options import TOOLS_HELP
 from salience.cli.repairing import asks, confirm
 from salience.cli.screen import Answer
 from salience.cli.signs import one_line, visible
@@ -21,12 +22,13 @@ from salience.compose import EMBEDDER, MEMORY, is_url
 from salience.engine import Engine
 from salience.errors import InputError
 from salience.gate import Gate
-from salience.loading import require
+from salience.loading import require, uncollected
 from salience.mcp import clients, install
 from salience.records import BOUNDS, Grant
 
 if TYPE_CHECKING:
     from salience.mcp.asking import Asker
+    from salience.mcp.tools import Tool
 
 group = typer.Typer(help="Speak MCP with agents and editors.", invoke_without_command=True)
 app.add_typer(group, name="mcp")
@@ -34,6 +36,8 @@ API_KEY: Final = "SALIENCE_API_KEY"
 """The variable that holds the key of a server."""
 URL: Final = settings.variable("url")
 """The variable that names the store."""
+TOOLS: Final = "salience.mcp.tools"
+"""Where the context of a command keeps the tools that its group was given."""
 HELLO: Final = "Speaking MCP on standard input and output; a client starts this: see salience mcp install --help.\n"
 _FLAGS: Final = {"environment": "--environment", "project": "--project", "user_id": "--user", "agent_id": "--agent"}
 
@@ -46,14 +50,16 @@ Project = Annotated[
 ]
 User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="User of a call that names no other.")]
 Agent = Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Agent of a call that names no other.")]
+Tools = Annotated[str | None, typer.Option("--tools", metavar="NAMES", help=TOOLS_HELP)]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes a memory; leave no trace.")]
 
 
 @group.callback()
-def alone(ctx: typer.Context) -> None:
+def alone(ctx: typer.Context, tools: Tools = None) -> None:
     """Speak MCP with agents and editors; without a command, serve."""
+    ctx.meta[TOOLS] = tools  # `salience mcp --tools all serve` is the same as `salience mcp serve --tools all`
     if ctx.invoked_subcommand is None:
-        _serve(ctx.obj, {}, read_only=False)
+        _serve(ctx.obj, {}, tools, read_only=False)
 
 
 @group.command()
@@ -64,13 +70,14 @@ def serve(
     user: User = None,
     agent: Agent = None,
     read_only: ReadOnly = False,
+    tools: Tools = None,
 ) -> None:
     """Be an MCP server on standard input and output.
 
     What the options name holds for calls that name nothing else; it is no bound. Many may serve one file at a time.
     The store may be a server, by its URL: SALIENCE_API_KEY holds the key then. Logs go to standard error.
     """
-    _serve(ctx.obj, _given(environment, project, user, agent), read_only=read_only)
+    _serve(ctx.obj, _given(environment, project, user, agent), tools or ctx.meta.get(TOOLS), read_only=read_only)
 
 
 def _given(environment: str | None, project: str | None, user: str | None, agent: str | None) -> dict[str, str]:
@@ -79,15 +86,25 @@ def _given(environment: str | None, project: str | None, user: str | None, agent
     return {name: checks.name(name, value) for name, value in given.items() if value is not None}
 
 
-def _serve(options: Globals, defaults: dict[str, str], *, read_only: bool) -> None:
+def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, read_only: bool) -> None:
     require("mcp", "MCP", "server")
-    from salience.mcp import stdio
+    with uncollected():  # a fifth of the time that the SDK takes to load
+        from salience.mcp import stdio
 
+    offered = _offered(tools or settings.load().mcp_tools)
     profile = None if options.profile is None else profiles.load(options.profile)
     if asks():
         sys.stderr.write(HELLO)
     with salience.connect(options.store, embedder=options.embedder, profile=profile, warm=True) as memory:
-        stdio.serve(_asker(memory, defaults, read_only=read_only))
+        stdio.serve(_asker(memory, defaults, read_only=read_only), offered)
+
+
+def _offered(tools: str) -> Mapping[str, Tool]:
+    """Return the tools that a setting or an option names."""
+    require("mcp", "MCP", "server")
+    from salience.mcp.tools import chosen
+
+    return chosen(tools)
 
 
 def _asker(memory: Any, defaults: dict[str, str], *, read_only: bool) -> Asker:
@@ -112,6 +129,7 @@ def install_(
     user: User = None,
     agent: Agent = None,
     read_only: ReadOnly = False,
+    tools: Tools = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the entry away.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change, and write nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Go ahead without being asked.")] = False,
@@ -123,7 +141,7 @@ def install_(
     """
     chosen = clients.CLIENTS[checks.choice("client", client, clients.CLIENTS)]
     where = _given(environment, project, user, agent)
-    entry = None if remove else _entry(chosen, call.options, where, read_only=read_only)
+    entry = None if remove else _entry(chosen, call.options, where, tools, read_only=read_only)
     change = install.planned(chosen, chosen.file(project_dir), checks.name("name", name), entry)
     kept = None
     if change.changes and not dry_run:
@@ -141,7 +159,9 @@ def install_(
     return Answer(record, lambda: _told(change, done, kept, shown=bool(kept) and not yes))
 
 
-def _entry(client: clients.Client, options: Globals, where: dict[str, str], *, read_only: bool) -> dict[str, Any]:
+def _entry(
+    client: clients.Client, options: Globals, where: dict[str, str], tools: str | None, *, read_only: bool
+) -> dict[str, Any]:
     """Return how the client is to start this installation, with the options that this command was given.
 
     Raises:
@@ -151,16 +171,18 @@ def _entry(client: clients.Client, options: Globals, where: dict[str, str], *, r
     remote, secret = is_url(store), settings.masked(store) != store
     handed_on = secret and _comes_of_a_variable()
     if secret and (options.store is not None or (handed_on and client.variable is None)):
-        remedy = (
-            f"Its password would stand in the client's file. Write it as url into {settings.config_file()} instead."
-        )
-        raise InputError("store", settings.masked(store), remedy)
+        remedy = f"Write it as url into {settings.config_file()} instead."
+        problem = f"{settings.masked(store)} has a password, which would stand in the client's file"
+        raise InputError("store", settings.masked(store), remedy, problem)
     named = store != settings.default_target() and not secret
     shown = ["--store", store if _no_file(store) else _absolute(store)] if named else []
     models = [] if remote or options.embedder == EMBEDDER else ["--embedder", options.embedder]
     profile = [] if options.profile is None else ["--profile", options.profile]
     scope = [part for name, value in where.items() for part in (_FLAGS[name], value)]
-    started = [*shown, *models, *profile, "mcp", "serve", *scope, *(["--read-only"] if read_only else [])]
+    if tools is not None:
+        _offered(tools)  # so that a wrong name is told now, and not to a client that starts the server
+    offered = [] if tools is None else ["--tools", tools]
+    started = [*shown, *models, *profile, "mcp", "serve", *scope, *(["--read-only"] if read_only else []), *offered]
     variables = [*([API_KEY] if remote else []), *([URL] if handed_on else [])]
     return client.entry([clients.command(), *started], variables)
 

@@ -70,6 +70,7 @@ RequestKey = Annotated[
 ]
 Metadata = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object, kept as it is.")]
 
+TOOLS_HELP = "MCP tools to offer: default, all, or names with commas. Default: the six that agents need."
 STDIN = "-"
 """The argument that stands for standard input."""
 
@@ -90,7 +91,9 @@ def from_stdin(content: str | None) -> str | None:
     try:
         return sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
-        raise InputError("content", Words("standard input"), f"Give text in {error.encoding}.") from None
+        raise InputError(
+            "content", Words("standard input"), f"Give text in {error.encoding}.", f"is not {error.encoding}"
+        ) from None
 
 
 def json_object(written: str | None) -> Any:
@@ -102,7 +105,9 @@ def json_object(written: str | None) -> Any:
     try:
         return None if written is None else json.loads(written)
     except (ValueError, RecursionError):
-        raise InputError("metadata", Words("text that is not JSON"), 'Write an object such as {"page": 7}.') from None
+        raise InputError(
+            "metadata", Words("text that is not JSON"), 'Write an object such as {"page": 7}.', "is not JSON"
+        ) from None
 
 
 def pairs(written: Sequence[str]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, progress, show
 from salience.cli.signs import one_line, visible
 from salience.cli.surface import FAILED, app
-from salience.errors import InputError, Words
+from salience.errors import InputError
 from salience.ids import short_id
 from salience.records import DoctorReport, Finding, ReembedReport
 from salience.text import counted
@@ -158,16 +158,24 @@ def counts(found: DoctorReport) -> str:
     return ", ".join((read, *pending, *mended, f"{wrong:,} wrong" if wrong else "healthy"))
 
 
+class UnconfirmedError(InputError):
+    """A question that nobody is there to answer; `what` would have been done."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__("--yes", None, "Confirm with --yes.")
+        self.args = (f"Nothing was {what}: confirm with --yes.",)
+
+
 def confirm(question: str, yes: bool) -> None:
     """Return if `yes` was given, or a person says so; end the command if not.
 
     Raises:
-        InputError: there is nobody to ask.
+        UnconfirmedError: there is nobody to ask.
     """
     if yes:
         return
     if not asks():
-        raise InputError("--yes", Words("no answer"), "Give --yes to go ahead without being asked.")
+        raise UnconfirmedError("done")
     if not typer.confirm(one_line(question), err=True):
         raise typer.Exit(FAILED)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from salience import settings
-from salience.cli.options import given
+from salience.cli.options import TOOLS_HELP, given
 from salience.cli.surface import Globals, app, paragraphs
 from salience.loading import require
 
@@ -31,6 +31,7 @@ def serve(
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="Requests that a process works on at a time. Default: 32.")
     ] = None,
+    tools: Annotated[str | None, typer.Option(metavar="NAMES", help=TOOLS_HELP)] = None,
 ) -> None:
     """Serve the store that the options before the command name."""
     require("fastapi", "salience serve", "server")
@@ -38,6 +39,13 @@ def serve(
     from salience.serving import Plan, process  # no other command has use for what it loads
 
     options: Globals = ctx.obj
-    own = given(url=options.store, server_host=host, server_port=port, server_workers=workers, server_threads=threads)
+    own = given(
+        url=options.store,
+        server_host=host,
+        server_port=port,
+        server_workers=workers,
+        server_threads=threads,
+        mcp_tools=tools,
+    )
     chosen = given(profile=options.profile)
     process.run(Plan(settings=settings.load(**own), embedder=options.embedder, **chosen))

@@ -69,7 +69,12 @@ def export(
     """
     path = None if path == Path(STDIN) else path
     if call.as_json and path is None:
-        raise InputError("--json", Words("an export to standard output"), "Name a PATH to have the counts as JSON.")
+        raise InputError(
+            "--json",
+            Words("an export to standard output"),
+            "Name a PATH to have the counts as JSON.",
+            "is not for an export to standard output",
+        )
     started = time.perf_counter()
     aloud = path is not None or not sys.stdout.isatty()
     with call.engine() as engine, progress("exporting", None, aloud) as advance:

@@ -60,7 +60,7 @@ def keep_up(
         with call.engine() as engine, waiting("seeing to the memories"):
             return kept(engine.upkeep(dry_run=dry_run))
     if dry_run:
-        raise InputError("every", every, "Leave it out with --dry-run: the passes would all tell the same.")
+        raise InputError("--every", every, "Leave it out: all passes would tell the same.", "is not for --dry-run")
     pace = upkeep.Pace(checks.ttl("every", every))
     with call.store() as engine:
         _go_on(engine, pace, call.as_json)

@@ -116,7 +116,9 @@ def update(
         metadata=json_object(metadata),
     )
     if no_fact_key and fact_key is not None:
-        raise InputError("--no-fact-key", Words("--no-fact-key beside --fact-key"), "Give one of them.")
+        raise InputError(
+            "--no-fact-key", Words("--no-fact-key beside --fact-key"), "Give one of them.", "is given beside --fact-key"
+        )
     changes |= {"fact_key": None} if no_fact_key else {}
     with call.engine() as engine:
         return records.receipt(

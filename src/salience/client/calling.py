@@ -155,7 +155,12 @@ def verb_of(name: str) -> Verb:
         InputError: it is for where the store is.
     """
     if name in HERE:
-        raise InputError(name, Words("a server over HTTP"), f"Run `salience {name}` where its store is.")
+        raise InputError(
+            name,
+            Words("a server over HTTP"),
+            f"Run `salience {name}` where its store is.",
+            "is not for a server over HTTP",
+        )
     return VERBS[name]
 
 

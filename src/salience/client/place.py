@@ -45,10 +45,15 @@ class Place:
         except (httpx.InvalidURL, TypeError):
             base = httpx.URL("")
         if base.scheme not in SCHEMES or not _is_host(base) or base.userinfo or base.query or base.fragment:
-            raise InputError("target", Words("a URL that is more or less than the place of a server"), _URL_REMEDY)
+            raise InputError(
+                "target",
+                Words("a URL that is more or less than the place of a server"),
+                _URL_REMEDY,
+                "is not the URL of a server",
+            )
         if base.scheme == "http" and not (allow_http or _is_loopback(base.host)):
             remedy = "Use https. Where the network is trusted, set SALIENCE_CLIENT_ALLOW_HTTP=true."
-            raise InputError("target", f"http://{base.host}", remedy)
+            raise InputError("target", f"http://{base.host}", remedy, f"http://{base.host} would be sent unencrypted")
         return cls(base.copy_with(path=base.path.rstrip("/") + "/"), _key(api_key))
 
     @property
@@ -89,5 +94,5 @@ def _key(api_key: str | None) -> str | None:
         return None
     key = str(api_key).strip()
     if not (key and key.isascii() and key.isprintable() and " " not in key):
-        raise InputError("api_key", Words("***"), "Give the key as `salience keys create` printed it.")
+        raise InputError("api_key", Words("***"), "Give the key as `salience keys create` printed it.", "is not a key")
     return key

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any, Final
 
 from salience import checks
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, wrong_type
 from salience.profiles import NAMES as PROFILES
 from salience.profiles import ProfileLike, source
 from salience.profiles import load as loaded
@@ -39,7 +39,7 @@ def plain(field: str, value: object) -> Any:
         case Real():
             return _finite(field, value)
         case bytes():
-            raise InputError(field, Words("bytes"), "Give text (str).")
+            raise wrong_type(field, value, "Give text (str).")
         case Mapping():
             return {str(name): plain(f"{field}.{name}", item) for name, item in value.items()}
         case Iterable():
@@ -47,7 +47,7 @@ def plain(field: str, value: object) -> Any:
     try:
         return values(value)
     except InputError as error:
-        raise InputError(field, error.value, error.remedy) from None
+        raise error.at(field) from None
 
 
 def _of_size(field: str, value: Integral) -> Integral:
@@ -74,7 +74,7 @@ def profile(chosen: ProfileLike) -> str | dict[str, str]:
     ranking = loaded(chosen)
     if ranking.toml is None:
         remedy = "Give its name or the path of its TOML, and with a recall weights=."
-        raise InputError("profile", Words("a profile that was changed here"), remedy)
+        raise InputError("profile", Words("a profile that was changed here"), remedy, "was changed after it was read")
     if ranking.name in PROFILES and ranking.toml == source(ranking.name):
         return ranking.name
     return {"toml": ranking.toml}

@@ -20,7 +20,7 @@ from salience.embed.calibration import calibration_of
 from salience.embed.registry import embedder as chosen_embedder
 from salience.embed.registry import of_model
 from salience.engine import Engine, warming
-from salience.errors import InputError, SalienceError, Words
+from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.registry import extractor, fact_reader
 from salience.ids import TimeOrderedIds
 from salience.judge.registry import judge as chosen_judge
@@ -132,7 +132,7 @@ def _server(
     for name, chosen in models.items():
         if chosen not in (None, EMBEDDER):
             told = chosen if isinstance(chosen, str) else Words(type(chosen).__name__)
-            raise InputError(name, told, "Leave it out: a server has its own.")
+            raise InputError(name, told, "Leave it out: a server has its own.", "is not for a server")
     kept = settings.api_key.get_secret_value() if settings.api_key else None
     where, key = str(settings.url if target is None else target), kept if api_key is None else api_key
     place = parts.Place.at(where, key, allow_http=settings.client_allow_http)
@@ -178,10 +178,10 @@ def engine(
     `EMBEDDERS` and can be loaded here. `wrap` returns what is to stand before that embedder.
     """
     if target is not None and not isinstance(target, (str, Path)):
-        raise InputError("target", Words(type(target).__name__), "Give a path or a URL as text.")
+        raise wrong_type("target", target, "Give a path or a URL as text.")
     where = str(target if target is not None else settings.url)
     if api_key is not None:
-        raise InputError("api_key", "***", "Leave it out: a local store takes no key.")
+        raise InputError("api_key", "***", "Leave it out: a local store takes no key.", "is not for a local store")
     ranking = profiles.load(profile)  # before a file is made
     ready = chosen_embedder(embedder, settings)
     reordering = chosen_reranker(reranker, settings)

@@ -9,7 +9,7 @@ from pathlib import Path
 from salience import settings as configuration
 from salience.compose import parts
 from salience.compose.targets import SERVERS, named, on_server, path_of
-from salience.errors import InputError, StoreError
+from salience.errors import InputError, StoreError, shown
 from salience.extract.distinctions import distinctions
 from salience.loading import require
 from salience.ports import Database
@@ -64,7 +64,9 @@ def database(target: str | Path | None = None) -> Database:
         )
     path = path_of(where)
     if not path.exists():
-        raise InputError("target", str(path), "Name the file of a store that is there.")
+        raise InputError(
+            "target", str(path), "Name the file of a store that is there.", f"{shown(str(path))} does not exist"
+        )
     return parts.SQLiteDatabase(str(path), busy_timeout=settings.busy_timeout, distinguish=distinctions)
 
 
@@ -78,7 +80,8 @@ def distribute(target: str | Path | None = None, *, shards: int | None = None, d
     """
     settings, where = configuration.load(), named(target)
     if not on_server(where):
-        raise InputError("target", where, f"Give {SERVERS[0]}://HOST/DATABASE: a file is on one machine.")
+        remedy = f"Give {SERVERS[0]}://HOST/DATABASE: a file is on one machine."
+        raise InputError("target", where, remedy, f"{shown(where)} is a file")
     require("psycopg", "a store on PostgreSQL", "postgres")
     return parts.distribute(where, shards=shards, dry_run=dry_run, patience=settings.busy_timeout)
 

@@ -44,12 +44,13 @@ def path_of(target: str) -> Path:
     path = target.removeprefix(SQLITE)
     if is_url(target):
         remedy = "Do this where the server's store is: name its file, or its database."
-        raise InputError("target", f"{scheme}://...", remedy)
+        raise InputError("target", f"{scheme}://...", remedy, "is a server")
     if on_server(target):
         raise InputError(
             "target",
             f"{scheme}://...",
             "Name a file. A database is put back by the tools of its server: pg_restore --clean --dbname=DSN FILE",
+            "is a database",
         )
     if "dbname=" in target and not Path(path).exists():
         raise InputError("target", Words("a list of keywords"), f"Give {SERVERS[0]}://USER@HOST/DATABASE, or a file.")

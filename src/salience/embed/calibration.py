@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from salience.batch import Floats
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, wrong_type
 from salience.ports import Calibration
 
 KNOTS: Final = 8
@@ -85,7 +85,7 @@ def calibration_of(embedder: object, fitted_here: Mapping[str, Calibration] = {}
     if own is None:
         return CALIBRATIONS.get(name, UNCALIBRATED)
     if not isinstance(own, Calibration):
-        raise InputError("embedder.calibration", Words(type(own).__name__), "Give a Calibration, or None.")
+        raise wrong_type("embedder.calibration", own, "Give a Calibration, or None.")
     return own
 
 
@@ -95,7 +95,9 @@ def _pairs(cosines: ArrayLike, relatedness: ArrayLike) -> tuple[Floats, Floats]:
         raise InputError("relatedness", Words(f"shape {related.shape}"), f"Give one for each of {cosine.size} cosines.")
     for field, column, low in (("cosines", cosine, -1.0), ("relatedness", related, 0.0)):
         if not ((column >= low - 1e-6) & (column <= 1 + 1e-6)).all():  # also refuses NaN
-            raise InputError(field, Words("a number out of range"), f"Give numbers from {low:g} to 1.")
+            raise InputError(
+                field, Words("a number out of range"), f"Give numbers from {low:g} to 1.", "has a number out of range"
+            )
     for sort, count in (("at least", (related >= PARAPHRASE).sum()), ("below", (related < UNRELATED).sum())):
         if count < FEWEST:
             edge = PARAPHRASE if sort == "at least" else UNRELATED

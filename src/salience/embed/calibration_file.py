@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 from salience import checks
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, shown
 from salience.ports import Calibration
 
 HEAD: Final = """\
@@ -33,13 +33,16 @@ def load(path: Path) -> dict[str, Calibration]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise InputError("calibrations", str(path), f"Give a file that can be read ({error.strerror}).") from None
+        reason = f"{shown(str(path))} cannot be read: {error.strerror}"
+        raise InputError("calibrations", str(path), "Give a file that can be read.", reason) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError("calibrations", str(path), f"Write it in TOML ({error}).") from None
+        raise InputError(
+            "calibrations", str(path), "Write it in TOML.", f"{shown(str(path))} is not TOML: {error}"
+        ) from None
     try:
         return {name: _calibration(name, table) for name, table in tables.items()}
     except InputError as error:
-        raise InputError(f"{path}: {error.field}", error.value, error.remedy) from None
+        raise error.at(f"{path}: {error.field}") from None
 
 
 def save(path: Path, name: str, calibration: Calibration) -> None:
@@ -56,7 +59,8 @@ def save(path: Path, name: str, calibration: Calibration) -> None:
             file.write(text)
         Path(file.name).replace(path)  # whole or not at all: another process may be reading it
     except OSError as error:
-        raise InputError("calibrations", str(path), f"Give a file that can be written ({error.strerror}).") from None
+        reason = f"{shown(str(path))} cannot be written: {error.strerror}"
+        raise InputError("calibrations", str(path), "Give a file that can be written.", reason) from None
 
 
 def written(name: str, calibration: Calibration) -> str:
@@ -72,7 +76,7 @@ def _value(value: object) -> str:
 
 def _calibration(name: str, table: object) -> Calibration:
     if not isinstance(table, Mapping):
-        raise InputError(name, Words("something else than a table"), _REMEDY)
+        raise InputError(name, Words("something else than a table"), _REMEDY, "is not a table")
     for key in KEYS:
         if key not in table:
             raise InputError(f"{name}.{key}", None, _REMEDY)
@@ -81,7 +85,12 @@ def _calibration(name: str, table: object) -> Calibration:
     cosine = _knots(f"{name}.cosine", table["cosine"], -1.0)
     relatedness = _knots(f"{name}.relatedness", table["relatedness"], 0.0)
     if len(cosine) != len(relatedness):
-        raise InputError(f"{name}.relatedness", Words(f"{len(relatedness)} numbers"), f"Give {len(cosine)} of them.")
+        raise InputError(
+            f"{name}.relatedness",
+            Words(f"{len(relatedness)} numbers"),
+            f"Give {len(cosine)}.",
+            f"has {len(relatedness)} numbers",
+        )
     paraphrase = checks.number(f"{name}.paraphrase", table["paraphrase"], -1.0, 1.0)
     return Calibration(cosine, relatedness, paraphrase, checks.text(f"{name}.source", table["source"]))
 
@@ -89,7 +98,12 @@ def _calibration(name: str, table: object) -> Calibration:
 def _knots(field: str, values: Any, low: float) -> tuple[float, ...]:
     """Return the numbers of a line that rises."""
     if not isinstance(values, list) or len(values) < 2:
-        raise InputError(field, Words("something else than a list"), "Give at least two numbers, each above the last.")
+        raise InputError(
+            field,
+            Words("something else than a list"),
+            "Give at least two numbers, each above the last.",
+            "is no list of numbers",
+        )
     numbers = tuple(checks.number(f"{field}[{place}]", value, low, 1.0) for place, value in enumerate(values))
     if any(after <= before for before, after in pairwise(numbers)):
         raise InputError(field, values, "Give numbers each of which is above the one before.")

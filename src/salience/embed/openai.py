@@ -151,14 +151,24 @@ def _endpoint(base_url: str) -> httpx.URL:
         url = httpx.URL("")
     if url.scheme not in ("http", "https") or not url.host:
         # the value may hold a password
-        raise InputError("openai_base_url", Words("a text that is no URL of http or https"), "Give one, with a host.")
+        raise InputError(
+            "openai_base_url",
+            Words("a text that is no URL of http or https"),
+            "Give one, with a host.",
+            "is no http URL",
+        )
     return url.copy_with(path=url.path.rstrip("/") + "/embeddings")
 
 
 def _headers(api_key: str | None) -> dict[str, str]:
     key = (api_key or "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise InputError("openai_api_key", Words("a key with unusual characters"), "Give the key in printable ASCII.")
+        raise InputError(
+            "openai_api_key",
+            Words("a key with unusual characters"),
+            "Give the key in printable ASCII.",
+            "has unusual characters",
+        )
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 

@@ -11,7 +11,7 @@ from salience.embed.cache import Cached
 from salience.embed.fastembed import FastEmbed
 from salience.embed.minilm import MiniLM
 from salience.embed.static import Static
-from salience.errors import InputError, SalienceError, Words
+from salience.errors import InputError, SalienceError, Words, unknown
 from salience.ports import Embedder
 from salience.settings import Settings
 
@@ -71,7 +71,7 @@ def of_model(name: str, dimension: int, settings: Settings) -> Embedder | None:
 def _known(name: str) -> str:
     if name not in EMBEDDERS:
         remedy = f"Choose one of: {', '.join(sorted(EMBEDDERS))}; or give an object with {', '.join(_PROTOCOL)}."
-        raise InputError("embedder", name, remedy)
+        raise unknown("embedder", name, (), remedy)
     return name
 
 

@@ -85,7 +85,12 @@ class Base:
     def _under(self, embedder: str | Embedder) -> World:
         """Return the world under another embedder; one by name needs an engine that `connect` made."""
         if self._moved is None:
-            raise InputError("embedder", Words(str(embedder)), "Connect with salience.connect, then reembed.")
+            raise InputError(
+                "embedder",
+                Words(str(embedder)),
+                "Connect with salience.connect, then reembed.",
+                f"{embedder!r} cannot be made here",
+            )
         return self._moved(self.world, embedder)
 
     def _profile(self, profile: ProfileLike | None, weights: Mapping[str, float] | None = None) -> Profile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from salience.errors import InputError
+from salience.errors import unknown
 from salience.extract.llm import LanguageModel
 from salience.extract.rules import RuleExtractor
 from salience.extract.spacy import SpacyExtractor
@@ -37,7 +37,7 @@ def extractor(setting: str) -> Extractor:
     if name in PIPELINES and pipeline:
         return PIPELINES[name](pipeline)
     choices = ", ".join((*EXTRACTORS, *(f"{known}:NAME" for known in PIPELINES)))
-    raise InputError("entities", setting, f"Choose one of: {choices}.")
+    raise unknown("entities", setting, (), f"Choose one of: {choices}.")
 
 
 def fact_reader(settings: Settings) -> FactReader | None:
@@ -48,5 +48,5 @@ def fact_reader(settings: Settings) -> FactReader | None:
         MissingExtraError: its library is not installed.
     """
     if settings.extractor not in FACT_READERS:
-        raise InputError("extractor", settings.extractor, f"Choose one of: {', '.join(sorted(FACT_READERS))}.")
+        raise unknown("extractor", settings.extractor, FACT_READERS)
     return FACT_READERS[settings.extractor](settings)

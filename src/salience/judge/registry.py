@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from salience.errors import InputError
+from salience.errors import unknown
 from salience.judge import nli, openai
 from salience.llm.configured import quick_chat
 from salience.ports import Judge
@@ -27,5 +27,5 @@ def judge(settings: Settings) -> Judge | None:
         MissingExtraError: the judge's library is not installed.
     """
     if settings.judge not in JUDGES:
-        raise InputError("judge", settings.judge, f"Choose one of: {', '.join(sorted(JUDGES))}.")
+        raise unknown("judge", settings.judge, JUDGES)
     return JUDGES[settings.judge](settings)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from salience import profiles
-from salience.errors import InputError, ProfileError
+from salience.errors import InputError, ProfileError, shown
 from salience.rank.profile import Profile, parse
 
 BASELINES: Final[Mapping[str, str]] = {
@@ -43,7 +43,7 @@ def contender(name: str) -> Profile:
         return parse(BASELINES[name], f"baseline {name}")
     if name not in profiles.NAMES and Path(name).suffix != ".toml":
         known = ", ".join((*profiles.NAMES, *BASELINES))
-        raise ProfileError("profiles", name, f"Choose of: {known}; or a path to a .toml.")
+        raise ProfileError("profiles", name, f"Choose of: {known}; or a path to a .toml.", f"{shown(name)} is unknown")
     return profiles.load(name)
 
 
@@ -58,6 +58,8 @@ def contenders(names: list[str]) -> dict[str, Profile]:
     for name in names:
         label = Path(name).stem if name.endswith(".toml") else name
         if label in found:
-            raise InputError("profiles", label, "Name each once; a file is called by its stem.")
+            raise InputError(
+                "profiles", label, "Name each once; a file is called by its stem.", f"{shown(label)} is there twice"
+            )
         found[label] = contender(name)
     return found

@@ -136,7 +136,9 @@ def _source(path: Path) -> Source:
     found, held = datasets.detect(path), tuple(datasets.conversations(path))
     if not any(conversation.questions for conversation in held):
         remedy = f"Give one of: {', '.join(name for key, name in datasets.FORMATS.items() if key in _ASKING)}."
-        raise InputError(f"file {path}", Words(f"{datasets.FORMATS[found]} without questions"), remedy)
+        raise InputError(
+            f"file {path}", Words(f"{datasets.FORMATS[found]} without questions"), remedy, "has no questions"
+        )
     return Source(path, found, held)
 
 

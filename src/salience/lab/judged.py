@@ -66,7 +66,9 @@ def _items(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, Mapp
         values = line.split("\t")
         if len(values) != len(names):
             remedy = f"Give {len(names)} values with tabs between them, as the first line names them."
-            raise InputError(f"line {number} of {path}", Words(f"{len(values)} values"), remedy)
+            raise InputError(
+                f"line {number} of {path}", Words(f"{len(values)} values"), remedy, f"has {len(values)} values"
+            )
         yield number, dict(zip(names, values, strict=True))
 
 
@@ -79,7 +81,7 @@ def _judged(path: Path, number: int, item: Mapping[str, Any]) -> Judged:
         relatedness = (score - layout.low) / (layout.high - layout.low)
         return Judged(item[layout.first], item[layout.second], relatedness, item.get(layout.label) or None)
     except InputError as error:
-        raise InputError(f"{error.field} in line {number} of {path}", error.value, error.remedy) from None
+        raise error.at(f"{error.field} in line {number} of {path}") from None
 
 
 def _number(value: object) -> object:
@@ -96,9 +98,11 @@ def _lines(path: Path) -> list[tuple[int, str]]:
         text = path.read_text("utf-8-sig")
     except OSError as error:
         reason = Words(error.strerror or type(error).__name__)
-        raise InputError(f"file {path}", reason, "Give a file that can be read.") from None
+        raise InputError(f"file {path}", reason, "Give a file that can be read.", f"cannot be read: {reason}") from None
     except UnicodeDecodeError:
-        raise InputError(f"file {path}", Words("text that is not UTF-8"), "Save the file as UTF-8.") from None
+        raise InputError(
+            f"file {path}", Words("text that is not UTF-8"), "Save the file as UTF-8.", "is not UTF-8"
+        ) from None
     return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
@@ -108,4 +112,5 @@ def _unknown(path: Path, line: int | None = None) -> InputError:
         f"Give a table with tabs and the columns {own.first}, {own.second}, {own.relatedness} (0 to 1), or a JSON "
         "object a line with these keys; or a file of SICK."
     )
-    return InputError(f"file {path}" if line is None else f"line {line} of {path}", Words("its content"), remedy)
+    place = f"file {path}" if line is None else f"line {line} of {path}"
+    return InputError(place, Words("its content"), remedy, "has an unknown format")

@@ -178,7 +178,12 @@ def summed(read: Sequence[Source], plan: Plan, wanted: Wanted, outcomes: Sequenc
     counted = [one for one in first.asked if one.total]
     if not counted:
         remedy = "Give other files or categories, or another granularity."
-        raise InputError("path", Words("no question with evidence that is stored"), remedy)
+        raise InputError(
+            "path",
+            Words("no question with evidence that is stored"),
+            remedy,
+            "has no question whose evidence is stored",
+        )
     present = sorted({one.category for one in counted})
     names = {key: value for source in read for key, value in datasets.CATEGORIES.get(source.format, {}).items()}
     return Measured(

@@ -139,7 +139,7 @@ def tune(
     dials = tuple(_dials(profile, cases, parameters))
     if not dials:
         remedy = "Give one in which two summed signals, or one that multiplies, tell these memories apart."
-        raise InputError("profile", profile.name, remedy)
+        raise InputError("profile", profile.name, remedy, f"{profile.name!r} has nothing to tune")
     parts = split(cases)
     before = [value(case, profile, metric) for case in cases]
     folds, held_out = [], np.zeros(len(cases))

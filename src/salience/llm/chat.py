@@ -136,14 +136,21 @@ def _host(base_url: str) -> str:
         host = port = None
     if not host:
         # the value may hold a password
-        raise InputError("llm_base_url", Words("a text that is no URL of http or https"), "Give one, with a host.")
+        raise InputError(
+            "llm_base_url", Words("a text that is no URL of http or https"), "Give one, with a host.", "is no http URL"
+        )
     return host if port is None else f"{host}:{port}"
 
 
 def _key(api_key: str | None) -> str | None:
     key = (api_key or "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise InputError("llm_api_key", Words("a key with unusual characters"), "Give the key in printable ASCII.")
+        raise InputError(
+            "llm_api_key",
+            Words("a key with unusual characters"),
+            "Give the key in printable ASCII.",
+            "has unusual characters",
+        )
     return key or None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, unknown_field
 from salience.wire import reading
 from salience.wire.asked import Asked
 
@@ -32,11 +32,16 @@ def request(
     known = (*names, *synonyms)
     for name in given:
         if name not in known:
-            raise InputError("arguments", name, f"Give any of: {', '.join(known)}.")
+            raise unknown_field(name, known)
     meant = {**given}
     for other, name in synonyms.items():
         if other in given and name in given:
-            raise InputError(other, Words(f"{other} beside {name}"), f"Give {name} alone: they are the same.")
+            raise InputError(
+                other,
+                Words(f"{other} beside {name}"),
+                f"Give {name} alone.",
+                f"is another word for {name}, which is given too",
+            )
         if other in given:
             meant[name] = meant.pop(other)
     everywhere = meant.get("scope") == "global"  # asks for what belongs to no project

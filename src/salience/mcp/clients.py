@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,9 +43,12 @@ class Client:
         if folder is None:
             return self.user()
         if self.project is None:
-            raise InputError("project-dir", str(folder), f"Leave it out: {self.name} has one file for all projects.")
+            remedy = f"Leave it out: {self.name} has one file for all projects."
+            raise InputError("--project-dir", str(folder), remedy, "is not for this client")
         if not folder.is_dir():
-            raise InputError("project-dir", str(folder), "Give a folder that is there.")
+            raise InputError(
+                "--project-dir", str(folder), "Give a folder that is there.", f"{shown(str(folder))} does not exist"
+            )
         return folder.absolute() / self.project
 
     def entry(self, command: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
@@ -105,5 +108,10 @@ def command() -> str:
     """
     found = Path(sys.executable).with_name("salience")
     if not found.is_file():
-        raise InputError("command", Words("an installation without the command"), "Install salience with pip.")
+        raise InputError(
+            "command",
+            Words("an installation without the command"),
+            "Install salience with pip.",
+            "salience is not installed",
+        )
     return str(found.absolute())

@@ -7,7 +7,7 @@ are spoken: the one that begins with `initialize`, and the one in which each req
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, cast
 
@@ -25,6 +25,7 @@ from salience.gate import Gate
 from salience.mcp.asking import Gated
 from salience.mcp.auth import Admitted, Verifier
 from salience.mcp.server import server
+from salience.mcp.tools import DEFAULT, Tool
 from salience.wire.failures import MEDIA_TYPE, instance, problem
 
 PATH: Final = "/mcp"
@@ -44,6 +45,7 @@ def app(
     threads: int = 32,
     body_limit: int = 8 * 1024 * 1024,
     metadata_url: str | None = None,
+    tools: Mapping[str, Tool] = DEFAULT,
 ) -> Endpoint:
     """Return the application, to be routed to by `Route(PATH, ...)`, and `running()` as long as it is.
 
@@ -53,10 +55,11 @@ def app(
         threads: calls that are worked on at a time.
         body_limit: longest body, bytes.
         metadata_url: where a client learns which OAuth server grants access; told where access is refused.
+        tools: those that are offered, by their names.
     """
     return Endpoint(
         StreamableHTTPSessionManager(
-            server(lambda request: Gated(gate, getattr(request.state, GRANT)), threads),
+            server(lambda request: Gated(gate, getattr(request.state, GRANT)), threads, tools),
             json_response=True,
             stateless=True,
             max_request_body_size=body_limit,

@@ -51,9 +51,9 @@ def planned(client: Client, file: Path, name: str, entry: Mapping[str, Any] | No
     try:
         held = jsonc.parsed(text, client.comments)
     except ValueError as error:
-        raise _refused(file, f"{error}. Mend the file, or move it away.") from None
+        raise _refused(file, f"is not JSON: {error}") from None
     if not isinstance(held, dict) or not isinstance(held.get(client.key, {}), dict):
-        raise _refused(file, f"It is to be an object, with an object under {client.key!r}. Mend the file.")
+        raise _refused(file, f"does not hold an object, with an object under {client.key!r}")
     if entry is None:
         return Change(file, before, jsonc.without_member(text, client.key, name))
     if held.get(client.key, {}).get(name) == entry:
@@ -67,11 +67,11 @@ def _read(file: Path) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
-        raise _refused(file, "It is not UTF-8. Mend the file, or move it away.") from None
+        raise _refused(file, "is not UTF-8") from None
 
 
-def _refused(file: Path, remedy: str) -> InputError:
-    return InputError(str(file), Words("what it holds"), remedy)
+def _refused(file: Path, problem: str) -> InputError:
+    return InputError(str(file), Words("what it holds"), "Mend the file, or move it away.", problem)
 
 
 def write(change: Change, now: datetime) -> Path | None:
@@ -82,7 +82,9 @@ def write(change: Change, now: datetime) -> Path | None:
     """
     file = change.file.resolve()  # a link stays one
     if _read(file) != change.before:
-        raise InputError(str(file), Words("a change made meanwhile"), "Nothing was written. Run this again.")
+        raise InputError(
+            str(file), Words("a change made meanwhile"), "Nothing was written. Run this again.", "was changed meanwhile"
+        )
     file.parent.mkdir(parents=True, exist_ok=True)
     if change.before is None:
         _replace(file, change.after, PRIVATE)

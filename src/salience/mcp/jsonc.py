@@ -13,27 +13,29 @@ from typing import Any, Final
 _SPACE: Final = re.compile(r"\s*")
 _NOISE: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _STEP: Final = "  "
+_BOM: Final = "\ufeff"
 _DECODER: Final = json.JSONDecoder()
 
 
 def blanked(text: str) -> str:
-    """Return the text with comments, and commas that nothing follows, as spaces."""
+    """Return the text with a byte order mark, comments, and commas that nothing follows, as spaces."""
     return _NOISE.sub(lambda match: " " if match[0] == "," else match[0], _uncommented(text))
 
 
 def _uncommented(text: str) -> str:
-    return _NOISE.sub(lambda match: " " * len(match[0]) if match[0].startswith("/") else match[0], text)
+    plain = _NOISE.sub(lambda match: " " * len(match[0]) if match[0].startswith("/") else match[0], text)
+    return " " + plain[1:] if plain.startswith(_BOM) else plain
 
 
 def parsed(text: str, comments: bool) -> Any:
     """Return what the text says, an object without members if it says nothing; `ValueError` if it is no JSON."""
-    plain = blanked(text) if comments else text
+    plain = blanked(text) if comments else text.removeprefix(_BOM)
     return json.loads(plain) if plain.strip() else {}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """Where a member of an object stands: its name, its value, and their end."""
+class Part:
+    """Where a member of an object stands, or an item of a list: its start (a member's name), its value, its end."""
 
     start: int
     value: int
@@ -41,28 +43,31 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
-    """Where an object stands, and its members by their names."""
+class Parts:
+    """Where an object or a list stands, and its parts by their names or places."""
 
     start: int
     end: int
-    named: dict[str, Member]
+    named: dict[str | int, Part]
 
 
-def members(plain: str, start: int) -> Members:
-    """Return the members of the object that starts at or after a place; `ValueError` where none does."""
+def parts(plain: str, start: int, kinds: str = "{[") -> Parts:
+    """Return the parts of the object or list that starts at or after a place; `ValueError` where none does."""
     start = _after_space(plain, start)
-    if plain[start] != "{":
+    if plain[start] not in kinds:
         raise ValueError("no object")
-    at, named = _after_space(plain, start + 1), {}
-    while plain[at] != "}":
-        name, end = _DECODER.raw_decode(plain, at)
-        value = _after_space(plain, _after_space(plain, end) + 1)
+    at, named = _after_space(plain, start + 1), dict[str | int, Part]()
+    while plain[at] not in "}]":
+        first, value = at, at
+        name: str | int = len(named)
+        if plain[start] == "{":
+            name, end = _DECODER.raw_decode(plain, at)
+            value = _after_space(plain, _after_space(plain, end) + 1)
         _, end = _DECODER.raw_decode(plain, value)
-        named[name] = Member(at, value, end)
+        named[name] = Part(first, value, end)
         at = _after_space(plain, end)
         at = _after_space(plain, at + 1) if plain[at] == "," else at
-    return Members(start, at + 1, named)
+    return Parts(start, at + 1, named)
 
 
 def _after_space(plain: str, at: int) -> int:
@@ -73,74 +78,123 @@ def _after_space(plain: str, at: int) -> int:
 def with_member(text: str, key: str, name: str, value: Any) -> str:
     """Return the text in which the object under `key` has such a member; the object is made if it is not there.
 
+    In the place of a member that is there, what the two have in common stays, and so do its comments.
+
     Raises:
         ValueError: the text is no object, or holds something else under the key.
     """
     if not blanked(text).strip():
-        return text + json.dumps({key: {name: value}}, indent=2, ensure_ascii=False) + "\n"
-    root = members(blanked(text), 0)
+        head = text if text.endswith("\n") or not text.strip(_BOM) else text + _line_end(text)
+        return head + _written({key: {name: value}}, "", text) + _line_end(text)
+    root = parts(blanked(text), 0, "{")
     if key not in root.named:
-        return _put(text, root, key, {name: value})
-    return _put(text, members(blanked(text), root.named[key].value), name, value)
+        return _added(text, root, key, {name: value})
+    inside = parts(blanked(text), root.named[key].value, "{")
+    return _changed(text, inside.named[name], value) if name in inside.named else _added(text, inside, name, value)
 
 
 def without_member(text: str, key: str, name: str) -> str:
     """Return the text in which the object under `key` has no member of that name; `ValueError` as above."""
     plain = blanked(text)
-    root = members(plain, 0) if plain.strip() else Members(0, 0, {})
+    root = parts(plain, 0, "{") if plain.strip() else Parts(0, 0, {})
     if key not in root.named:
         return text
-    inside = members(plain, root.named[key].value)
-    return _taken(text, plain, inside, name) if name in inside.named else text
+    inside = parts(plain, root.named[key].value, "{")
+    return _taken(text, inside, name) if name in inside.named else text
 
 
-def _put(text: str, into: Members, name: str, value: Any) -> str:
-    written = json.dumps(value, indent=2, ensure_ascii=False)
-    if (there := into.named.get(name)) is not None:
-        return text[: there.value] + _indented(written, _margin(text, there.start)) + text[there.end :]
-    whole = f"{json.dumps(name, ensure_ascii=False)}: {written}"
+def _changed(text: str, there: Part, value: Any) -> str:
+    """Return the text with another value in the place of one; where that has comments, only what differs is changed."""
+    before = text[there.value : there.end]
+    old = json.loads(blanked(before))
+    has_comments = _uncommented(before) != before
+    if not has_comments or type(old) is not type(value) or not isinstance(value, (dict, list)):
+        margin = _margin(text, there.start)
+        return text[: there.value] + _written(value, margin, text) + text[there.end :]
+    new: dict[str | int, Any] = dict(enumerate(value)) if isinstance(value, list) else value
+    for name in reversed(parts(blanked(text), there.value).named):
+        if name not in new:
+            text = _taken(text, parts(blanked(text), there.value), name)
+    for name, item in new.items():
+        here = parts(blanked(text), there.value)
+        if name not in here.named:
+            text = _added(text, here, name, item)
+        elif json.dumps(old[name]) != json.dumps(item):
+            text = _changed(text, here.named[name], item)
+    return text
+
+
+def _added(text: str, into: Parts, name: str | int, value: Any) -> str:
+    """Return the text with a part more, on a line of its own after the last; comments stay with what they follow."""
+    head = f"{json.dumps(name, ensure_ascii=False)}: " if isinstance(name, str) else ""
     if not into.named:
         outer = _margin(text, into.start)
-        inside = text[into.start + 1 : into.end - 1].rstrip()
-        member = _indented(whole, outer + _STEP)
-        return f"{text[: into.start]}{{{inside}\n{outer}{_STEP}{member}\n{outer}}}{text[into.end :]}"
-    last = max(into.named.values(), key=lambda member: member.end)
-    margin = _margin(text, last.start)
-    return _after(text, last.end, into.end - 1, f"\n{margin}{_indented(whole, margin)}")
-
-
-def _after(text: str, last: int, end: int, member: str) -> str:
-    """Return the text with a member more, on the line after that of the last one, whose comments stay with it."""
+        inside, ends = text[into.start + 1 : into.end - 1].rstrip(), _line_end(text)
+        member = head + _written(value, outer + _STEP, text)
+        return f"{text[: into.start + 1]}{inside}{ends}{outer}{_STEP}{member}{ends}{outer}{text[into.end - 1 :]}"
+    last = max(into.named.values(), key=lambda part: part.end)
+    margin, end = _margin(text, last.start), into.end - 1
+    member = f"{_line_end(text)}{margin}{head}{_written(value, margin, text)}"
     plain = _uncommented(text)
-    comma = plain.find(",", last, end)
-    line = plain.find("\n", max(last, comma), end)
-    if comma >= 0:  # one that nothing followed
-        line = comma + 1 if line < 0 else line
+    comma = plain.find(",", last.end, end)  # one that nothing follows
+    line = plain.find("\n", max(last.end, comma), end)
+    if line < 0:  # no comment goes on to the end of this line
+        line = last.end + len(text[last.end : end].rstrip())
+    elif text[line - 1] == "\r":
+        line -= 1
+    if comma >= 0:
         return f"{text[:line]}{member},{text[line:]}"
-    line = last if line < 0 else line
-    return f"{text[:last]},{text[last:line]}{member}{text[line:]}"
+    return f"{text[: last.end]},{text[last.end : line]}{member}{text[line:]}"
 
 
-def _taken(text: str, plain: str, out_of: Members, name: str) -> str:
-    """Return the text without a member and its comma; comments around it stay."""
-    member = out_of.named[name]
-    before = max((other.end for other in out_of.named.values() if other.end <= member.start), default=None)
-    if any(other.start >= member.end for other in out_of.named.values()):
-        return text[: member.start] + text[plain.index(",", member.end) + 1 :].lstrip()
-    if before is not None:
-        comma = plain.index(",", before)
-        return text[:comma] + text[comma + 1 : member.start].rstrip() + text[member.end :]
-    rest = text[member.end : out_of.end - 1].lstrip().removeprefix(",")
-    inside = (text[out_of.start + 1 : member.start].rstrip() + rest.rstrip()).rstrip()
-    closing = f"\n{_margin(text, out_of.start)}" if inside else ""
-    return f"{text[: out_of.start]}{{{inside}{closing}}}{text[out_of.end :]}"
+def _taken(text: str, out_of: Parts, name: str | int) -> str:
+    """Return the text without a part and its comma; comments around it stay, and a line that is left blank goes."""
+    part, plain = out_of.named[name], _uncommented(text)
+    later = [other.start for other in out_of.named.values() if other.start >= part.end]
+    comma = plain.find(",", part.end, min(later, default=out_of.end - 1))
+    start, end = part.start, part.end
+    if comma >= 0:
+        between = text[end:comma]
+        end = comma + 1
+        text = text[:start] + between + text[end:]
+        start, end = start, start + len(between)
+    else:
+        before = max((other.end for other in out_of.named.values() if other.end <= start), default=None)
+        text = text[:start] + text[end:]
+        if before is not None:
+            comma = plain.index(",", before)
+            text = text[:comma] + text[comma + 1 :]
+            start -= 1
+        end = start
+    return _tidied(text, out_of.start, start, end)
+
+
+def _tidied(text: str, opening: int, start: int, end: int) -> str:
+    """Return the text without the blanks that a part has left, which stood from `start` to `end`."""
+    if text[start:end].strip():
+        return text
+    before = text[:start].rstrip(" \t")
+    after = text[end:].lstrip(" \t")
+    if not text[opening + 1 : start].strip() and after.lstrip()[:1] in ("}", "]"):  # nothing is left at all
+        return text[: opening + 1] + after.lstrip()
+    if before.endswith("\n") and after.startswith(("\n", "\r\n")):  # a line of its own
+        return before + after.removeprefix("\r").removeprefix("\n")
+    if before.endswith("\n"):
+        return text[:start] + after
+    return before + ("" if after[:1] in ("}", "]", "\n", "\r") or before[-1:] in ("{", "[") else " ") + after
+
+
+def _written(value: Any, margin: str, text: str) -> str:
+    """Return a value as it is written into a text, under a margin."""
+    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", f"{_line_end(text)}{margin}")
+
+
+def _line_end(text: str) -> str:
+    """Return what the lines of a text end with."""
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _margin(text: str, at: int) -> str:
     """Return the white space that the line of a place begins with."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip())]
-
-
-def _indented(text: str, margin: str) -> str:
-    return text.replace("\n", f"\n{margin}")
+    return line[: len(line) - len(line.lstrip(" \t"))]

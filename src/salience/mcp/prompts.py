@@ -8,7 +8,7 @@ from typing import Final
 
 from mcp import types
 
-from salience.errors import InputError, Words
+from salience.errors import InputError, unknown_field
 from salience.mcp import bootstrap
 from salience.mcp.asking import Asker
 from salience.mcp.texts import context
@@ -51,10 +51,10 @@ class Prompt:
         known = [argument.name for argument in self.arguments]
         for name in given:
             if name not in known:
-                raise InputError("arguments", name, f"Give any of: {', '.join(known)}.")
+                raise unknown_field(name, known)
         for argument in self.arguments:
             if argument.required and not given.get(argument.name, "").strip():
-                raise InputError(argument.name, Words("nothing"), "It has to be given.")
+                raise InputError(argument.name, None, "Give some text.")
         held = {name: value for name, value in given.items() if value.strip()}
         said = types.TextContent(text=self.text(asker, held))
         return types.GetPromptResult(
@@ -94,7 +94,7 @@ def _start(asker: Asker, given: Mapping[str, str]) -> str:
 
 def _end(_: Asker, given: Mapping[str, str]) -> str:
     session = given.get("session_id")
-    close = f" Then call end_session with session_id={session!r}." if session else ""
+    close = f" Then call end_session, if you have it, with session_id={session!r}." if session else ""
     return (
         "We are done for now. Go through this conversation and store with remember what will matter later and is not "
         "stored yet: decisions with their reasons, preferences, facts, what is left to do. Use update or supersedes "

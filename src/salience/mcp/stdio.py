@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -20,21 +20,22 @@ from mcp.server.stdio import stdio_server
 
 from salience.mcp.asking import Asker
 from salience.mcp.server import server
+from salience.mcp.tools import DEFAULT, Tool
 
 _STDIN: Final = 0
 _CHUNK: Final = 65_536
 _ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def serve(asker: Asker) -> None:
+def serve(asker: Asker, tools: Mapping[str, Tool] = DEFAULT) -> None:
     """Answer until standard input ends, or a signal asks for the end; a call that has begun is finished first."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with ending_on_signals():
-        anyio.run(_served, asker)
+        anyio.run(_served, asker, tools)
 
 
-async def _served(asker: Asker) -> None:
-    answering = server(lambda _: asker)
+async def _served(asker: Asker, tools: Mapping[str, Tool]) -> None:
+    answering = server(lambda _: asker, tools=tools)
     async with stdio_server() as (reading, writing):
         await answering.run(reading, writing, answering.create_initialization_options())
 

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from salience.errors import ProfileError, Words
+from salience.errors import ProfileError, Words, shown
 from salience.rank.profile import Profile, parse
 
 ProfileLike = str | Path | Profile
@@ -26,19 +26,19 @@ def load(profile: ProfileLike) -> Profile:
     """
     if isinstance(profile, Profile):
         return profile
+    remedy = f"Choose one of: {', '.join(NAMES)}; or a path to a .toml."
     if not isinstance(profile, (str, Path)):
-        raise ProfileError(
-            "profile", Words(type(profile).__name__), f"Choose one of: {', '.join(NAMES)}; or a path to a .toml."
-        )
+        raise ProfileError("profile", Words(type(profile).__name__), remedy, f"has the type {type(profile).__name__}")
     if isinstance(profile, str) and profile in NAMES:
         return _shipped(profile)
     path = Path(profile)
     if path.suffix != ".toml":
-        raise ProfileError("profile", str(profile), f"Choose one of: {', '.join(NAMES)}; or a path to a .toml.")
+        raise ProfileError("profile", str(profile), remedy, f"{shown(str(profile))} is unknown")
     try:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as error:  # a path with a NUL, or text that is not UTF-8
-        raise ProfileError("profile", str(path), f"Give a file that can be read ({type(error).__name__}).") from None
+        remedy = f"Give a file that can be read ({type(error).__name__})."
+        raise ProfileError("profile", str(path), remedy, f"{shown(str(path))} cannot be read") from None
     return parse(text, str(path))
 
 

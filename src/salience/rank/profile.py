@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from salience import checks
-from salience.errors import InputError, ProfileError, Words
+from salience.errors import InputError, ProfileError, Words, shown, wrong_type
 from salience.lazy import lazy
 from salience.rank.signals import DECAYING, SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES
@@ -181,9 +181,7 @@ class Profile:
             InputError: no mapping, a label that the profile has not, or a weight that is not a number from 0 to 100.
         """
         if not isinstance(weights, Mapping):
-            raise InputError(
-                "weights", Words(type(weights).__name__), 'Give labels with numbers, such as {"similarity": 2.0}.'
-            )
+            raise wrong_type("weights", weights, 'Give labels with numbers, such as {"similarity": 2.0}.')
         if not weights:
             return self
         labels = [term.label for term in self.terms]
@@ -218,11 +216,16 @@ def parse(text: str, source: str) -> Profile:
     try:
         return replace(_profile(tomllib.loads(text)), toml=text)
     except tomllib.TOMLDecodeError as error:
-        raise ProfileError(source, str(error), "Write it in TOML.") from None
+        raise ProfileError(source, str(error), "Write it in TOML.", f"is not TOML ({shown(Words(error))})") from None
     except InputError as error:
-        raise ProfileError(f"{source}: {error.field}", error.value, error.remedy) from None
+        raise ProfileError(f"{source}: {error.field}", error.value, error.remedy, error.problem) from None
     except (RecursionError, ValueError):  # what the parser itself does not foresee
-        raise ProfileError(source, Words("what is nested too deeply, or a number too long"), "Write less.") from None
+        raise ProfileError(
+            source,
+            Words("what is nested too deeply, or a number too long"),
+            "Write less.",
+            "is nested too deeply, or has a number too long",
+        ) from None
 
 
 _KEYS: Final = (
@@ -236,11 +239,16 @@ def _profile(data: dict[str, Any]) -> Profile:
     combine: Any = checks.choice("combine", _required("combine", data), ("sum", "product"))
     terms = tuple(_term(name, table, combine) for name, table in _tables("signal", data).items())
     if not terms:
-        raise ProfileError("signal", {}, f"Give at least one of: {', '.join(sorted(SIGNALS))}.")
+        raise ProfileError("signal", {}, f"Give at least one of: {', '.join(sorted(SIGNALS))}.", "is empty")
     labels = Counter(term.label for term in terms)
     for term in terms:
         if labels[term.label] > 1 or hasattr(ScoreDetail, term.label):
-            raise ProfileError(f"signal.{term.signal}.label", term.label, "Give it a label that nothing else has.")
+            raise ProfileError(
+                f"signal.{term.signal}.label",
+                term.label,
+                "Give it a label that nothing else has.",
+                f"{shown(term.label)} is taken",
+            )
     stages = _stages(_required("stages", data))
     graph = _known("graph", data.get("graph", {}), ("weight", "max_hops"))
     remember = _known("on_remember", data.get("on_remember", {}), ("contradiction_above",))
@@ -270,7 +278,7 @@ def _profile(data: dict[str, Any]) -> Profile:
 def _term(name: str, table: Mapping[str, Any], combine: Combine) -> Term:
     path = f"signal.{name}"
     if name not in SIGNALS:
-        raise ProfileError(path, name, f"Choose one of: {', '.join(sorted(SIGNALS))}.")
+        raise ProfileError(path, name, f"Choose one of: {', '.join(sorted(SIGNALS))}.", "is not a signal")
     signal = SIGNALS[name]
     _known(path, table, ("weight", "combine", "label", *signal.parameters, *signal.choices))
     how: Any = checks.choice(f"{path}.combine", table.get("combine", combine), ("sum", "product"))
@@ -313,11 +321,11 @@ def _stages(value: object) -> tuple[str, ...]:
         raise ProfileError("stages", list(stages), "Name 'score' once and 'trim' last.")
     for name, count in Counter(stages).items():
         if count > 1 and name not in REPEATABLE:
-            raise ProfileError("stages", name, "Name it once.")
+            raise ProfileError("stages", name, "Name it once.", f"has {shown(name)} twice")
     for position, name in enumerate(stages):
         if name != SCORE and STAGES[name].after_score != (position > stages.index(SCORE)):
             where = "after" if STAGES[name].after_score else "before"
-            raise ProfileError("stages", name, f"Put it {where} 'score'.")
+            raise ProfileError("stages", name, f"Put it {where} 'score'.", f"has {shown(name)} in the wrong place")
     return stages
 
 
@@ -376,7 +384,7 @@ def _known(path: str, table: object, keys: Iterable[str]) -> Mapping[str, Any]:
     for key in table:
         if key not in choices:
             where = f"{path}.{key}" if path else key
-            raise ProfileError(where, key, f"Known keys here: {', '.join(choices) or 'none'}.")
+            raise ProfileError(where, key, f"Known keys here: {', '.join(choices) or 'none'}.", "is an unknown key")
     return table
 
 

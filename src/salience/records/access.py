@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from salience import checks
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, wrong_type
 from salience.records.stored import ANY
 
 RIGHTS: Final = ("read", "write", "admin")
@@ -75,7 +75,7 @@ class ApiKey:
         for name in ("prefix", "digest", "tenant"):
             checks.name(name, getattr(self, name))
         if not _DIGEST.fullmatch(self.digest):
-            raise InputError("digest", Words("another text"), "Give a sha256 as 64 hexadecimal digits.")
+            raise InputError("digest", Words("another text"), "Give a sha256 as 64 hexadecimal digits.", "is no sha256")
         if self.note is not None:
             checks.name("note", self.note)
         object.__setattr__(self, "rights", rights_of(self.rights))
@@ -84,7 +84,8 @@ class ApiKey:
             if name == "created_at" or getattr(self, name) is not None:
                 object.__setattr__(self, name, checks.instant(name, getattr(self, name)))
         if self.expires_at is not None and self.expires_at <= self.created_at:
-            raise InputError("expires_at", self.expires_at.isoformat(), "Give an instant that is still to come.")
+            at = self.expires_at.isoformat()
+            raise InputError("expires_at", at, "Give an instant that is still to come.", f"{at} is in the past")
 
     def status(self, now: datetime) -> Literal["live", "expired", "revoked"]:
         """Return whether it grants anything at an instant, and if not, why."""
@@ -101,7 +102,7 @@ def rights_of(value: object) -> tuple[str, ...]:
     """
     given = {checks.choice("right", right, RIGHTS) for right in checks.names("rights", value)}
     if not given:
-        raise InputError("rights", Words("no right"), f"Give at least one of: {', '.join(RIGHTS)}.")
+        raise InputError("rights", Words("no right"), f"Give at least one of: {', '.join(RIGHTS)}.", "is empty")
     return tuple(right for right in RIGHTS if right in given)
 
 
@@ -112,7 +113,7 @@ def bound_of(value: Any) -> Mapping[str, str]:
         InputError: another coordinate, or a value that is no name.
     """
     if not isinstance(value, Mapping):
-        raise InputError("bound", Words(type(value).__name__), "Give a mapping of coordinates to values.")
+        raise wrong_type("bound", value, "Give a mapping of coordinates to values.")
     given = {checks.choice("bound", name, BOUNDS): checks.name(f"bound.{name}", item) for name, item in value.items()}
     for name in (name for name, item in given.items() if item == ANY.value):
         raise InputError(f"bound.{name}", ANY.value, "Leave it out: without a bound, every value may be given.")

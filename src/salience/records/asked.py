@@ -45,7 +45,8 @@ class Filter:
             if getattr(self, bound) is not None:
                 keep(self, bound, checks.instant(bound, getattr(self, bound)))
         if self.since and self.until and self.since >= self.until:
-            raise InputError("since", self.since.isoformat(), "Give an instant before `until`.")
+            at = self.since.isoformat()
+            raise InputError("since", at, "Give an instant before `until`.", f"{at} is not before `until`")
         if self.level is not None:
             checks.choice("scope", self.level, SCOPE_LEVELS)
 

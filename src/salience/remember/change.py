@@ -55,7 +55,8 @@ def update(
     """
     given = {name: value for name, value in changes.items() if value is not UNSET}
     if not given:
-        raise InputError("update", Words("no field"), f"Give at least one of: {', '.join(sorted(changes))}.")
+        remedy = f"Give at least one of: {', '.join(sorted(changes))}."
+        raise InputError("update", Words("no field"), remedy, "names nothing to change")
 
     why = said_why(reason)
     request = Request(scope, "update", id, key, if_version)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from salience.checks import NAME_LIMIT
-from salience.errors import InputError, Words
+from salience.errors import InputError, wrong_type
 from salience.lines import as_draft, moment, said
 from salience.records import Draft, Scope
 from salience.text import content_hash
@@ -30,7 +30,7 @@ def drafts(items: Iterable[object], scope: Scope) -> list[Draft]:
         try:
             made.append(as_draft(item, scope))
         except InputError as error:
-            raise InputError(f"drafts[{place}].{error.field}", error.value, error.remedy) from None
+            raise error.at(f"drafts[{place}].{error.field}") from None
     return made
 
 
@@ -47,7 +47,7 @@ def turns(messages: Iterable[object], scope: Scope) -> list[Draft]:
     if scope.session_id is None:
         raise InputError("session_id", None, "Name the session that the messages belong to.")
     if isinstance(messages, (str, bytes, Mapping)):
-        raise InputError("messages", Words(type(messages).__name__), "Give a list of messages.")
+        raise wrong_type("messages", messages, "Give a list of messages.")
     drafts = (_turn(f"messages[{place}]", message, scope) for place, message in enumerate(messages))
     return [draft for draft in drafts if draft is not None]
 
@@ -109,7 +109,7 @@ def _turn(path: str, message: object, scope: Scope) -> Draft | None:
         return next((value for value in found if value is not None), None)
 
     if not isinstance(message, Mapping) and not (hasattr(message, "content") or hasattr(message, "text")):
-        raise InputError(path, Words(type(message).__name__), "Give a mapping with a content, and a role or speaker.")
+        raise wrong_type(path, message, "Give a mapping with a content, and a role or speaker.")
     try:
         content = said(get("content", "text"))
         if not content and get("tool_calls", "function_call") is not None:
@@ -124,4 +124,4 @@ def _turn(path: str, message: object, scope: Scope) -> Draft | None:
             key=get("key"),
         )
     except InputError as error:
-        raise InputError(f"{path}.{error.field}", error.value, error.remedy) from None
+        raise error.at(f"{path}.{error.field}") from None

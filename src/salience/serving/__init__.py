@@ -6,6 +6,7 @@ process     the whole story: open, bind, announce, serve, leave
 listening   the socket, and whether others can reach it
 workers     several processes on one socket, replaced when they die
 server      uvicorn in this process, and how it ends
+connections how many connections there may be, and how slow
 site        what one process is made of: engine, keyring, door, gates, application
 requests    what is noted of each request: a log line, metrics, a span
 watching    what is noted of each verb

@@ -6,7 +6,7 @@ import ipaddress
 import socket
 from typing import Final
 
-from salience.errors import InputError, SalienceError, Words
+from salience.errors import InputError, SalienceError, Words, shown
 
 BACKLOG: Final = 2048
 """Connections that may wait to be taken."""
@@ -53,6 +53,7 @@ def _addresses(host: str, port: int = 0) -> list[tuple[socket.AddressFamily, tup
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
-        raise InputError("server_host", Words(repr(host)), "Give a name or an address of this machine.") from None
+        remedy = "Give a name or an address of this machine."
+        raise InputError("server_host", Words(repr(host)), remedy, f"{shown(host)} is no host") from None
     found.sort(key=lambda one: one[0] != socket.AF_INET)
     return [(family, (str(address[0]), port)) for family, *_, address in found]

@@ -9,7 +9,7 @@ from typing import Final
 from salience import compose
 from salience.embed.registry import embedder as chosen
 from salience.engine import Engine
-from salience.errors import InputError
+from salience.errors import InputError, shown
 from salience.ports import Embedder, Keyring
 from salience.serving.listening import is_loopback
 from salience.serving.plan import Plan
@@ -54,6 +54,7 @@ def refuse_strangers(plan: Plan, keyring: Keyring) -> None:
             getattr(plan.settings, field),
             f"No key was made yet, so that whoever reaches it could read and write. Make one: {MAKE_A_KEY}; "
             "or serve 127.0.0.1 alone.",
+            f"{shown(getattr(plan.settings, field))} would let others reach the server",
         )
 
 

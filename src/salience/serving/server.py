@@ -108,6 +108,7 @@ def _follow(supervisor: Callable[[], None], server: Server) -> None:
 def _config(site: Site, seconds: float) -> uvicorn.Config:
     return uvicorn.Config(
         site.app,
+        http=site.protocol,
         lifespan="on",
         ws="none",
         log_config=None,  # its lines go where all do

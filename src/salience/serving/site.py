@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,13 +18,13 @@ from salience import oauth
 from salience.access import Door, granted
 from salience.derived import vectors_of
 from salience.engine import Engine, warming
-from salience.errors import InputError, Words
+from salience.errors import InputError
 from salience.gate import Gate, Limits
-from salience.mcp import auth
+from salience.mcp import auth, tools
 from salience.mcp import http as mcp
 from salience.ports import FINGERPRINTED, Embedder, Keyring
 from salience.records import Grant
-from salience.serving import rates, scraping, traces
+from salience.serving import connections, rates, scraping, traces
 from salience.serving.embedding import Measured
 from salience.serving.metrics import Meter
 from salience.serving.opening import opened, reached_through
@@ -47,11 +47,13 @@ class Site:
 
     Attributes:
         app: the application; upkeep goes on as long as it does.
+        protocol: what makes the protocol of each connection, for uvicorn.
         is_open: returns whether everybody is let in.
         end_streams: ends the answers that would go on; to be called where the loop runs.
     """
 
     app: ASGIApp
+    protocol: Any
     is_open: Callable[[], bool]
     end_streams: Callable[[], None]
 
@@ -80,24 +82,26 @@ def standing(plan: Plan) -> Iterator[Site]:
             answer=settings.server_answer_limit,
             deadline_ms=settings.server_deadline_ms,
         )
-        rest, tools = (Gate(engine, limits, admit, Watcher(meter, sent, counts)) for counts in (None, "mcp"))
-        made = _application(settings, rest, tools, door(settings, keyring, engine, unlocked), keeper, unlocked.is_open)
+        rest, asked = (Gate(engine, limits, admit, Watcher(meter, sent, counts)) for counts in (None, "mcp"))
+        made = _application(settings, rest, asked, door(settings, keyring, engine, unlocked), keeper, unlocked.is_open)
         page = scraping.page(lambda: _exposed(meter), unlocked.is_open, settings.metrics_token)
         made.router.routes.append(Route(scraping.PATH, page))
-        yield Site(Requests(made, mcp.PATH, meter, sent, streams), unlocked.is_open, streams.end)
+        noted = Requests(made, mcp.PATH, meter, sent, streams)
+        yield Site(noted, connections.protocol(settings), unlocked.is_open, streams.end)
 
 
 def _application(
-    settings: Settings, rest: Gate, tools: Gate, door: Door, keeper: Keeper, is_open: Callable[[], bool]
+    settings: Settings, rest: Gate, asked: Gate, door: Door, keeper: Keeper, is_open: Callable[[], bool]
 ) -> FastAPI:
     """Return REST, with MCP behind the same entrance, and upkeep going on beside both."""
     known = _known_to_oauth(settings)
     endpoint = mcp.app(
-        tools,
+        asked,
         door,
         threads=settings.server_threads,
         body_limit=settings.server_body_limit,
         metadata_url=known.metadata_url if known else None,
+        tools=tools.chosen(settings.mcp_tools),
     )
 
     @asynccontextmanager
@@ -168,7 +172,7 @@ def door(settings: Settings, keyring: Keyring, engine: Engine, unlocked: Unlocke
     verify: list[Callable[[str], Grant | None]] = [lambda token: granted(keyring, token, engine.world.clock())]
     if settings.oauth_issuer is not None:
         if settings.oauth_audience is None:
-            raise InputError("oauth_audience", Words("nothing"), "Name the audience that tokens have to be for.")
+            raise InputError("oauth_audience", None, "Name the audience that tokens have to be for.")
         verify.append(
             oauth.verifier(
                 settings.oauth_issuer,

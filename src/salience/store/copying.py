@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
-from salience.errors import BusyError, InputError, NotAStoreError, StoreError
+from salience.errors import BusyError, InputError, NotAStoreError, StoreError, shown
 from salience.ports import Distinguish
 from salience.store import opening
 from salience.store.meta import keep, new_epoch
@@ -114,11 +114,11 @@ def refuse(place: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         remedy = "Name a new file, or allow it to be replaced (overwrite=True, --force)."
-        raise InputError("file", str(place), remedy)
+        raise InputError("file", str(place), remedy, f"{shown(str(place))} exists")
     if place.is_dir() or (place.stat().st_size and not is_store(place)):
-        raise InputError("file", str(place), "Name a new file, since this one is no store.")
+        raise InputError("file", str(place), "Name a new file.", f"{shown(str(place))} is not a store")
     if any(Path(f"{place}{side}").exists() for side in _JOURNALS):  # SQLite would read the journal into the new file
-        raise InputError("file", str(place), "Name a new file: this one is open, or was not closed. Or delete it.")
+        raise InputError("file", str(place), "Name a new file, or delete this one.", f"{shown(str(place))} is in use")
 
 
 def pour(source: sqlite3.Connection, target: Path, progress: Progress | None) -> None:
@@ -149,7 +149,7 @@ def passing(place: Path) -> Iterator[Path]:
         handle, name = mkstemp(prefix=f"{_prefix(place)}{os.getpid()}.", dir=place.parent)
     except OSError as error:
         remedy = f"Name a place where a file can be made ({error.strerror or 'it failed'})."
-        raise InputError("file", str(place), remedy) from None
+        raise InputError("file", str(place), remedy, f"{shown(str(place))} cannot be written") from None
     os.close(handle)
     try:
         yield Path(name)
@@ -194,9 +194,9 @@ def _reading(path: str) -> sqlite3.Connection:
 def _require(file: Path, place: Path) -> None:
     """Raise unless a file is a store, and another one than the store at a place."""
     if not file.is_file():
-        raise InputError("file", str(file), "Name the file of a backup.")
+        raise InputError("file", str(file), "Name the file of a backup.", f"{shown(str(file))} does not exist")
     if place.exists() and place.samefile(file):
-        raise InputError("file", str(file), "Name a backup: this is the file of the store itself.")
+        raise InputError("file", str(file), "Name a backup.", f"{shown(str(file))} is the store itself")
     if place.is_file() and place.stat().st_size and not is_store(place):
         raise _beyond(str(place))
     with opening.mapped(str(file)), closing(_reading(str(file))) as connection:
@@ -278,7 +278,7 @@ def _name(copy: Path, place: Path, overwrite: bool) -> None:
                 copy.replace(place)
     except OSError as error:
         remedy = f"Name a place where a file can be made ({error.strerror or 'it failed'})."
-        raise InputError("file", str(place), remedy) from None
+        raise InputError("file", str(place), remedy, f"{shown(str(place))} cannot be written") from None
     _settle(place.parent)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Row, Select, TextClause, Update, delete, select, text, update
 
-from salience.errors import ConflictError, InputError, SalienceError, StoreError
+from salience.errors import ConflictError, InputError, SalienceError, StoreError, shown
 from salience.records import ApiKey
 from salience.store.schema import api_keys
 from salience.store.values import instant, microseconds
@@ -98,7 +98,9 @@ def drop_damaged(connection: Connection) -> None:
 
 def missing(prefix: str) -> InputError:
     """Return the error for a key that is not there."""
-    return InputError("prefix", prefix, "Name a key that is there: salience keys list shows them.")
+    return InputError(
+        "prefix", prefix, "Name a key that is there: salience keys list shows them.", f"{shown(prefix)} is of no key"
+    )
 
 
 def taken(prefix: str) -> ConflictError:

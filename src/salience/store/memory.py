@@ -178,7 +178,12 @@ class MemoryStore:
         Raises:
             InputError: always.
         """
-        raise InputError("file", Words("a copy of a store in memory"), "Use export, or connect to a file.")
+        raise InputError(
+            "file",
+            Words("a copy of a store in memory"),
+            "Use export, or connect to a file.",
+            "cannot hold a store in memory",
+        )
 
     def close(self) -> None:
         """Let go of everything; further calls raise `StoreError`."""

@@ -86,7 +86,7 @@ class SQLiteDatabase:
         Raises:
             InputError: always.
         """
-        raise InputError("index", Words("a file"), "Leave it: a file needs none. An index is for PostgreSQL.")
+        raise InputError("index", Words("a file"), "Leave it out: a file needs none.", "is for PostgreSQL")
 
     def drop_index(self, *, is_half: bool = False) -> Indexed:
         """Refuse, likewise."""

@@ -12,7 +12,7 @@ from pybase64 import b64decode  # five times as quick as the one of Python
 
 from salience import checks
 from salience.batch import Vectors32
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, wrong_type
 from salience.ids import ID
 from salience.records import CHANGES, Draft, Memory
 from salience.text import content_hash
@@ -66,7 +66,7 @@ class Reader:
             InputError: the first of its fields that is not as it has to be.
         """
         if not isinstance(data, dict):
-            raise InputError("memory", Words(type(data).__name__), "Give a JSON object.")
+            raise wrong_type("memory", data, "Give a JSON object.")
         return checked(data, self._tenant, self._limit)
 
 
@@ -110,7 +110,7 @@ def _id(value: object) -> str:
 def activations(value: object) -> dict[str, int]:
     """Return the turns by session key of a JSON value, or raise an `InputError`."""
     if not isinstance(value, dict):
-        raise InputError("activations", Words(type(value).__name__), "Give a JSON object of session keys and turns.")
+        raise wrong_type("activations", value, "Give a JSON object of session keys and turns.")
     if not value:  # as with most
         return {}
     return {
@@ -126,11 +126,20 @@ def vector(value: object, dimension: int) -> Vectors32 | None:
     try:
         found = np.frombuffer(base64.b64decode(str(value), validate=True), "<f4").astype(np.float32)
     except ValueError:
-        raise InputError("vector", Words("text that is not base64 of float32"), "Take it from an export.") from None
+        raise InputError(
+            "vector", Words("text that is not base64 of float32"), "Take it from an export.", "is no base64"
+        ) from None
     if found.shape != (dimension,):
-        raise InputError("vector", Words(f"{len(found)} numbers"), f"Give {dimension} numbers, as the embedder does.")
+        raise InputError(
+            "vector",
+            Words(f"{len(found)} numbers"),
+            f"Give {dimension}, as the embedder does.",
+            f"has {len(found)} numbers",
+        )
     if not np.isfinite(found).all() or abs(float(np.linalg.norm(found)) - 1) > UNIT_SLACK:
-        raise InputError("vector", Words("numbers that are no unit vector"), "Take it from an export.")
+        raise InputError(
+            "vector", Words("numbers that are no unit vector"), "Take it from an export.", "is no unit vector"
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final
 
-from salience.errors import ImportLineError, InputError, Words
+from salience.errors import ImportLineError, InputError, shown, wrong_type
 from salience.lines import parsed_object
 
 FORMAT: Final = "salience"
@@ -31,7 +31,7 @@ def reading(file: File) -> Iterator[IO[Any]]:
     """
     if not isinstance(file, (str, Path)):
         if not hasattr(file, "__iter__"):
-            raise InputError("file", Words(type(file).__name__), "Give a path or an open file.")
+            raise wrong_type("file", file, "Give a path or an open file.")
         yield file
         return
     with ExitStack() as stack:
@@ -51,7 +51,7 @@ def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
     """
     if not isinstance(file, (str, Path)):
         if not hasattr(file, "encoding"):
-            raise InputError("file", Words(type(file).__name__), "Give a path or a file that is open for text.")
+            raise wrong_type("file", file, "Give a path or a file that is open for text.")
         yield file
         return
     path = Path(file)
@@ -59,7 +59,7 @@ def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
         remedy = "Name a new file" + (
             ", since this one is no export." if overwrite else ", or allow it to be replaced (overwrite=True, --force)."
         )
-        raise InputError("file", str(path), remedy)
+        raise InputError("file", str(path), remedy, f"{shown(str(path))} exists")
     with ExitStack() as stack:
         try:
             stream = stack.enter_context(
@@ -91,4 +91,6 @@ def is_export(path: Path) -> bool:
 
 def _unopened(file: str | Path, error: OSError | ValueError) -> InputError:
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return InputError("file", str(file), f"Give a file that can be opened ({reason}).")
+    return InputError(
+        "file", str(file), "Give a file that can be opened.", f"{shown(str(file))} cannot be opened: {reason}"
+    )

@@ -213,7 +213,8 @@ def _groups(
 def _later(group: Group, stored: Stored) -> Stored:
     """Return `stored` if it comes after the versions of its group."""
     if group.versions and stored.memory.version <= group.versions[-1].memory.version:
-        raise InputError("memory.version", stored.memory.version, "Keep the versions in the order of the export.")
+        told = stored.memory.version
+        raise InputError("memory.version", told, "Keep the order of the export.", f"{told} is out of order")
     return stored
 
 

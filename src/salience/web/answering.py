@@ -48,7 +48,9 @@ def wanted(request: Request, verb: Verb) -> list[int] | None:
     if said is None or verb.changes is None or said.strip() == "*":
         return None
     if "if_version" not in verb.asks.model_fields:
-        raise InputError("If-Match", Words("a condition"), f"Leave it out: {verb.name} takes none.")
+        raise InputError(
+            "If-Match", Words("a condition"), f"Leave it out: {verb.name} takes none.", "is not for this request"
+        )
     versions = [
         int(tag) for is_weak, tag in _tags("If-Match", said) if not is_weak and re.fullmatch("[1-9]\\d{0,8}", tag)
     ]
@@ -65,7 +67,9 @@ def _tags(field: str, said: str) -> list[tuple[bool, str]]:
         found.append((match[1] is not None, match[2]))
         place = match.end()
     if place < len(said) or not found:
-        raise InputError(field, Words("what is no list of tags"), f'Give up to {TAGS} of the form "3".')
+        raise InputError(
+            field, Words("what is no list of tags"), f'Give up to {TAGS} of the form "3".', "is no list of entity tags"
+        )
     return found
 
 

@@ -62,7 +62,7 @@ _NO_METHOD: Final = 405
 _TAG: Final = '(W/)?"[!#-~]*"'
 _TAGGED: Final = rf"^(\*|{_TAG}(, *{_TAG}){{0,{TAGS - 1}}})$"
 """What `If-Match` may hold."""
-_ALWAYS: Final = (401, 403, 422, 429, 500, 503)
+_ALWAYS: Final = (400, 401, 403, 422, 429, 500, 503)
 """Statuses of errors that every verb can end with."""
 
 
@@ -225,9 +225,9 @@ def _errors(verbs: Sequence[Verb]) -> Json:
     names = {name for verb in verbs for name in verb.asks.model_fields}
     statuses = {*_ALWAYS}
     if not is_in_query(verbs[0]):
-        statuses |= {400, 413, 415, 502}
+        statuses |= {408, 413, 415, 502}
     if verbs[0].name == "import_":
-        statuses |= {413, 415, 502}
+        statuses |= {408, 413, 415, 502}
     if names & {"id", "ids", "memory_id", "supersedes", "drafts"}:
         statuses.add(404)
     if verbs[0].right != "read":

@@ -87,6 +87,8 @@ class Entrance:
                 f"Host: {shown(host)} is no name of this server. Use its own, or add this one to its setting "
                 "server_hosts (SALIENCE_SERVER_HOSTS).",
             )
+        if len(headers.getlist("authorization")) > 1:  # what stands in front might have looked at the other one
+            return Refused(400, "Authorization: there are two headers of this name. Send one.")
         if origin is not None and not self._origins & {"*", origin.lower()} and not self._is_own(origin, headers):
             return Refused(
                 403,

@@ -67,7 +67,9 @@ async def no_body(request: Request) -> bytes:
         InputError: there is one.
     """
     if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
-        raise InputError("body", Words("a body"), "Leave it out: the arguments stand in the query.")
+        raise InputError(
+            "body", Words("a body"), "Leave it out: the arguments stand in the query.", "is not for this request"
+        )
     return b""
 
 
@@ -96,11 +98,13 @@ def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb
         verb, given = verbs[0], _in_query(verbs[0], query)
     else:
         if query:
-            raise InputError("query", Words("a query"), "Leave it out: the arguments stand in the body.")
+            raise InputError(
+                "query", Words("a query"), "Leave it out: the arguments stand in the body.", "is not for this request"
+            )
         given = _object(request, body)
         verb = next((verb for verb in verbs if _required(verb) <= {*given, *path}), verbs[0])
     for name in given.keys() & path.keys():
-        raise InputError(name, Words("a second value"), "Leave it out: the path has it.")
+        raise InputError(name, Words("a second value"), "Leave it out: the path has it.", "is given twice")
     return verb, shaped(verb.asks, _under_key(verb, {**given, **path}, request.headers.get(KEY)))
 
 
@@ -121,7 +125,7 @@ def _in_query(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
         if list in kinds:
             given.setdefault(name, []).append(text)
         elif name in given:
-            raise InputError(name, Words("a second value"), "Give it once.")
+            raise InputError(name, Words("a second value"), "Give it once.", "is given twice")
         elif int in kinds and _WHOLE.fullmatch(text):
             given[name] = int(text)
         else:
@@ -161,10 +165,17 @@ def _under_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, 
     if key is None:
         return given
     if len(checks.name(KEY, key)) > KEY_LIMIT or not _VISIBLE.fullmatch(key):
-        raise InputError(KEY, Words("another key"), f"Give up to {KEY_LIMIT} ASCII characters without spaces.")
+        raise InputError(
+            KEY,
+            Words("another key"),
+            f"Give up to {KEY_LIMIT} ASCII characters without spaces.",
+            "is too long, or has other characters",
+        )
     if "key" in verb.asks.model_fields:
         if given.get("key") not in (None, key):
-            raise InputError(KEY, Words("another key than the body's"), "Give one of them.")
+            raise InputError(
+                KEY, Words("another key than the body's"), "Give one of them.", "is another key than the body's"
+            )
         return {**given, "key": key}
     many = {name: given[name] for name in MANY if isinstance(given.get(name), list)}
     return given | {name: [_keyed(item, f"{key}/{place}") for place, item in enumerate(many[name])] for name in many}

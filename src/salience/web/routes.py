@@ -73,7 +73,12 @@ def _answer(gate: Gate, grant: Grant, verb: Verb, asked: Any, versions: list[int
     if versions is None:
         return gate.answer(grant, verb, asked)
     if asked.if_version is not None and versions != [asked.if_version]:
-        raise InputError("If-Match", Words("another version than if_version"), "Give one of them.")
+        raise InputError(
+            "If-Match",
+            Words("another version than if_version"),
+            "Give one of them.",
+            "names another version than if_version",
+        )
     for one in versions[:-1]:
         try:
             return gate.answer(grant, verb, asked.model_copy(update={"if_version": one}))

@@ -86,7 +86,7 @@ FAILURES: Final[Mapping[type[SalienceError], Failure]] = {
 """Each error by its class; a class that is not here is what its nearest base is."""
 UNTYPED: Final = "about:blank"
 """Type of a problem that HTTP itself has with a request: it says no more than its status."""
-STATUSES: Final = tuple(sorted({failure.status for failure in FAILURES.values()} | {400, 404, 405, 413, 415}))
+STATUSES: Final = tuple(sorted({failure.status for failure in FAILURES.values()} | {400, 404, 405, 408, 413, 415}))
 """Every status that a problem can have."""
 BACK: Final = {failure.code: kind for kind, failure in FAILURES.items()}
 """Each class by its code."""
@@ -113,7 +113,12 @@ def problem(error: SalienceError) -> dict[str, Any]:
         told |= {"line": error.line}
     match error:
         case InputError():
-            told |= {"field": error.field, "value": shown(error.value), "remedy": error.remedy}
+            told |= {
+                "field": error.field,
+                "value": shown(error.value),
+                "remedy": error.remedy,
+                "problem": error.problem,
+            }
         case NotFoundError():
             told |= {"id": error.id} if error.field == "id" else {"id": error.id, "field": error.field}
         case LimitError() if error.retry_after is not None:
@@ -140,7 +145,10 @@ def error(told: Mapping[str, Any]) -> SalienceError:
     if issubclass(kind, InputError) and {"field", "value", "remedy"} <= told.keys():
         if kind is ImportLineError:
             return ImportLineError(int(told["line"]), str(told["value"]), str(told["remedy"]))
-        return kind(str(told["field"]), Words(told["value"]), str(told["remedy"]))
+        problem = told.get("problem")  # which servers before 0.2 do not tell
+        return kind(
+            str(told["field"]), Words(told["value"]), str(told["remedy"]), None if problem is None else str(problem)
+        )
     if issubclass(kind, NotFoundError):
         return NotFoundError(str(told.get("id", "")), str(told.get("field", "id")))
     if issubclass(kind, LimitError):
@@ -162,6 +170,7 @@ def schema() -> dict[str, Any]:
             "instance": {**text, "description": "the id of the request, as the server's log has it"},
             "field": {**text, "description": "the argument that cannot be accepted"},
             "value": {**text, "description": "what was given, shortened; never the text of a memory"},
+            "problem": {**text, "description": "what is wrong with the argument: `is empty`"},
             "remedy": {**text, "description": "what to do instead"},
             "id": text,
             "line": {"type": "integer"},

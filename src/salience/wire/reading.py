@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, unknown_field
 from salience.wire import asked
 
 R = TypeVar("R", bound=asked.Asked)
 _KINDS: Final = ((bool, "true or false"), (str, "text"), (int, "a number"), (float, "a number"), (list, "a list"),
                  (dict, "an object"), (NoneType, "null"))  # fmt: skip
+_KINDS_MEANT: Final = {
+    "string_type": "Give text.",
+    "int_type": "Give a whole number.",
+    "float_type": "Give a number.",
+    "bool_type": "Give true or false.",
+    "list_type": "Give a list.",
+    "dict_type": "Give an object.",
+    "model_type": "Give an object.",
+}
+"""Remedies by what pydantic found wrong."""
 
 
 def shaped(asks: type[R], given: Mapping[str, Any]) -> R:
@@ -42,12 +52,29 @@ def _refused(asks: type[asked.Asked], error: ErrorDetails) -> InputError:
     *above, last = error["loc"] or ("body",)
     match error["type"]:
         case "extra_forbidden":
-            names = "" if above else f" Choose one of: {', '.join(asks.model_fields)}."
-            return InputError(_path(above) or "argument", str(last), f"Leave it out.{names}")
+            return unknown_field(str(last), tuple(_model(asks, above).model_fields), _path(above))
         case "missing":
-            return InputError(_path(error["loc"]), Words("nothing"), "Give a value.")
-    remedy = error["msg"].replace("Input should be", "Give") + "."
+            return InputError(_path(error["loc"]), None, "Give a value.")
+    remedy = _KINDS_MEANT.get(error["type"]) or error["msg"].replace("Input should be", "Give") + "."
     return InputError(_path(error["loc"]) or "body", kind_of(error["input"]), remedy)
+
+
+def _model(asks: type[BaseModel], above: Sequence[int | str]) -> type[BaseModel]:
+    """Return the model of the object at a place in a request; a place is the names and numbers that lead to it."""
+    model = asks
+    for name in above:
+        field = model.model_fields.get(name) if isinstance(name, str) else None
+        if field is not None:
+            model = next(_models(field.annotation), model)
+    return model
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models that an annotation names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)
 
 
 def _path(loc: Sequence[int | str]) -> str:

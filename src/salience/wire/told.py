@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from salience.checks import frozen
-from salience.errors import InputError, Words
+from salience.errors import InputError, Words, wrong_type
 from salience.ids import ONCE
 from salience.records import ANY, Memory, Part, Scope, ScoreDetail, Via
 
@@ -46,7 +46,7 @@ def values(value: object) -> Any:
             return _record(value)
         case Iterable():
             return [values(item) for item in value]
-    raise InputError("value", Words(type(value).__name__), "Give text, numbers, true, false, null, lists or mappings.")
+    raise wrong_type("value", value, "Give text, numbers, true, false, null, lists or mappings.")
 
 
 def _record(value: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def read(kind: type[T], told: Any) -> T:
         found: T = _read(kind, told, kind.__name__)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
-            kind.__name__, Words(type(error).__name__), "Give what a server of this version says."
+            kind.__name__, Words(type(error).__name__), "Give what a server of this version says.", "cannot be read"
         ) from None
     return found
 

@@ -180,4 +180,4 @@ def questions(path: str | Path) -> tuple[Question, ...]:
 
 
 def _unknown(path: Path) -> InputError:
-    return InputError(f"file {path}", Words("its content"), _REMEDY)
+    return InputError(f"file {path}", Words("its content"), _REMEDY, "has an unknown format")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from salience import checks
-from salience.errors import InputError, Words
+from salience.errors import InputError, wrong_type
 from salience.lab.datasets.reading import document, lines
 from salience.lab.datasets.values import Message
 from salience.lines import KEYS, moment, parsed_object, refused, said
@@ -27,7 +27,7 @@ def chat(path: Path) -> Iterator[tuple[str | None, Message]]:
         try:
             yield _message(item)
         except InputError as error:
-            raise InputError(f"{error.field} of message {number} in {path}", error.value, error.remedy) from None
+            raise error.at(f"{error.field} of message {number} in {path}") from None
 
 
 def message_lines(path: Path) -> Iterator[tuple[str | None, Message]]:
@@ -43,7 +43,7 @@ def message_lines(path: Path) -> Iterator[tuple[str | None, Message]]:
 def _message(item: Any) -> tuple[str | None, Message]:
     """Return the session that a message names, if any, and the message; keys of no other use become metadata."""
     if not isinstance(item, dict):
-        raise InputError("value", Words(type(item).__name__), "Give a JSON object with a role and a content.")
+        raise wrong_type("value", item, "Give a JSON object with a role and a content.")
     who, what, when = (
         next((key for key in keys if item.get(key) is not None), keys[0]) for keys in (SPEAKER, TEXT, TIME)
     )

@@ -63,7 +63,7 @@ class Place:
         try:
             return said(self.value)
         except InputError as error:
-            raise InputError(f"{self.key} in {self.path}", error.value, error.remedy) from None
+            raise error.at(f"{self.key} in {self.path}") from None
 
     def words(self) -> str:
         """Return the value as text, whatever it is; empty where there is none."""
@@ -72,7 +72,8 @@ class Place:
     def refused(self, expected: str) -> InputError:
         """Return the error that something else is expected here; it does not show the value."""
         found = "nothing" if self.value is None else _KINDS.get(type(self.value), type(self.value).__name__)
-        return InputError(f"{self.key or 'content'} in {self.path}", Words(found), f"Give {expected}.")
+        problem = "is missing" if self.value is None else None
+        return InputError(f"{self.key or 'content'} in {self.path}", Words(found), f"Give {expected}.", problem)
 
     def _of(self, kind: type) -> Any:
         if type(self.value) is not kind:
@@ -91,7 +92,7 @@ def document(path: Path, remedy: str = "Give a JSON document in UTF-8.") -> Any:
     except OSError as error:
         raise unreadable(path, error) from None
     except ValueError:
-        raise InputError(f"file {path}", Words("its content"), remedy) from None
+        raise InputError(f"file {path}", Words("its content"), remedy, "is not JSON") from None
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -105,4 +106,5 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def unreadable(path: Path, error: OSError) -> InputError:
     """Return the error that the system gave for a file."""
-    return InputError(f"file {path}", Words(error.strerror or type(error).__name__), "Give a file that can be read.")
+    reason = Words(error.strerror or type(error).__name__)
+    return InputError(f"file {path}", reason, "Give a file that can be read.", f"cannot be read: {reason}")

@@ -9,7 +9,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from salience.batch import cosines
-from salience.errors import ConflictError, InputError, PinnedError, StoreError, Words
+from salience.errors import ConflictError, InputError, PinnedError, StoreError, Words, shown
 from salience.ports import SAME_MODEL
 from salience.store.meta import LAID_BY, PINNED, Meta, keep
 from salience.store.moving.mark import Mark, new_run
@@ -65,8 +65,8 @@ def claim(connection: Connection, target: Side, origin: Origin) -> Claim:
     meta = Meta.read(connection)
     before = Mark.of(meta)
     if before is not None and (before.source, before.chosen) != (origin.where, origin.chosen):
-        remedy = f"It holds part of another copy. Run that to its end first: {before.command(target.where)}"
-        raise InputError("target", Words(target.where), remedy)
+        remedy = f"Run that to its end first: {before.command(target.where)}"
+        raise InputError("target", Words(target.where), remedy, f"{target.where} holds part of another copy")
     known = target.tenants(connection)
     there = [tenant for tenant in known if _is_there(connection, tenant)]
     for tenant in origin.tenants:
@@ -95,7 +95,7 @@ def _mark(before: Mark | None, origin: Origin, is_empty: bool) -> Mark:
 
 def _taken(where: str, tenant: str) -> InputError:
     remedy = "Nothing was written. Copy into a store that has none of it, or other tenants with --tenant."
-    return InputError("target", Words(where), f"It holds memories of the tenant {tenant!r}. {remedy}")
+    return InputError("target", Words(where), remedy, f"{where} holds memories of the tenant {tenant!r}")
 
 
 def check_run(connection: Connection, claim: Claim) -> None:
@@ -146,7 +146,9 @@ def is_same(one: Pin, other: Pin) -> bool:
 def check_chosen(chosen: Sequence[str] | None, known: Iterable[str], where: str) -> None:
     """Raise `InputError` for a tenant that a store has nothing of."""
     for tenant in sorted({*(chosen or ())} - {*known}):
-        raise InputError("tenant", tenant, f"{where} has nothing of it. Without --tenant, all are copied.")
+        raise InputError(
+            "tenant", tenant, "Without --tenant, all are copied.", f"{shown(tenant)} has nothing in {where}"
+        )
 
 
 def check_whole(meta: Meta, where: str) -> None:

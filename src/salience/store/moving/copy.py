@@ -43,7 +43,7 @@ def copy(source: Side, target: Side, chosen: Sequence[str] | None, told: Progres
         StoreError: a store cannot be read or written, or they are not the same in the end; the target is still marked.
     """
     if source.where == target.where:
-        raise InputError("target", Words(target.where), "Name another store than the source.")
+        raise InputError("target", Words(target.where), "Name another store.", f"{target.where} is the source itself")
     with source.snapshot() as read:
         meta = read(None, Meta.read)
         check_whole(meta, source.where)

@@ -67,7 +67,7 @@ class PostgresSide:
         try:
             with opening.mapped(where):
                 if is_source and not standing.looked(engine).has_tables:
-                    raise InputError("source", Words(where), "It holds no store. Name one that is there.")
+                    raise InputError("source", Words(where), "Name one that is there.", f"{where} holds no store")
                 found = standing.ready(engine, where, distinguish)
         except BaseException:
             engine.dispose()

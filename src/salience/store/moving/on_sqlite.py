@@ -41,7 +41,7 @@ class SQLiteSide:
             StoreError: as for any opening; see its subclasses.
         """
         if is_source and not path.exists():
-            raise InputError("source", str(path), "Name a store that is there.")
+            raise InputError("source", str(path), "Name a store that is there.", f"{str(path)!r} does not exist")
         opening.prepare(str(path))
         engine = opening.engine(str(path), busy_timeout)
         with opening.mapped(str(path)):

@@ -149,7 +149,12 @@ class PostgresDatabase:
         pin = self._runner(self._ready()).read(None, Meta.read).pin()
         if pin is None:
             remedy = "Store a memory first: the index is made for its model."
-            raise InputError("index", Words("a store that is pinned to no model"), remedy)
+            raise InputError(
+                "index",
+                Words("a store that is pinned to no model"),
+                remedy,
+                "needs a model, and the store has none yet",
+            )
         return pin
 
     @contextmanager

@@ -139,7 +139,8 @@ def check_plan(plan: Plan) -> None:
         return
     halved = not plan.is_half and plan.dimension <= LONGEST["halfvec"]
     remedy = "Give --halfvec." if halved else f"An index takes up to {LONGEST['halfvec']:,}; without one, all are read."
-    raise InputError("index", Words(f"vectors of {plan.dimension:,} numbers"), remedy)
+    told = f"vectors of {plan.dimension:,} numbers"
+    raise InputError("index", Words(told), remedy, f"cannot hold {told}")
 
 
 def make(connection: Connection, watching: Connection, plan: Plan, told: BuildProgress | None) -> Indexed:

@@ -129,7 +129,9 @@ def place(dsn: str) -> Place:
         parts = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
         shown = Words(dsn.partition("://")[0] + "://...")  # what follows may hold a password
-        raise InputError("target", shown, "Give postgresql://USER:PASSWORD@HOST:PORT/DATABASE.") from None
+        raise InputError(
+            "target", shown, "Give postgresql://USER:PASSWORD@HOST:PORT/DATABASE.", f"{shown} cannot be read"
+        ) from None
     return Place({name: str(value) for name, value in parts.items() if value is not None})
 
 

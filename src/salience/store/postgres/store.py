@@ -337,7 +337,7 @@ class PostgresStore:
             InputError: always; it names them.
         """
         remedy = f"Run: pg_dump --format=custom --file={path} {self._where}, or salience copy {self._where} {path}"
-        raise InputError("backup", Words(self._where), remedy)
+        raise InputError("backup", Words(self._where), remedy, "is for a file, and this store is on PostgreSQL")
 
     def connections(self) -> dict[str, int]:
         """Return how many connections stand, by their state: `in_use`, `idle`."""
