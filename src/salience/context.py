@@ -48,7 +48,7 @@ def context(world: World, profile: Profile, query: Query, budget_tokens: int) ->
     if not query.dry_run:
         touch(world, profile, query, [hit for hit in packed if hit.memory.id not in known])
     text = quote([hit.memory for hit in packed])
-    return Context(text, tuple(packed), tokens(text), len(hits) - len(packed))
+    return Context(text, tuple(packed), tokens(text), len(hits) - len(packed), () if hits else found.out_of_scope)
 
 
 def pack(hits: Sequence[Hit], budget: int) -> list[Hit]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from salience import checks
-from salience.derived import scan
+from salience.derived import out_of_scope, scan
 from salience.ports import World
 from salience.records import Filter, Page, Scope, Stats
 
@@ -14,6 +14,8 @@ def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | N
     """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None."""
     after = "" if cursor is None else checks.name("cursor", cursor)
     memories = tuple(stored.memory for stored in world.store.scan(scope, after, limit + 1, filter))
+    if not memories and cursor is None and filter.level is None:
+        return Page((), out_of_scope=out_of_scope(world, scope))
     return Page(memories[:limit], memories[limit - 1].id if len(memories) > limit else None)
 
 
@@ -39,4 +41,5 @@ def stats(world: World, scope: Scope) -> Stats:
         embedder=world.embedder.name,
         dimension=world.embedder.dimension,
         pending=pending,
+        out_of_scope=() if total else out_of_scope(world, scope),
     )

@@ -17,6 +17,7 @@ from salience.recall import (
     counted,
     deeper,
     directed,
+    empty,
     embedded_within,
     heard,
     needed,
@@ -55,7 +56,9 @@ def recall_many(world: World, profile: Profile, queries: Sequence[Query]) -> lis
     for one in asking:
         one.watch.lap("embed")
     answers = [_answered(world, profile, one, found) for one, found in zip(asking, vectors, strict=True)]
-    return [_counted(world, profile, one, answer) for one, answer in zip(asking, answers, strict=True)]
+    counts = [_counted(world, profile, one, answer) for one, answer in zip(asking, answers, strict=True)]
+    elsewhere = next((empty(world, queries[0], found).out_of_scope for found in counts if not found.hits), ())
+    return [found if found.hits else replace(found, out_of_scope=elsewhere) for found in counts]
 
 
 def _heard(world: World, profile: Profile, query: Query) -> _Heard:

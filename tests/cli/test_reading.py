@@ -58,13 +58,39 @@ def test_the_time_that_a_query_names_is_told_below_the_head(run, said, stored):
 
 def test_json_has_the_names_of_the_api(said, stored):
     found = said("recall", "query", "--user", "alice")
-    assert found.keys() == {"hits", "profile", "intent", "exact", "degraded", "timings", "reranker"}
+    assert found.keys() == {
+        "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "out_of_scope"
+    }  # fmt: skip
     hit = found["hits"][0]
     assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank"}
     assert hit["memory"]["id"] == stored.alice
     assert hit["memory"]["created_at"].endswith("+00:00")
     assert hit["memory"]["scope"] == {"environment": "default", "user_id": "alice"}
     assert hit["score_detail"]["parts"]["similarity"].keys() == {"raw", "weight", "contribution", "combine"}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("words", [["recall", "query"], ["list"], ["stats"]])
+def test_memories_of_another_scope_are_told_with_the_option_that_shows_them(run, stored, words, terminal):
+    run("remember", "Deploy on Friday", "--user", "bob b", "--project", "atlas")
+    lines = [line.strip().removeprefix("# ") for line in run(*words, terminal=terminal).stdout.splitlines()]
+    assert "2 memories of user 'alice' are not in view; add --user alice" in lines
+    said = "1 memory of project 'atlas' and user 'bob b' is not in view; add --project atlas --user 'bob b'"
+    assert said in " ".join(lines)
+    assert "alice" not in run(*words, "--user", "bob b", terminal=terminal).output
+
+
+def test_an_empty_context_tells_of_other_scopes_on_standard_error(run, stored):
+    told = run("context", "query")
+    assert told.stdout == ""
+    assert told.stderr == "2 memories of user 'alice' are not in view; add --user alice\n"
+
+
+def test_an_id_is_enough_to_read_a_memory(run, stored):
+    for verb in ("get", "history"):
+        for id in (stored.alice, stored.alice[-8:]):
+            assert stored.text in run(verb, id).stdout
+        assert "visible" in run(verb, stored.alice, "--user", "bob", code=1).stderr
 
 
 def test_explain_shows_arithmetic_that_gives_the_score(run, stored):

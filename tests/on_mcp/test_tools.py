@@ -70,6 +70,17 @@ async def test_what_a_tool_answers_keeps_its_output_schema_and_has_text_beside(o
             assert said(answer).strip()
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("recall", {"query": "query"}), ("context", {"query": "query"}), ("list", {}), ("stats", {})]
+)
+async def test_an_answer_without_memories_names_the_parameters_that_show_some(opened, engine, name, arguments):
+    engine.remember(TABS, user_id="alice")
+    async with opened() as client:
+        answer = await client.call_tool(name, arguments)
+    assert "1 memory of user 'alice' is not in view; add user_id=\"alice\"." in said(answer).splitlines()
+    assert answer.structured_content["out_of_scope"][0]["scope"]["user_id"] == "alice"
+
+
 async def test_a_recall_is_read_as_lines_with_short_ids_and_scores(opened, engine):
     memory = engine.remember(TABS, project="parcel", tags=["style"]).memory
     async with opened() as client:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from salience import checks
-from salience.cli import recalls, records
+from salience.cli import recalls, records, words
 from salience.cli.calls import Call, command, present
 from salience.cli.options import (
     AsOf,
@@ -158,7 +158,9 @@ def context(
             dry_run=dry_run,
             **call.where,
         )
-        return Answer(packed, lambda: map(visible, packed.text.splitlines()))
+    for line in words.elsewhere(packed.out_of_scope):
+        typer.echo(line, err=True)  # what goes to standard output is for a prompt
+    return Answer(packed, lambda: map(visible, packed.text.splitlines()))
 
 
 @command(app)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from salience.records.asked import Intent
-from salience.records.stored import Memory
+from salience.records.stored import Memory, OutOfScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,8 @@ class Recall(Sequence[Hit]):
             the profile's), `touch` (its counters are not written); empty when all is well.
         timings: milliseconds by step.
         reranker: the name of the reranker that put the hits in order; None where it is the profile's order.
+        out_of_scope: of an answer without hits: places with memories that a call would see if it named their project,
+            user or agent too, those with the most memories first, at most five.
     """
 
     hits: tuple[Hit, ...]
@@ -164,6 +166,7 @@ class Recall(Sequence[Hit]):
     degraded: tuple[str, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     reranker: str | None = None
+    out_of_scope: tuple[OutOfScope, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -286,9 +289,11 @@ class Context:
         hits: what was packed: bootstrap memories first, then hits in their order.
         tokens: the estimate for `text`, never over the budget.
         omitted: how many memories were left out because the budget was full.
+        out_of_scope: as in `Recall`, where nothing was found.
     """
 
     text: str
     hits: tuple[Hit, ...]
     tokens: int
     omitted: int = 0
+    out_of_scope: tuple[OutOfScope, ...] = ()

@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from salience.records.stored import Memory
+from salience.records.stored import Memory, OutOfScope
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing: `memories` in the order of their ids, and the `cursor` of the next page or None."""
+    """One page of a listing: `memories` in the order of their ids, and the `cursor` of the next page or None.
+
+    `out_of_scope` is as in `Recall`, where the listing is empty.
+    """
 
     memories: tuple[Memory, ...]
     cursor: str | None = None
+    out_of_scope: tuple[OutOfScope, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Stats:
     """Counts of the live memories visible in a scope, whole and by kind, tier, project, user and agent.
 
     `pending` is how many of them have no vector yet; `embedder` and `dimension` are those the engine embeds with.
+    `out_of_scope` is as in `Recall`, where there is no memory to count.
     """
 
     memories: int
@@ -34,6 +39,7 @@ class Stats:
     embedder: str
     dimension: int
     pending: int = 0
+    out_of_scope: tuple[OutOfScope, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from salience.batch import Batch, Vectors32
 from salience.errors import InputError, PinnedError, Words
 from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
-from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import reading
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
@@ -296,6 +296,10 @@ class PostgresStore:
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
         return self._runner.read(scope.tenant, lambda reader: reading.history(reader, scope, id))
+
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
+        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+        return self._runner.read(scope.tenant, lambda reader: reading.out_of_scope(reader, scope, limit))
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
