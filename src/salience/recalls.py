@@ -17,8 +17,8 @@ from salience.recall import (
     counted,
     deeper,
     directed,
-    empty,
     embedded_within,
+    empty,
     heard,
     needed,
 )

@@ -71,7 +71,8 @@ async def test_what_a_tool_answers_keeps_its_output_schema_and_has_text_beside(o
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"), [("recall", {"query": "query"}), ("context", {"query": "query"}), ("list", {}), ("stats", {})]
+    ("name", "arguments"),
+    [("recall", {"query": "query"}), ("context", {"query": "query"}), ("list", {}), ("stats", {})],
 )
 async def test_an_answer_without_memories_names_the_parameters_that_show_some(opened, engine, name, arguments):
     engine.remember(TABS, user_id="alice")

@@ -141,6 +141,20 @@ class Hit:
     absorbed: tuple[str, ...] = ()
     rerank: float | None = None
 
+    def __str__(self) -> str:
+        """Return one line: score, short id, kind, day and content, which is shortened."""
+        return f"{self.score:.3f} {_line(self.memory)}"
+
+    def __repr__(self) -> str:
+        return f"Hit({self})"
+
+
+def _line(memory: Memory, width: int = 80) -> str:
+    """Return a memory on one line: its content has at most `width` characters, those that show nothing as escapes."""
+    content = " ".join(memory.content.split())
+    short = content if len(content) <= width else content[: width - 1].rstrip() + "…"
+    return f"[{memory.short_id}] {repr(memory.kind)[1:-1]} {memory.created_at:%Y-%m-%d} {short!r}"
+
 
 @dataclass(frozen=True, slots=True)
 class Recall(Sequence[Hit]):
@@ -167,6 +181,13 @@ class Recall(Sequence[Hit]):
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     reranker: str | None = None
     out_of_scope: tuple[OutOfScope, ...] = ()
+
+    def __repr__(self) -> str:
+        count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits):,} hits"
+        best = [f"best {self.hits[0]}"] if self.hits else []
+        degraded = [f"without {', '.join(self.degraded)}"] if self.degraded else []
+        elsewhere = [place.told() for place in self.out_of_scope]
+        return f"Recall({'; '.join([f'{count}, profile {self.profile}', *best, *degraded, *elsewhere])})"
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -278,6 +299,11 @@ class Receipt:
     contradictions: tuple[Contradiction, ...] = ()
     warning: str | None = None
     superseded: str | None = None
+
+    def __repr__(self) -> str:
+        superseded = [f"supersedes {self.superseded}"] if self.superseded else []
+        conflicts = [f"contradictions: {len(self.contradictions)}"] if self.contradictions else []
+        return f"Receipt({'; '.join([f'{self.status} {_line(self.memory)}', *superseded, *conflicts])})"
 
 
 @dataclass(frozen=True, slots=True)

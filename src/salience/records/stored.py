@@ -100,7 +100,9 @@ class Scope:
 
     def widened(self) -> Scope:
         """Return this scope with every value of each project, user and agent that it does not name."""
-        project, user, agent = (ANY if value is None else value for value in (self.project, self.user_id, self.agent_id))
+        project, user, agent = (
+            ANY if value is None else value for value in (self.project, self.user_id, self.agent_id)
+        )
         return replace(self, project=project, user_id=user, agent_id=agent)
 
     @property
@@ -150,7 +152,7 @@ class OutOfScope:
     count: int
 
     def told(self, argument: Callable[[str, str], str] = lambda name, value: f"{name}={value!r}") -> str:
-        """Return a sentence: `3 memories of user 'alice' are not in view; add user_id='alice'.`
+        """Return it in words, such as `3 memories of user 'alice' are not in view; add user_id='alice'`.
 
         Args:
             argument: returns how a call names a coordinate, from its name and its value.

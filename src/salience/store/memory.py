@@ -143,9 +143,7 @@ class MemoryStore:
         wide = scope.widened()
         with self._opened() as state:
             homes = [stored.memory.scope for stored in state.live(scope.tenant, None)]
-        counts = Counter(
-            replace(home, session_id=None) for home in homes if wide.sees(home) and not scope.sees(home)
-        )
+        counts = Counter(replace(home, session_id=None) for home in homes if wide.sees(home) and not scope.sees(home))
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].home_key))
         return [OutOfScope(home, count) for home, count in ordered[:limit]]
 

@@ -80,6 +80,7 @@ class PostgresStore:
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
         tenant: str | None = None,
+        create: bool = True,
     ) -> Self:
         """Return the store in a database; one without tables gets them.
 
@@ -98,6 +99,7 @@ class PostgresStore:
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the database may be pinned to another model, which this one is to replace.
             tenant: whose memories are to be there in whole; None: all of them.
+            create: whether a database without tables gets them; a `StoreError` if not.
 
         Raises:
             InputError: a DSN that is none.
@@ -111,7 +113,7 @@ class PostgresStore:
         engine = opening.engine(place, pool_size, busy_timeout, prepares=prepares)
         try:
             with opening.mapped(where):
-                found = standing.ready(engine, where, distinguish)
+                found = standing.ready(engine, where, distinguish, create=create)
             runner = Runner(engine, where, found.rules(statement_timeout), busy_timeout)
             model = Model(embedder, dimension, fingerprint)
             store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows)
