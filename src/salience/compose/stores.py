@@ -50,7 +50,7 @@ def absent(path: Path, target: str) -> StoreError:
     """Return the error that a store is not there, with the way to make one."""
     if target == configuration.default_target():
         return StoreError(f'store: none was made yet ({path}). Make one: salience remember "TEXT"')
-    remedy = "Check the path, or make a store there: salience --store PATH remember TEXT, or connect(create=True)."
+    remedy = f'Check the path, or make a store there: salience --store {shlex.quote(str(path))} remember "TEXT"'
     return StoreError(f"store: {path} does not exist. {remedy}")
 
 

@@ -218,11 +218,11 @@ class Waypoint:
 class Explanation:
     """Why a memory is, or is not, in the answer to a query.
 
-    Its `stage` is `returned`, or what kept the memory from it: `out_of_scope` (it belongs to another project, agent or
-    environment), `forgotten` (or put away when its time had run out, or a source of it was changed), `not_stored` (at
-    the instant that is asked for), `filtered`, `candidates` (too far down by cosine to be ranked), `outranked`,
-    `rerank`, or the stage of the profile at which it fell: `expired`, `superseded`, `outdated`, `same_fact`,
-    `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`, `near_duplicate`.
+    Its `stage` is `returned`, or what kept the memory from it: `out_of_scope` (the project, user, agent or environment
+    of the call hides it), `forgotten` (or put away when its time had run out, or a source of it was changed),
+    `not_stored` (at the instant that is asked for), `filtered`, `candidates` (too far down by cosine to be ranked),
+    `outranked`, `rerank`, or the stage of the profile at which it fell: `expired`, `superseded`, `outdated`,
+    `same_fact`, `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`, `near_duplicate`.
 
     Attributes:
         id: the memory, by its whole id.

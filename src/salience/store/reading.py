@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Executable
 
 from salience.ids import SHORT
 from salience.ports import Answered, Stored
-from salience.records import Filter, Memory, OutOfScope, Scope
+from salience.records import Filter, Memory, Scope
 from salience.store import sql, sql_history, sql_requests
 from salience.store.direct import Direct
 from salience.store.gather import Activations
@@ -113,12 +113,6 @@ def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
     (row,) = reader.execute(sql.of_ids(scope.tenant, [whole])).mappings().all()
     held = by_memory(reader, scope.tenant, [whole])
     return [*older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, held.get(whole, {}))]
-
-
-def out_of_scope(reader: Connection, scope: Scope, limit: int) -> list[OutOfScope]:
-    """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
-    rows = reader.execute(sql.out_of_scope(scope, limit))
-    return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in rows]
 
 
 def without_vector(meta: Meta, handle: Handle, after: tuple[str, str, int], limit: int) -> list[sql_history.Asked]:

@@ -16,7 +16,7 @@ from salience.batch import Batch, Vectors32
 from salience.errors import InputError, PinnedError, Words
 from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
-from salience.store import reading
+from salience.store import reading, sql
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
@@ -301,7 +301,9 @@ class PostgresStore:
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
-        return self._runner.read(scope.tenant, lambda reader: reading.out_of_scope(reader, scope, limit))
+        asked = sql.out_of_scope(scope, limit)
+        found = self._runner.read(scope.tenant, lambda reader: reader.execute(asked).all())
+        return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
