@@ -15,6 +15,7 @@ from salience.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
 from salience.records import RIGHTS, Grant
 from salience.store.keyring import MemoryKeyring
 from salience.wire.asked import QUESTIONS_LIMIT
+from salience.wire.told import values
 from salience.wire.verbs import VERBS
 
 KEYS = Path(__file__).parents[1] / "docs" / "keys.md"
@@ -135,7 +136,7 @@ def test_who_may_only_write_is_told_nothing_of_what_is_there(planted, verb):
         (receipt,) = receipts if verb == "remember_many" else [receipts]
         assert receipt.memory.content == content
         assert bool(receipt.contradictions) == bool(receipt.warning) == ("read" in rights)
-        assert (told[0] in repr(receipt)) == ("read" in rights)
+        assert (told[0] in str(values(receipt))) == ("read" in rights)
 
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
@@ -292,11 +293,28 @@ def test_nor_is_it_replaced_or_erased(house, whose):
 
 
 def test_one_who_is_bound_to_a_project_explains_no_other(house):
-    """Without a bound, a memory that a project hides is explained."""
+    """Without a bound, a memory of any project is explained, in the project where it is."""
     given = {"query": "tea", "memory_id": house.ids["away"]}
-    assert house.ask(grant("read"), "explain", **given).stage == "out_of_scope"
+    assert "Asked with project='moon'" in house.ask(grant("read"), "explain", **given).reason
     with pytest.raises(NotFoundError):
         house.ask(grant("read", project="earth"), "explain", **given)
+
+
+@pytest.mark.parametrize("verb", ["recall", "recall_many", "graph_recall", "context", "list", "stats"])
+def test_one_who_is_bound_is_told_of_no_scope_beyond_that(house, verb):
+    """Of what a caller without a bound is told, only what this one would see by naming it."""
+    house.ask(grant("admin"), "erase", ids=[house.ids["ours"]])
+
+    def told(bound):
+        found = house.ask(grant("read", **bound), verb, **asked(house, verb))
+        first = found[0] if isinstance(found, list) else found
+        return sorted(tuple(place.scope.as_dict().values())[1:] for place in first.out_of_scope)
+
+    assert told({}) == [("alice",), ("bob",), ("moon",)]
+    assert told({"user_id": "carol"}) == [("moon",)]
+    assert told({"project": "earth"}) == [("alice",), ("bob",)]
+    assert told({"user_id": "carol", "project": "earth"}) == []
+    assert told({"environment": "staging"}) == []
 
 
 def test_a_draft_replaces_what_its_own_coordinates_show(house):

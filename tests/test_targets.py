@@ -138,3 +138,22 @@ def test_keywords_of_a_server_are_no_name_of_a_file(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"a list of keywords\. Give postgresql://USER@HOST/DATABASE"):
         salience.connect("host=db.example dbname=app password=secret")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["agent.db", "no/such/agent.db"])
+def test_a_file_that_does_not_exist_is_made_unless_create_is_false(tmp_path, name):
+    with pytest.raises(StoreError, match=r"agent\.db does not exist\. Check the path, or make a store"):
+        salience.connect(tmp_path / name, embedder=PlantedEmbedder(), create=False)
+    assert list(tmp_path.iterdir()) == []
+    for create in (True, False):
+        salience.connect(tmp_path / name, embedder=PlantedEmbedder(), create=create).close()
+    with pytest.raises(InputError, match="create"):
+        salience.connect(tmp_path / name, embedder=PlantedEmbedder(), create=1)
+    salience.connect(":memory:", embedder=PlantedEmbedder(), create=False).close()
+
+
+def test_nor_are_the_tables_of_a_database(database):
+    with pytest.raises(StoreError, match=r"it has no tables yet\. Run: salience db upgrade"):
+        salience.connect(database, embedder=PlantedEmbedder(), create=False)
+    with salience.connect(database, embedder=PlantedEmbedder()):
+        salience.connect(database, embedder=PlantedEmbedder(), create=False).close()

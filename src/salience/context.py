@@ -56,7 +56,8 @@ def context(world: World, profile: Profile, query: Query, budget_tokens: int) ->
     if not query.dry_run:
         touch(world, profile, query, [hit for hit in packed if hit.memory.id not in known])
     text = quote(packed, header)
-    return Context(text, tuple(packed), tokens(text), len(hits) - len(packed), found.confident)
+    elsewhere = () if hits else found.out_of_scope
+    return Context(text, tuple(packed), tokens(text), len(hits) - len(packed), found.confident, elsewhere)
 
 
 def newest_first(hits: Sequence[Hit]) -> list[Hit]:

@@ -21,9 +21,10 @@ from salience.errors import (
     NotFoundError,
     RerankerError,
     StaleError,
+    StoreError,
 )
 from salience.ports import Embedder, Reranker, Stored, World
-from salience.records import Filter, Memory, Scope
+from salience.records import Filter, Memory, OutOfScope, Scope
 from salience.waiting import OutOfTime, places, within
 
 TRIES: Final = 20
@@ -175,6 +176,20 @@ def one(world: World, scope: Scope, id: str, field: str = "id") -> Memory:
     if not found:
         raise NotFoundError(id, field)
     return found[0]
+
+
+def out_of_scope(world: World, scope: Scope) -> tuple[OutOfScope, ...]:
+    """Return where memories are that a read in `scope`, which found none, leaves out for a coordinate not named.
+
+    What a call names stays as it is, so that one for a user tells of no other user. A store that fails here tells of
+    nothing: the answer itself stands.
+    """
+    if scope.widened() == scope:
+        return ()
+    try:
+        return tuple(world.store.out_of_scope(scope))
+    except StoreError:
+        return ()
 
 
 def scan(

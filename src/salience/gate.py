@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from salience import checks, profiles
+from salience import checks, keywords, profiles, versions
 from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
-from salience.keywords import NAMES
 from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, Grant, Receipt
 from salience.wire.asked import QUESTIONS_LIMIT, Asked, ProfileText
@@ -235,12 +234,12 @@ def _bounded(engine: Engine, grant: Grant, verb: Verb, arguments: Mapping[str, A
     where = dict(grant.bound)  # what is asked for every value is asked for the one
     for path, given in _parts(arguments):
         _require_within(grant, given, path)
-    seen = {name: value for name, value in {**arguments, **where}.items() if name in NAMES}
+    seen = {name: value for name, value in {**arguments, **where}.items() if name in keywords.NAMES}
     for one in [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ():
         _own(engine, grant, one, seen)
     for _, draft in _parts(arguments):
         if draft.get("supersedes") is not None:
-            own = {name: value for name, value in draft.items() if name in NAMES}
+            own = {name: value for name, value in draft.items() if name in keywords.NAMES}
             _own(engine, grant, draft["supersedes"], {**seen, **own, **where})
     if verb.name == "explain":
         engine.history(arguments["memory_id"], **seen)  # one out of scope is, to this caller, not there
@@ -257,7 +256,7 @@ def _require_within(grant: Grant, given: Mapping[str, Any], path: str) -> None:
 
 def _own(engine: Engine, grant: Grant, id: str, where: Mapping[str, Any]) -> None:
     """Let pass a memory that lives where the grant is bound to; one that others share is theirs too."""
-    home = engine.history(id, **where)[-1].memory.scope
+    home = versions.kept(engine.world, keywords.scope(grant.tenant, where)[0], id)[-1].memory.scope
     if any(getattr(home, name) != value for name, value in grant.bound.items()):
         raise ForbiddenError(
             f"id: memory {shown(id)} is shared beyond {_said(grant)}. Use a key that is not bound to it."

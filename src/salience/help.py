@@ -31,7 +31,9 @@ Every verb takes environment, project, user_id, agent_id and session_id.
 environment matches exactly ("default" unless named). A memory is visible when each of its project, user_id and
 agent_id is empty or equals the caller's: a caller that names no project sees no project's memories.
 session_id hides nothing; it orders turns and primes. salience.ANY asks for every value of a coordinate.
-scope="global" asks for memories without a project, scope="project" for those of the named project.""",
+scope="global" asks for memories without a project, scope="project" for those of the named project.
+An answer without memories says in out_of_scope which scopes have some: name their project, user or agent to see them.
+To get a memory, its history or why it is (not) in an answer, the id is enough; what the call names has to be right.""",
     "profiles": """\
 salience     meaning and words together; weak hits are marked; the default
 precise      the same scores with a cut-off: nothing where nothing stands out
@@ -52,7 +54,7 @@ superseded     by replaces it; same_fact: by is newer and has its fact_key; outd
 expired        its ttl is over; importance_floor: its importance is below the profile's
 filtered       tags, kinds, tiers, sessions, since or until keep it out
 candidates     too far down by cosine to be ranked, under a profile that ranks the nearest only
-out_of_scope   it belongs to another project, agent or environment; forgotten: it was forgotten
+out_of_scope   the project, user, agent or environment of the call hides it; forgotten: it was forgotten
 not_stored     it was stored after the instant that as_of asks for
 rerank         the reranker put it past the limit
 score_detail is its score taken apart, path the steps, and counterfactual the one change that would return it.""",

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Final
 
 from salience import checks
-from salience.derived import AnswerSize, read_page, scan
+from salience.derived import AnswerSize, out_of_scope, read_page, scan
 from salience.errors import DamagedError, InputError
 from salience.ids import ID
 from salience.ports import World
@@ -35,9 +35,11 @@ def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | N
         if len(found) < min(wanted, READ):
             break
         after = found[-1].id
-    cursor = memories[limit - 1].id if len(memories) > limit else None
-    damaged = sorted({error.id for error in passed if error.id is not None and (cursor is None or error.id < cursor)})
-    return Page(tuple(memories[:limit]), cursor, tuple(damaged))
+    next_page = memories[limit - 1].id if len(memories) > limit else None
+    damaged = {error.id for error in passed if error.id is not None and (next_page is None or error.id < next_page)}
+    is_empty = not memories and not damaged and cursor is None and filter.level is None
+    elsewhere = out_of_scope(world, scope) if is_empty else ()
+    return Page(tuple(memories[:limit]), next_page, tuple(sorted(damaged)), elsewhere)
 
 
 def stats(world: World, scope: Scope) -> Stats:
@@ -62,4 +64,5 @@ def stats(world: World, scope: Scope) -> Stats:
         embedder=world.embedder.name,
         dimension=world.embedder.dimension,
         pending=pending,
+        out_of_scope=() if total else out_of_scope(world, scope),
     )

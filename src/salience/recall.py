@@ -14,7 +14,7 @@ import numpy as np
 
 from salience import checks
 from salience.batch import Batch, Floats, Vectors32
-from salience.derived import AnswerSize, embed_each, patience, rerank_scores
+from salience.derived import AnswerSize, embed_each, out_of_scope, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Touch, World
@@ -77,7 +77,15 @@ def recall(world: World, profile: Profile, query: Query) -> Recall:
     watch.lap("need")
     need = directed(need, embedded(world, query, texts))
     watch.lap("embed")
-    return counted(world, profile, query, answered(world, profile, query, need, watch), watch)
+    found = counted(world, profile, query, answered(world, profile, query, need, watch), watch)
+    return found if found.hits else empty(world, query, found)
+
+
+def empty(world: World, query: Query, found: Recall) -> Recall:
+    """Return an answer without hits, with the places whose memories it left out; one of the past tells of none."""
+    if query.as_of is not None or query.filter.level is not None:
+        return found
+    return replace(found, out_of_scope=out_of_scope(world, query.scope))
 
 
 def answered(world: World, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:

@@ -21,6 +21,7 @@ from salience.recall import (
     deeper,
     directed,
     embedded_within,
+    empty,
     heard,
     needed,
 )
@@ -61,7 +62,9 @@ def recall_many(world: World, profile: Profile, queries: Sequence[Query]) -> lis
     for one, found in zip(asking, vectors, strict=True):
         answers.append(_answered(world, profile, one, found))
         size.add(hit.memory for hit in answers[-1])
-    return [_counted(world, profile, one, answer) for one, answer in zip(asking, answers, strict=True)]
+    counts = [_counted(world, profile, one, answer) for one, answer in zip(asking, answers, strict=True)]
+    elsewhere = next((empty(world, queries[0], found).out_of_scope for found in counts if not found.hits), ())
+    return [found if found.hits else replace(found, out_of_scope=elsewhere) for found in counts]
 
 
 def _heard(world: World, profile: Profile, query: Query) -> _Heard:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+import salience
 from salience.cli import app
 from salience.embed import registry
 from salience.testing.doubles import PlantedEmbedder
@@ -100,6 +101,13 @@ def stored(of_alice: tuple[Path, SimpleNamespace], tmp_path: Path) -> SimpleName
     file, told = of_alice
     shutil.copyfile(file, tmp_path / file.name)
     return told
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    """Make a store without memories; return its file."""
+    salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder()).close()
+    return tmp_path / "agent.db"
 
 
 @pytest.fixture

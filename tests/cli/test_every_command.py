@@ -153,7 +153,7 @@ def test_both_help_options_explain_every_command(run, name, flag):
     assert "--json" in printed
     assert "..." not in printed.split("Options:")[0].replace("...}", "").replace("PATH...", "").replace(
         "NAME...", ""
-    ).replace("[ID]...", "")
+    ).replace("[ID]...", "").replace("[TOPIC]...", "")
 
 
 @pytest.mark.parametrize("name", SCOPED)

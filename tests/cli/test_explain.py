@@ -84,10 +84,19 @@ def test_nothing_is_changed_by_asking(said, stored):
 
 
 def test_a_memory_of_another_user_is_not_found(run, stored):
-    for user in ([], ["--user", "bob"], ["--user", "bob", "--project", "*"]):
+    for user in (["--user", "bob"], ["--user", "bob", "--project", "*"]):
         other = run("explain", "query", stored.alice, *user, code=1).stderr
         absent = run("explain", "query", "0" * 32, *user, code=1).stderr
         assert other.replace(stored.alice, "0" * 32) == absent
+
+
+def test_the_line_of_the_readme_prints_a_path(run, stored):
+    """`salience explain "What does Alice like?" ID` after `salience remember ... --user alice`."""
+    printed = run("explain", "What does Alice like?", stored.alice).stdout
+    assert "stage\treturned" in printed
+    assert "scope\tpassed\tasked with user_id='alice'" in printed
+    assert "Asked with user_id='alice', the memory's own scope, since the call names none." in printed
+    assert run("explain", "What does Alice like?", stored.alice[-8:]).stdout == printed
 
 
 def test_signs_that_act_on_a_terminal_are_spelled_out(run):

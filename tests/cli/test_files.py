@@ -152,3 +152,42 @@ def test_an_export_to_standard_output_is_the_export_alone(run, stored, tmp_path)
 def test_an_export_can_be_of_one_scope(run, stored):
     run("remember", "Elsewhere", "--user", "carl")
     assert len(run("export", "--user", "alice").stdout.splitlines()) == 3
+
+
+@pytest.fixture
+def chats(tmp_path):
+    """A folder of three conversations, one of them a folder further down, beside files of others."""
+    folder = tmp_path / "chats"
+    for name in ("a.json", "b.json", "below/c.json", "notes.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps([{"role": "user", "content": f"I am of {name}"}]), "utf-8")
+    (tmp_path / "others.json").write_text(json.dumps(CHAT), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("command", ["ingest", "import"])
+def test_a_folder_is_read_only_by_a_pattern(run, said, chats, command):
+    refused = run(command, str(chats), code=2)
+    assert "--glob '*.json'" in refused.stderr
+    done = run(command, str(chats), "--glob", "*.json")
+    assert done.stderr.splitlines() == ["2 files to read:", str(chats / "a.json"), str(chats / "b.json")]
+    assert done.stdout.splitlines()[-1].startswith(f"{command}ed 2 memories")
+    assert said(command, str(chats), "--glob", "**/*.json")["written"] == 1
+    assert {item["content"] for item in memories(said)} == {
+        f"I am of {name}" for name in ("a.json", "b.json", "below/c.json")
+    }
+
+
+def test_a_pattern_reads_nothing_outside_its_folder(run, said, chats, tmp_path):
+    (chats / "link.json").symlink_to(tmp_path / "others.json")
+    (chats / "up").symlink_to(tmp_path, target_is_directory=True)
+    for pattern in ("link.json", "up/*.json", "../*.json", "up/chats/../*.json"):
+        assert "No file in" in run("ingest", str(chats), "--glob", pattern, code=2).stderr
+    assert "relative" in run("ingest", str(chats), "--glob", str(tmp_path / "*.json"), code=2).stderr
+    (chats / "own.json").symlink_to(chats / "a.json")
+    assert said("ingest", str(chats), "--glob", "own.json")["written"] == 1
+
+
+def test_a_pattern_that_matches_too_many_files_is_refused(run, chats, monkeypatch):
+    monkeypatch.setattr("salience.cli.files.MOST_FILES", 1)
+    assert "Over 1 files match" in run("ingest", str(chats), "--glob", "*.json", code=2).stderr

@@ -82,7 +82,7 @@ def test_explain_as_of_an_earlier_instant(said, moved):
     assert said(*asked, "--as-of", "2020-01-01T00:00:00Z")["stage"] == "not_stored"
 
 
-def test_a_state_of_the_future_is_refused(run):
+def test_a_state_of_the_future_is_refused(run, empty):
     assert "as_of 2200-" in run("recall", "query", "--as-of", "2200-01-01T00:00:00Z", code=2).stderr
 
 

@@ -107,6 +107,17 @@ def test_one_line_is_one_line_and_steers_nothing(text):
     assert not any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 for sign in line)
 
 
+@pytest.mark.parametrize(
+    ("sign", "shown"),
+    [
+        ("\x1b", "\\x1b"), ("\xad", "\\xad"), ("\u200b", "\\u200b"), ("\u2060", "\\u2060"), ("\ufeff", "\\ufeff"),
+        ("\u202e", "\\u202e"), ("\u2028", "\\u2028"), ("\U000e0041", "\\U000e0041"), ("\U000e0100", "\\U000e0100"),
+    ],
+)  # fmt: skip
+def test_what_a_person_does_not_see_is_spelled_out(sign, shown):
+    assert visible(f"a{sign}b") == one_line(f"a{sign}b") == f"a{shown}b"
+
+
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
 def test_plain_text_is_shown_as_it_is(text):
     assert visible(text) == one_line(text) == text
@@ -135,6 +146,7 @@ def test_records_become_json_under_the_names_of_the_api():
         "timings": {"need": 1.5},
         "reranker": None,
         "confident": True,
+        "out_of_scope": [],
     }
     assert values([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [
         "2026-05-01T12:00:00+00:00",

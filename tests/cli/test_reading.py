@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
+
+from salience.cli.commands import COMMANDS
 
 BAR = re.compile(r"[█░]+")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -58,13 +61,39 @@ def test_the_time_that_a_query_names_is_told_below_the_head(run, said, stored):
 
 def test_json_has_the_names_of_the_api(said, stored):
     found = said("recall", "query", "--user", "alice")
-    assert found.keys() == {"hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident"}
+    assert found.keys() == {
+        "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident", "out_of_scope"
+    }  # fmt: skip
     hit = found["hits"][0]
     assert hit.keys() == {"memory", "score", "score_detail", "via", "absorbed", "rerank", "weak"}
     assert hit["memory"]["id"] == stored.alice
     assert hit["memory"]["created_at"].endswith("+00:00")
     assert hit["memory"]["scope"] == {"environment": "default", "user_id": "alice"}
     assert hit["score_detail"]["parts"]["similarity"].keys() == {"raw", "weight", "contribution", "combine"}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("words", [["recall", "query"], ["list"], ["stats"]])
+def test_memories_of_another_scope_are_told_with_the_option_that_shows_them(run, stored, words, terminal):
+    run("remember", "Deploy on Friday", "--user", "bob b", "--project", "atlas")
+    lines = [line.strip().removeprefix("# ") for line in run(*words, terminal=terminal).stdout.splitlines()]
+    assert "2 memories of user 'alice' are not in view; add --user alice" in lines
+    said = "1 memory of project 'atlas' and user 'bob b' is not in view; add --project atlas --user 'bob b'"
+    assert said in " ".join(lines)
+    assert "alice" not in run(*words, "--user", "bob b", terminal=terminal).output
+
+
+def test_an_empty_context_tells_of_other_scopes_on_standard_error(run, stored):
+    told = run("context", "query")
+    assert told.stdout == ""
+    assert told.stderr == "2 memories of user 'alice' are not in view; add --user alice\n"
+
+
+def test_an_id_is_enough_to_read_a_memory(run, stored):
+    for verb in ("get", "history"):
+        for id in (stored.alice, stored.alice[-8:]):
+            assert stored.text in run(verb, id).stdout
+        assert "visible" in run(verb, stored.alice, "--user", "bob", code=1).stderr
 
 
 def test_explain_shows_arithmetic_that_gives_the_score(run, stored):
@@ -201,7 +230,7 @@ def test_a_context_keeps_its_budget(said, stored):
     assert packed["text"].startswith("<memories")
 
 
-def test_nothing_found_is_said(run):
+def test_nothing_found_is_said(run, empty):
     printed = run("recall", "query", terminal=True).stdout
     assert "Nothing found." in printed
     assert "--min-score 0" in printed
@@ -214,7 +243,7 @@ def test_help_topics_are_the_api_s(run):
     from salience.help import TOPICS
 
     for topic, text in TOPICS.items():
-        assert run("help", topic).stdout == text + "\n"
+        assert run("help", topic).stdout.startswith(text + "\n")
     assert run("help").stdout == TOPICS["verbs"] + "\n"
 
 
@@ -231,3 +260,58 @@ def test_a_profile_shows_its_toml(run, said, written):
     assert "# CMM, Scoring Formula" in run("profiles", "show", "cmm").stdout
     assert run("profiles", "check", own).stdout.startswith(f"{own}: ok. mine = 1 similarity; stages score, trim")
     assert said("profiles", "list")[0]["name"] == "salience"
+
+
+HIDDEN = {"\u200b": "\\u200b", "\U000e0041": "\\U000e0041", "\u202e": "\\u202e"}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("command", [["recall", "query"], ["list"], ["get", "ID"], ["history", "ID"]])
+def test_hidden_signs_of_a_memory_are_spelled_out(run, command, terminal):
+    made = run("remember", f"tea{''.join(HIDDEN)}", "--tag", "plain").stdout.split("\t")[1].strip()
+    words = [made if word == "ID" else word for word in command]
+    words += ["--min-score", "0"] if "recall" in words else []
+    printed = run(*words, terminal=terminal, env={"COLUMNS": "240"}).stdout
+    assert "tea" + "".join(HIDDEN.values()) in printed
+    assert not any(sign in printed for sign in HIDDEN)
+
+
+@pytest.mark.parametrize("path", [[name] for name in COMMANDS] + [["mcp", "install"], ["keys", "create"]])
+def test_help_of_a_command_is_the_command_s_own(run, path):
+    printed = run("help", *path).stdout
+    assert f"Usage: salience {' '.join(path)} " in printed
+    assert COMMANDS[path[0]].summary in " ".join(printed.split()) or len(path) > 1
+    assert "--help" in printed
+
+
+def test_help_of_a_command_that_is_not_there_lists_those_that_are(run):
+    assert "graph-recall" in run("help", "recal", code=2).stderr
+    assert "install" in run("help", "mcp", "instal", code=2).stderr
+
+
+def test_graph_recall_says_which_profile_it_uses(run, stored):
+    assert run("graph-recall", "query", "--user", "alice").stdout.startswith("# profile zeromemory;")
+    assert run("graph-recall", "query", "--user", "alice", "--profile", "cmm").stdout.startswith("# profile cmm;")
+    assert "zeromemory, unless --profile names another" in " ".join(run("graph-recall", "--help").stdout.split())
+
+
+@pytest.fixture
+def tokyo(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_times_after_an_option_are_local_and_may_be_short(said, run, tokyo):
+    run("remember", "Deploy on Friday", "--created-at", "2026-05-02T01:30")
+    (kept,) = said("list")["memories"]
+    assert kept["created_at"] == "2026-05-01T16:30:00+00:00"
+    for since, count in (("2026-05-02", 1), ("2026-05-02T02:00", 0), ("2026-05", 1), ("2026-06", 0)):
+        assert len(said("list", "--since", since)["memories"]) == count
+    run("remember", "Bob drinks tea in the morning")
+    for since in ("2d", "12h", "yesterday", "last week"):
+        hits = said("recall", "query", "--since", since)["hits"]
+        assert [hit["memory"]["content"] for hit in hits] == ["Bob drinks tea in the morning"]
+    assert said("recall", "query", "--until", "1s", "--now", "2026-05-03", "--as-of", "now")["hits"]

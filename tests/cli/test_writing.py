@@ -94,3 +94,9 @@ def test_the_end_of_a_session_promotes_its_working_memories(run, said):
     id = said("remember", "For now", "--session", "s1", "--tier", "working")["memory"]["id"]
     assert said("end-session", "s1") == {"session_id": "s1", "promoted": [id]}
     assert run("end-session", "s1").stdout == "session s1: 0 moved to the next tier\n"
+
+
+def test_the_new_text_may_stand_after_the_id(said, stored):
+    made = said("update", stored.alice, "Alice likes Go", "--user", "alice")
+    assert (made["status"], made["memory"]["content"]) == ("updated", "Alice likes Go")
+    assert said("update", stored.alice, "-", "--user", "alice", input="Alice likes C\n")["memory"]["version"] == 3

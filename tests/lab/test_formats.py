@@ -265,3 +265,9 @@ def test_the_real_precisionmembench_is_read_whole() -> None:
     assert (len(held.beliefs), len(bench.cases(path)), len(held.questions)) == (35, 77, 89)
     assert all(set(question.evidence) <= refs | {"b-ci-parallel-decision"} for question in held.questions)
     assert Counter(question.answerable for question in held.questions) == {True: 56, False: 33}
+
+
+def test_conversations_of_beam_are_sought_two_levels_down_and_no_further(tmp_path):
+    for folder in ("chats/100K", "chats/100K/below/that"):
+        beam(tmp_path / folder)
+    assert [held.name for held in conversations(tmp_path / "chats")] == ["1"]

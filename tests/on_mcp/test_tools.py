@@ -200,6 +200,18 @@ def test_a_recall_without_an_answer_tells_what_is_closest():
     assert texts.recall(Unsure()).startswith("No memory answers this.")
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("recall", {"query": "query"}), ("context", {"query": "query"}), ("list", {}), ("stats", {})],
+)
+async def test_an_answer_without_memories_names_the_parameters_that_show_some(opened, engine, name, arguments):
+    engine.remember(TABS, user_id="alice")
+    async with opened() as client:
+        answer = await client.call_tool(name, arguments)
+    assert "1 memory of user 'alice' is not in view; add user_id=\"alice\"." in said(answer).splitlines()
+    assert answer.structured_content["out_of_scope"][0]["scope"]["user_id"] == "alice"
+
+
 async def test_a_recall_is_read_as_lines_with_short_ids_and_scores(opened, engine):
     memory = engine.remember(TABS, project="parcel", tags=["style"]).memory
     async with opened() as client:

@@ -76,7 +76,8 @@ def test_a_forgotten_memory_is_told_as_such_by_either_id(planted):
 @pytest.mark.parametrize(
     ("home", "asked", "said", "change"),
     [
-        ({"project": "p"}, {}, "Its project is 'p', and the question names none.", "project='p'"),
+        ({"project": "p"}, {"user_id": "u"}, "Its project is 'p', and the question names none.", "project='p'"),
+        ({"user_id": "u"}, {"project": "p"}, "Its user_id is 'u', and the question names none.", "user_id='u'"),
         (
             {"project": "p"},
             {"project": "q"},
@@ -109,7 +110,6 @@ def test_a_memory_of_the_same_user_elsewhere_is_out_of_scope(planted, home, aske
 @pytest.mark.parametrize(
     ("home", "asked"),
     [
-        ({"user_id": "u"}, {}),
         ({"user_id": "u"}, {"user_id": "v"}),
         ({"user_id": "u", "project": "p"}, {"user_id": "v", "project": "p"}),
         ({"user_id": "u", "project": "p"}, {"user_id": "v", "project": ANY, "agent_id": ANY, "environment": ANY}),

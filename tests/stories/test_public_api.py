@@ -94,7 +94,7 @@ def test_visibility(planted, home, asked, visible):
     assert memory.stats(**asked).memories == len(seen)
     if not visible:
         with pytest.raises(salience.NotFoundError):
-            memory.get(stored.id, **asked)
+            memory.update(stored.id, weight=0.5, **asked)
 
 
 def test_sessions_filter_on_request(planted):
@@ -465,3 +465,20 @@ def test_first_use_of_the_default_engine_prints_nothing(tmp_path):
     )
     ran = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_hits_recalls_and_receipts_are_shown_on_one_readable_line(planted):
+    memory = planted({(text := "Alice likes\nhidden\u200b tea, " + "and more of it " * 20): 0.9})
+    receipt = memory.remember(text, user_id="alice", kind="rule")
+    found = memory.recall("query", user_id="alice")
+    hit, short = found[0], receipt.memory.short_id
+    line = f"{hit.score:.3f} [{short}] rule 2026-05-01 'Alice likes hidden\\u200b tea, and more"
+    assert str(hit).startswith(line)
+    assert str(hit).endswith("…'")
+    assert len(str(hit)) < 130
+    assert repr(hit) == f"Hit({hit})"
+    assert repr(found) == f"Recall(1 hit, profile salience; best {hit})"
+    assert repr(receipt) == f"Receipt(created {str(hit).split(' ', 1)[1]})"
+    assert repr(memory.recall("query")) == (
+        "Recall(0 hits, profile salience; 1 memory of user 'alice' is not in view; add user_id='alice')"
+    )

@@ -10,6 +10,7 @@ repairing, serving, keys, mcp, profiles, calibrating, evals, benching, config, d
             the commands, each imported when it is called: parse, call, shape
 recalls, records, bars, figures, words          records and figures as lines and as tables
 screen, signs                                   which form is shown; text of others on a terminal
+times       times as people write them, as instants
 files       files of any format into a store
 ```
 """

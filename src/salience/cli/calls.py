@@ -36,14 +36,21 @@ class Call:
     where: dict[str, Any]
     as_json: bool
 
-    def engine(self) -> Engine | Client:
-        """Return the engine or client of the target that is named; a bad profile is told before a file is made."""
+    def engine(self, *, create: bool = False) -> Engine | Client:
+        """Return the engine or client of the target that is named; a bad profile is told before a file is made.
+
+        Only a command that stores memories is to `create` a store that does not exist, and never a folder that a user
+        named.
+        """
         profile = None if self.options.profile is None else profiles.load(self.options.profile)
-        return salience.connect(self.options.store, embedder=self.options.embedder, profile=profile)
+        if create:
+            compose.require_folder(self.options.store)
+        return salience.connect(self.options.store, embedder=self.options.embedder, profile=profile, create=create)
 
     def store(self) -> Engine:
-        """Return the engine on the store that the options name; a server's URL is refused."""
+        """Return the engine on the store that the options name, made where there is none; a server's URL is refused."""
         profile = profiles.load(self.options.profile or compose.SALIENCE)
+        compose.require_folder(self.options.store)
         return compose.local(self.options.store, embedder=self.options.embedder, profile=profile)
 
     def profile(self, chosen: str | None) -> ProfileLike | None:

@@ -59,7 +59,7 @@ COMMANDS: Final[Mapping[str, Listed]] = {
     "tune": Listed("evals", "Fit a profile's weights to questions with known answers."),
     "bench": Listed("benching", "Measure what recalls and writes cost, beside other stores."),
     "config": Listed("config", "See the settings, and where each comes from."),
-    "help": Listed("reading", "Explain a topic of the API in a few lines."),
+    "help": Listed("reading", "Explain a command, or a topic of the API."),
     "demo": Listed("demo", "Ask a sample store under all profiles, side by side."),
 }
 """Name -> module and summary, in the order of a day."""

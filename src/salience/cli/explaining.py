@@ -32,6 +32,7 @@ from salience.cli.options import (
 from salience.cli.screen import Answer
 from salience.cli.signs import one_line, visible
 from salience.cli.surface import app
+from salience.cli.times import instants
 from salience.records import Explanation
 
 MARKS: Final[Mapping[str, tuple[str, str]]] = {
@@ -79,12 +80,9 @@ def explain(
             kinds=kinds or (),
             tiers=tiers or (),
             sessions=sessions or (),
-            since=since,
-            until=until,
-            as_of=as_of,
-            now=now,
             deadline_ms=deadline_ms,
             weights=pairs(weights or ()),
+            **instants(since=since, until=until, as_of=as_of, now=now),
             **call.where,
         )
         return Answer(found, lambda: lines(found), lambda _: view(found))

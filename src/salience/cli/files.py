@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 100
 """Turns of a session that are stored in one transaction."""
+MOST_FILES: Final = 10_000
+"""Most files that a pattern may match in a folder."""
 Progress = Callable[[int], None]
 
 
@@ -38,6 +40,39 @@ class Loaded:
     sessions: int = 0
     split: int = 0
     skipped: tuple[tuple[int, str], ...] = ()
+
+
+def named(paths: Sequence[Path], pattern: str | None) -> list[Path]:
+    """Return the files that the paths name: themselves, and of each folder those in it that match the pattern.
+
+    A link that leads out of its folder is left out.
+
+    Raises:
+        InputError: a folder without a pattern; a pattern that no file in a folder matches, or more than `MOST_FILES`.
+    """
+    return [file for path in paths for file in (_inside(path, pattern) if path.is_dir() else [path])]
+
+
+def _inside(folder: Path, pattern: str | None) -> list[Path]:
+    if pattern is None:
+        raise InputError(str(folder), Words("a folder"), "Name its files, or match them: FOLDER --glob '*.json'")
+    try:
+        matched = (path for path in folder.glob(pattern) if path.is_file() and _is_in(path, folder))
+        found = sorted(islice(matched, MOST_FILES + 1))
+    except (ValueError, NotImplementedError):
+        raise InputError("--glob", pattern, "Give a pattern relative to the folder: '*.json', '**/*.json'.") from None
+    if not found:
+        raise InputError("--glob", pattern, f"No file in {folder} matches. '**/*.json' looks in folders below it too.")
+    if len(found) > MOST_FILES:
+        raise InputError(
+            "--glob", pattern, f"Over {MOST_FILES:,} files match. Give a narrower pattern, or a folder below."
+        )
+    return found
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    """Return whether a file lies in a folder or below it, once links are followed."""
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 @contextmanager

@@ -25,17 +25,18 @@ Tiers = Annotated[
 FromSession = Annotated[
     list[str] | None, typer.Option("--from-session", metavar="NAME", help="Comes from this session; may be repeated.")
 ]
+_TIMES = "2026-05-01, 2d, yesterday, 'last week' or ISO 8601; local time unless it has an offset."
 Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Earliest creation, ISO 8601 with an offset.")
+    str | None, typer.Option("--since", metavar="TIME", help=f"Earliest creation: {_TIMES} A day means its start.")
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Creation before this instant.")]
+Until = Annotated[
+    str | None, typer.Option("--until", metavar="TIME", help="Creation before this time, written as for --since.")
+]
 MinScore = Annotated[float | None, typer.Option("--min-score", metavar="NUMBER", help="Least score.")]
-Now = Annotated[
-    str | None, typer.Option("--now", metavar="TIME", help="Ask as if at this instant, ISO 8601 with an offset.")
-]
+Now = Annotated[str | None, typer.Option("--now", metavar="TIME", help=f"Ask as if at this time: {_TIMES}")]
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="TIME", help="Answer from what was stored at this earlier instant, ISO 8601."),
+    typer.Option("--as-of", metavar="TIME", help=f"Answer from what was stored at this earlier time: {_TIMES}"),
 ]
 Deadline = Annotated[
     float | None,

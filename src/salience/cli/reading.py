@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from salience import checks
-from salience.cli import recalls, records
+from salience.cli import recalls, records, words
 from salience.cli.calls import Call, command, present
+from salience.cli.commands import COMMANDS
 from salience.cli.options import (
     AsOf,
     Deadline,
@@ -31,12 +31,9 @@ from salience.cli.options import (
 )
 from salience.cli.screen import Answer
 from salience.cli.signs import visible
-from salience.cli.surface import app
-from salience.engine import Engine
+from salience.cli.surface import app, read
+from salience.cli.times import instants
 from salience.help import TOPICS
-
-if TYPE_CHECKING:
-    from salience.client import Client
 
 Also = Annotated[list[str] | None, typer.Option("--also", metavar="QUERY", help="One more question; may be repeated.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of every score.")]
@@ -79,25 +76,18 @@ def recall(
         "kinds": kinds or (),
         "tiers": tiers or (),
         "sessions": sessions or (),
-        "since": since,
-        "until": until,
-        "as_of": as_of,
-        "now": now,
+        **instants(since=since, until=until, as_of=as_of, now=now),
         "deadline_ms": deadline_ms,
         "weights": pairs(weights or ()),
         "dry_run": dry_run,
         **call.where,
     }
-    instant = now or as_of
+    instant = given.get("now") or given.get("as_of")
     with call.engine() as engine:
         if also:
             queries = [query, *also]
-            return recalls.answers(queries, engine.recall_many(queries, **given), _looked_at(engine, instant), explain)
-        return recalls.answer(engine.recall(query, **given), _looked_at(engine, instant), explain)
-
-
-def _looked_at(engine: Engine | Client, instant: str | None) -> datetime:
-    return checks.instant("now", instant) if instant else present(engine)
+            return recalls.answers(queries, engine.recall_many(queries, **given), instant or present(engine), explain)
+        return recalls.answer(engine.recall(query, **given), instant or present(engine), explain)
 
 
 @command(app, "graph-recall")
@@ -116,7 +106,8 @@ def graph_recall(
 ) -> Answer:
     """Find by similarity and by the entities of a question.
 
-    The score is (1 - w) x similarity + w x nearness in the graph of memories and the names that they share.
+    The score is (1 - w) x similarity + w x nearness in the graph of memories and the names that they share. Stages and
+    defaults are those of the profile zeromemory, unless --profile names another; the first line says which.
     """
     with call.engine() as engine:
         found = engine.graph_recall(
@@ -158,7 +149,9 @@ def context(
             dry_run=dry_run,
             **call.where,
         )
-        return Answer(packed, lambda: map(visible, packed.text.splitlines()))
+    for line in words.elsewhere(packed.out_of_scope):
+        typer.echo(line, err=True)  # what goes to standard output is for a prompt
+    return Answer(packed, lambda: map(visible, packed.text.splitlines()))
 
 
 @command(app)
@@ -187,10 +180,9 @@ def list_(
             kinds=kinds or (),
             tiers=tiers or (),
             sessions=sessions or (),
-            since=since,
-            until=until,
             limit=limit,
             cursor=cursor,
+            **instants(since=since, until=until),
             **call.where,
         )
         return records.page(found, present(engine))
@@ -204,10 +196,33 @@ def stats(call: Call) -> Answer:
 
 
 @command(app, "help", scope=())
-def help_(_: Call, topic: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(TOPICS)}.")] = None) -> Answer:
-    """Explain a topic of the API in a few lines.
+def help_(
+    _: Call,
+    topic: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help=f"A command, or one of: {', '.join(TOPICS)}.")
+    ] = None,
+) -> Answer:
+    """Explain a command, or a topic of the API.
 
-    For the options of a command: salience COMMAND --help.
+    Of a name that is both, the topic comes first.
     """
-    chosen = checks.choice("topic", topic or "verbs", TOPICS)
-    return Answer({"topic": chosen, "text": TOPICS[chosen]}, TOPICS[chosen].splitlines)
+    path = topic or ["verbs"]
+    checks.choice("topic", path[0], {**TOPICS, **COMMANDS})
+    found = [TOPICS[path[0]]] if len(path) == 1 and path[0] in TOPICS else []
+    if path[0] in COMMANDS:
+        found.append(_of_command(path))
+    text = "\n\n".join(found)
+    return Answer({"topic": " ".join(path), "text": text}, text.splitlines)
+
+
+def _of_command(path: list[str]) -> str:
+    """Return the help of a command, such as `recall` or `mcp install`."""
+    command = read(path[0])
+    for name in path[1:]:
+        below = getattr(command, "commands", {})
+        command = below[checks.choice("topic", name, below)]
+    command.rich_markup_mode = None  # plain text, whoever reads
+    names = {"help_option_names": ["-h", "--help"]}
+    made = command.context_class(command, info_name=" ".join(("salience", *path)), **names)
+    told: str = command.get_help(made)
+    return told.strip()

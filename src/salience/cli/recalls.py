@@ -68,6 +68,7 @@ def lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
             memory.content,
         )  # fmt: skip
         yield "\t".join((str(rank), *map(one_line, cells)))
+    yield from (f"# {line}" for line in words.elsewhere(found.out_of_scope))
     for rank, hit in enumerate(found, 1) if explain else ():
         yield from (f"# {one_line(line)}" for line in words.taken_apart(rank, hit))
 
@@ -76,7 +77,8 @@ def view(found: Recall, now: datetime, explain: bool, letters: bool) -> Renderab
     """Return the answer for a terminal; `letters` draws bars of initials where there are no colours."""
     head = Text(visible("\n".join([" · ".join(words.how(found)), *times(found)])), style="dim")
     if not found.hits:
-        return Group(head, Text(f"Nothing found. {words.NEAREST}\n{words.ELSEWHERE}"))
+        where = words.elsewhere(found.out_of_scope) or [words.ELSEWHERE]
+        return Group(head, Text("\n".join([f"Nothing found. {words.NEAREST}", *where])))
     drawn = marks(found, letters)
     unsure = [] if found.confident else [Text(words.UNSURE, style="yellow")]
     parts: list[RenderableType] = [head, *unsure, _table(found, now, drawn), legend(found, drawn)]

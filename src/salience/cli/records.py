@@ -99,12 +99,13 @@ def _columns(item: Memory, now: datetime) -> tuple[str, ...]:
 
 def _onward(found: Page) -> list[str]:
     passed = [f"passed over, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
-    return [*passed, *([f"more: repeat with --cursor {found.cursor}"] if found.cursor else [])]
+    more = [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
+    return [*passed, *more, *words.elsewhere(found.out_of_scope)]
 
 
 def _listing(found: Page, now: datetime) -> RenderableType:
     if not found.memories:
-        return Text(f"No memories here. {words.ELSEWHERE}")
+        return Text("\n".join(["No memories here.", *(words.elsewhere(found.out_of_scope) or [words.ELSEWHERE])]))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True)
     for name in ("id", "age", "kind", "imp.", "tier"):
         table.add_column(name, no_wrap=True, style="dim" if name == "id" else "")
@@ -126,6 +127,7 @@ def stats(found: Stats) -> Answer:
         for name in _COUNTS:
             for key, count in getattr(found, name).items():
                 yield f"{name}\t{one_line(key or _NAMELESS)}\t{count}"
+        yield from (f"# {line}" for line in words.elsewhere(found.out_of_scope))
 
     return Answer(found, lines, lambda _: _counts(found))
 
@@ -145,7 +147,7 @@ def _counts(found: Stats) -> RenderableType:
         )
         for name in _COUNTS
     }
-    hint = [] if found.memories else [Text(words.ELSEWHERE)]
+    hint = [] if found.memories else map(Text, words.elsewhere(found.out_of_scope) or [words.ELSEWHERE])
     return Group(Text(head, style="bold"), *hint, _pairs({name: row for name, row in rows.items() if row}))
 
 

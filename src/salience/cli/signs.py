@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from typing import Final
 
-_CONTROLS: Final = {
-    code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"
-} | {code: f"\\u{code:04x}" for code in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-_BREAKS: Final = {ord("\n"): "\\n", ord("\t"): "\\t", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+class _Spelled(dict[int, str]):
+    """Code point -> what is shown of it: itself, or its escape where it shows nothing of its own or acts on others."""
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        if sign in "\n\t" or (sign.isascii() and sign.isprintable()):
+            return sign
+        from salience.text import is_hidden  # the version and the help of the command line need no stemmer
+
+        if not is_hidden(sign):
+            return sign
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_SPELLED: Final = _Spelled()
+_BREAKS: Final = {ord("\n"): "\\n", ord("\t"): "\\t"}
 
 
 def visible(text: str) -> str:
-    """Return `text` with control and direction signs spelled out, so that none of them acts on the terminal."""
-    return text.translate(_CONTROLS)
+    """Return `text` with every hidden character spelled out: controls, direction signs, zero-width signs, tags."""
+    return text.translate(_SPELLED)
 
 
 def one_line(text: str) -> str:

@@ -22,25 +22,35 @@ from salience.cli.surface import app
 from salience.errors import InputError, Words
 from salience.text import counted
 
-Paths = Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files; - reads standard input.")]
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Files, or folders with --glob; - reads standard input.")
+]
+Glob = Annotated[
+    str | None,
+    typer.Option(
+        "--glob", metavar="PATTERN", help="Files to read in a folder: '*.json'; '**/*.json' for folders below it too."
+    ),
+]
 
 
 @command(app)
-def ingest(call: Call, paths: Paths) -> Answer:
+def ingest(call: Call, paths: Paths, pattern: Glob = None) -> Answer:
     """Store conversations, turn by turn.
 
-    Files may be LoCoMo, a JSON list of messages, or one JSON message a line.
+    Files may be LoCoMo, a JSON list of messages, or one JSON message a line. A folder is read only with --glob, which
+    says which of its files are meant; they are listed on standard error first. Links out of the folder are left out.
 
     A session keeps the id that the file gives it (LoCoMo: NAME/session_N). Messages that name no session go into
     --session, else into one called as the file. Every file is read through before anything is stored.
     """
-    return load(call, "ingested", paths, files.ingest, files.count_turns)
+    return load(call, "ingested", matched(paths, pattern), files.ingest, files.count_turns)
 
 
 @command(app, "import")
 def import_(
     call: Call,
     paths: Paths,
+    pattern: Glob = None,
     on_error: Annotated[
         Literal["stop", "skip"],
         typer.Option("--on-error", help="What a broken line does: stop stores nothing of its file."),
@@ -48,12 +58,12 @@ def import_(
 ) -> Answer:
     """Store exports and lines of drafts.
 
-    Files of conversations are stored as `ingest` does it.
+    Files of conversations are stored as `ingest` does it, and folders are read as there.
 
     The scope options hold for coordinates that a draft does not name; memories of an export keep theirs. A memory that
     is already there is left as it is.
     """
-    return load(call, "imported", paths, partial(files.import_any, on_error=on_error), files.count)
+    return load(call, "imported", matched(paths, pattern), partial(files.import_any, on_error=on_error), files.count)
 
 
 @command(app)
@@ -85,12 +95,22 @@ def export(
     return report("exported", [Loaded(str(path), made.written)], time.perf_counter() - started)
 
 
+def matched(paths: Sequence[Path], pattern: str | None) -> list[Path]:
+    """Return the files to read; those that a pattern found are listed on standard error before any is read."""
+    found = files.named(paths, pattern)
+    if pattern is not None:
+        typer.echo(
+            "\n".join([f"{counted(len(found), 'file')} to read:", *(one_line(str(file)) for file in found)]), err=True
+        )
+    return found
+
+
 def load(
     call: Call, done: str, paths: Sequence[Path], into: Callable[..., Loaded], count: Callable[[Path], int]
 ) -> Answer:
     """Store the memories of files by `into`, once `count` has read them all, and report in the word `done`."""
     started = time.perf_counter()
-    with call.engine() as engine, files.at_hand(paths) as ready:
+    with call.engine(create=True) as engine, files.at_hand(paths) as ready:
         total = sum(map(count, ready))
         with progress(done.removesuffix("ed") + "ing", total) as advance:
             loaded = [into(engine, path, call.where, advance) for path in ready]

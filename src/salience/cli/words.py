@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 from salience import keywords
+from salience.cli.signs import one_line
 from salience.ids import short_id
-from salience.records import Hit, Part, Recall, Scope, ScoreDetail
+from salience.records import Hit, OutOfScope, Part, Recall, Scope, ScoreDetail
 
 ELSEWHERE: Final = "Memories of a project, user or agent are seen with --project, --user and --agent ('*' for any)."
 """Said where nothing is there to show, since the usual reason is a scope that was not named."""
@@ -31,6 +33,15 @@ def age(since: datetime, now: datetime) -> str:
 def scope(home: Scope) -> str:
     """Return the coordinates that are set, without the default environment: `user:alice project:parcel`."""
     return " ".join(keywords.short(home)) or "-"
+
+
+def elsewhere(places: Sequence[OutOfScope]) -> list[str]:
+    """Return where there are memories that a call did not ask for, a line each, with the options that ask for them."""
+
+    def option(name: str, value: str) -> str:
+        return f"--{name.removesuffix('_id')} {shlex.quote(value)}"
+
+    return [one_line(place.told(option)) for place in places]
 
 
 def part(of: Part) -> str:

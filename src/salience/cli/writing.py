@@ -28,6 +28,7 @@ from salience.cli.options import (
 )
 from salience.cli.screen import Answer
 from salience.cli.surface import app
+from salience.cli.times import instants
 from salience.errors import InputError, Words
 
 
@@ -49,7 +50,8 @@ def remember(
         str | None, typer.Option(metavar="KEY", help="A second remember with this key stores nothing.")
     ] = None,
     created_at: Annotated[
-        str | None, typer.Option("--created-at", metavar="TIME", help="When it was said, ISO 8601 with an offset.")
+        str | None,
+        typer.Option("--created-at", metavar="TIME", help="When it was said: 2026-05-01, 2d, yesterday or ISO 8601."),
     ] = None,
     duplicate: Annotated[
         bool, typer.Option("--duplicate", help="Store it even where a current memory has the same text.")
@@ -68,11 +70,11 @@ def remember(
         tier=tier,
         metadata=json_object(metadata),
         key=key,
-        created_at=created_at,
+        **instants(created_at=created_at),
     )
     fields |= {"duplicate": True} if duplicate else {}
     text = from_stdin(content) or ""
-    with call.engine() as engine:
+    with call.engine(create=True) as engine:
         return records.receipt(engine.remember(text, **fields, **call.where))
 
 
@@ -80,9 +82,10 @@ def remember(
 def update(
     call: Call,
     id: Id,
-    content: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The new text; - reads it from standard input.")
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="The new text; - reads it from standard input.")
     ] = None,
+    content: Annotated[str | None, typer.Option(metavar="TEXT", help="The same as TEXT.")] = None,
     kind: Kind = None,
     importance: Importance = None,
     weight: Weight = None,
@@ -103,8 +106,10 @@ def update(
 
     Tags and entities that are given replace all that were there.
     """
+    if text is not None and content is not None:
+        raise InputError("--content", Words("a second text"), "Give the new text once: after the ID, or by --content.")
     changes = given(
-        content=from_stdin(content),
+        content=from_stdin(content if text is None else text),
         kind=kind,
         importance=importance,
         weight=weight,

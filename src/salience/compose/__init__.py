@@ -16,7 +16,7 @@ from salience.loading import on_use
 if TYPE_CHECKING:
     from salience.compose.engines import EMBEDDER, SALIENCE, aconnect, checked, connect, engine, local, moved, moving
     from salience.compose.operating import copy, database, distribute, file_of, reinstate, require_store
-    from salience.compose.stores import keyring, model, store
+    from salience.compose.stores import keyring, model, require_folder, store
     from salience.compose.targets import MEMORY, SERVERS, SQLITE, is_url, on_server
 else:
     __getattr__, __dir__ = on_use(
@@ -34,7 +34,7 @@ else:
                 "moving",
             ),
             "salience.compose.operating": ("copy", "database", "distribute", "file_of", "reinstate", "require_store"),
-            "salience.compose.stores": ("keyring", "model", "store"),
+            "salience.compose.stores": ("keyring", "model", "require_folder", "store"),
             "salience.compose.targets": ("MEMORY", "SERVERS", "SQLITE", "is_url", "on_server"),
         },
     )
@@ -61,6 +61,7 @@ __all__ = [
     "moving",
     "on_server",
     "reinstate",
+    "require_folder",
     "require_store",
     "store",
 ]

@@ -52,6 +52,7 @@ def connect(
     reranker: str | Reranker | None = None,
     summariser: str | Summariser | None = None,
     warm: bool | None = None,
+    create: bool = True,
 ) -> Engine | Client:
     """Return an engine on the store that `target` names, or a client of a server: they have the same verbs.
 
@@ -71,6 +72,8 @@ def connect(
             `none`: the text of a reflection is then that of one of its sources.
         warm: whether to load the model and the memories of a local store at once, in a thread, so that the first recall
             does not wait for them. None takes `SALIENCE_WARM`, then False. A server has loaded its own.
+        create: whether to make the file (and its folder) or the tables of a local store that does not exist. With
+            False, such a store is a `StoreError`, and nothing is made.
 
     Raises:
         InputError: a target, embedder, reranker, summariser or setting that cannot be used.
@@ -82,7 +85,8 @@ def connect(
     models: dict[str, Any] = {"embedder": embedder, "clock": clock, "reranker": reranker, "summariser": summariser}
     if is_url(settings.url if target is None else target):
         return parts.Client(*_server(settings, target, api_key, models), profile)
-    made = engine(settings, target, profile=SALIENCE if profile is None else profile, api_key=api_key, **models)
+    ranking = SALIENCE if profile is None else profile
+    made = engine(settings, target, profile=ranking, api_key=api_key, create=checks.flag("create", create), **models)
     return _warming(made, settings, warm)
 
 
@@ -96,6 +100,7 @@ def aconnect(
     reranker: str | Reranker | None = None,
     summariser: str | Summariser | None = None,
     warm: bool | None = None,
+    create: bool = True,
 ) -> Opening:
     """Return what opens a target for coroutines: `await` it, or enter it with `async with`.
 
@@ -108,7 +113,10 @@ def aconnect(
         settings = configuration.load()
         if is_url(settings.url if target is None else target):
             return parts.AsyncClient(*_server(settings, target, api_key, models), profile)
-        made = engine(settings, target, profile=SALIENCE if profile is None else profile, api_key=api_key, **models)
+        ranking = SALIENCE if profile is None else profile
+        made = engine(
+            settings, target, profile=ranking, api_key=api_key, create=checks.flag("create", create), **models
+        )
         return parts.AsyncEngine(_warming(made, settings, warm))
 
     return parts.Opening(opened)
@@ -171,6 +179,7 @@ def engine(
     summariser: str | Summariser | None = None,
     moving: bool = False,
     wrap: Callable[[Embedder], Embedder] = lambda embedder: embedder,
+    create: bool = True,
 ) -> Engine:
     """Return an engine as `connect` does, under given settings; one that is `moving` as the function does.
 
@@ -193,7 +202,7 @@ def engine(
     fitted_here = calibration_file.load(settings.calibrations)
     reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
     world = World(
-        store=store(where, ready, settings, moving),
+        store=store(where, ready, settings, moving, create),
         embedder=ready,
         extractor=reader,
         tokeniser=tokeniser,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import cache
 from pathlib import Path
 
 from salience import settings as configuration
 from salience.batch import Vectors32
 from salience.compose import parts
-from salience.compose.targets import MEMORY, named, on_server, path_of
+from salience.compose.targets import MEMORY, is_url, named, on_server, path_of
 from salience.derived import vectors_of
+from salience.errors import StoreError
 from salience.extract.distinctions import distinctions
 from salience.loading import require
 from salience.ports import FINGERPRINTED, Embedder, Keyring, Model, Store
@@ -27,15 +29,44 @@ def model(embedder: Embedder) -> Model:
     return Model(embedder.name, embedder.dimension, fingerprint)
 
 
-def store(target: str, embedder: Embedder, settings: Settings, moving: bool = False) -> Store:
-    """Return the store that `target` names, pinned to the embedder, or `moving` to it, and to the language."""
+def store(target: str, embedder: Embedder, settings: Settings, moving: bool = False, create: bool = True) -> Store:
+    """Return the store that `target` names, pinned to the embedder, or `moving` to it, and to the language.
+
+    Raises:
+        StoreError: it does not exist, and `create` is False.
+    """
     pinning = model(embedder)
     if target == MEMORY:
         return TouchedStore(parts.MemoryStore(pinning.name, pinning.dimension, pinning.fingerprint), Touches())
     if on_server(target):
-        return TouchedStore(_postgres(target, pinning, settings, moving), queue_of(target))
+        return TouchedStore(_postgres(target, pinning, settings, moving, create), queue_of(target))
     path = path_of(target)
+    if not (create or path.exists() or path.with_name(f"{path.name}-wal").exists()):  # of a lone log, opening tells
+        raise absent(path, target)
     return TouchedStore(_sqlite(path, pinning, settings, moving), queue_of(str(path.resolve())))
+
+
+def absent(path: Path, target: str) -> StoreError:
+    """Return the error that a store is not there, with the way to make one."""
+    if target == configuration.default_target():
+        return StoreError(f'store: none was made yet ({path}). Make one: salience remember "TEXT"')
+    remedy = f'Check the path, or make a store there: salience --store {shlex.quote(str(path))} remember "TEXT"'
+    return StoreError(f"store: {path} does not exist. {remedy}")
+
+
+def require_folder(target: str | Path | None = None) -> None:
+    """Return if the folder of the file that a target names exists, or the file is the platform's own.
+
+    Raises:
+        StoreError: it does not; to open the store would make it, which a mistyped path does not mean.
+    """
+    where = named(target)
+    if where in (MEMORY, configuration.default_target()) or on_server(where) or is_url(where):
+        return
+    folder = path_of(where).parent
+    if not folder.is_dir():
+        remedy = f"Check the path, or make it: mkdir -p {shlex.quote(str(folder))}"
+        raise StoreError(f"store: the folder {folder} does not exist. {remedy}")
 
 
 def _sqlite(path: Path, pinning: Model, settings: Settings, moving: bool) -> Store:
@@ -54,7 +85,7 @@ def _sqlite(path: Path, pinning: Model, settings: Settings, moving: bool) -> Sto
     )
 
 
-def _postgres(target: str, pinning: Model, settings: Settings, moving: bool) -> Store:
+def _postgres(target: str, pinning: Model, settings: Settings, moving: bool, create: bool) -> Store:
     """Return the store in a PostgreSQL database."""
     require("psycopg", "a store on PostgreSQL", "postgres")
     return parts.PostgresStore.open(
@@ -72,6 +103,7 @@ def _postgres(target: str, pinning: Model, settings: Settings, moving: bool) -> 
         distinguish=distinctions,
         moving=moving,
         tenant=settings.tenant,
+        create=create,
     )
 
 

@@ -182,7 +182,8 @@ class Reading(Base):
     ) -> Explanation:
         """Return why a memory, by its id (whole or short), is or is not in what `recall` answers to the same arguments.
 
-        Nothing is changed. A memory that the caller may not know of is a NotFoundError, as one that is not there. What
+        Nothing is changed. A call that names no project, user or agent asks in the memory's own scope, and the reason
+        says so. A memory of another user than the one named is a NotFoundError, as one that is not there. What
         `graph_recall` answers is explained under the profile `profiles.load(...).for_graph(graph_weight, max_hops)`.
         """
         scope, level = self._scope(where)
@@ -221,8 +222,8 @@ class Reading(Base):
         return contexts.context(self.world, self._profile(profile), asked, budget_tokens)
 
     def get(self, id: str, **where: Unpack[ScopeKeywords]) -> Memory:
-        """Return the live memory of an id (whole or short)."""
-        return one(self.world, self._scope(where)[0], id)
+        """Return the live memory of an id (whole or short); a project, user or agent that is not named is any."""
+        return one(self.world, self._scope(where)[0].widened(), id)
 
     def list(
         self,
@@ -251,5 +252,8 @@ class Reading(Base):
         return TOPICS[checks.choice("topic", "verbs" if topic is None else topic, TOPICS)]
 
     def history(self, id: str, **where: Unpack[ScopeKeywords]) -> tuple[Version, ...]:
-        """Return every version of a memory, forgotten or not, oldest first: who changed what, when and why."""
-        return versions.history(self.world, self._scope(where)[0], id)
+        """Return every version of a memory, forgotten or not, oldest first: who changed what, when and why.
+
+        The id is enough: a project, user or agent that is not named is any.
+        """
+        return versions.history(self.world, self._scope(where)[0].widened(), id)

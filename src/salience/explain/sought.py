@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from salience import checks
 from salience.errors import NotFoundError
 from salience.ports import World
-from salience.records import ANY, Filter, Memory, Scope
-
-WIDE: Final = ("environment", "project", "agent_id")
-"""The coordinates beyond which a caller may know of a memory; the user and the tenant are not among them."""
+from salience.records import ANY, BOUNDS, NARROWING, Filter, Memory, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +21,13 @@ class Target:
         memory: the memory.
         scope: the caller's, with the memory's own value of each coordinate that hides it.
         hidden: coordinate that hides it -> what the caller asked with.
+        own: project, user and agent of the memory that the question is asked with, since the caller names none.
     """
 
     memory: Memory
     scope: Scope
     hidden: Mapping[str, Any]
+    own: Mapping[str, str] = field(default_factory=dict)
 
 
 def sought(world: World, scope: Scope, id: str, as_of: datetime | None = None) -> Target:
@@ -36,8 +35,9 @@ def sought(world: World, scope: Scope, id: str, as_of: datetime | None = None) -
 
     With `as_of`, it is the memory as it stood then, and last comes one that was stored only later.
 
-    A caller may know of a memory that a project, agent or environment hides if the same user would see it there: these
-    are named in a call and guard nothing. A memory of another user or tenant is not told from one that is not there.
+    A caller that names no project, user or agent asks in the memory's own scope. A caller that names one may know of a
+    memory that the other coordinates hide, or another project, agent or environment: these guard nothing. A memory of
+    another user than the one named, or of another tenant, is not told from one that is not there.
 
     Raises:
         NotFoundError: none of these.
@@ -45,12 +45,17 @@ def sought(world: World, scope: Scope, id: str, as_of: datetime | None = None) -
     checks.name("id", id)
     for memory in world.store.fetch(scope, [id], as_of=as_of):
         return Target(memory, scope, {})
-    wide = replace(scope, environment=ANY, project=ANY, agent_id=ANY)
+    open_to = scope.widened()
+    if all(getattr(scope, name) is None for name in NARROWING):
+        for memory in world.store.fetch(open_to, [id], as_of=as_of):
+            own = {name: value for name in NARROWING if (value := getattr(memory.scope, name)) is not None}
+            return Target(memory, replace(scope, **own), {}, own)
+    wide = replace(open_to, environment=ANY, project=ANY, agent_id=ANY)
     for memory in world.store.fetch(wide, [id], as_of=as_of):
-        hiding = [name for name in WIDE if not replace(wide, **{name: getattr(scope, name)}).sees(memory.scope)]
-        own = {name: getattr(memory.scope, name) for name in hiding}
-        return Target(memory, replace(scope, **own), {name: getattr(scope, name) for name in hiding})
-    versions = [stored.memory for stored in world.store.history(scope, id)]
+        hiding = [name for name in BOUNDS if not replace(wide, **{name: getattr(scope, name)}).sees(memory.scope)]
+        asked = {name: getattr(memory.scope, name) for name in hiding}
+        return Target(memory, replace(scope, **asked), {name: getattr(scope, name) for name in hiding})
+    versions = [stored.memory for stored in world.store.history(open_to, id)]
     if not versions:
         raise NotFoundError(id)
     held = [memory for memory in versions if as_of is None or memory.changed_at <= as_of]

@@ -104,6 +104,8 @@ def told(question: Question, trial: Trial) -> Explanation:
     elif found.stage != FILTERED:
         case = Case(trial, question.id, question.gather)
         found = replace(found, counterfactual=counterfactual(case, found.stage))
+    if question.target.own:
+        return in_its_own_scope(question.target, found)
     return out_of_scope(question.target, trial, found) if question.target.hidden else found
 
 
@@ -196,6 +198,14 @@ def unfiltered(question: Question, trial: Trial, failing: tuple[str, ...]) -> st
     need = replace(question.need, filter=without(question.need.filter, failing))
     case = Case(trial, question.id, question.gather).ranking(question.gather(need), need)
     return effect(Change(f"Leaving out {apart.keywords(question.need.filter, failing)}", case))
+
+
+def in_its_own_scope(target: Target, found: Explanation) -> Explanation:
+    """Return the explanation of a memory whose own scope the question was asked in; says so."""
+    where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
+    scope, *steps = found.path
+    said = f"{found.reason} Asked with {where}, the memory's own scope, since the call names none."
+    return replace(found, reason=said, path=(replace(scope, note=f"asked with {where}"), *steps))
 
 
 def out_of_scope(target: Target, trial: Trial, found: Explanation) -> Explanation:

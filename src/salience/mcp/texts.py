@@ -18,6 +18,7 @@ from salience.records import (
     Explanation,
     Hit,
     Memory,
+    OutOfScope,
     Page,
     Recall,
     Receipt,
@@ -74,9 +75,9 @@ def receipts(made: Sequence[Receipt]) -> str:
 def recall(found: Recall) -> str:
     """Return hits with their scores, and what the answer had to do without."""
     if not found.hits:
-        return "\n".join([NOTHING, *_degraded(found.degraded)])
+        return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_degraded(found.degraded)])
     head = f"{counted(len(found), 'memory', 'memories')}, best first (profile {found.profile}). {QUOTED}"
-    if not getattr(found, "confident", True):
+    if not found.confident:
         head = f"No memory answers this; closest: {head}"
     return "\n".join([head, *map(_hit, found.hits), *_degraded(found.degraded)])
 
@@ -87,8 +88,13 @@ def recalls(found: Sequence[Recall]) -> str:
 
 
 def _hit(hit: Hit) -> str:
-    weak = "weak " if getattr(hit, "weak", False) else ""
+    weak = "weak " if hit.weak else ""
     return f"{hit.score:.3f} {weak}{memory(hit.memory)}"
+
+
+def _elsewhere(places: Sequence[OutOfScope]) -> list[str]:
+    """Return where there are memories that the call did not ask for, and the parameters that ask for them."""
+    return [one_line(place.told(lambda name, value: f"{name}={json.dumps(value)}")) + "." for place in places]
 
 
 def _degraded(steps: Sequence[str]) -> list[str]:
@@ -98,7 +104,7 @@ def _degraded(steps: Sequence[str]) -> list[str]:
 def context(found: Context) -> str:
     """Return the memories as they are packed for a prompt."""
     left = f"\n{counted(found.omitted, 'memory', 'memories')} more did not fit." if found.omitted else ""
-    return (found.text or NOTHING) + left
+    return (found.text or "\n".join([NOTHING, *_elsewhere(found.out_of_scope)])) + left
 
 
 def explanation(found: Explanation) -> str:
@@ -112,7 +118,8 @@ def explanation(found: Explanation) -> str:
 def page(found: Page) -> str:
     """Return one page of a listing, and how to go on."""
     if not found.memories and not found.damaged:
-        return "No memories here. Those of a project, user or agent are listed when it is named, or * for any."
+        hint = "No memories here. Those of a project, user or agent are listed when it is named, or * for any."
+        return "\n".join([hint, *_elsewhere(found.out_of_scope)])
     more = [f"More: call list again with cursor={json.dumps(found.cursor)}."] if found.cursor else []
     head = f"{counted(len(found.memories), 'memory', 'memories')}. {QUOTED}"
     passed = [f"Passed over, since it cannot be read: {one}. The operator has to run salience doctor."
@@ -124,7 +131,8 @@ def stats(found: Stats) -> str:
     """Return counts."""
     pending = f", {found.pending:,} of them without a vector yet" if found.pending else ""
     head = f"{counted(found.memories, 'memory', 'memories')}{pending}; {counted(found.sessions, 'session')}."
-    return "\n".join([head, *(_counts(name, getattr(found, name)) for name in _COUNTS if getattr(found, name))])
+    counts = [_counts(name, getattr(found, name)) for name in _COUNTS if getattr(found, name)]
+    return "\n".join([head, *counts, *_elsewhere(found.out_of_scope)])
 
 
 def _counts(name: str, counts: Mapping[str, int]) -> str:

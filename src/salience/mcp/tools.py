@@ -343,7 +343,7 @@ def _brief(memory: Memory) -> dict[str, Any]:
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
-    return {**_brief(hit.memory), "score": hit.score, "weak": getattr(hit, "weak", False)}
+    return {**_brief(hit.memory), "score": hit.score, "weak": hit.weak}
 
 
 def _recall(found: Recall) -> dict[str, Any]:

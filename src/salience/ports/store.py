@@ -23,7 +23,7 @@ from salience.ports.models import (
     Summariser,
 )
 from salience.ports.needs import Need
-from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.text import Tokeniser
 
 
@@ -91,6 +91,13 @@ class Store(Protocol):
 
         Oldest first, the current one last; none if there is no such memory. A short id that fits several visible
         memories fits none.
+        """
+        ...
+
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
+        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not.
+
+        The places with the most memories come first, at most `limit` of them.
         """
         ...
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from salience.records.asked import Intent
-from salience.records.stored import Memory
+from salience.records.stored import Memory, OutOfScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,20 @@ class Hit:
     rerank: float | None = None
     weak: bool = False
 
+    def __str__(self) -> str:
+        """Return one line: score, whether it is weak, short id, kind, day and content, which is shortened."""
+        return f"{self.score:.3f} {'weak ' if self.weak else ''}{_line(self.memory)}"
+
+    def __repr__(self) -> str:
+        return f"Hit({self})"
+
+
+def _line(memory: Memory, width: int = 80) -> str:
+    """Return a memory on one line: its content has at most `width` characters, those that show nothing as escapes."""
+    content = " ".join(memory.content.split())
+    short = content if len(content) <= width else content[: width - 1].rstrip() + "…"
+    return f"[{memory.short_id}] {repr(memory.kind)[1:-1]} {memory.created_at:%Y-%m-%d} {short!r}"
+
 
 @dataclass(frozen=True, slots=True)
 class Recall(Sequence[Hit]):
@@ -158,6 +172,8 @@ class Recall(Sequence[Hit]):
         timings: milliseconds by step.
         reranker: the name of the reranker that put the hits in order; None where it is the profile's order.
         confident: whether at least one hit is not weak; False means that probably no memory answers the query.
+        out_of_scope: of an answer without hits: places with memories that a call would see if it named their project,
+            user or agent too, those with the most memories first, at most five.
     """
 
     hits: tuple[Hit, ...]
@@ -168,6 +184,14 @@ class Recall(Sequence[Hit]):
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     reranker: str | None = None
     confident: bool = True
+    out_of_scope: tuple[OutOfScope, ...] = ()
+
+    def __repr__(self) -> str:
+        count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits):,} hits"
+        best = [f"best {self.hits[0]}"] if self.hits else []
+        degraded = [f"without {', '.join(self.degraded)}"] if self.degraded else []
+        elsewhere = [place.told() for place in self.out_of_scope]
+        return f"Recall({'; '.join([f'{count}, profile {self.profile}', *best, *degraded, *elsewhere])})"
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -198,11 +222,11 @@ class Waypoint:
 class Explanation:
     """Why a memory is, or is not, in the answer to a query.
 
-    Its `stage` is `returned`, or what kept the memory from it: `out_of_scope` (it belongs to another project, agent or
-    environment), `forgotten` (or put away when its time had run out, or a source of it was changed), `not_stored` (at
-    the instant that is asked for), `filtered`, `candidates` (too far down by cosine to be ranked), `outranked`,
-    `rerank`, or the stage of the profile at which it fell: `expired`, `superseded`, `outdated`, `same_fact`,
-    `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`, `near_duplicate`.
+    Its `stage` is `returned`, or what kept the memory from it: `out_of_scope` (the project, user, agent or environment
+    of the call hides it), `forgotten` (or put away when its time had run out, or a source of it was changed),
+    `not_stored` (at the instant that is asked for), `filtered`, `candidates` (too far down by cosine to be ranked),
+    `outranked`, `rerank`, or the stage of the profile at which it fell: `expired`, `superseded`, `outdated`,
+    `same_fact`, `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`, `near_duplicate`.
 
     Attributes:
         id: the memory, by its whole id.
@@ -283,6 +307,11 @@ class Receipt:
     warning: str | None = None
     superseded: str | None = None
 
+    def __repr__(self) -> str:
+        superseded = [f"supersedes {self.superseded}"] if self.superseded else []
+        conflicts = [f"contradictions: {len(self.contradictions)}"] if self.contradictions else []
+        return f"Receipt({'; '.join([f'{self.status} {_line(self.memory)}', *superseded, *conflicts])})"
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -294,6 +323,7 @@ class Context:
         tokens: the estimate for `text`, never over the budget.
         omitted: how many memories were left out because the budget was full.
         confident: as in `Recall`, of the hits that were recalled for the question.
+        out_of_scope: as in `Recall`, where nothing was found.
     """
 
     text: str
@@ -301,3 +331,4 @@ class Context:
     tokens: int
     omitted: int = 0
     confident: bool = True
+    out_of_scope: tuple[OutOfScope, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from salience.records.stored import Memory
+from salience.records.stored import Memory, OutOfScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,13 @@ class Page:
         memories: in the order of their ids.
         cursor: of the next page; None where this is the last one.
         damaged: ids of memories that belong here and cannot be read; `salience doctor` says what is wrong with them.
+        out_of_scope: as in `Recall`, where the listing is empty.
     """
 
     memories: tuple[Memory, ...]
     cursor: str | None = None
     damaged: tuple[str, ...] = ()
+    out_of_scope: tuple[OutOfScope, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Stats:
     """Counts of the live memories visible in a scope, whole and by kind, tier, project, user and agent.
 
     `pending` is how many of them have no vector yet; `embedder` and `dimension` are those the engine embeds with.
+    `out_of_scope` is as in `Recall`, where there is no memory to count.
     """
 
     memories: int
@@ -41,6 +44,7 @@ class Stats:
     embedder: str
     dimension: int
     pending: int = 0
+    out_of_scope: tuple[OutOfScope, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,13 @@ class Scope:
             and (self.agent_id is ANY or home.agent_id is None or home.agent_id == self.agent_id)
         )
 
+    def widened(self) -> Scope:
+        """Return this scope with every value of each project, user and agent that it does not name."""
+        project, user, agent = (
+            ANY if value is None else value for value in (self.project, self.user_id, self.agent_id)
+        )
+        return replace(self, project=project, user_id=user, agent_id=agent)
+
     @property
     def home_key(self) -> str:
         """One text for the place where a memory lives, without the session; idempotency keys are distinct within it."""
@@ -144,6 +151,31 @@ class _Named:
         made = super().__new__(cls)
         object.__setattr__(made, "_named", frozenset(given))
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfScope:
+    """Live memories of one place that an answer leaves out, since the call does not name their project, user or agent.
+
+    Attributes:
+        scope: where they live; a call that names its project, user and agent sees them.
+        count: how many live there.
+    """
+
+    scope: Scope
+    count: int
+
+    def told(self, argument: Callable[[str, str], str] = lambda name, value: f"{name}={value!r}") -> str:
+        """Return it in words, such as `3 memories of user 'alice' are not in view; add user_id='alice'`.
+
+        Args:
+            argument: returns how a call names a coordinate, from its name and its value.
+        """
+        named = {name: str(value) for name in NARROWING if (value := getattr(self.scope, name)) is not None}
+        of = " and ".join(f"{name.removesuffix('_id')} {value!r}" for name, value in named.items())
+        verb = "memory of {} is" if self.count == 1 else "memories of {} are"
+        add = " ".join(argument(name, value) for name, value in named.items())
+        return f"{self.count:,} {verb.format(of)} not in view; add {add}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from salience.batch import Batch
 from salience.ports import Need
-from salience.records import TIERS, Filter, Scope
+from salience.records import NARROWING, TIERS, Filter, OutOfScope, Scope
 from salience.store.arena import Arena
 from salience.store.bounds import measured
 from salience.store.candidates import Activations, Asked, Candidates
@@ -17,9 +17,9 @@ from salience.store.distances import nearest, to_query, within
 from salience.store.pruned import best, is_prunable
 from salience.store.roster import Bools
 from salience.store.values import microseconds
-from salience.store.view import Places, View, view_of
+from salience.store.view import Places, View, view_of, visible
 
-__all__ = ["Activations", "gather", "speakers"]
+__all__ = ["Activations", "gather", "out_of_scope", "speakers"]
 
 _NOTHING: Final = Filter()
 
@@ -134,3 +134,20 @@ def speakers(arena: Arena, scope: Scope, names: Sequence[str]) -> list[str]:
         return []
     shown = view_of(arena, scope).heard
     return sorted(speaker for speaker, number in meant.items() if number in shown)
+
+
+def out_of_scope(arena: Arena, scope: Scope, limit: int) -> list[OutOfScope]:
+    """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+    hidden = np.flatnonzero(visible(arena, scope.widened()) & ~visible(arena, scope))
+    columns = [arena.slots[name][hidden] for name in ("environment", *NARROWING)]
+    home = np.zeros(len(hidden), np.int64)
+    for column in columns:
+        home = home * (int(column.max(initial=0)) + 1) + column
+    _, first, counts = np.unique(home, return_index=True, return_counts=True)
+    texts = []
+    for name, column in zip(("environment", *NARROWING), columns, strict=True):
+        text = {number: text for text, number in list(arena.numbers.coded[name].items())}
+        texts.append([text[number] for number in column[first].tolist()])
+    found = list(zip(counts.tolist(), *texts, strict=True))
+    found.sort(key=lambda place: (-place[0], [name or "" for name in place[1:]]))
+    return [OutOfScope(Scope(scope.tenant, *names), count) for count, *names in found[:limit]]

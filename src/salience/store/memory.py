@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ import numpy as np
 from salience.batch import Batch, Floats, Rows, Vectors32, cosines
 from salience.errors import DamagedError, InputError, StoreError, Words
 from salience.ports import Add, Adopt, Answered, Change, Model, Near, Need, Stored
-from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store.memory_changes import MAKE, Making
 from salience.store.memory_columns import Candidates, batch
 from salience.store.memory_context import cosine_to
@@ -137,6 +138,15 @@ class MemoryStore:
             visible = [stored.memory for stored in state.of(scope.tenant) if scope.sees(stored.memory.scope)]
             found = _meant(visible, id)
             return [] if found is None else list(state.all_of((scope.tenant, found)))
+
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
+        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+        wide = scope.widened()
+        with self._opened() as state:
+            homes = [stored.memory.scope for stored in state.live(scope.tenant, None)]
+        counts = Counter(replace(home, session_id=None) for home in homes if wide.sees(home) and not scope.sees(home))
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].home_key))
+        return [OutOfScope(home, count) for home, count in ordered[:limit]]
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""

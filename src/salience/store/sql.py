@@ -27,6 +27,7 @@ from sqlalchemy import (
     insert,
     literal,
     literal_column,
+    not_,
     or_,
     select,
     text,
@@ -179,6 +180,14 @@ def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) 
     order = memories.c.id + "" if filter.fact_keys else memories.c.id
     conditions = [*visible(scope), *accepted(filter), *live, order > after]
     return select(*_STORED).where(*conditions).order_by(order).limit(limit)
+
+
+def out_of_scope(scope: Scope, limit: int) -> Select[Any]:
+    """Return environment, project, user, agent and count of the live memories that the scope sees only if widened."""
+    home = [memories.c[name] for name in _SEEN[1:]]
+    among = [*visible(scope.widened()), not_(and_(*visible(scope))), memories.c.forgotten_at.is_(None)]
+    order = [func.count().desc(), *(func.coalesce(column, "") for column in home)]
+    return select(*home, func.count()).where(*among).group_by(*home).order_by(*order).limit(limit)
 
 
 def older(tenant: str, ids: Sequence[str]) -> Select[Any]:

@@ -17,13 +17,13 @@ from sqlalchemy import Connection
 from salience.batch import Batch, Vectors32
 from salience.errors import DamagedError, PinnedError, StoreError
 from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored, Touch
-from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql
 from salience.store.arena import Arena
 from salience.store.cached import Arenas, Cached
 from salience.store.direct import Direct
 from salience.store.filling import PART
-from salience.store.gather import Activations, gather, speakers
+from salience.store.gather import Activations, gather, out_of_scope, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, pinning, void
 from salience.store.moving.mark import refuse_changes, refuse_half
@@ -313,6 +313,13 @@ class SQLiteStore:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
         with self._transaction(self._reader, self._reading) as reader:
             return reading.history(reader, scope, id)
+
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
+        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+        with self._reading, opening.mapped(self._path):
+            self._check_open()
+            arena = self._arenas.latest(scope.tenant, self._dimension).arena
+        return out_of_scope(arena, scope, limit)
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""

@@ -125,6 +125,27 @@ class ReadLaws:
         assert listed(store, scope) == sorted(seen)
         assert [int(found.id, 16) for found in store.fetch(scope, [id_of(n) for n in HOMES])] == sorted(seen)
 
+    @pytest.mark.parametrize(("caller", "seen"), VISIBLE)
+    def test_out_of_scope_counts_what_only_the_widened_scope_sees(
+        self, store: Store, caller: dict[str, Any], seen: set[int]
+    ) -> None:
+        """Memories that are forgotten are not counted, and a coordinate that is named stays as it is."""
+        add(store, *(stored(number, **home) for number, home in HOMES.items()))
+        add(store, stored(50, user_id="u", forgotten_at=NOW), stored(51, user_id="w", forgotten_at=NOW))
+        scope = Scope(**caller)
+        hidden = [memory(number, **HOMES[number]).scope for number in set(listed(store, scope.widened())) - seen]
+        counts = Counter(replace(home, session_id=None) for home in hidden)
+        assert {found.scope: found.count for found in store.out_of_scope(scope, limit=100)} == counts
+
+    def test_out_of_scope_tells_of_the_places_with_the_most_memories(self, store: Store) -> None:
+        """The most first, those with as many in the order of their coordinates; no more than were asked for."""
+        users = ["ann", "bob", "bob", "cy", "cy", "cy", "dee", "eve", "flo"]
+        add(store, *(stored(number, user_id=user) for number, user in enumerate(users)))
+        add(store, *(stored(number, project="p") for number in (20, 21)))
+        found = [(one.scope.user_id or one.scope.project, one.count) for one in store.out_of_scope(Scope())]
+        assert found == [("cy", 3), ("bob", 2), ("p", 2), ("ann", 1), ("dee", 1)]
+        assert len(store.out_of_scope(Scope(), limit=2)) == 2
+
     @pytest.mark.parametrize(("conditions", "accepted"), ACCEPTED)
     def test_a_filter_accepts_what_the_table_says(
         self, store: Store, conditions: dict[str, Any], accepted: set[int]

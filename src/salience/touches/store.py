@@ -9,7 +9,7 @@ from typing import Any
 from salience.batch import Batch
 from salience.errors import DamagedError
 from salience.ports import Add, Answered, Change, Lease, Model, Need, Store, Stored, Touch
-from salience.records import Filter, Finding, Memory, Receipt, Scope
+from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.touches.queue import Touches
 
 
@@ -109,6 +109,10 @@ class TouchedStore:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
         self._touches.settle()
         return self.store.history(scope, id)
+
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
+        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+        return self.store.out_of_scope(scope, limit)
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions without a vector of this handle's model, for their texts and not the counts."""

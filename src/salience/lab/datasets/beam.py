@@ -54,8 +54,9 @@ def _are_batches(value: object) -> bool:
 
 
 def folders(path: Path) -> list[Path]:
-    """Return the folders of conversations in and below `path`, by name; numbers count as numbers."""
-    found = {file.parent for name in CHATS for file in path.rglob(name) if questions_of(file.parent)}
+    """Return the folders of conversations: `path` and those up to two levels below it, by name; numbers as numbers."""
+    files = (file for name in CHATS for level in ("", "*/", "*/*/") for file in path.glob(level + name))
+    found = {file.parent for file in files if questions_of(file.parent)}
     return sorted(found, key=lambda folder: [(len(part), part) for part in folder.parts])
 
 

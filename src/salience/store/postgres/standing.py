@@ -123,15 +123,18 @@ def looked(engine: Engine) -> Found:
         return look(connection)
 
 
-def ready(engine: Engine, where: str, distinguish: Distinguish | None) -> Found:
-    """Return what the database is like, its tables made if it has none.
+def ready(engine: Engine, where: str, distinguish: Distinguish | None, *, create: bool = True) -> Found:
+    """Return what the database is like, its tables made if it has none and `create` is true.
 
     Raises:
         NotAStoreError: pgvector is missing or too old.
         VersionError: its tables are of another revision than this code's.
-        StoreError: the user has no rights to the tables, or is above row-level security; or they cannot be made.
+        StoreError: the user has no rights to the tables, or is above row-level security; or they cannot be made, or
+            are not to be.
     """
     found = looked(engine)
+    if not found.has_tables and not create:
+        raise StoreError(f"store: {where}: it has no tables yet. Run: salience db upgrade")
     if not found.has_tables:
         from salience.store.postgres.upgrading import upgrade  # here, since most openings need none
 

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from salience.batch import Batch, Vectors32
 from salience.errors import DamagedError, InputError, PinnedError, Words
 from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
-from salience.records import Filter, Finding, Memory, Receipt, Scope
-from salience.store import reading
+from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
+from salience.store import reading, sql
 from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
@@ -80,6 +80,7 @@ class PostgresStore:
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
         tenant: str | None = None,
+        create: bool = True,
     ) -> Self:
         """Return the store in a database; one without tables gets them.
 
@@ -98,6 +99,7 @@ class PostgresStore:
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the database may be pinned to another model, which this one is to replace.
             tenant: whose memories are to be there in whole; None: all of them.
+            create: whether a database without tables gets them; a `StoreError` if not.
 
         Raises:
             InputError: a DSN that is none.
@@ -111,7 +113,7 @@ class PostgresStore:
         engine = opening.engine(place, pool_size, busy_timeout, prepares=prepares)
         try:
             with opening.mapped(where):
-                found = standing.ready(engine, where, distinguish)
+                found = standing.ready(engine, where, distinguish, create=create)
             runner = Runner(engine, where, found.rules(statement_timeout), busy_timeout)
             model = Model(embedder, dimension, fingerprint)
             store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows)
@@ -297,6 +299,12 @@ class PostgresStore:
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
         return self._runner.read(scope.tenant, lambda reader: reading.history(reader, scope, id))
+
+    def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
+        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+        asked = sql.out_of_scope(scope, limit)
+        found = self._runner.read(scope.tenant, lambda reader: reader.execute(asked).all())
+        return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""

@@ -1,0 +1,75 @@
+"""An answer without memories says which scopes have some, as far as the caller may know; an id needs no scope."""
+
+from __future__ import annotations
+
+import pytest
+
+from salience import ANY, NotFoundError, OutOfScope, Scope
+
+pytestmark = pytest.mark.every_surface
+
+
+@pytest.fixture
+def memory(planted):
+    made = planted({"tea": 0.9, "coffee": 0.9, "soup": 0.9})
+    for text in ("tea", "coffee"):
+        made.remember(text, user_id="alice")
+    made.remember("soup", user_id="alice", project="atlas")
+    return made
+
+
+READS = {
+    "recall": lambda memory, **where: memory.recall("query", **where),
+    "recall_many": lambda memory, **where: memory.recall_many(["query", "query"], **where)[-1],
+    "graph_recall": lambda memory, **where: memory.graph_recall("query", **where),
+    "context": lambda memory, **where: memory.context("query", **where),
+    "list": lambda memory, **where: memory.list(**where),
+    "stats": lambda memory, **where: memory.stats(**where),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_read_that_finds_nothing_tells_where_memories_are(memory, read):
+    hers = OutOfScope(Scope(user_id="alice"), 2)
+    in_atlas = OutOfScope(Scope(user_id="alice", project="atlas"), 1)
+    assert read(memory).out_of_scope == (hers, in_atlas)
+    assert read(memory, project="zen").out_of_scope == (hers,)
+    assert read(memory, user_id="alice").out_of_scope == ()
+    assert read(memory, user_id=ANY, project=ANY, agent_id=ANY, environment="staging").out_of_scope == ()
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_who_names_a_user_is_told_of_no_other(memory, read):
+    assert read(memory, user_id="bob").out_of_scope == ()
+
+
+def test_the_past_and_later_pages_tell_of_none(memory):
+    stored = memory.list(user_id="alice").memories[0].created_at
+    assert memory.recall("query", as_of=stored).out_of_scope == ()
+    assert memory.list(cursor="f" * 32).out_of_scope == ()
+    assert memory.list(scope="global").out_of_scope == ()
+
+
+def test_it_is_told_as_a_sentence():
+    one = OutOfScope(Scope(user_id="alice"), 3)
+    assert one.told() == "3 memories of user 'alice' are not in view; add user_id='alice'"
+    both = OutOfScope(Scope(project="p", agent_id="a"), 1)
+    assert both.told() == "1 memory of project 'p' and agent 'a' is not in view; add project='p' agent_id='a'"
+
+
+def test_an_id_is_enough_for_history_get_and_explain(memory):
+    kept = memory.list(user_id="alice", project="atlas").memories[-1]
+    for id in (kept.id, kept.short_id):
+        assert memory.get(id) == memory.history(id)[0].memory == kept
+        found = memory.explain("query", id)
+        assert (found.stage, found.path[0].note) == ("returned", "asked with project='atlas', user_id='alice'")
+        assert found.reason.endswith(
+            " Asked with project='atlas', user_id='alice', the memory's own scope, since the call names none."
+        )
+        assert found.rank == memory.explain("query", id, user_id="alice", project="atlas").rank
+        for verb in (memory.get, memory.history, lambda id, **where: memory.explain("query", id, **where)):
+            with pytest.raises(NotFoundError):
+                verb(id, user_id="bob")
+    memory.forget(kept.id, user_id="alice", project="atlas")
+    assert memory.history(kept.id)[-1].memory.status == "forgotten"
+    assert memory.explain("query", kept.id).stage == "forgotten"
