@@ -22,7 +22,7 @@ from servers import served
 def place(request, tmp_path):
     """The URL of a server, and an engine and the keys of its store."""
     target = str(tmp_path / "served.db") if request.param == "sqlite" else request.getfixturevalue("tables")
-    chosen = settings.load(url=target, server_upkeep="forever")
+    chosen = settings.load(url=target, server_upkeep="forever", mcp_tools="all")
     with (
         salience.connect(target, embedder="static") as engine,
         standing(Plan(settings=chosen, embedder="static")) as site,
@@ -172,7 +172,7 @@ def test_every_deed_can_be_done(place_once, what):
 def place_once(tmp_path_factory):
     """A connection to a server that nobody else speaks to, the homes, and those who hold keys."""
     target = str(tmp_path_factory.mktemp("once") / "served.db")
-    chosen = settings.load(url=target, server_upkeep="forever")
+    chosen = settings.load(url=target, server_upkeep="forever", mcp_tools="all")
     with standing(Plan(settings=chosen, embedder="static")) as site, served(site.app) as url, Line(url) as line:
         keyring, homes = compose.keyring(target), cast.homes()
         yield line, homes, cast.holders(keyring, homes)

@@ -95,6 +95,9 @@ def test_so_is_a_database_without_its_tables(refused, database):
         ("SALIENCE_SERVER_RATE", "often", "server_rate"),
         ("SALIENCE_SERVER_PORT", "70000", "server_port"),
         ("SALIENCE_LOG_LEVEL", "loud", "log_level"),
+        ("SALIENCE_MCP_TOOLS", "recall,nonsense", "tools"),
+        ("SALIENCE_SERVER_REQUEST_TIMEOUT", "0", "server_request_timeout"),
+        ("SALIENCE_SERVER_CONNECTIONS", "0", "server_connections"),
         ("SALIENCE_SERVER_HOST", "no.such.host.invalid", "server_host"),
     ],
 )
@@ -167,3 +170,21 @@ def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
     assert isinstance(awake(Remote()), Remote)
     with pytest.raises(EmbedderError):
         awake(type("Local", (Remote,), {"remote": False})())
+
+
+@pytest.mark.parametrize(("named", "count"), [(None, 6), ("all", 15), ("recall,explain", 2)])
+def test_the_tools_of_mcp_are_those_of_the_setting(started, named, count):
+    client = started(**({} if named is None else {"mcp_tools": named}))
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    answer = client.post("/mcp", json=asked, headers=accept)
+    assert len(answer.json()["result"]["tools"]) == count
+
+
+def test_the_command_names_the_tools_of_mcp(monkeypatch, tmp_path):
+    plans = []
+    monkeypatch.setattr(process, "run", plans.append)
+    store = str(tmp_path / "agent.db")
+    for arguments, expected in (((), "default"), (("--tools", "all"), "all")):
+        assert CliRunner().invoke(app, ["--store", store, "serve", *arguments]).exit_code == 0
+        assert plans.pop().settings.mcp_tools == expected

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from salience.cli.options import STDIN
 from salience.engine import Engine
-from salience.errors import ImportLineError
+from salience.errors import ImportLineError, InputError, Words
 from salience.lab import datasets
 from salience.text import content_hash
 from salience.transfer.files import is_export
@@ -62,11 +62,11 @@ def _inside(folder: Path, pattern: str | None) -> list[Path]:
     except (ValueError, NotImplementedError):
         raise InputError("--glob", pattern, "Give a pattern relative to the folder: '*.json', '**/*.json'.") from None
     if not found:
-        raise InputError("--glob", pattern, f"No file in {folder} matches. '**/*.json' looks in folders below it too.")
+        remedy = "A pattern such as '**/*.json' looks in the folders below it too."
+        raise InputError("--glob", pattern, remedy, f"matches no file in {folder}")
     if len(found) > MOST_FILES:
-        raise InputError(
-            "--glob", pattern, f"Over {MOST_FILES:,} files match. Give a narrower pattern, or a folder below."
-        )
+        remedy = "Give a narrower pattern, or a folder below."
+        raise InputError("--glob", pattern, remedy, f"matches more than {MOST_FILES:,} files")
     return found
 
 

@@ -57,7 +57,7 @@ def empty_store(kind: str, folder: Path) -> Iterator[str]:
 def running(target: str, log: Path, *, embedder: str, workers: int, **environment: str) -> Iterator[Served]:
     """Yield a server of a target, which writes to a log; it has ended afterwards."""
     command = [str(Path(sys.executable).with_name("salience")), "--store", target, "--embedder", embedder]
-    command += ["serve", "--port", "0", "--workers", str(workers)]
+    command += ["serve", "--port", "0", "--workers", str(workers), "--tools", "all"]
     with (
         log.open("wb") as told,
         subprocess.Popen(command, stderr=told, env={**os.environ, **environment}) as process,  # noqa: S603 - our own
