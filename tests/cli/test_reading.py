@@ -315,3 +315,12 @@ def test_times_after_an_option_are_local_and_may_be_short(said, run, tokyo):
         hits = said("recall", "query", "--since", since)["hits"]
         assert [hit["memory"]["content"] for hit in hits] == ["Bob drinks tea in the morning"]
     assert said("recall", "query", "--until", "1s", "--now", "2026-05-03", "--as-of", "now")["hits"]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_an_unsure_answer_says_so_and_marks_its_hits(run, stored, terminal):
+    printed = run("recall", "zebra crossing", "--user", "alice", terminal=terminal).stdout
+    assert "No memory clearly answers this; the closest are:" in printed
+    assert "weak" in printed
+    sure = run("recall", "query", "--user", "alice", terminal=terminal).stdout
+    assert "No memory clearly" not in sure

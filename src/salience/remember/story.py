@@ -30,7 +30,10 @@ FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To
 """Warning of a retry that came after its memory was forgotten."""
 PENDING: Final = "Stored, and found by its words; its vector is still to come, and conflicts were not looked for."
 """Start of the warning of a memory that is pending."""
-SAME: Final = "Nothing new was stored: this memory has the same text. To store it once more, use duplicate=True."
+SAME: Final = (
+    "Nothing new was stored: this memory has the same text. To store it once more, use duplicate=True (on the command "
+    "line, --duplicate)."
+)
 """Warning of a text that is there already."""
 REPLACES: Final = (
     "This replaces memory {} as the current {}; recall no longer returns it. To keep both, update one of them with "
