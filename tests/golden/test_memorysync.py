@@ -272,7 +272,7 @@ def test_top_k_is_at_most_50(planted):
     for number in range(60):
         memory.remember(f"text {number}")
     assert len(memory.recall("query", limit=50)) == 50
-    with pytest.raises(InputError, match=r"limit: 51 .* from 0 to 50"):
+    with pytest.raises(InputError, match=r"limit is 51\. .* from 0 to 50"):
         memory.recall("query", limit=51)
 
 

@@ -160,7 +160,9 @@ def test_a_missing_extra_is_said_when_the_reranker_is_chosen(settings, monkeypat
 
 
 def test_an_unknown_name_lists_the_names(settings):
-    with pytest.raises(InputError, match=r"reranker: 'bert'.*fastembed, none, sentence-transformers; or give"):
+    with pytest.raises(
+        InputError, match=r"reranker 'bert' is unknown.*fastembed, none, sentence-transformers; or give"
+    ):
         reranker("bert", settings)
 
 

@@ -323,7 +323,7 @@ def test_an_index_is_for_the_owner_to_make(store, as_application):
 
 def test_an_index_waits_for_a_model(tables):
     found = PostgresDatabase(tables, busy_timeout=5, statement_timeout=10, exact_rows=3)
-    with found, pytest.raises(InputError, match="a store that is pinned to no model"):
+    with found, pytest.raises(InputError, match="the store has none yet"):
         found.index()
 
 

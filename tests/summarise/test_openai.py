@@ -291,5 +291,5 @@ def test_an_object_that_keeps_the_protocol_is_taken_as_it_is(writer):
 
 @pytest.mark.parametrize("wrong", ["gpt", OpenAI, object(), 7])
 def test_what_is_no_summariser_is_refused(wrong):
-    with pytest.raises(InputError, match=r"summariser: .*none, openai"):
+    with pytest.raises(InputError, match=r"summariser .*none, openai"):
         summariser(wrong, load())

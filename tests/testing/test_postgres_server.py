@@ -229,7 +229,7 @@ def test_a_folder_half_made_is_made_anew(reachable):
 def test_a_folder_closed_to_the_server_is_refused(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    with pytest.raises(InputError, match=r"folder: .*closed/inner.* user 'nobody' can reach"):
+    with pytest.raises(InputError, match=r"folder is .*closed/inner.* user 'nobody' can reach"):
         server(closed / "inner")
     assert closed.stat().st_mode & 0o777 == 0o700
     assert closed.stat().st_uid == 0
@@ -335,6 +335,6 @@ def test_a_server_elsewhere_is_named_by_its_dsn(given, options, dsn):
 
 
 def test_a_dsn_that_is_none_is_refused_unseen():
-    with pytest.raises(InputError, match=r"SALIENCE_TEST_POSTGRES: .*Give a URL such as") as raised:
+    with pytest.raises(InputError, match=r"SALIENCE_TEST_POSTGRES is .*Give a URL such as") as raised:
         Elsewhere(f"host=here password={SECRET}").dsn()
     assert SECRET not in str(raised.value)
