@@ -82,7 +82,7 @@ $(VENV)/bin/python:
 
 $(BENCH)/.installed: pyproject.toml setup.py src/salience/store/_loops.c
 	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
-	SALIENCE_BUILD_LOOPS=1 $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	BUILD_LOOPS=1 $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@
 
 $(VENV)/.installed: pyproject.toml setup.py src/salience/store/_loops.c | $(VENV)/bin/python
@@ -90,7 +90,7 @@ $(VENV)/.installed: pyproject.toml setup.py src/salience/store/_loops.c | $(VENV
 	touch $@
 
 $(VENV)/.dev: pyproject.toml setup.py src/salience/store/_loops.c | $(VENV)/bin/python
-	SALIENCE_BUILD_LOOPS=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,eval]'
+	BUILD_LOOPS=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,eval]'
 	touch $@ $(VENV)/.installed
 
 clean:

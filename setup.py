@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: SALIENCE_BUILD_LOOPS=1 compiles the loops in C; otherwise the wheel is pure Python."""
+"""What pyproject.toml cannot say: BUILD_LOOPS=1 compiles the loops in C; otherwise the wheel is pure Python."""
 
 import os
 
@@ -12,7 +12,7 @@ LOOPS = Extension(
     optional=True,  # without a compiler or the headers of Python, NumPy does the same, more slowly
 )
 
-if os.environ.get("SALIENCE_BUILD_LOOPS") == "1":
+if os.environ.get("BUILD_LOOPS") == "1":
     setup(ext_modules=[LOOPS], options={"bdist_wheel": {"py_limited_api": "cp311"}})
 else:
     setup()

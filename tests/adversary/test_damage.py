@@ -59,7 +59,7 @@ def test_doctor_finds_an_importance_that_no_memory_has(path, value):
         connection.execute("UPDATE memories SET importance = ?", (value,))
     connection.close()
     with salience.connect(str(path), embedder=PlantedEmbedder()) as engine:
-        assert "its importance is damaged" in engine.doctor().findings[0].problem
+        assert "its column 'importance' is damaged" in engine.doctor().findings[0].problem
 
 
 def test_a_file_without_its_revision_is_damaged_and_said_to_be(path):

@@ -121,7 +121,7 @@ def test_a_config_file_that_cannot_be_read_is_told_with_its_path(run, config, wr
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda file: file.write_bytes(b"url = ["), "no TOML"),
+        (lambda file: file.write_bytes(b"url = ["), "is not TOML"),
         (lambda file: file.write_bytes(b"url = '\xff'"), "Save it in UTF-8"),
         (lambda file: file.mkdir(), "Remove or rename the folder"),
         (lambda file: file.symlink_to(file), "config.toml"),

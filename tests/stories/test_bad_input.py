@@ -123,7 +123,7 @@ def test_recall_refuses(planted, arguments, message):
 @pytest.mark.parametrize("profile", [0, 1, [], {}, False, "a\0.toml"])
 @pytest.mark.parametrize("verb", ["recall", "recall_many", "graph_recall", "context", "explain"])
 def test_a_profile_of_another_type_is_refused_by_every_verb_that_ranks(planted, verb, profile):
-    with pytest.raises(InputError, match=r"^profile has the type "):
+    with pytest.raises(InputError, match=r"^profile (has the type|.* cannot be read)"):
         getattr(planted(), verb)(*ASKED[verb], profile=profile)
 
 
@@ -146,7 +146,7 @@ ASKED = {
 def test_a_cursor_that_no_page_has_is_refused(planted, cursor):
     memory = planted()
     memory.remember("text")
-    with pytest.raises(InputError, match=r"^cursor: "):
+    with pytest.raises(InputError, match=r"^cursor "):
         memory.list(cursor=cursor)
     assert memory.list(cursor="0" * 32).memories == memory.list().memories
 

@@ -230,7 +230,7 @@ def test_a_message_over_the_limit_is_split_at_paragraphs_in_order(planted):
         ("unchanged", part.memory.id) for part in parts
     ]
     assert memory.stats().memories == len(receipts)
-    with pytest.raises(InputError, match="text of"):
+    with pytest.raises(InputError, match="content has"):
         memory.remember(long)
 
 
