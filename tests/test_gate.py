@@ -58,6 +58,25 @@ def house(planted):
     return House(planted())
 
 
+@pytest.mark.parametrize("verb", ["remember", "remember_many"])
+def test_the_conflicts_that_receipts_hold_fit_into_an_answer(planted, verb):
+    """Each new memory conflicts with all before it, so that the answers to writes would grow with the store."""
+    texts = [f"fill {'z' * 300} {number}" for number in range(80)]
+    engine = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
+    limit = 100_000
+    house, gate = House(engine), Gate(engine, Limits(answer=limit))
+    owner = Grant(tenant="acme", name="owner", rights=RIGHTS)
+    drafts = [{"content": text, "metadata": {"x": "y" * 3000}} for text in texts]
+    house.ask(owner, "remember_many", gate, drafts=drafts[:60])
+    asked = {"drafts": drafts[60:]} if verb == "remember_many" else drafts[60]
+    told = house.ask(owner, verb, gate, **asked)
+    receipts = told if isinstance(told, list) else [told]
+    assert {receipt.status for receipt in receipts} == {"created"}
+    assert 10 < len(receipts[0].contradictions) < 60
+    assert "and 50 more" in receipts[0].warning
+    assert len(json.dumps(values(told))) < 2 * limit + 10_000 * len(receipts)
+
+
 def grant(*rights, tenant="acme", **bound):
     return Grant(tenant=tenant, rights=rights or ("read", "write"), bound=bound, name="somebody")
 

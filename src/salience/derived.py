@@ -134,6 +134,12 @@ def rerank_scores(reranker: Reranker, query: str, texts: Sequence[str]) -> Float
     return scores
 
 
+def size(memory: Memory) -> int:
+    """Return the bytes of what callers store in a memory: content, metadata, tags and entities."""
+    held = (memory.content, *memory.tags, *memory.entities)
+    return sum(len(text.encode()) for text in held) + checks.json_size(memory.metadata)
+
+
 class AnswerSize:
     """The size of an answer, checked against `World.answer_limit` while its memories are read.
 
@@ -160,8 +166,7 @@ class AnswerSize:
         if self._limit is None:
             return
         for memory in memories:
-            held = (memory.content, *memory.tags, *memory.entities)
-            self._size += self._each + sum(len(text.encode()) for text in held) + checks.json_size(memory.metadata)
+            self._size += self._each + size(memory)
             if self._size > self._limit:
                 raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
 
@@ -184,10 +189,11 @@ def out_of_scope(world: World, scope: Scope) -> tuple[OutOfScope, ...]:
     What a call names stays as it is, so that one for a user tells of no other user. A store that fails here tells of
     nothing: the answer itself stands.
     """
-    if scope.widened() == scope:
+    count = getattr(world.store, "out_of_scope", None)  # which stores of others may not have yet
+    if count is None or scope.widened() == scope:
         return ()
     try:
-        return tuple(world.store.out_of_scope(scope))
+        return tuple(count(scope))
     except StoreError:
         return ()
 

@@ -103,7 +103,8 @@ class ImportLineError(InputError):
 
     def __init__(self, line: int, reason: str, remedy: str) -> None:
         self.line = line
-        super().__init__(f"line {line}", Words(reason), remedy, shown(Words(reason)))
+        told = Words(reason.removesuffix("."))
+        super().__init__(f"line {line}", told, remedy, shown(told))
 
 
 class NotFoundError(SalienceError, LookupError):

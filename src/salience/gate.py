@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from salience import checks, keywords, profiles, versions
+from salience.derived import size
 from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
 from salience.rank.profile import Profile, parse
-from salience.records import ANY, BOUNDS, Grant, Receipt
+from salience.records import ANY, BOUNDS, Contradiction, Grant, Receipt
 from salience.wire.asked import QUESTIONS_LIMIT, Asked, ProfileText
 from salience.wire.verbs import Verb
 
@@ -25,6 +26,10 @@ _NAMING: Final = ("tags", "entities", "kinds", "tiers", "sessions")
 """Arguments, of a draft too, that hold names."""
 NAMES_LIMIT: Final = 1000
 """Most names that one of them may hold."""
+OVERHEAD: Final = 800
+"""Bytes of a memory in an answer besides what callers store in it."""
+SHORTENED: Final = 1000
+"""Characters that are left of a warning where an answer is full."""
 PROFILE_LIMIT: Final = 8192
 """Longest text of a profile, characters; to read one takes up to the square of it. Those that ship have up to 1,800."""
 
@@ -95,6 +100,7 @@ class Gate:
         try:
             engine, arguments = self._admitted(grant, verb, given)
             outcome = _seen_by(grant, getattr(engine, verb.name)(**arguments, **ours))
+            outcome = _within_answer(self.limits.answer, outcome)
         except Exception as error:
             outcome = error
             raise
@@ -187,6 +193,29 @@ def _seen_by(grant: Grant, result: Any) -> Any:
     if isinstance(result, Receipt) and (result.contradictions or result.superseded):
         return replace(result, contradictions=(), warning=None, superseded=result.memory.supersedes)
     return result
+
+
+def _within_answer(limit: int, result: Any) -> Any:
+    """Return receipts with as many contradictions, the most similar first, as an answer of `limit` bytes holds.
+
+    The warning of each says how many there are. All other results are returned as they are.
+    """
+    receipts = result if isinstance(result, list) else [result]
+    if not all(isinstance(one, Receipt) for one in receipts):
+        return result
+    kept = list[Receipt]()
+    for receipt in receipts:
+        warning, rivals = receipt.warning, list[Contradiction]()
+        limit -= len((warning or "").encode())
+        if limit < 0 and warning is not None and len(warning) > SHORTENED:
+            warning = f"{warning[: SHORTENED - 1]}…"
+        for rival in receipt.contradictions:
+            limit -= OVERHEAD + size(rival.memory)
+            if limit < 0:
+                break
+            rivals.append(rival)
+        kept.append(replace(receipt, contradictions=tuple(rivals), warning=warning))
+    return kept if isinstance(result, list) else kept[0]
 
 
 def _meant(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ MENDABLE = {
     "touch": """INSERT INTO touches (tenant, id, version, seq, at, access_count, importance)
         VALUES ('default', 'nobody', 1, 1, 1, 1, 0.5)""",
     "counters": "INSERT INTO counters VALUES ('default', 'nobody', 1, 1)",
+    "row without a number in the sequence": "UPDATE memories SET seq = 'x' WHERE content = :secret",
 }
 BEYOND = {
     "content": "UPDATE memories SET content = 'something else' WHERE content = :secret",
@@ -59,6 +60,8 @@ UNREADABLE = {
     "entities": "x'5b5d'",
     "metadata": "CAST(x'7b22fe' AS TEXT)",
     "metadata of a list": "'[]'",
+    "metadata nested deeply": f"'{'[' * 3000}'",
+    "entities of numbers": "'[1]'",
     "sources": "'null'",
     "content": "CAST(x'416c69636520ff' AS TEXT)",
     "content of bytes": "x'416c696365'",

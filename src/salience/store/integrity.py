@@ -137,8 +137,16 @@ def _pins(connection: Connection) -> list[Found]:
     return found
 
 
+_UNORDERED: Final = "typeof(seq) <> 'integer'"
+
+
 def _sequence(connection: Connection) -> list[Found]:
     """Return whether rows are ahead of the change sequence, which would hide the next writes from other processes."""
+    asked = f"SELECT count(*) FROM memories WHERE {_UNORDERED}"  # noqa: S608 - a condition of ours
+    unordered: int = connection.exec_driver_sql(asked).scalar_one()
+    if unordered:
+        told = f"{unordered} rows of 'memories' have no number in the change sequence."
+        return [(Finding("sequence", None, told), _order)]
     known = _values(connection).get("sequence", "0")
     latest = _latest(connection)
     if _is_number(known) and int(known) >= latest:
@@ -148,8 +156,17 @@ def _sequence(connection: Connection) -> list[Found]:
 
 
 def _latest(connection: Connection) -> int:
-    asked = "SELECT max(coalesce((SELECT max(seq) FROM memories), 0), coalesce((SELECT max(seq) FROM touches), 0))"
+    asked = (
+        "SELECT max(coalesce((SELECT max(seq) FROM memories WHERE typeof(seq) = 'integer'), 0), "
+        "coalesce((SELECT max(seq) FROM touches WHERE typeof(seq) = 'integer'), 0))"
+    )
     return int(connection.exec_driver_sql(asked).scalar_one())
+
+
+def _order(connection: Connection) -> None:
+    """Give the rows without a number the next one, so that every process reads them anew."""
+    connection.exec_driver_sql(f"UPDATE memories SET seq = ? WHERE {_UNORDERED}", (_latest(connection) + 1,))  # noqa: S608
+    _raise_sequence(connection)
 
 
 def _raise_sequence(connection: Connection) -> None:

@@ -175,10 +175,13 @@ def _fixed(numbers: Numbers, texts: Texts) -> dict[str, Column]:
     coded = {name: _numbered(numbers.coded[name], texts[name]) for name in CODED}
     homes = paired(numbers.homes, coded["environment"], coded["user_id"])
     sessions = paired(numbers.sessions, homes, coded["session_id"])
+    numbered = {**counters(texts), **_plain(texts, _PLAIN)}
+    shares = [numbered[name] for name in ("importance", "weight") if name in numbered]
+    if not all(((share >= 0) & (share <= 1)).all() for share in shares):
+        raise ValueError("a share that is not between 0 and 1")
     return {
         **coded,
-        **counters(texts),
-        **_plain(texts, _PLAIN),
+        **numbered,
         "tier": _numbered(_TIERS, texts["tier"]).astype(np.int8),
         "expires_at": _array(_filled(texts["expires_at"], NEVER), np.int64),
         "fact": _facts(numbers, texts),
@@ -231,9 +234,15 @@ def _split(texts: Sequence[str], sign: str) -> tuple[Codes, list[str]]:
 
 
 def _parsed(texts: Sequence[str], read: Callable[[list[str]], list[Any]]) -> list[list[Any]]:
-    """Return what `read` makes of each JSON list; texts that are equal, as most are, are read once."""
+    """Return what `read` makes of each JSON list of names; texts that are equal, as most are, are read once.
+
+    Raises:
+        TypeError, ValueError: a text that is none.
+    """
     distinct = list(dict.fromkeys(texts))
-    lists = dict(zip(distinct, map(read, json.loads(f"[{','.join(distinct)}]")), strict=True))
+    found = json.loads(f"[{','.join(distinct)}]")
+    "".join(chain.from_iterable(found))  # which takes nothing but text
+    lists = dict(zip(distinct, map(read, found), strict=True))
     return [lists[text] for text in texts]
 
 

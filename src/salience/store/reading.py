@@ -18,7 +18,7 @@ from salience.store.gather import Activations
 from salience.store.meta import LAID_BY, Meta
 from salience.store.past import stood
 from salience.store.pins import Handle
-from salience.store.rows import RECORD, of_record, readable, to_memory, to_stored
+from salience.store.rows import RECORD, is_text, of_record, readable, to_memory, to_stored
 from salience.store.schema import memories, versions
 
 
@@ -110,8 +110,9 @@ def scan(
     while rows is None or (passed and left and rows):
         rows = reader.execute(sql.page(scope, after, left, filter, forgotten)).mappings().all()
         ids = [row["id"] for row in rows]
-        held = by_memory(reader, scope.tenant, ids)
-        before = older(reader, scope.tenant, ids, passed) if versions else {}
+        sound = [one for one in ids if is_text(one)]
+        held = by_memory(reader, scope.tenant, sound)
+        before = older(reader, scope.tenant, sound, passed) if versions else {}
         for row in rows:
             try:
                 newest = to_stored(row, held.get(row["id"], {}))

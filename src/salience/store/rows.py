@@ -52,7 +52,7 @@ _FLOAT32: Final = np.dtype("<f4")
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The first and the last microsecond of the years 1 to 9999."""
 DAMAGED: Final = "store: a memory in it cannot be read, the file is damaged. To see which one: salience doctor"
-_UNREADABLE: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+_UNREADABLE: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 """What is raised where a value is none that was ever written."""
 
 
@@ -246,7 +246,10 @@ def _listed(text: str) -> tuple[str, ...]:
 
 def _read(text: str) -> Any:
     """Return what a text in JSON says; there is nothing around it in what was written."""
-    value, end = _decoded(text)
+    try:
+        value, end = _decoded(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if end != len(text):
         raise ValueError(end)
     return value
