@@ -418,3 +418,17 @@ async def test_a_long_message_is_split_and_the_model_is_told(opened):
         told = await client.call_tool("ingest", {"messages": [{"role": "user", "content": long}], "session_id": "s"})
     assert "2 turns stored." in said(told)
     assert "Part 2 of 2 of a message over 65,536 bytes" in said(told)
+
+
+async def test_the_default_tools_take_what_their_warnings_advise(opened):
+    async with opened(tools="default") as client:
+        await client.call_tool("remember", {"content": "I live in Berlin", "user_id": "u"})
+        again = await client.call_tool("remember", {"content": "I live in Berlin", "user_id": "u"})
+        assert "duplicate=True" in said(again)
+        forced = await client.call_tool("remember", {"content": "I live in Berlin", "user_id": "u", "duplicate": True})
+        assert not forced.is_error
+        moved = await client.call_tool("remember", {"content": "I moved to Lisbon", "user_id": "u"})
+        assert "fact_key=None (null" in said(moved)
+        id = moved.structured_content["id"]
+        kept = await client.call_tool("update", {"id": id, "fact_key": None, "user_id": "u"})
+        assert not kept.is_error
