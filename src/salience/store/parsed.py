@@ -175,13 +175,10 @@ def _fixed(numbers: Numbers, texts: Texts) -> dict[str, Column]:
     coded = {name: _numbered(numbers.coded[name], texts[name]) for name in CODED}
     homes = paired(numbers.homes, coded["environment"], coded["user_id"])
     sessions = paired(numbers.sessions, homes, coded["session_id"])
-    numbered = {**counters(texts), **_plain(texts, _PLAIN)}
-    shares = [numbered[name] for name in ("importance", "weight") if name in numbered]
-    if not all(((share >= 0) & (share <= 1)).all() for share in shares):
-        raise ValueError("a share that is not between 0 and 1")
     return {
         **coded,
-        **numbered,
+        **counters(texts),
+        **_plain(texts, _PLAIN),
         "tier": _numbered(_TIERS, texts["tier"]).astype(np.int8),
         "expires_at": _array(_filled(texts["expires_at"], NEVER), np.int64),
         "fact": _facts(numbers, texts),
