@@ -11,13 +11,13 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from salience.access import Door, granted
 from salience.engine import Engine
-from salience.gate import Gate, Limits, Watch
 from salience.ports import Keyring
 from salience.records import Grant
-from salience.web.app import Lifespan, app
-from salience.web.options import Options
+from salience.server.gate import Gate, Limits, Watch
+from salience.server.keys import Door, granted
+from salience.server.rest.app import Lifespan, app
+from salience.server.rest.options import Options
 
 PATIENCE = 30.0
 """Seconds after which a server that does not start, or does not end, fails its test."""
@@ -67,10 +67,10 @@ def application(
 
 def door(engine: Engine, keyring: Keyring | None = None) -> Door:
     """Return the door of an engine; without a keyring, everybody may do everything in its tenant."""
-    everybody = Grant(tenant=engine.world.tenant, rights=("admin",), name="local")
+    everybody = Grant(tenant=engine.services.tenant, rights=("admin",), name="local")
     if keyring is None:
         return Door(verify=[], unlocked=lambda: everybody)
-    return Door(verify=[lambda token: granted(keyring, token, engine.world.clock())])
+    return Door(verify=[lambda token: granted(keyring, token, engine.services.clock())])
 
 
 @contextmanager

@@ -13,12 +13,12 @@ from starlette.routing import Route
 
 import servers
 from salience.engine import Engine
-from salience.gate import Gate
-from salience.mcp import http
 from salience.ports import Keyring
 from salience.records import Grant
-from salience.web.app import app as web
-from salience.web.options import Options
+from salience.server.gate import Gate
+from salience.server.mcp import http
+from salience.server.rest.app import app as web
+from salience.server.rest.options import Options
 
 TABS = "Alice prefers tabs"
 SPACES = "Alice does not prefer tabs"

@@ -14,13 +14,13 @@ from anyio.from_thread import BlockingPortal
 
 import salience
 import servers
-from salience.access import Door
 from salience.client import AsyncVerbs
 from salience.engine import Engine
-from salience.gate import Gate
 from salience.records import Grant
-from salience.web.app import app
-from salience.web.options import Options
+from salience.server.gate import Gate
+from salience.server.keys import Door
+from salience.server.rest.app import app
+from salience.server.rest.options import Options
 
 
 class House:
@@ -73,7 +73,7 @@ class Blocking:
 
 
 @dataclass
-class World:
+class Services:
     """What the surfaces need: a house and its URL, a portal, and what is to be closed in the end."""
 
     house: House
@@ -96,20 +96,20 @@ class World:
         return self.closing.enter_context(Blocking(self.portal, self.portal.call(opened)))
 
 
-def here(world: World, target: object = None, **options: Any) -> Any:
-    return world.closing.enter_context(salience.connect(target, **options))  # type: ignore[arg-type]
+def here(services: Services, target: object = None, **options: Any) -> Any:
+    return services.closing.enter_context(salience.connect(target, **options))  # type: ignore[arg-type]
 
 
-def here_by_coroutines(world: World, target: object = None, **options: Any) -> Any:
-    return world.opened(target=target, **options)
+def here_by_coroutines(services: Services, target: object = None, **options: Any) -> Any:
+    return services.opened(target=target, **options)
 
 
-def over_http(world: World, target: object = None, **options: Any) -> Any:
-    return world.closing.enter_context(salience.connect(**world.serve(target, options)))
+def over_http(services: Services, target: object = None, **options: Any) -> Any:
+    return services.closing.enter_context(salience.connect(**services.serve(target, options)))
 
 
-def over_http_by_coroutines(world: World, target: object = None, **options: Any) -> Any:
-    return world.opened(**world.serve(target, options))
+def over_http_by_coroutines(services: Services, target: object = None, **options: Any) -> Any:
+    return services.opened(**services.serve(target, options))
 
 
 @dataclass(frozen=True)

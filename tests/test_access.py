@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience import access
 from salience.errors import InputError
 from salience.records import RIGHTS, ApiKey, Grant
+from salience.server import keys as access
 from salience.store.keyring import MemoryKeyring
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

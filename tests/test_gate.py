@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from salience import ANY, profiles
-from salience.access import Door, granted, made
+from salience import ANY
 from salience.errors import AccessError, ForbiddenError, InputError, LimitError, NotFoundError, SalienceError
-from salience.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
+from salience.rank import profiles
 from salience.records import RIGHTS, Grant
+from salience.server.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
+from salience.server.keys import Door, granted, made
 from salience.store.keyring import MemoryKeyring
 from salience.wire.asked import QUESTIONS_LIMIT
 from salience.wire.told import values

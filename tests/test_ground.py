@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience import InputError, checks, settings
+from salience import InputError, settings
 from salience.batch import cosines
-from salience.ids import TimeOrderedIds, short_id
-from salience.records import ANY, Draft, Filter, Scope
+from salience.records import ANY, Draft, Filter, Scope, checks
+from salience.records.ids import TimeOrderedIds, short_id
 from salience.text import NO_LANGUAGE, Tokeniser, content_hash, normalise, phrases, words
 
 

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from issuers import AUDIENCE, MAKERS, NOW, Issuer, published
-from salience import oauth
-from salience.access import Door, granted, made
 from salience.errors import AccessError, InputError
-from salience.oauth import FRESH, HELD, LEEWAY, PAUSE, TOKEN_LIMIT, Keys, KeysError, metadata_urls, verifier
 from salience.records import Grant
+from salience.server import oauth
+from salience.server.keys import Door, granted, made
+from salience.server.oauth import FRESH, HELD, LEEWAY, PAUSE, TOKEN_LIMIT, Keys, KeysError, metadata_urls, verifier
 from salience.store.keyring import MemoryKeyring
 
 LATER = NOW.timestamp() + 300

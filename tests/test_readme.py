@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import salience
-from salience import profiles
 from salience.cli import app
+from salience.rank import profiles
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text("utf-8")

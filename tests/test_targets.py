@@ -48,7 +48,7 @@ def test_one_string_makes_it_a_server(tables, scheme, monkeypatch):
     monkeypatch.setenv("SALIENCE_URL", target)
     for given in (target, None):
         with salience.connect(given, embedder=PlantedEmbedder()) as memory:
-            assert isinstance(memory.world.store.store, PostgresStore)
+            assert isinstance(memory.services.store.store, PostgresStore)
             assert memory.remember("Alice prefers Python", user_id="alice", key="k").memory.content
             assert len(memory.list(user_id="alice").memories) == 1
 
@@ -86,7 +86,7 @@ def test_the_settings_reach_the_store(tables, monkeypatch):
 def test_a_statement_that_takes_too_long_is_ended(tables, monkeypatch):
     monkeypatch.setenv("SALIENCE_STATEMENT_TIMEOUT", "0.05")
     with salience.connect(tables, embedder=PlantedEmbedder()) as memory:
-        runner = memory.world.store._runner
+        runner = memory.services.store._runner
         with pytest.raises(BusyError, match="took longer than SALIENCE_STATEMENT_TIMEOUT"):
             runner.read("default", lambda connection: connection.exec_driver_sql("SELECT pg_sleep(5)"))
 

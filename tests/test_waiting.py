@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from salience.waiting import LATE, OutOfTime, places, within
+from salience.deadline import LATE, OutOfTime, places, within
 
 
 def test_more_work_than_there_are_places_waits_its_turn():

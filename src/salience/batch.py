@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from salience.errors import EmbedderError
 from salience.lazy import lazy
-from salience.records import Having
+from salience.records import Replaceable
 
 Floats = NDArray[np.float64]
 Vectors32 = NDArray[np.float32]
@@ -237,7 +237,7 @@ class Entities:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch(Having):
+class Batch(Replaceable):
     """Candidates, rows ordered by id.
 
     Attributes:
@@ -274,7 +274,7 @@ class Batch(Having):
 
     def with_columns(self, **columns: Column) -> Batch:
         """Return this batch with `columns` added or replaced."""
-        return self.having(columns={**self.columns, **columns})
+        return self.replace(columns={**self.columns, **columns})
 
     def take(self, rows: Rows) -> Batch:
         """Return the batch of `rows` (ascending, so that the order by id stays)."""

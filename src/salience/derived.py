@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from salience import checks
 from salience.batch import Floats, Vectors32, unit_vectors
+from salience.deadline import OutOfTime, places, within
 from salience.errors import (
     DamagedError,
     EmbedderError,
@@ -23,9 +23,8 @@ from salience.errors import (
     StaleError,
     StoreError,
 )
-from salience.ports import Embedder, Reranker, Stored, World
-from salience.records import Filter, Memory, OutOfScope, Scope
-from salience.waiting import OutOfTime, places, within
+from salience.ports import Embedder, Reranker, Services, Stored
+from salience.records import Filter, Memory, OutOfScope, Scope, checks
 
 TRIES: Final = 20
 """How often a change is made anew because another writer was quicker."""
@@ -39,58 +38,58 @@ PAGE: Final = 500
 Made = TypeVar("Made")
 
 
-def embed(world: World, texts: Sequence[str]) -> Vectors32:
+def embed(services: Services, texts: Sequence[str]) -> Vectors32:
     """Return unit vectors float32[len(texts), d].
 
     Raises:
         EmbedderError: the embedder failed in whatever way, or returned something else than a vector a text. What its
             own error says is left out, since it may quote a text.
     """
-    return embed_each(world, texts) if len(texts) == 1 else vectors_of(world.embedder, texts)
+    return embed_each(services, texts) if len(texts) == 1 else vectors_of(services.embedder, texts)
 
 
-def embed_each(world: World, texts: Sequence[str]) -> Vectors32:
+def embed_each(services: Services, texts: Sequence[str]) -> Vectors32:
     """Return unit vectors float32[len(texts), d], n > 0: of each text the one that it has alone, as a query has.
 
     Raises:
         EmbedderError: as `embed` does, of any of them.
     """
-    each: Callable[[Sequence[str]], Vectors32] | None = getattr(world.embedder, "embed_each", None)
+    each: Callable[[Sequence[str]], Vectors32] | None = getattr(services.embedder, "embed_each", None)
     if each is None:
-        return np.concatenate([vectors_of(world.embedder, [text]) for text in texts])
-    with _failing(world.embedder):
+        return np.concatenate([vectors_of(services.embedder, [text]) for text in texts])
+    with _failing(services.embedder):
         return each(texts)
 
 
-def embedded_or_not(world: World, texts: Sequence[str]) -> tuple[Vectors32 | None, str | None]:
+def embedded_or_not(services: Services, texts: Sequence[str]) -> tuple[Vectors32 | None, str | None]:
     """Return unit vectors float32[len(texts), d], or None and why there are none.
 
-    A remote embedder is waited for as long as `World.embed_patience` says, for each `PATIENT_TEXTS` of the texts.
+    A remote embedder is waited for as long as `Services.embed_patience` says, for each `PATIENT_TEXTS` of the texts.
 
     Raises:
         MissingExtraError: the embedder's library is not installed, which no waiting mends.
     """
-    seconds = patience(world, len(texts))
+    seconds = patience(services, len(texts))
     try:
         if seconds is None:
-            return embed(world, texts), None
-        return within(seconds, lambda: embed(world, texts), _waiting), None
+            return embed(services, texts), None
+        return within(seconds, lambda: embed(services, texts), _waiting), None
     except MissingExtraError:
         raise
     except EmbedderError as error:
         return None, str(error)
     except OutOfTime:
-        host = getattr(world.embedder, "remote", False)
+        host = getattr(services.embedder, "remote", False)
         where = f": {host}" if isinstance(host, str) else ""
         remedy = "Check the network and the provider's status, or raise SALIENCE_EMBED_PATIENCE."
-        return None, f"embedder {world.embedder.name!r}{where} did not answer within {seconds:g} s. {remedy}"
+        return None, f"embedder {services.embedder.name!r}{where} did not answer within {seconds:g} s. {remedy}"
 
 
-def patience(world: World, texts: int = 1) -> float | None:
+def patience(services: Services, texts: int = 1) -> float | None:
     """Return the seconds that a number of texts is waited for; None: as long as it takes, as with a local embedder."""
-    if world.embed_patience is None or not getattr(world.embedder, "remote", False):
+    if services.embed_patience is None or not getattr(services.embedder, "remote", False):
         return None
-    return world.embed_patience * (1 + texts // PATIENT_TEXTS)
+    return services.embed_patience * (1 + texts // PATIENT_TEXTS)
 
 
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors32:
@@ -141,18 +140,18 @@ def size(memory: Memory) -> int:
 
 
 class AnswerSize:
-    """The size of an answer, checked against `World.answer_limit` while its memories are read.
+    """The size of an answer, checked against `Services.answer_limit` while its memories are read.
 
     It counts what callers store: contents, metadata, tags and entities, and a fixed size for the rest of a memory.
 
     Args:
-        world: has the limit; None: any size is right.
+        services: has the limit; None: any size is right.
         remedy: what to do about an answer that is too large.
         each: bytes that a memory takes besides.
     """
 
-    def __init__(self, world: World, remedy: str, each: int = 800) -> None:
-        self._limit = world.answer_limit
+    def __init__(self, services: Services, remedy: str, each: int = 800) -> None:
+        self._limit = services.answer_limit
         self._remedy = remedy
         self._each = each
         self._size = 0
@@ -171,25 +170,25 @@ class AnswerSize:
                 raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
 
 
-def one(world: World, scope: Scope, id: str, field: str = "id") -> Memory:
+def one(services: Services, scope: Scope, id: str, field: str = "id") -> Memory:
     """Return the live memory of an id (whole or short) that is visible in `scope`.
 
     Raises:
         NotFoundError: there is none, or it is not visible; it names the `field` in which the id was given.
     """
-    found = world.store.fetch(scope, [checks.name(field, id)])
+    found = services.store.fetch(scope, [checks.name(field, id)])
     if not found:
         raise NotFoundError(id, field)
     return found[0]
 
 
-def out_of_scope(world: World, scope: Scope) -> tuple[OutOfScope, ...]:
+def out_of_scope(services: Services, scope: Scope) -> tuple[OutOfScope, ...]:
     """Return where memories are that a read in `scope`, which found none, leaves out for a coordinate not named.
 
     What a call names stays as it is, so that one for a user tells of no other user. A store that fails here tells of
     nothing: the answer itself stands.
     """
-    count = getattr(world.store, "out_of_scope", None)  # which stores of others may not have yet
+    count = getattr(services.store, "out_of_scope", None)  # which stores of others may not have yet
     if count is None or scope.widened() == scope:
         return ()
     try:
@@ -199,7 +198,7 @@ def out_of_scope(world: World, scope: Scope) -> tuple[OutOfScope, ...]:
 
 
 def scan(
-    world: World,
+    services: Services,
     scope: Scope,
     filter: Filter = Filter(),
     *,
@@ -211,12 +210,12 @@ def scan(
 
     Rows that cannot be read are left out and noted in `passed`, where it is given.
     """
-    for page in pages(world, scope, filter, forgotten=forgotten, versions=versions, passed=passed):
+    for page in pages(services, scope, filter, forgotten=forgotten, versions=versions, passed=passed):
         yield from page
 
 
 def pages(
-    world: World,
+    services: Services,
     scope: Scope,
     filter: Filter = Filter(),
     *,
@@ -225,7 +224,7 @@ def pages(
     passed: list[DamagedError] | None = None,
 ) -> Iterator[list[Stored]]:
     """Yield what `scan` does, page by page; each is as it stands at one instant."""
-    read = partial(read_page, world, scope, filter=filter, forgotten=forgotten, versions=versions, passed=passed)
+    read = partial(read_page, services, scope, filter=filter, forgotten=forgotten, versions=versions, passed=passed)
     after = ""
     while page := read(after, PAGE):
         yield page
@@ -233,7 +232,7 @@ def pages(
 
 
 def read_page(
-    world: World,
+    services: Services,
     scope: Scope,
     after: str,
     limit: int,
@@ -244,7 +243,7 @@ def read_page(
     passed: list[DamagedError] | None = None,
 ) -> list[Stored]:
     """Return a page as `Store.scan` does, without rows that cannot be read where `passed` is to have them."""
-    asked = partial(world.store.scan, scope, after, limit, filter, forgotten=forgotten, versions=versions)
+    asked = partial(services.store.scan, scope, after, limit, filter, forgotten=forgotten, versions=versions)
     try:
         return asked()
     except DamagedError:

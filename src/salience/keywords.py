@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final, Literal, TypedDict
 
-from salience import checks
 from salience.errors import InputError
-from salience.records import ANY, NARROWING, SCOPE_LEVELS, Coordinate, Scope, Wildcard
+from salience.records import ANY, NARROWING, SCOPE_LEVELS, Coordinate, Scope, Wildcard, checks
 
 
 class CallerKeywords(TypedDict, total=False):

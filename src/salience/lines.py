@@ -9,9 +9,8 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from salience import checks
 from salience.errors import ImportLineError, InputError, unknown_field, wrong_type
-from salience.records import Draft, Scope
+from salience.records import Draft, Scope, checks
 
 COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
 """Keys of a line that say where the memory lives."""

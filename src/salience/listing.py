@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from salience import checks
 from salience.derived import AnswerSize, out_of_scope, read_page, scan
 from salience.errors import DamagedError, InputError
-from salience.ids import ID
-from salience.ports import World
-from salience.records import Filter, Memory, Page, Scope, Stats
+from salience.ports import Services
+from salience.records import Filter, Memory, Page, Scope, Stats, checks
+from salience.records.ids import ID
 
 READ: Final = 128
 """Memories that are read at a time, so that a page over the limit of an answer is not read to its end."""
 
 
-def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
+def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
     """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None.
 
     Raises:
@@ -26,9 +25,9 @@ def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | N
     after = "" if cursor is None else checks.name("cursor", cursor)
     if after and not ID.fullmatch(after):
         raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
-    size, memories, passed = AnswerSize(world, "Lower limit."), list[Memory](), list[DamagedError]()
+    size, memories, passed = AnswerSize(services, "Lower limit."), list[Memory](), list[DamagedError]()
     while wanted := limit + 1 - len(memories):
-        read = read_page(world, scope, after, min(wanted, READ), filter, passed=passed)
+        read = read_page(services, scope, after, min(wanted, READ), filter, passed=passed)
         found = [stored.memory for stored in read]
         memories += found
         size.add(found[:limit])
@@ -38,15 +37,15 @@ def page(world: World, scope: Scope, filter: Filter, limit: int, cursor: str | N
     next_page = memories[limit - 1].id if len(memories) > limit else None
     damaged = {error.id for error in passed if error.id is not None and (next_page is None or error.id < next_page)}
     is_empty = not memories and not damaged and cursor is None and filter.level is None
-    elsewhere = out_of_scope(world, scope) if is_empty else ()
+    elsewhere = out_of_scope(services, scope) if is_empty else ()
     return Page(tuple(memories[:limit]), next_page, tuple(sorted(damaged)), elsewhere)
 
 
-def stats(world: World, scope: Scope) -> Stats:
+def stats(services: Services, scope: Scope) -> Stats:
     """Return counts of the visible live memories, whole and by kind, tier, project, user, agent and session."""
     counts = {name: Counter[str]() for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")}
     total = pending = 0
-    for stored in scan(world, scope):
+    for stored in scan(services, scope):
         total += 1
         pending += stored.vector is None
         for name, counter in counts.items():
@@ -61,8 +60,8 @@ def stats(world: World, scope: Scope) -> Stats:
         by_user=by["user_id"],
         by_agent=by["agent_id"],
         sessions=len(by["session_id"].keys() - {""}),
-        embedder=world.embedder.name,
-        dimension=world.embedder.dimension,
+        embedder=services.embedder.name,
+        dimension=services.embedder.dimension,
         pending=pending,
-        out_of_scope=() if total else out_of_scope(world, scope),
+        out_of_scope=() if total else out_of_scope(services, scope),
     )

@@ -16,7 +16,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from salience import checks
 from salience.errors import (
     EmbedderError,
     InputError,
@@ -27,6 +26,7 @@ from salience.errors import (
     Words,
     unknown,
 )
+from salience.records import checks
 
 T = TypeVar("T")
 Kind = Literal["embedder", "reranker", "judge"]

@@ -14,7 +14,7 @@ import numpy as np
 from salience.batch import Vectors32
 from salience.derived import embed, embedded_or_not
 from salience.errors import EmbedderError, PinnedError, SalienceError
-from salience.ports import FINGERPRINTED, Derive, Embedder, Model, Near, Need, Store, Stored, World
+from salience.ports import FINGERPRINTED, Derive, Embedder, Model, Near, Need, Services, Store, Stored
 from salience.records import Memory, Scope
 
 PAGE: Final = 128
@@ -47,30 +47,30 @@ class Embedded:
     answers: bool = True
 
 
-def embed_pending(world: World, *, dry_run: bool = False, before: Callable[[], None] = lambda: None) -> Embedded:
+def embed_pending(services: Services, *, dry_run: bool = False, before: Callable[[], None] = lambda: None) -> Embedded:
     """Give the versions without a vector theirs, in the order of their keys, and return what became of them.
 
     Each page is one transaction. It ends where the embedder fails, and what was done stands. A text that the embedder
     refuses while it answers to others is passed over, so that it keeps back none behind it.
 
     Args:
-        world: the ports.
+        services: the ports.
         dry_run: write nothing and ask no embedder; it is taken to answer.
         before: called before each call of the embedder; what it raises ends all.
 
     Raises:
         StoreError: the store failed; what was done before stands.
     """
-    waiting = pending_of(world)
+    waiting = pending_of(services)
     if dry_run:
         return Embedded(_count(waiting), 0)
     done, refused, after = 0, list[Memory](), FIRST
     try:
         for page in _pages(waiting):
             if after == FIRST:
-                admitted(world)
-            vectors, why = _vectors(world, page, before)
-            done += _put(world, waiting, page, after, vectors)
+                admitted(services)
+            vectors, why = _vectors(services, page, before)
+            done += _put(services, waiting, page, after, vectors)
             if why is not None:
                 raise why
             refused += [item.memory for item in page if item.memory.content not in vectors]
@@ -82,46 +82,48 @@ def embed_pending(world: World, *, dry_run: bool = False, before: Callable[[], N
     return Embedded(done, len(refused), _refusal(refused) if refused else None)
 
 
-def catch_up(world: World) -> None:
+def catch_up(services: Services) -> None:
     """Give a few pending memories their vectors, now that the embedder answers; a failure is left for upkeep.
 
     Never raises, and waits no longer than a write does. After a failure, the next ones are left to upkeep for a while.
     """
-    if time.monotonic() < _resting.get(world.embedder, 0.0):
+    if time.monotonic() < _resting.get(services.embedder, 0.0):
         return
     try:
-        page = world.store.unembedded(FIRST, FEW)  # by its own handle, whose vectors the store has just taken
+        page = services.store.unembedded(FIRST, FEW)  # by its own handle, whose vectors the store has just taken
         if not page:
             return
-        waiting = pending_of(world)
-        admitted(world)
+        waiting = pending_of(services)
+        admitted(services)
         texts = _texts(page)
-        vectors, _ = embedded_or_not(world, texts)
+        vectors, _ = embedded_or_not(services, texts)
         if vectors is not None:
-            _put(world, waiting, page, FIRST, dict(zip(texts, vectors, strict=True)))
+            _put(services, waiting, page, FIRST, dict(zip(texts, vectors, strict=True)))
             return
     except SalienceError:
         pass
-    _resting[world.embedder] = time.monotonic() + REST
+    _resting[services.embedder] = time.monotonic() + REST
 
 
-def pending_of(world: World) -> Store:
+def pending_of(services: Services) -> Store:
     """Return the store with a handle by which `unembedded` brings the versions that have no vector at all.
 
     It has no fingerprint: to make one, the embedder would be asked, which may be the very thing that is down.
     """
-    return world.store.under(world.store.pinned() or Model(world.embedder.name, world.embedder.dimension))
+    return services.store.under(services.store.pinned() or Model(services.embedder.name, services.embedder.dimension))
 
 
-def admitted(world: World) -> None:
-    """Return if vectors of the world's model belong to the store.
+def admitted(services: Services) -> None:
+    """Return if vectors of the configured model belong to the store.
 
     Raises:
         PinnedError: they do not; `MovedError` if the store was given another model since it was opened.
         EmbedderError: the model's fingerprint is not to be had.
     """
-    near = Near(np.empty((0, world.embedder.dimension), np.float32), 1.0)  # near nothing: only the model is looked at
-    world.store.gather(Need(scope=Scope(tenant=world.tenant), now=world.clock(), near=near))
+    near = Near(
+        np.empty((0, services.embedder.dimension), np.float32), 1.0
+    )  # near nothing: only the model is looked at
+    services.store.gather(Need(scope=Scope(tenant=services.tenant), now=services.clock(), near=near))
 
 
 def _pages(waiting: Store) -> Iterator[list[Stored]]:
@@ -144,7 +146,9 @@ def _texts(page: Sequence[Stored]) -> list[str]:
     return list(dict.fromkeys(stored.memory.content for stored in page))
 
 
-def _put(world: World, waiting: Store, page: Sequence[Stored], after: Key, vectors: Mapping[str, Vectors32]) -> int:
+def _put(
+    services: Services, waiting: Store, page: Sequence[Stored], after: Key, vectors: Mapping[str, Vectors32]
+) -> int:
     """Store the vectors of the versions of a page that still have none, in one transaction, and return how many.
 
     Those that another process was quicker with are left out: a vector put anew costs every process its arena.
@@ -157,12 +161,12 @@ def _put(world: World, waiting: Store, page: Sequence[Stored], after: Key, vecto
         for stored in page
         if stored.memory.content in vectors and _key(stored) in still
     ]
-    world.store.apply(changes)
+    services.store.apply(changes)
     return len(changes)
 
 
 def _vectors(
-    world: World, page: Sequence[Stored], before: Callable[[], None]
+    services: Services, page: Sequence[Stored], before: Callable[[], None]
 ) -> tuple[dict[str, Vectors32], EmbedderError | None]:
     """Return text -> unit vector for a page, and why it is cut short, if the embedder stopped answering.
 
@@ -175,19 +179,19 @@ def _vectors(
         part = parts.pop()
         try:
             before()
-            vectors.update(zip(part, embed(world, part), strict=True))
+            vectors.update(zip(part, embed(services, part), strict=True))
         except EmbedderError as error:
-            if not _answers(world):
+            if not _answers(services):
                 return vectors, error
             half = len(part) // 2
             parts += [part[half:], part[:half]] if half else []
     return vectors, None
 
 
-def _answers(world: World) -> bool:
+def _answers(services: Services) -> bool:
     """Return whether the embedder answers to a single short text, which no model refuses."""
     try:
-        embed(world, [f"{FINGERPRINTED} {secrets.token_hex(4)}"])  # new each time: of no text is a vector kept then
+        embed(services, [f"{FINGERPRINTED} {secrets.token_hex(4)}"])  # new each time: of no text is a vector kept then
     except EmbedderError:
         return False
     return True

@@ -12,19 +12,18 @@ from typing import Final
 
 import numpy as np
 
-from salience import checks
 from salience.batch import Batch, Floats, Vectors32
+from salience.deadline import OutOfTime, places, within
 from salience.derived import AnswerSize, embed_each, out_of_scope, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
-from salience.ports import Need, Reranker, Touch, World
+from salience.ports import Need, Reranker, Services, Touch
 from salience.rank.bound import exact, provable, pruning, starved
 from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
 from salience.rank.run import Ranked, details, rank, weak
-from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue
+from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
 from salience.text import phrases
-from salience.waiting import OutOfTime, places, within
 
 NARROWEST: Final = 100
 """How many of the nearest, and of those that hold rare terms, a store is asked for at first."""
@@ -63,43 +62,43 @@ class Stopwatch:
         return sum(self.laps.values()) / 1e3 + time.perf_counter() - self._last
 
 
-def recall(world: World, profile: Profile, query: Query) -> Recall:
+def recall(services: Services, profile: Profile, query: Query) -> Recall:
     """Return the memories that answer `query`, best first, as `profile` ranks them.
 
     Raises:
         InputError: a limit over the profile's, or a query that is too long.
-        LimitError: the answer is larger than `World.answer_limit`.
+        LimitError: the answer is larger than `Services.answer_limit`.
         StoreError: the store failed.
     """
     watch = Stopwatch()
-    query = at_an_instant(world, query)
-    need, texts = heard(world, profile, query, deeper(world, needed(world, profile, query)))
+    query = at_an_instant(services, query)
+    need, texts = heard(services, profile, query, deeper(services, needed(services, profile, query)))
     watch.lap("need")
-    need = directed(need, embedded(world, query, texts))
+    need = directed(need, embedded(services, query, texts))
     watch.lap("embed")
-    found = counted(world, profile, query, answered(world, profile, query, need, watch), watch)
-    return found if found.hits else empty(world, query, found)
+    found = counted(services, profile, query, answered(services, profile, query, need, watch), watch)
+    return found if found.hits else empty(services, query, found)
 
 
-def empty(world: World, query: Query, found: Recall) -> Recall:
+def empty(services: Services, query: Query, found: Recall) -> Recall:
     """Return an answer without hits, with the places whose memories it left out; one of the past tells of none."""
     if query.as_of is not None or query.filter.level is not None:
         return found
-    return replace(found, out_of_scope=out_of_scope(world, query.scope))
+    return replace(found, out_of_scope=out_of_scope(services, query.scope))
 
 
-def answered(world: World, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
+def answered(services: Services, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
     """Return the answer to a need that has the vectors of its query; nothing is counted yet."""
-    with world.turns as has_waited:
+    with services.turns as has_waited:
         if has_waited:
             watch.lap("wait")
-        need, batch, ranked = searched(world, profile, need, query.text, watch)
-        hits = shaped(world, profile, need, batch, ranked)
+        need, batch, ranked = searched(services, profile, need, query.text, watch)
+        hits = shaped(services, profile, need, batch, ranked)
         watch.lap("fetch")
     degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
     by: str | None = None
-    if world.reranker is not None and hits:
-        hits, by = reranked(world.reranker, query, need.limit, hits, watch)
+    if services.reranker is not None and hits:
+        hits, by = reranked(services.reranker, query, need.limit, hits, watch)
         degraded += () if by else ("rerank",)
         watch.lap("rerank")
     is_exact = exact(profile, batch, need, ranked)
@@ -107,16 +106,16 @@ def answered(world: World, profile: Profile, query: Query, need: Need, watch: St
     return Recall(hits, profile.name, need.intent, is_exact, degraded, watch.laps, by, confident)
 
 
-def counted(world: World, profile: Profile, query: Query, found: Recall, watch: Stopwatch) -> Recall:
+def counted(services: Services, profile: Profile, query: Query, found: Recall, watch: Stopwatch) -> Recall:
     """Return the answer once its recall is recorded, as the profile says; a dry run, or one of the past, is not."""
     if query.dry_run or query.as_of is not None:
         return found
-    degraded = touch(world, profile, query, found.hits)
+    degraded = touch(services, profile, query, found.hits)
     watch.lap("touch")  # which `found.timings` are
     return replace(found, degraded=(*found.degraded, *degraded)) if degraded else found
 
 
-def at_an_instant(world: World, query: Query) -> Query:
+def at_an_instant(services: Services, query: Query) -> Query:
     """Return the query with the instant at which it is asked: its own, else that of the state it asks for, else now.
 
     Raises:
@@ -124,22 +123,22 @@ def at_an_instant(world: World, query: Query) -> Query:
     """
     if query.now is not None and query.as_of is None:
         return query
-    now = world.clock()
+    now = services.clock()
     if query.as_of is not None and query.as_of > now:
         remedy = "Give an instant of the past; leave it out for the present."
         at = query.as_of.isoformat()
         raise InputError("as_of", at, remedy, f"{at} is in the future")
-    return query.having(now=query.now or query.as_of or checks.instant("now", now))
+    return query.replace(now=query.now or query.as_of or checks.instant("now", now))
 
 
-def needed(world: World, profile: Profile, query: Query) -> Need:
+def needed(services: Services, profile: Profile, query: Query) -> Need:
     """Return what the store has to bring and ranking has to know for `query` under `profile`."""
-    checks.text("query", query.text, world.content_limit)
+    checks.text("query", query.text, services.content_limit)
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
-    now = at_an_instant(world, query).now or world.clock()
+    now = at_an_instant(services, query).now or services.clock()
     cue = timed(query.text, now) if profile.reads_time else None
     meant = intent.detect(query.text, profile.intent_words)
-    terms = distinct_terms(world, query.text) if profile.brings("terms") else ()
+    terms = distinct_terms(services, query.text) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
         now=now,
@@ -149,7 +148,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         terms=terms,
         windows=profile.brings("windows"),
         names=phrases(query.text) if profile.brings("entities") else (),
-        anchor=tuple(term for term in world.tokeniser.terms(cue.anchor) if term in terms) if cue else (),
+        anchor=tuple(term for term in services.tokeniser.terms(cue.anchor) if term in terms) if cue else (),
         entities=profile.brings("entities"),
         vectors=profile.brings("vectors"),
         distinctions=profile.brings("distinctions"),
@@ -159,7 +158,7 @@ def needed(world: World, profile: Profile, query: Query) -> Need:
         limit=limit,
         min_score=profile.min_score if query.min_score is None else query.min_score,
         intent=replace(meant, time=cue) if cue else meant,
-        calibration=world.calibration,
+        calibration=services.calibration,
         calibrated=profile.threshold_scale == "calibrated",
     )
 
@@ -182,7 +181,7 @@ def _times() -> ModuleType:
     return when
 
 
-def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Need, tuple[str, ...]]:
+def heard(services: Services, profile: Profile, query: Query, need: Need) -> tuple[Need, tuple[str, ...]]:
     """Return the need that knows which speakers the query names, and the texts to embed: its own, and theirs.
 
     A speaker tells of "I" and not of a name, so that what somebody said is asked for in that one's voice, and all else
@@ -191,11 +190,11 @@ def heard(world: World, profile: Profile, query: Query, need: Need) -> tuple[Nee
     if not (profile.first_person or "speaker_named" in profile.columns):
         return at_a_time(profile, need, query.text, ()), (query.text,)
     names = need.names or phrases(query.text)
-    speakers = voice.named(query.text, world.store.speakers(query.scope, names, as_of=query.as_of))
+    speakers = voice.named(query.text, services.store.speakers(query.scope, names, as_of=query.as_of))
     known, own = voice.forms(speakers), query.text
     if spoken := (*known, *voice.roles(query.text)):
-        need = need.having(names=tuple(name for name in need.names if name not in known), speakers=spoken)
-    if speakers and profile.first_person and world.tokeniser.language == voice.LANGUAGE:
+        need = need.replace(names=tuple(name for name in need.names if name not in known), speakers=spoken)
+    if speakers and profile.first_person and services.tokeniser.language == voice.LANGUAGE:
         own = voice.first_person(query.text, speakers)
     need = at_a_time(profile, need, query.text, known)
     return need, (query.text,) if own == query.text else (query.text, own)
@@ -206,27 +205,29 @@ def at_a_time(profile: Profile, need: Need, text: str, speakers: Sequence[str]) 
     cue = need.intent.time
     if cue is None or PERIOD not in profile.intents or not _times().asks_only_time(text, cue, need.now, speakers):
         return need
-    return need.having(intent=replace(need.intent, name=PERIOD, words=cue.words))
+    return need.replace(intent=replace(need.intent, name=PERIOD, words=cue.words))
 
 
-def embedded(world: World, query: Query, texts: Sequence[str]) -> Vectors32 | None:
+def embedded(services: Services, query: Query, texts: Sequence[str]) -> Vectors32 | None:
     """Return unit vectors float32[len(texts), d]; None where the embedder fails or the deadline passes before."""
-    return embedded_within(world, allowance(world, query, len(texts)), texts)
+    return embedded_within(services, allowance(services, query, len(texts)), texts)
 
 
-def allowance(world: World, query: Query, texts: int = 1) -> float | None:
+def allowance(services: Services, query: Query, texts: int = 1) -> float | None:
     """Return the seconds that the vectors of a query's texts are waited for; None: as long as it takes.
 
     Without a deadline a remote embedder is waited for no longer than a write waits for it.
     """
-    return patience(world, texts) if query.deadline_ms is None else query.deadline_ms / 1e3
+    return patience(services, texts) if query.deadline_ms is None else query.deadline_ms / 1e3
 
 
-def embedded_within(world: World, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
+def embedded_within(services: Services, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
     """Return unit vectors float32[len(texts), d]; None where the embedder fails or needs longer."""
     try:
         return (
-            embed_each(world, texts) if seconds is None else within(seconds, partial(embed_each, world, texts), _late)
+            embed_each(services, texts)
+            if seconds is None
+            else within(seconds, partial(embed_each, services, texts), _late)
         )
     except (EmbedderError, OutOfTime):
         return None
@@ -236,16 +237,16 @@ def directed(need: Need, vectors: Vectors32 | None) -> Need:
     """Return the need with the vector of the query, and that of a named speaker's voice, if there are any."""
     if vectors is None:
         return undirected(need)
-    return need.having(vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
+    return need.replace(vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
 
 
 def undirected(need: Need) -> Need:
     """Return the need without a vector of the query; its words alone are to find the answer, and so reach far."""
-    return need.having(vector=None, voice=None, reach=need.reach and max(need.reach, WIDEST))
+    return need.replace(vector=None, voice=None, reach=need.reach and max(need.reach, WIDEST))
 
 
 def searched(
-    world: World, profile: Profile, need: Need, text: str, watch: Stopwatch, spare: int = 1
+    services: Services, profile: Profile, need: Need, text: str, watch: Stopwatch, spare: int = 1
 ) -> tuple[Need, Batch, Ranked]:
     """Return the candidates, the need that they meet, and their ranking.
 
@@ -254,7 +255,7 @@ def searched(
     reason than that others stand for those that were brought.
 
     Args:
-        world: the ports.
+        services: the ports.
         profile: how to rank.
         need: of the query.
         text: of the query.
@@ -262,64 +263,64 @@ def searched(
         spare: how many times as many as are likely to do the store is to keep, where it brings the best alone; 0: it is
             to bring every candidate.
     """
-    need = need.having(pruning=pruning(profile, need, spare) if spare else None)
-    need, batch = met(world, need, text)
+    need = need.replace(pruning=pruning(profile, need, spare) if spare else None)
+    need, batch = met(services, need, text)
     watch.lap("gather")
     ranked = rank(profile, batch, need)
     watch.lap("rank")
     if exact(profile, batch, need, ranked):
         return need, batch, ranked
     if batch.floor is not None:
-        return searched(world, profile, need, text, watch, 0 if spare > SPARING else WIDER * spare)
+        return searched(services, profile, need, text, watch, 0 if spare > SPARING else WIDER * spare)
     reach = WIDER * (need.reach or WIDEST)
     if reach > WIDEST or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
         return need, batch, ranked
-    return searched(world, profile, need.having(reach=reach), text, watch, spare)
+    return searched(services, profile, need.replace(reach=reach), text, watch, spare)
 
 
-def met(world: World, need: Need, text: str) -> tuple[Need, Batch]:
+def met(services: Services, need: Need, text: str) -> tuple[Need, Batch]:
     """Return the candidates, and the need that they meet: without vectors, if the store is another model's by now."""
     try:
-        return need, gathered(world, need, text)
+        return need, gathered(services, need, text)
     except (MovedError, EmbedderError):  # the latter where the store's check of the model gets no answer
         need = undirected(need)
-        return need, gathered(world, need, text)
+        return need, gathered(services, need, text)
 
 
-def gathered(world: World, need: Need, text: str) -> Batch:
+def gathered(services: Services, need: Need, text: str) -> Batch:
     """Return the candidates; where a query or a memory has no vector, the lexical channels stand in for its cosines."""
     if "embedded" not in need.columns:
-        need = need.having(columns=need.columns | {"embedded"})
+        need = need.replace(columns=need.columns | {"embedded"})
     if need.vector is None:
-        batch = world.store.gather(need.having(terms=distinct_terms(world, text), candidates=None))
+        batch = services.store.gather(need.replace(terms=distinct_terms(services, text), candidates=None))
         return batch.with_columns(**instead_of_cosines(batch))
-    batch = world.store.gather(need)
+    batch = services.store.gather(need)
     if batch["embedded"].all():
         return batch
     if batch.floor is not None and batch.windows is None:  # the best by words is the measure, and may not be there
-        return gathered(world, need.having(pruning=None), text)
-    batch = batch if need.terms else world.store.gather(need.having(terms=distinct_terms(world, text)))
+        return gathered(services, need.replace(pruning=None), text)
+    batch = batch if need.terms else services.store.gather(need.replace(terms=distinct_terms(services, text)))
     stand_ins = {name: column for name, column in instead_of_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(
         **{name: np.where(batch["embedded"], batch[name], column) for name, column in stand_ins.items()}
     )
 
 
-def distinct_terms(world: World, text: str) -> tuple[str, ...]:
+def distinct_terms(services: Services, text: str) -> tuple[str, ...]:
     """Return the terms of a text, each once, in order."""
-    return tuple(dict.fromkeys(world.tokeniser.terms(text)))
+    return tuple(dict.fromkeys(services.tokeniser.terms(text)))
 
 
-def shaped(world: World, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:
+def shaped(services: Services, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:
     """Return the ranked rows as hits; a memory that went away meanwhile is left out.
 
     Raises:
         LimitError: they are more than one answer may hold.
     """
     ids: list[str] = batch.ids[ranked.rows].tolist()
-    size, memories = AnswerSize(world, LOWER, HIT), dict[str, Memory]()
+    size, memories = AnswerSize(services, LOWER, HIT), dict[str, Memory]()
     for first in range(0, len(ids), FETCHED):
-        fetched = world.store.fetch(need.scope, ids[first : first + FETCHED], as_of=need.as_of)
+        fetched = services.store.fetch(need.scope, ids[first : first + FETCHED], as_of=need.as_of)
         size.add(fetched)
         memories |= {memory.id: memory for memory in fetched}
     scores = details(profile, ranked, batch, ranked.rows, need.intent.name)
@@ -335,12 +336,12 @@ def _ids(batch: Batch, rows: Sequence[int]) -> tuple[str, ...]:
     return tuple(batch.ids[list(rows)].tolist()) if rows else ()
 
 
-def deeper(world: World, need: Need) -> Need:
+def deeper(services: Services, need: Need) -> Need:
     """Return the need that has ranking return as many memories as the reranker, if there is one, is to read."""
-    if world.reranker is None or not need.limit:
+    if services.reranker is None or not need.limit:
         return need
-    depth = max(need.limit, world.rerank_top)
-    return need.having(depth=depth, reach=reach_for(depth))
+    depth = max(need.limit, services.rerank_top)
+    return need.replace(depth=depth, reach=reach_for(depth))
 
 
 def reranked(
@@ -377,7 +378,7 @@ def spoken(memory: Memory) -> str:
     return f"{memory.speaker}: {memory.content}" if memory.speaker else memory.content
 
 
-def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> tuple[str, ...]:
+def touch(services: Services, profile: Profile, query: Query, hits: Sequence[Hit]) -> tuple[str, ...]:
     """Record the recall on the memories that it returned, as the profile's `[on_recall]` says.
 
     Returns `("touch",)` if what recalls have touched could not be written, this one's or that of earlier ones, which
@@ -386,7 +387,7 @@ def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> 
     rule = profile.on_recall
     if not rule or not (hits or (rule.activate and query.scope.session_key)):
         return ()
-    asked, clock = query.now or world.clock(), world.clock()
+    asked, clock = query.now or services.clock(), services.clock()
     change = Touch(
         scope=query.scope,
         ids=tuple(hit.memory.id for hit in hits),
@@ -397,7 +398,7 @@ def touch(world: World, profile: Profile, query: Query, hits: Sequence[Hit]) -> 
         at=clock,
     )
     try:
-        world.store.apply([change])
+        services.store.apply([change])
     except StoreError:
         return ("touch",)
     return ()

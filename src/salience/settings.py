@@ -14,8 +14,8 @@ import platformdirs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
 
-from salience import checks
 from salience.errors import ConfigError, InputError, Words
+from salience.records import checks
 
 FOREVER: Final = "forever"
 """Said of what is kept without end."""

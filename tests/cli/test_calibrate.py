@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import salience
-from salience.embed import registry
-from salience.embed.calibration_file import load
+from salience.models.embed import registry
+from salience.models.embed.calibration_file import load
 from salience.testing.doubles import PlantedEmbedder
 
 COSINES = {f"text {number:02}": number / 100 for number in range(100)}
@@ -31,8 +31,8 @@ def test_the_result_is_told_kept_and_used(calibrate, tmp_path):
     assert "  paraphrases missed               0 of 25, 0.0% (0.0% to 13.3%)\n" in printed
     assert f"Kept in {kept}; every connect with this embedder reads it there.\n" in printed
     with salience.connect(":memory:", embedder=PlantedEmbedder(COSINES), profile="zeromemory") as engine:
-        assert engine.world.calibration == load(kept)["planted"]
-        assert f"{engine.world.calibration.paraphrase:.3f} on." in printed
+        assert engine.services.calibration == load(kept)["planted"]
+        assert f"{engine.services.calibration.paraphrase:.3f} on." in printed
 
 
 def test_json_has_all_of_it(calibrate, written, tmp_path):

@@ -1,4 +1,4 @@
-"""Bad input and a failing world: the exit code, and one or two lines that say what to do."""
+"""Bad input and a failing services: the exit code, and one or two lines that say what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from salience import profiles
+from salience.rank import profiles
 
 SECRET = "the launch code is 0000"
 SIGNALS = sorted(term.label for term in profiles.load("salience").terms)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from salience import profiles
+from salience.rank import profiles
 
 SAID = {
     "kites": ["I built a red kite", "We keep two goats", "The kite broke in a storm"],

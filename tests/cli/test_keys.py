@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from salience import access, compose
+from salience import compose
 from salience.records import Grant
+from salience.server import keys as access
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_upkeep_drops_old_versions_as_the_setting_asks(run, said, due, monkeypat
 def test_while_another_process_is_at_it_upkeep_says_so_and_ends_with_1(run, tmp_path, due):
     with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder()) as memory:
         now = datetime.now(UTC)
-        memory.world.store.apply([Lease("upkeep:default", "otherhost:77:ab", now, now + timedelta(minutes=10))])
+        memory.services.store.apply([Lease("upkeep:default", "otherhost:77:ab", now, now + timedelta(minutes=10))])
     result = run("upkeep", code=1)
     assert result.stdout == ""
     assert result.stderr.startswith("salience: upkeep:default: otherhost:77:ab is at it, until ")
@@ -139,7 +139,7 @@ def test_upkeep_ends_at_once_also_while_a_provider_hangs_and_gives_its_lease_bac
     with salience.connect(file, embedder="openai") as memory:
         assert memory.upkeep(dry_run=True).embedded == 1
         now = datetime.now(UTC)
-        memory.world.store.apply([Lease("upkeep:default", "me", now, now)])  # free
+        memory.services.store.apply([Lease("upkeep:default", "me", now, now)])  # free
 
 
 def test_stats_tell_what_is_pending(run, stored):

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 import salience
 import servers
-from salience import AccessError, ForbiddenError, InputError, ServerError, UnsettledError, access, compose
+from salience import AccessError, ForbiddenError, InputError, ServerError, UnsettledError, compose
 from salience.cli import app
 from salience.client import AsyncClient, AsyncEngine, Client, Place
+from salience.server import keys as access
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 KEY = "sal_0123456789ab_secret"
@@ -94,7 +95,7 @@ def test_the_settings_name_the_server_and_the_key(monkeypatch):
 @contextmanager
 def locked(engine) -> Iterator[tuple[str, str, str]]:
     """Yield the URL of a server, a key that reads and writes, and one that reads."""
-    keyring, now = compose.keyring(":memory:"), engine.world.clock()
+    keyring, now = compose.keyring(":memory:"), engine.services.clock()
     tokens = []
     for rights in (("read", "write"), ("read",)):
         token, key = access.made("default", rights, {}, None, None, now)

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from salience import ANY, Draft, InputError, NotFoundError, ProfileError, Scope, profiles
+from salience import ANY, Draft, InputError, NotFoundError, ProfileError, Scope
 from salience.client import AsyncClient, AsyncEngine, Client, calling
 from salience.engine import Engine
+from salience.rank import profiles
 from salience.records import UNSET
 from salience.wire.verbs import VERBS
 

@@ -8,7 +8,7 @@ from itertools import combinations
 import promql_parser
 import pytest
 
-from salience.serving.metrics import METRICS
+from salience.server.metrics import METRICS
 
 HISTOGRAMS = {name for name, metric in METRICS.items() if metric.kind == "histogram"}
 SERIES = {name: set(metric.labels) for name, metric in METRICS.items() if name not in HISTOGRAMS}

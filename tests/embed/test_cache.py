@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.batch import unit_vectors
-from salience.embed.cache import Cached
-from salience.embed.calibration import UNCALIBRATED
 from salience.errors import EmbedderError
+from salience.models.embed.cache import Cached
+from salience.models.embed.calibration import UNCALIBRATED
 from salience.ports import Calibration, Embedder
 from salience.testing.doubles import PlantedEmbedder
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.embed.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of, equal_error, fit, isotonic
-from salience.embed.minilm import MiniLM
-from salience.embed.static import Static
 from salience.errors import InputError
+from salience.models.embed.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of, equal_error, fit, isotonic
+from salience.models.embed.minilm import MiniLM
+from salience.models.embed.static import Static
 from salience.ports import Calibration
 from salience.testing.doubles import PlantedEmbedder
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salience.embed.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of
-from salience.embed.calibration_file import load, save, written
 from salience.errors import InputError
+from salience.models.embed.calibration import CALIBRATIONS, UNCALIBRATED, calibration_of
+from salience.models.embed.calibration_file import load, save, written
 from salience.ports import Calibration
 from salience.testing.doubles import PlantedEmbedder
 

@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from salience.embed.fastembed import FastEmbed
 from salience.errors import EmbedderError, MissingExtraError
+from salience.models.embed.fastembed import FastEmbed
 
 
 class FakeTextEmbedding:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salience.embed import minilm
-from salience.embed.minilm import BATCH_TOKENS, MiniLM, cores
 from salience.errors import EmbedderError
+from salience.models.embed import minilm
+from salience.models.embed.minilm import BATCH_TOKENS, MiniLM, cores
 from salience.ports import Embedder
 
 TEXTS = ["The user prefers dark mode", "User likes dark theme", "The user works at night"]
@@ -152,7 +152,7 @@ def test_first_use_prints_nothing_and_leaves_nothing_in_the_home_folder(tmp_path
     monkeypatch.delenv("ORT_DISABLE_TELEMETRY", raising=False)
     for variable in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(variable, str(tmp_path))
-    code = "from salience.embed.minilm import MiniLM; MiniLM().embed(['one', 'two'])"
+    code = "from salience.models.embed.minilm import MiniLM; MiniLM().embed(['one', 'two'])"
     run = subprocess.run([sys.executable, "-W", "default", "-c", code], capture_output=True, text=True, check=True)
     assert (run.stdout, run.stderr) == ("", "")
     assert list(tmp_path.iterdir()) == []

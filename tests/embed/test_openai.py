@@ -14,10 +14,10 @@ import httpx
 import numpy as np
 import pytest
 
-from salience.embed.openai import OpenAI
+from salience.deadline import RETRY_AFTER_LIMIT, asked_to_wait
 from salience.errors import EmbedderError, InputError
+from salience.models.embed.openai import OpenAI
 from salience.ports import Embedder
-from salience.waiting import RETRY_AFTER_LIMIT, asked_to_wait
 
 KEY = "sk-very-secret"
 TEXT = "a very private text"

@@ -10,9 +10,9 @@ import pytest
 from pydantic import SecretStr
 
 from salience import settings as salience_settings
-from salience.embed.cache import Cached
-from salience.embed.registry import EMBEDDERS, embedder
 from salience.errors import InputError, MissingExtraError
+from salience.models.embed.cache import Cached
+from salience.models.embed.registry import EMBEDDERS, embedder
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -94,7 +94,7 @@ def test_a_class_in_the_place_of_an_object_is_refused(settings):
 
 def test_importing_the_registry_and_making_an_embedder_imports_no_engine():
     code = (
-        "import sys; from salience import settings; from salience.embed.registry import embedder\n"
+        "import sys; from salience import settings; from salience.models.embed.registry import embedder\n"
         "embedder('minilm', settings.Settings())\n"
         "heavy = {'onnxruntime', 'tokenizers', 'wordllama', 'fastembed', 'httpx', 'requests'} & set(sys.modules)\n"
         "assert not heavy, heavy"

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("wordllama", reason="the extra salience[static] is not installed")
 
-from salience.embed.static import Static
 from salience.errors import EmbedderError, MissingExtraError
+from salience.models.embed.static import Static
 from salience.ports import Embedder
 
 TEXTS = ["The user prefers dark mode", "User likes dark theme", "The user works at night"]
@@ -62,7 +62,7 @@ def test_a_missing_table_is_an_error_of_ours_and_nothing_is_fetched(monkeypatch,
 
 def test_first_use_prints_nothing_and_leaves_logging_as_it_was():
     code = (
-        "import logging; from salience.embed.static import Static; Static().embed(['one', 'two'])\n"
+        "import logging; from salience.models.embed.static import Static; Static().embed(['one', 'two'])\n"
         "logging.getLogger('application').info('not wanted'); assert logging.getLogger().handlers == []"
     )
     run = subprocess.run([sys.executable, "-W", "default", "-c", code], capture_output=True, text=True, check=True)

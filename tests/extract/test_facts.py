@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.checks import NAME_LIMIT
 from salience.extract.fact_forms import ATTRIBUTES, FORMS, TAILS
 from salience.extract.fact_values import CHECKS, KINDS
 from salience.extract.facts import _SIGNS, LONGEST, fact, fact_key, may_have_tail, without_signs
 from salience.records import Draft
+from salience.records.checks import NAME_LIMIT
 
 STATED = {
     "user.favourite.colour": [

@@ -17,7 +17,7 @@ from salience.errors import InputError
 from salience.extract.facts import fact_key as by_rules
 from salience.extract.llm import KEPT, LanguageModel, fact_key
 from salience.extract.registry import fact_reader
-from salience.llm.chat import Chat, ChatError, Endpoint
+from salience.models.llm.chat import Chat, ChatError, Endpoint
 from salience.ports import FactReader, Statement
 from salience.settings import load
 from salience.testing.chat import ChatDouble
@@ -229,7 +229,7 @@ def test_an_update_of_the_text_reads_it_anew_and_leaves_a_fact_of_the_callers(me
 
 def test_an_update_by_another_process_asks_about_both_texts_at_once(memory, double):
     read = memory.remember(HOME).memory
-    memory.world.fact_reader._known.clear()
+    memory.services.fact_reader._known.clear()
     assert memory.update(read.id, content=NEWER.replace("Porto", "Lisbon now")).memory.fact_key == "user.residence"
     assert [len(question) for question in double.questions] == [1, 2]
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from salience import profiles
+from salience.rank import profiles
 from salience.rank.profile import parse
 
 GRACE = 1_209_600

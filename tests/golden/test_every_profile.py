@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from salience import profiles
 from salience.ports import Calibration
+from salience.rank import profiles
 from salience.rank.profile import parse
 
 TEXTS = {"Alice leads Atlas": 0.95, "Atlas ships": 0.85, "Bob likes tea": 0.8, "opposite": -0.3}
@@ -109,7 +109,7 @@ def test_thresholds_are_raw_cosines_unless_a_profile_wants_them_calibrated(plant
     source = profiles.source("memlayer") + "[on_remember]\ncontradiction_above = 0.75\n"
     profile = parse(source.replace("limit = 5", f'limit = 5\nthreshold_scale = "{scale}"', 1), "scaled")
     memory = planted({"half": 0.5, "less": 0.4, "query new": 1.0}, profile=profile)
-    memory.world = replace(memory.world, calibration=HALF_IS_MUCH)
+    memory.services = replace(memory.services, calibration=HALF_IS_MUCH)
     for text in ("half", "less"):
         memory.remember(text, importance=1.0)
     hits = [(hit.memory.content, round(hit.score_detail.cosine, 6)) for hit in memory.recall("query")]

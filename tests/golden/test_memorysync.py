@@ -227,7 +227,7 @@ def test_memories_collapse_into_kept_ones_only(planted):
 @pytest.mark.parametrize(("cosine", "kept"), [(0.9, 1), (0.8999, 2)])
 def test_near_duplicates_collapse_from_the_embedders_paraphrase_threshold(planted, cosine, kept):
     memory = planted({"best": 1.0, "other": cosine}, profile="memorysync")
-    assert memory.world.calibration.paraphrase == 0.9
+    assert memory.services.calibration.paraphrase == 0.9
     for text in ("best", "other"):
         memory.remember(text)
     assert len(memory.recall("query")) == kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from salience import profiles
+from salience.rank import profiles
 
 DENSE = 0.6
 NEUTRAL = 0.975  # of the score, for a memory of importance 0.5

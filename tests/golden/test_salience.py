@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import salience
-from salience import profiles
+from salience.rank import profiles
 from salience.records import ANY
 
 SIMILARITY, CONTEXT_SIMILARITY, CONTEXT_LEXICAL = 0.3, 0.3, 0.6
@@ -155,7 +155,7 @@ def test_i_is_the_user_and_you_the_assistant(planted):
 
 def embedded_for(memory, question, **where):
     """Return the texts that a question embeds."""
-    texts = memory.world.embedder._embedder.texts
+    texts = memory.services.embedder._embedder.texts
     before = len(texts)
     memory.recall(question, dry_run=True, **where)
     return texts[before:]

@@ -28,9 +28,13 @@ def tenants(request, tmp_path, monkeypatch, clock):
         if request.param == "one file":
             engines.append(salience.connect(tmp_path / "shared.db", embedder=embedder, clock=clock))
         else:
-            first = engines[0].world if engines else salience.connect(":memory:", embedder=embedder, clock=clock).world
+            first = (
+                engines[0].services
+                if engines
+                else salience.connect(":memory:", embedder=embedder, clock=clock).services
+            )
             engines.append(Engine(replace(first, tenant=tenant)))
-    assert [engine.world.tenant for engine in engines] == ["ours", "theirs"]
+    assert [engine.services.tenant for engine in engines] == ["ours", "theirs"]
     yield engines
     for engine in engines:
         engine.close()
@@ -67,11 +71,11 @@ def test_a_tenants_scores_are_those_of_a_store_of_its_own(tenants, clock):
         engine.remember(text, entities=["Atlas"], fact_key="vault.key", key="one key")
         for number in range(3):
             engine.remember(f"vault {text} {number}", entities=[])
-    with salience.connect(":memory:", embedder=ours.world.embedder, clock=clock) as alone:
+    with salience.connect(":memory:", embedder=ours.services.embedder, clock=clock) as alone:
         alone.remember(OURS, entities=["Atlas"], fact_key="vault.key", key="one key")
         for number in range(3):
             alone.remember(f"vault {OURS} {number}", entities=[])
-        for profile in salience.profiles.NAMES:
+        for profile in salience.rank.profiles.NAMES:
             found, expected = (
                 [(hit.memory.content, hit.score) for hit in engine.recall("query vault Atlas", profile=profile)]
                 for engine in (ours, alone)
@@ -136,7 +140,7 @@ def test_of_several_projects_only_the_callers_and_the_general_memories_are_seen(
     assert seen(project=ANY) == {"general", "p", "q"}
 
 
-@pytest.mark.parametrize("profile", salience.profiles.NAMES)
+@pytest.mark.parametrize("profile", salience.rank.profiles.NAMES)
 def test_a_session_hides_nothing_and_filters_on_request(planted, profile):
     memory = planted({"in s": 0.9, "in t": 0.8, "in none": 0.75}, profile=profile)
     memory.remember("in s", session_id="s")

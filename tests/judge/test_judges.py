@@ -13,10 +13,10 @@ import pytest
 
 from salience import loading
 from salience.errors import InputError, JudgeError, MissingExtraError
-from salience.judge import openai as chatting
-from salience.judge.nli import LONGEST, NLI, label
-from salience.judge.registry import JUDGES, judge
-from salience.llm.chat import Chat, Endpoint
+from salience.models.judge import openai as chatting
+from salience.models.judge.nli import LONGEST, NLI, label
+from salience.models.judge.registry import JUDGES, judge
+from salience.models.llm.chat import Chat, Endpoint
 from salience.ports import Judge
 from salience.settings import load
 from salience.testing.chat import ChatDouble
@@ -47,7 +47,8 @@ def test_a_missing_extra_is_said_when_the_judge_is_chosen(monkeypatch, name, ext
 
 
 def test_the_room_imports_no_library():
-    code = "import sys, salience.judge.registry; print({'openai', 'sentence_transformers', 'torch'} & {*sys.modules})"
+    imports = "import sys, salience.models.judge.registry"
+    code = imports + "\nprint({'openai', 'sentence_transformers', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

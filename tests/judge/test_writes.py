@@ -10,13 +10,13 @@ import pytest
 
 import salience
 from salience.compose import engine
+from salience.deadline import places
 from salience.errors import InputError, JudgeError, StaleError
 from salience.remember.asking import PART, asked
 from salience.remember.judging import JUDGED
 from salience.settings import load
 from salience.testing.chat import ChatDouble
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from salience.waiting import places
 
 OLD, NEW = "The api listens on 8080", "The api listens on 9090"
 SAID = {"I listen on 8080": "Ana", "I listen on 9090": "Ben"}
@@ -45,7 +45,7 @@ def memory(target):
 
 
 def judged_by(memory, judge, seconds=5.0):
-    memory.world = replace(memory.world, judge=judge, judge_timeout=seconds)
+    memory.services = replace(memory.services, judge=judge, judge_timeout=seconds)
     return judge
 
 
@@ -145,7 +145,7 @@ def test_the_memory_is_stored_before_its_conflicts_are_judged(memory):
 def test_a_write_that_is_made_anew_is_judged_once(memory, monkeypatch):
     memory.remember(OLD)
     judge = judged_by(memory, Told("update"))
-    apply, tries = memory.world.store.apply, []
+    apply, tries = memory.services.store.apply, []
 
     def late(changes, **options):
         tries.append(changes)
@@ -153,7 +153,7 @@ def test_a_write_that_is_made_anew_is_judged_once(memory, monkeypatch):
             raise StaleError("another writer was quicker")
         return apply(changes, **options)
 
-    monkeypatch.setattr(memory.world.store, "apply", late)
+    monkeypatch.setattr(memory.services.store, "apply", late)
     assert labels(memory.remember(NEW)) == [(OLD, "update", ("judge: told",))]
     assert (len(tries), judge.pairs) == (2, [(NEW, OLD)])
 

@@ -10,13 +10,13 @@ import pytest
 from formats import LOCOMO, both_locomo, precisionmembench, written
 
 import salience
-from salience import profiles
 from salience.lab import sample
 from salience.lab.asking import Terms, ask, gathered, narrowed, union
 from salience.lab.baselines import BASELINES, contender, contenders
 from salience.lab.datasets import Question, conversations
 from salience.lab.planting import Planted, planted
 from salience.ports import Need
+from salience.rank import profiles
 from salience.records import Scope
 from salience.testing.doubles import PlantedEmbedder
 
@@ -28,7 +28,7 @@ def store():
     """The sample in a store: scopes, facts, supersession, expiry, near-duplicates, recalls."""
     with salience.connect(":memory:", clock=sample.now) as engine:
         refs = {id: ref for ref, id in sample.store(engine).items()}
-        yield Planted("sample", engine, engine.world, refs, {}, sample.now())
+        yield Planted("sample", engine, engine.services, refs, {}, sample.now())
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
@@ -69,9 +69,9 @@ def test_the_store_is_read_once_for_all_that_embed_the_same_text(tmp_path: Path,
     terms = Terms({**contenders(["mememory", "memorysync", "cmm", "bm25", "cosine"])}, 5)
     with planted(held, embedder, None) as store:
         calls = []
-        gather = type(store.world.store).gather
+        gather = type(store.services.store).gather
         monkeypatch.setattr(
-            type(store.world.store), "gather", lambda self, need: calls.append(need) or gather(self, need)
+            type(store.services.store), "gather", lambda self, need: calls.append(need) or gather(self, need)
         )
         embedder.texts.clear()
         answers = ask(store, held.questions[0], terms)

@@ -18,7 +18,6 @@ from formats import (
     written,
 )
 
-from salience.embed import registry
 from salience.errors import InputError
 from salience.lab import evaluation, foreign
 from salience.lab.asking import Terms
@@ -27,6 +26,7 @@ from salience.lab.datasets import conversations
 from salience.lab.evaluation import Plan, count, evaluate, sources
 from salience.lab.metrics import Metric
 from salience.lab.summary import ALL, Wanted, as_record, comparison, summed
+from salience.models.embed import registry
 from salience.testing.doubles import PlantedEmbedder
 
 

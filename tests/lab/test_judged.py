@@ -63,7 +63,7 @@ def test_lines_of_json(file):
     ("lines", "words"),
     [
         ([], "has an unknown format.*first, second, relatedness"),
-        (["hello", "world"], "line 2.*has an unknown format.*first, second, relatedness"),
+        (["hello", "services"], "line 2.*has an unknown format.*first, second, relatedness"),
         ([HEADER, "a\tb\t0.5"], "line 2 of .* has 3 values.*Give 4 values"),
         ([HEADER, "a\tb\thigh\t"], "relatedness in line 2 of .*text that is no number"),
         ([HEADER, "a\tb\t4.5\t"], "relatedness in line 2 of .*4.5.*Give a number from 0 to 1"),

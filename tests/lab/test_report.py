@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from formats import LOCOMO, OTHER_LOCOMO, written
 
-from salience.embed import registry
 from salience.lab import plots, report
 from salience.lab.asking import Terms
 from salience.lab.baselines import contenders
 from salience.lab.evaluation import Plan, evaluate, sources
 from salience.lab.summary import Wanted, summed
+from salience.models.embed import registry
 from salience.testing.doubles import PlantedEmbedder
 
 VOID = {"meta", "br", "link", "img"}

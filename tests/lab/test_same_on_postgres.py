@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from salience import compose, profiles, settings
-from salience.embed import registry
+from salience import compose, settings
 from salience.engine import Engine
 from salience.lab import datasets
 from salience.lab.datasets import Conversation
 from salience.lab.planting import ending
 from salience.lab.vectors import OnDisk
+from salience.models.embed import registry
+from salience.rank import profiles
 from salience.records import Recall
 
 CONVERSATIONS = ["conv-26", "conv-30", "conv-41", "conv-42", "conv-43"]
@@ -47,7 +48,7 @@ def opened(place: str, held: Conversation, vectors: Path, exact_rows: int = 5000
     chosen = settings.load().model_copy(update={"exact_rows": exact_rows})
     embedder, end, numbers = OnDisk(registry.embedder("minilm", chosen), vectors), ending(held), itertools.count(1)
     engine = compose.engine(chosen, place, embedder=embedder, clock=lambda: end)
-    engine.world = replace(engine.world, new_id=lambda _: f"{next(numbers):032x}")
+    engine.services = replace(engine.services, new_id=lambda _: f"{next(numbers):032x}")
     return engine
 
 

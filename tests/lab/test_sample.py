@@ -127,5 +127,5 @@ def test_the_sample_is_stored_with_its_counts_of_recalls(stored: tuple[Engine, d
     for memory in sample.memories():
         if memory.recalled:
             scope = replace(memory.draft.scope or Scope(), session_id=None)
-            (kept,) = engine.world.store.fetch(scope, [ids[memory.ref]])
+            (kept,) = engine.services.store.fetch(scope, [ids[memory.ref]])
             assert (kept.access_count, kept.accessed_at) == (memory.recalled, memory.recalled_at)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience import profiles
 from salience.lab import labels, thresholds
 from salience.lab.measured import Measured
 from salience.lab.rates import Errors, Rate, errors
 from salience.ports import Calibration
+from salience.rank import profiles
 from salience.records import Judged
 
 PAGE = Path(__file__).parents[2] / "docs" / "thresholds.md"

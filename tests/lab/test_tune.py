@@ -12,8 +12,6 @@ import pytest
 from formats import both_locomo, precisionmembench, written
 
 import salience
-from salience import profiles
-from salience.embed import registry
 from salience.errors import InputError
 from salience.lab import sample, trials, tune, writing
 from salience.lab.asking import Terms, gathered, narrowed
@@ -23,6 +21,8 @@ from salience.lab.evaluation import Plan, evaluate, sources
 from salience.lab.metrics import Metric
 from salience.lab.planting import Planted
 from salience.lab.summary import values
+from salience.models.embed import registry
+from salience.rank import profiles
 from salience.rank.run import rank
 from salience.testing.doubles import PlantedEmbedder
 
@@ -35,7 +35,7 @@ def sampled():
     """A case for each question of the sample under each profile, with what `rank` needs to be held against it."""
     with salience.connect(":memory:", embedder="minilm", clock=sample.now) as engine:
         refs = {id: ref for ref, id in sample.store(engine).items()}
-        store = Planted("sample", engine, engine.world, refs, {}, sample.now())
+        store = Planted("sample", engine, engine.services, refs, {}, sample.now())
         made = []
         for name in PROFILES:
             profile = contender(name)

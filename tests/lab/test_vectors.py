@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from salience.embed.calibration import calibration_of
 from salience.lab.vectors import OnDisk, cache_folder
+from salience.models.embed.calibration import calibration_of
 from salience.testing.doubles import PlantedEmbedder
 
 

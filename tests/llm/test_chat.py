@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from salience import loading
+from salience.deadline import Rest
 from salience.errors import MissingExtraError
-from salience.llm.chat import Chat, ChatError, Endpoint
-from salience.llm.configured import quick_chat
+from salience.models.llm.chat import Chat, ChatError, Endpoint
+from salience.models.llm.configured import quick_chat
 from salience.settings import load
 from salience.testing.chat import ChatDouble
-from salience.waiting import Rest
 
 KEY = "sk-very-secret"
 PRIVATE = '["a very private text"]'

@@ -462,7 +462,7 @@ class Everything(RuleBasedStateMachine):
         other = Hashed("second", 24) if self.embedder.name == "first" else Hashed("first", 16)
         self.memory.reembed(other)
         self.embedder = other
-        stored = self.memory.world.store.scan(
+        stored = self.memory.services.store.scan(
             salience.Scope(**everywhere()), limit=10_000, forgotten=True, versions=True
         )
         texts = {item.memory.content for item in stored}

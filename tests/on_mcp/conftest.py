@@ -11,11 +11,11 @@ from mcp import Client
 
 import salience
 from salience.engine import Engine
-from salience.gate import Gate
-from salience.mcp.asking import Gated
-from salience.mcp.server import server
-from salience.mcp.tools import chosen
 from salience.records import Grant
+from salience.server.gate import Gate
+from salience.server.mcp.asking import Gated
+from salience.server.mcp.server import server
+from salience.server.mcp.tools import chosen
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from speaking import AXES, COSINES, grant
 

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 import salience
 from salience.cli import app
 from salience.engine import warming
-from salience.mcp import stdio
-from salience.mcp.asking import Gated, Remote
-from salience.mcp.tools import DEFAULT, TOOLS
+from salience.server.mcp import stdio
+from salience.server.mcp.asking import Gated, Remote
+from salience.server.mcp.tools import DEFAULT, TOOLS
 from salience.wire.verbs import VERBS
 from speaking import TABS
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_opened_is_told_at_once(started, arguments, code):
 
 
 def test_another_model_than_that_of_the_store_is_told_at_once(started, tmp_path, engine):
-    with salience.connect(tmp_path / "agent.db", embedder=engine.world.embedder) as other:
+    with salience.connect(tmp_path / "agent.db", embedder=engine.services.embedder) as other:
         other.remember(TABS)
     asker, result = started("mcp")
     assert (asker, result.exit_code) == (None, 1)

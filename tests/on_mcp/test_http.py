@@ -13,12 +13,12 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from salience.access import Door, made
 from salience.errors import BusyError
-from salience.gate import Gate
-from salience.mcp import http
+from salience.server.gate import Gate
+from salience.server.keys import Door, made
+from salience.server.mcp import http
+from salience.server.rest.options import Options
 from salience.store.keyring import MemoryKeyring
-from salience.web.options import Options
 from servers import served
 from speaking import TABS, grant, said, site
 
@@ -99,7 +99,7 @@ def key(engine, keyring):
     """A function from rights and a bound to the token of a new key and its prefix."""
 
     def key(*rights, **bound):
-        token, kept = made("default", rights or ("read", "write"), bound, None, None, engine.world.clock())
+        token, kept = made("default", rights or ("read", "write"), bound, None, None, engine.services.clock())
         keyring.add(kept)
         return token, kept.prefix
 
@@ -148,7 +148,7 @@ async def test_a_revoked_key_fails_at_once(engine, keyring, key):
     headers = {**ACCEPT, "Authorization": f"Bearer {token}"}
     with site(engine, keyring) as url, httpx.Client(headers=headers) as client:
         assert client.post(url, json=INITIALIZE).status_code == 200
-        keyring.revoke(prefix, engine.world.clock())
+        keyring.revoke(prefix, engine.services.clock())
         assert client.post(url, json=INITIALIZE).status_code == 401
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from salience import settings
 from salience.cli import app
-from salience.mcp import clients, jsonc
+from salience.server.mcp import clients, jsonc
 from speaking import COMMAND
 
 OTHERS = """\

@@ -19,7 +19,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from salience.mcp.tools import DEFAULT
+from salience.server.mcp.tools import DEFAULT
 from speaking import COMMAND, TABS, site, surroundings
 
 HERE = Path(__file__).with_name("node")

@@ -6,9 +6,9 @@ import pytest
 from mcp import Client
 
 import salience
-from salience.mcp.asking import Remote
-from salience.mcp.server import server
-from salience.mcp.tools import TOOLS
+from salience.server.mcp.asking import Remote
+from salience.server.mcp.server import server
+from salience.server.mcp.tools import TOOLS
 from servers import live
 from speaking import TABS, said
 

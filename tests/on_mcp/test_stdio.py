@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import salience
-from salience.mcp.tools import DEFAULT
+from salience.server.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
 from speaking import COMMAND, TABS, said, surroundings
 
@@ -58,11 +58,11 @@ async def test_many_servers_share_one_file_at_once(tmp_path):
 SLOW = """
 import os, sys
 import salience
-from salience.gate import Gate
-from salience.mcp import stdio
-from salience.mcp.asking import Gated
+from salience.server.gate import Gate
+from salience.server.mcp import stdio
+from salience.server.mcp.asking import Gated
 from salience.records import Grant
-from salience.mcp.tools import DEFAULT
+from salience.server.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
 
 class Slow(PlantedEmbedder):

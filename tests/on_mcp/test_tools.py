@@ -15,13 +15,13 @@ from tokenizers import Tokenizer
 
 import salience
 from salience.errors import InputError
-from salience.gate import Gate, Limits
-from salience.mcp import texts
-from salience.mcp.asking import Gated
-from salience.mcp.server import INSTRUCTIONS, server
-from salience.mcp.tools import DEFAULT, TOOLS, chosen
 from salience.records import ANY
 from salience.remember import conflicts
+from salience.server.gate import Gate, Limits
+from salience.server.mcp import texts
+from salience.server.mcp.asking import Gated
+from salience.server.mcp.server import INSTRUCTIONS, server
+from salience.server.mcp.tools import DEFAULT, TOOLS, chosen
 from salience.testing.doubles import PlantedEmbedder
 from speaking import SPACES, TABS, TEA, grant, said
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salience import profiles
 from salience.batch import Batch
 from salience.ports import Calibration, Need
+from salience.rank import profiles
 from salience.rank.bound import ceiling, exact, pruning
 from salience.rank.profile import parse
 from salience.rank.run import rank

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from salience import profiles
 from salience.batch import KINDS, Batch, Entities, Lexicon, Postings, Ragged, Vectors, cosines
 from salience.ports import Calibration, Need
+from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.rank.run import detail, rank
 from salience.rank.signals import CLOCKS, SIGNALS

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from salience import ProfileError, profiles
+from salience import ProfileError
 from salience.batch import COLUMNS
+from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES

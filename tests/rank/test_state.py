@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from salience import profiles
 from salience.batch import Batch
 from salience.ports import Need
+from salience.rank import profiles
 from salience.rank.state import ALIVE, NOBODY, State
 from salience.records import Scope
 
@@ -24,7 +24,7 @@ def state() -> State:
 
 def test_other_values_are_those_of_another_state(state):
     scores = np.array([0.1, 0.2, 0.3])
-    made, expected = state.having(scores=scores, step=2), replace(state, scores=scores, step=2)
+    made, expected = state.replace(scores=scores, step=2), replace(state, scores=scores, step=2)
     assert all(getattr(made, field.name) is getattr(expected, field.name) for field in fields(State))
     assert (state.scores, state.step) == (None, 0)
     with pytest.raises(AttributeError):
@@ -37,8 +37,8 @@ def test_what_drops_nothing_changes_nothing(state):
 
 
 def test_what_falls_is_noted_with_the_stage_and_the_row_because_of_which_it_fell(state):
-    kept = state.having(step=4).keep_where(np.array([True, False, True]))
-    left = kept.having(step=5).drop({0: 2})
+    kept = state.replace(step=4).keep_where(np.array([True, False, True]))
+    left = kept.replace(step=5).drop({0: 2})
     assert kept.rows.tolist() == [0, 2]
     assert left.rows.tolist() == [2]
     assert left.fates.tolist() == [5, 4, ALIVE]

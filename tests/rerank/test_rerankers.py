@@ -13,9 +13,9 @@ import pytest
 
 from salience import settings as salience_settings
 from salience.errors import InputError, MissingExtraError, RerankerError
-from salience.rerank.fastembed import FastEmbed
-from salience.rerank.registry import RERANKERS, reranker
-from salience.rerank.sentence_transformers import SentenceTransformers
+from salience.models.rerank.fastembed import FastEmbed
+from salience.models.rerank.registry import RERANKERS, reranker
+from salience.models.rerank.sentence_transformers import SentenceTransformers
 
 
 class FakeTextCrossEncoder:
@@ -188,8 +188,7 @@ def test_an_object_without_the_protocol_is_refused(settings, given):
 
 
 def test_the_room_imports_no_library():
-    code = (
-        "import sys, salience.rerank.registry; print({'fastembed', 'sentence_transformers', 'torch'} & {*sys.modules})"
-    )
+    imports = "import sys, salience.models.rerank.registry"
+    code = imports + "\nprint({'fastembed', 'sentence_transformers', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

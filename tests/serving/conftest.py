@@ -20,10 +20,10 @@ import pytest
 import structlog
 
 from salience import settings
-from salience.embed import registry
 from salience.engine import warming
-from salience.serving import Plan, logs
-from salience.serving.site import standing
+from salience.models.embed import registry
+from salience.server import Plan, logs
+from salience.server.site import standing
 from salience.testing.doubles import PlantedEmbedder
 from servers import served
 

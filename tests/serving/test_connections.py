@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from salience import compose
-from salience.access import made
-from salience.serving.connections import Connections
+from salience.server.connections import Connections
+from salience.server.keys import made
 
 PATIENCE = 60.0
 """Seconds after which a server that does not close a connection fails its test."""

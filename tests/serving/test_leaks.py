@@ -3,8 +3,7 @@
 import pytest
 
 import salience
-from salience import access, compose, settings
-from salience.gate import Gate
+from salience import compose, settings
 from salience.lab.torture.writing import seeded
 from salience.lab.torture_server import cast, report
 from salience.lab.torture_server.asking import Answer, Asked, Line
@@ -12,8 +11,10 @@ from salience.lab.torture_server.deeds import DEEDS, ON_AN_ID, Turn, surfaced
 from salience.lab.torture_server.judging import Known, foreign, received, wrong
 from salience.lab.torture_server.leaks import leaks
 from salience.lab.torture_server.timing import KINDS, TIMED, timed
-from salience.serving.plan import Plan
-from salience.serving.site import standing
+from salience.server import keys as access
+from salience.server.gate import Gate
+from salience.server.plan import Plan
+from salience.server.site import standing
 from salience.store.keyring import MemoryKeyring
 from servers import served
 
@@ -55,7 +56,7 @@ def ringed():
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 def test_the_search_for_leaks_finds_them(place, monkeypatch):
     """Without bounds, and with keys that go on once they are revoked, so that the test above is known to look."""
-    monkeypatch.setattr("salience.gate._bounded", lambda *_: {})
+    monkeypatch.setattr("salience.server.gate._bounded", lambda *_: {})
     monkeypatch.setattr(Gate, "allow", lambda *_: None)
     monkeypatch.setattr(access.ApiKey, "status", lambda *_: "live")
     found = leaks(*place, threads=2, seed=2, turns=40)

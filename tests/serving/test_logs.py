@@ -12,11 +12,11 @@ import anyio
 import pytest
 import structlog
 
-from salience.serving import logs
-from salience.serving.metrics import Meter
-from salience.serving.requests import Requests
-from salience.serving.streams import Streams
-from salience.serving.traces import Untraced
+from salience.server import logs
+from salience.server.metrics import Meter
+from salience.server.requests import Requests
+from salience.server.streams import Streams
+from salience.server.traces import Untraced
 from salience.store.sqlite import SQLiteStore
 
 SECRET = "zebra-7c1f-quagga"

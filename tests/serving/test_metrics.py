@@ -6,8 +6,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from salience import compose
-from salience.access import made
-from salience.serving.metrics import METRICS
+from salience.server.keys import made
+from salience.server.metrics import METRICS
 
 MANY = {"content": "Alice drinks tea", "user_id": "alice"}
 

@@ -13,9 +13,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from issuers import Issuer
 from salience import settings
-from salience.mcp.auth import METADATA, resource
-from salience.serving.plan import Plan
-from salience.serving.site import standing
+from salience.server.mcp.auth import METADATA, resource
+from salience.server.plan import Plan
+from salience.server.site import standing
 from servers import served
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

@@ -16,11 +16,11 @@ import salience
 from salience import compose
 from salience.errors import SalienceError
 from salience.lab.torture_reembed import Hashed
-from salience.serving import workers
-from salience.serving.listening import bound, url_of
-from salience.serving.server import serve
-from salience.serving.site import standing
-from salience.serving.workers import FAILED, SPAWN, Supervisor, end_of
+from salience.server import workers
+from salience.server.listening import bound, url_of
+from salience.server.server import serve
+from salience.server.site import standing
+from salience.server.workers import FAILED, SPAWN, Supervisor, end_of
 
 WRITERS = 6
 STORED = 'salience_requests_total{status="201",surface="rest",verb="remember"}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from salience.errors import InputError, LimitError
-from salience.serving.rates import admission
+from salience.server.rates import admission
 
 
 def test_a_caller_is_let_in_as_often_as_the_rate_says():

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 import salience
 from salience import compose
-from salience.access import made
 from salience.cli import app
-from salience.embed import registry
 from salience.errors import EmbedderError, InputError
-from salience.serving import listening, process
-from salience.serving.listening import bound, is_loopback, url_of
+from salience.models.embed import registry
+from salience.server import listening, process
+from salience.server.keys import made
+from salience.server.listening import bound, is_loopback, url_of
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -159,7 +159,7 @@ def test_a_host_that_is_none_is_refused():
 
 
 def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
-    from salience.serving.site import awake
+    from salience.server.site import awake
 
     class Remote(PlantedEmbedder):
         remote = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from salience.serving.streams import Streams
+from salience.server.streams import Streams
 
 
 class Answering:

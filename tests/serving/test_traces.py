@@ -11,8 +11,8 @@ from itertools import pairwise
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from salience.serving import otlp, traces
-from salience.serving.site import standing
+from salience.server import otlp, traces
+from salience.server.site import standing
 
 SECRET = "zebra-7c1f-quagga"
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -150,11 +150,11 @@ def test_a_collector_that_is_away_keeps_nobody_waiting(traced, monkeypatch):
 
 
 def test_nothing_is_loaded_or_sent_without_an_endpoint(collector, monkeypatch, started):
-    for name in [name for name in sys.modules if name.startswith("salience.serving.otlp")]:
+    for name in [name for name in sys.modules if name.startswith("salience.server.otlp")]:
         monkeypatch.delitem(sys.modules, name)
     client = started()
     asking(client)
-    assert "salience.serving.otlp" not in sys.modules
+    assert "salience.server.otlp" not in sys.modules
     assert collector.bodies == []
 
 

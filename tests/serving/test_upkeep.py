@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import salience
-from salience.access import made
 from salience.errors import LeaseError
-from salience.serving.metrics import Meter
-from salience.serving.upkeep import Keeper, Rounds, Shared
+from salience.maintain.upkeep import story
+from salience.server.keys import made
+from salience.server.metrics import Meter
+from salience.server.upkeep import Keeper, Rounds, Shared
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import PlantedEmbedder
-from salience.upkeep import story
 
 
 class Reports(Meter):
@@ -91,7 +91,7 @@ def test_what_is_due_is_done_and_counted(engine, keyring):
 def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
     meter = Reports(passes=2)
     keeper = Keeper(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
-    with story.leased(engine.world):
+    with story.leased(engine.services):
         keeper.start()
         assert meter.enough.wait(30)
         keeper.stop()

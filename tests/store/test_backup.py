@@ -86,8 +86,8 @@ def ask(process, line):
 
 def texts(file):
     with salience.connect(file, embedder=EMBEDDER) as engine:
-        scope, _ = keywords.scope(engine.world.tenant, keywords.EVERYWHERE)
-        return sorted(item.memory.content for item in scan(engine.world, scope))
+        scope, _ = keywords.scope(engine.services.tenant, keywords.EVERYWHERE)
+        return sorted(item.memory.content for item in scan(engine.services, scope))
 
 
 def beside(file):

@@ -95,14 +95,16 @@ def test_what_is_done_is_not_done_again(tables):
 
 def test_a_table_that_a_later_revision_brings_is_spread_after_the_others(tables):
     citus.distribute(tables, shards=8)
-    run(tables, FORGET_PROBE, "DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.touches'::regclass")
+    run(tables, FORGET_PROBE, "DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.access_log'::regclass")
     (step,) = citus.distribute(tables, dry_run=True).steps
-    assert step == "SELECT create_distributed_table('salience.touches', 'tenant', colocate_with => 'salience.memories')"
+    assert (
+        step == "SELECT create_distributed_table('salience.access_log', 'tenant', colocate_with => 'salience.memories')"
+    )
 
 
 def test_all_tables_are_spread_or_none(tables):
     run(tables, "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
-    run(tables, "CREATE TRIGGER t BEFORE INSERT ON salience.versions FOR EACH ROW EXECUTE FUNCTION f()")
+    run(tables, "CREATE TRIGGER t BEFORE INSERT ON salience.maintain.versions FOR EACH ROW EXECUTE FUNCTION f()")
     with pytest.raises(StoreError, match=r"Citus refuses it: triggers are not supported on distributed tables\."):
         citus.distribute(tables)
     assert stub.calls(tables) == []
@@ -115,7 +117,11 @@ def test_all_tables_are_spread_or_none(tables):
         ("UPDATE pg_extension SET extversion = '11.1-4' WHERE extname = 'citus'", VersionError, "older than 11.2"),
         ("UPDATE pg_dist_local_group SET groupid = 2", StoreError, "Connect to the coordinator"),
         ("UPDATE salience.alembic_version SET version_num = '0003'", VersionError, "run: salience db upgrade"),
-        ("SELECT create_reference_table('salience.touches')", StoreError, "undistribute_table('salience.touches')"),
+        (
+            "SELECT create_reference_table('salience.access_log')",
+            StoreError,
+            "undistribute_table('salience.access_log')",
+        ),
         (
             "INSERT INTO pg_dist_partition VALUES ('salience.memories', 'h', 'id', 7, 's')",
             StoreError,
@@ -203,11 +209,11 @@ SHARD = (
         ((SOUND, SHARD), "1 of 4 shards of 'memories': the rights of salience_app are not those to the table."),
         (("DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.meta'::regclass",), "'meta' is not spread."),
         (
-            ("UPDATE pg_dist_partition SET colocationid = 99 WHERE logicalrelid = 'salience.touches'::regclass",),
+            ("UPDATE pg_dist_partition SET colocationid = 99 WHERE logicalrelid = 'salience.access_log'::regclass",),
             "'touches' is not spread together with memories.",
         ),
         (
-            ("UPDATE pg_dist_partition SET partkey = 'id' WHERE logicalrelid = 'salience.touches'::regclass",),
+            ("UPDATE pg_dist_partition SET partkey = 'id' WHERE logicalrelid = 'salience.access_log'::regclass",),
             "'touches' is not spread by the hash of its tenant.",
         ),
         ((f"DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' RESET {SETTING}'; END $$",), SETTING),

@@ -7,7 +7,7 @@ from on_citus.cluster import emptied
 from on_citus.fixtures import on_a_cluster, real_cluster, stub_cluster
 from on_citus.recording import MULTI_SHARD, Bounds, Said, after, recording
 from on_citus.statements import Value, read
-from salience import profiles
+from salience.rank import profiles
 from salience.store.postgres import wire
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from salience.checks import frozen
 from salience.errors import StoreError
-from salience.ids import SHORT
 from salience.ports import Add, Stored
 from salience.records import ANY, Scope
+from salience.records.checks import frozen
+from salience.records.ids import SHORT
 from salience.store.rows import RECORD, held, of_record, to_memory
 from salience.store.sql import FEWEST, among, named
 from salience.store.sqlite import SQLiteStore

@@ -63,7 +63,7 @@ class Pages:
     """A file that holds no more than so many pages: the same everywhere, without rights or limits of the system."""
 
     def __init__(self, engine):
-        self.driver = engine.world.store._writer.connection.driver_connection
+        self.driver = engine.services.store._writer.connection.driver_connection
 
     def squeeze(self, room):
         held = self.driver.execute("PRAGMA page_count").fetchone()[0]

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 import salience
-from salience import access, compose
+from salience import compose
 from salience.errors import NotAStoreError, StoreError
+from salience.server import keys as access
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.keyring_laws import HOUR, KeyringLaws, key

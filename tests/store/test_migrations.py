@@ -211,7 +211,7 @@ def test_the_engine_reads_an_older_file(old):
         connection.execute("DELETE FROM meta")  # so that any embedder may open it
         connection.commit()
     with salience.connect(old, embedder=PlantedEmbedder(dimension=DIMENSION)) as engine:
-        assert only(engine.world.store, 1).distinctions == distinctions(*TEXTS[1])
+        assert only(engine.services.store, 1).distinctions == distinctions(*TEXTS[1])
 
 
 @pytest.mark.parametrize("table", ["memories", "versions"])

@@ -70,7 +70,7 @@ def test_a_commit_that_was_cut_off_is_done_once(cut, mine, when, times):
     cuts += [when] * times
     assert engine.update(receipt.memory.id, content="desert ember").memory.version == 2
     assert rows(mine) == ["desert ember", "the first one pins the store"]
-    assert rows(mine, "SELECT content FROM salience.versions") == ["anchor bridge candle"]
+    assert rows(mine, "SELECT content FROM salience.maintain.versions") == ["anchor bridge candle"]
 
 
 @pytest.mark.parametrize("when", ["before", "sent", "after"])
@@ -199,8 +199,8 @@ def test_the_check_sees_what_is_lost(ours, mine, tmp_path):
 
 
 HARM = {
-    "DELETE FROM salience.versions WHERE version = 1": "lacks versions",
-    "UPDATE salience.versions SET valid_to = valid_to + 1": "does not end where",
+    "DELETE FROM salience.maintain.versions WHERE version = 1": "lacks versions",
+    "UPDATE salience.maintain.versions SET valid_to = valid_to + 1": "does not end where",
     "UPDATE salience.memories SET turn = 1": "same place",
     "UPDATE salience.tenants SET sequence = 0": "newer than the sequence",
     "UPDATE salience.memories SET weight = 1": "keeps its weight",

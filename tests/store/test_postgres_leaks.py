@@ -112,7 +112,7 @@ def test_with_a_tenant_there_are_no_others_rows(two):
             connection.execute(f"SET LOCAL salience.tenant = '{name(0)}'")
             assert connection.execute("SELECT DISTINCT tenant FROM salience.memories").fetchall() == [(name(0),)]
             assert connection.execute("UPDATE salience.memories SET weight = 0.5").rowcount == 1
-            assert connection.execute("DELETE FROM salience.touches").rowcount >= 0
+            assert connection.execute("DELETE FROM salience.access_log").rowcount >= 0
     assert (found.seen, found.changed, found.faults) == (0, 0, {})
 
 
@@ -145,7 +145,7 @@ def test_a_connection_that_was_given_back_belongs_to_nobody(two):
     engines[0].recall("tea")
     with pytest.raises(NotFoundError):
         engines[0].get("0" * 32)
-    engines[0].world.store.pinned()  # as the operator
+    engines[0].services.store.pinned()  # as the operator
     event.listen(Database, "engine_connect", look, once=True)
     engines[1].stats()
     assert left == [("", "", "postgres")]

@@ -316,8 +316,8 @@ def test_an_upgrade_is_done_once_and_may_be_run_again(owner):
 def test_an_upgrade_puts_row_level_security_right(database, superuser):
     upgraded(database)
     superuser.execute("ALTER TABLE salience.memories NO FORCE ROW LEVEL SECURITY")
-    superuser.execute("ALTER TABLE salience.touches DISABLE ROW LEVEL SECURITY")
-    superuser.execute("DROP POLICY own_tenant ON salience.versions")
+    superuser.execute("ALTER TABLE salience.access_log DISABLE ROW LEVEL SECURITY")
+    superuser.execute("DROP POLICY own_tenant ON salience.maintain.versions")
     superuser.execute("ALTER POLICY own_tenant ON salience.tenants USING (true)")
     with database_of(database) as found:
         faults = found.state().faults

@@ -242,10 +242,10 @@ def test_explain_tells_what_the_indexes_did_not_bring(tables, monkeypatch, clock
 
 
 def test_a_store_is_to_reach_as_far_as_a_reranker_reads():
-    world = SimpleNamespace(reranker=object(), rerank_top=200)
-    asked = recall.deeper(world, need(limit=5, reach=100))
+    services = SimpleNamespace(reranker=object(), rerank_top=200)
+    asked = recall.deeper(services, need(limit=5, reach=100))
     assert (asked.depth, asked.reach) == (200, 800)
-    assert recall.deeper(world, need(limit=0, reach=100)).reach == 100
+    assert recall.deeper(services, need(limit=0, reach=100)).reach == 100
     assert recall.deeper(SimpleNamespace(reranker=None), need(limit=5, reach=100)).reach == 100
 
 

@@ -23,7 +23,7 @@ def test_tenants_in_a_row_leave_the_catalog_and_the_pool_as_they_are(tables):
 def test_rows_at_hand_are_let_go_of(tables):
     """The rows that a process keeps are limited for all tenants together."""
     with opened(tables) as engine:
-        store = engine.world.store
+        store = engine.services.store
         store._arenas._kept = 10
         for number in range(20):
             own = of(engine, f"tenant-{number}")

@@ -20,11 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from computing import WAYS, computed_by
-from salience import profiles
 from salience.batch import Batch
 from salience.explain.trial import Trial
 from salience.ports import Calibration, Need
-from salience.rank import bound
+from salience.rank import bound, profiles
 from salience.rank.bound import exact, pruning
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details
@@ -59,7 +58,7 @@ class Store:
     def gather(self, asked: Need) -> Batch:
         return gather(self.arena, asked, self.activations)
 
-    def world(self) -> Any:
+    def services(self) -> Any:
         return SimpleNamespace(store=self, tokeniser=SimpleNamespace(terms=str.split))
 
 
@@ -242,9 +241,9 @@ def lowered(random: np.random.Generator):
         yield
 
 
-def answer(world: Any, profile: Profile, asked: Need, text: str, spare: int) -> tuple[Any, ...]:
+def answer(services: Any, profile: Profile, asked: Need, text: str, spare: int) -> tuple[Any, ...]:
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
-    met, batch, ranked = searched(world, profile, asked, text, Stopwatch(), spare)
+    met, batch, ranked = searched(services, profile, asked, text, Stopwatch(), spare)
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
         batch.ids[ranked.rows].tolist(),
@@ -256,11 +255,11 @@ def answer(world: Any, profile: Profile, asked: Need, text: str, spare: int) -> 
 
 def assert_it_is_that_of_all(store: Store, profile: Profile, asked: Need) -> bool:
     """Assert all laws for one question; return whether some memory was left out."""
-    world, text = store.world(), " ".join(asked.terms)
-    whole = answer(world, profile, asked, text, spare=0)
+    services, text = store.services(), " ".join(asked.terms)
+    whole = answer(services, profile, asked, text, spare=0)
     assert whole[-1]
     for spare in (1, 4):
-        assert answer(world, profile, asked, text, spare) == whole
+        assert answer(services, profile, asked, text, spare) == whole
     rule = pruning(profile, asked)
     return rule is not None and assert_what_is_left_out_scores_less(store, profile, replace(asked, pruning=rule))
 
@@ -377,9 +376,9 @@ def test_what_waits_for_its_vector_is_held_against_the_best_of_all_by_words():
     with patch.object(pruned, "_WHOLE", 0):
         store = holding(far, waiting, *(said(number, unit(1, number)) for number in range(3, 400)))
         asked = plain(ZEROMEMORY, min_score=None, limit=3)
-        text, world = "tea", store.world()
-        whole = answer(world, ZEROMEMORY, asked, text, spare=0)
-        assert answer(world, ZEROMEMORY, asked, text, spare=1) == whole
+        text, services = "tea", store.services()
+        whole = answer(services, ZEROMEMORY, asked, text, spare=0)
+        assert answer(services, ZEROMEMORY, asked, text, spare=1) == whole
 
 
 def test_what_waits_for_its_vector_raises_no_floor():
@@ -392,8 +391,8 @@ def test_what_waits_for_its_vector_raises_no_floor():
     asked = plain(PRECISE, terms=("pot",), calibration=LINE)
     with patch.object(pruned, "_WHOLE", 0), patch.object(pruned, "_PROMISING", 1):
         store = holding(*lines, some, *far)
-        assert answer(store.world(), PRECISE, asked, "pot", spare=0)[0] == [id_of(40)]
-        assert answer(store.world(), PRECISE, asked, "pot", spare=1)[0] == [id_of(40)]
+        assert answer(store.services(), PRECISE, asked, "pot", spare=0)[0] == [id_of(40)]
+        assert answer(store.services(), PRECISE, asked, "pot", spare=1)[0] == [id_of(40)]
 
 
 def test_turns_are_told_whatever_the_order_in_which_memories_were_stored():
@@ -414,6 +413,6 @@ def test_what_has_the_content_is_looked_for_though_it_scores_less_than_those_who
     asked = plain(PRECISE, speakers=("ann",), calibration=LINE)
     for cosine, count in ((0.2, 0), (0.4, 5)):
         store = holding(*named, *others, said(600, unit(cosine, 0.9)))
-        assert len(answer(store.world(), PRECISE, asked, "", spare=0)[0]) == count
-        assert len(answer(store.world(), PRECISE, asked, "", spare=1)[0]) == count
+        assert len(answer(store.services(), PRECISE, asked, "", spare=0)[0]) == count
+        assert len(answer(store.services(), PRECISE, asked, "", spare=1)[0]) == count
         assert assert_it_is_that_of_all(store, PRECISE, asked)

@@ -60,12 +60,12 @@ def test_of_several_processes_with_one_key_one_writes(memory, place):
 def test_a_request_of_a_memory_that_is_not_there_is_found_and_dropped(memory, place):
     kept = memory.remember("The crocus blooms").memory
     memory.forget(kept.id, key="kept")
-    memory.world.store.apply([Answered(Scope(), "stray", "forget", id_of(9), 2, NOW)])
+    memory.services.store.apply([Answered(Scope(), "stray", "forget", id_of(9), 2, NOW)])
     with compose.database(place) as database:
         assert [(found.check, found.repaired) for found in database.check()] == [("requests", False)]
         assert [found.repaired for found in database.check(repair=True)] == [True]
         assert database.check() == []
-    assert memory.world.store.answered(Scope(), "stray") is None
+    assert memory.services.store.answered(Scope(), "stray") is None
     assert memory.forget(kept.id, key="kept").status == "forgotten"
 
 

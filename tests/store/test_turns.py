@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 import salience
+from salience.deadline import OutOfTime
 from salience.errors import BusyError, ConflictError, StaleError, StoreError
 from salience.ports import Add, Adopt, Answered, Derive, Erase, Lease, Prune, Revise, Touch
 from salience.records import Scope
@@ -18,7 +19,6 @@ from salience.store.turns import Turns
 from salience.store.write import shareable
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, add, id_of, listed, memory, stored
-from salience.waiting import OutOfTime
 
 PATIENCE = 30.0
 """Seconds after which what does not come fails its test."""
@@ -187,7 +187,7 @@ def test_one_write_of_many_memories_is_one_commit(tmp_path):
     with salience.connect(tmp_path / "memory.db", embedder=PlantedEmbedder()) as engine:
         engine.remember("the first one pins the store")
         seen = []
-        driver = engine.world.store._writer.connection.driver_connection
+        driver = engine.services.store._writer.connection.driver_connection
         driver.set_trace_callback(lambda statement: statement == "COMMIT" and seen.append(statement))
         engine.remember("a fact that stands alone")
         assert len(seen) == 1

@@ -59,11 +59,11 @@ def _portal() -> Iterator[Any]:
 def connect(surface: surfaces.Surface, request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Return `salience.connect`, or what does the same on another surface."""
     if surface in surfaces.HERE.values():  # which needs no server
-        world = surfaces.World(None, "", None)  # type: ignore[arg-type]
+        services = surfaces.Services(None, "", None)  # type: ignore[arg-type]
     else:
-        world = surfaces.World(*request.getfixturevalue("_house"), request.getfixturevalue("_portal"))
-    with world.closing:
-        yield lambda target=None, **options: surface.connect(world, target, **options)
+        services = surfaces.Services(*request.getfixturevalue("_house"), request.getfixturevalue("_portal"))
+    with services.closing:
+        yield lambda target=None, **options: surface.connect(services, target, **options)
 
 
 @pytest.fixture

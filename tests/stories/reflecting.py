@@ -7,8 +7,8 @@ from typing import Any
 
 from salience.engine import Engine
 from salience.errors import EmbedderError
+from salience.maintain.reflect import reflect
 from salience.records import ANY, Memory, ReflectReport, Scope
-from salience.reflect import reflect
 
 TEA = ("Ana drinks green tea at breakfast", "Ana buys her tea in Porto", "Tea keeps Ana awake")
 BOAT = ("The boat leaks at the stern", "Ana painted the boat", "A new sail for the boat")
@@ -24,7 +24,7 @@ def told(memory: Engine, texts: Sequence[str] = TEA, **values: Any) -> list[Memo
 
 
 def run(memory: Engine, scope: Scope = EVERYWHERE, **options: Any) -> ReflectReport:
-    return reflect(memory.world, scope, **options)
+    return reflect(memory.services, scope, **options)
 
 
 def counts(report: ReflectReport) -> tuple[int, int, int, int]:
@@ -32,13 +32,13 @@ def counts(report: ReflectReport) -> tuple[int, int, int, int]:
 
 
 def versions(memory: Engine) -> list[tuple[str, int]]:
-    found = memory.world.store.scan(EVERYWHERE, forgotten=True, versions=True, limit=1000)
+    found = memory.services.store.scan(EVERYWHERE, forgotten=True, versions=True, limit=1000)
     return [(stored.memory.id, stored.memory.version) for stored in found]
 
 
 def now(memory: Engine, id: str) -> Memory:
     """Return a memory as it stands, live or not."""
-    return memory.world.store.history(EVERYWHERE, id)[-1].memory
+    return memory.services.store.history(EVERYWHERE, id)[-1].memory
 
 
 def recalled(memory: Engine, **where: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The world as it stood: what a recall and an explanation as of an earlier instant go by, one thing at a time."""
+"""The services as it stood: what a recall and an explanation as of an earlier instant go by, one thing at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from salience import InputError, NotFoundError, profiles
+from salience import InputError, NotFoundError
+from salience.rank import profiles
 
 EASY = {"profile": "zeromemory", "min_score": 0.0}
 

@@ -22,11 +22,12 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 import salience
-from salience import ANY, InputError, NotFoundError, Recall, profiles
+from salience import ANY, InputError, NotFoundError, Recall
 from salience.engine import Engine
 from salience.explain.story import tried
 from salience.explain.trial import verdicts
 from salience.ports import Clustering
+from salience.rank import profiles
 from salience.recall import at_an_instant
 from salience.records import Filter, Query, Scope
 from salience.testing.doubles import StoppedClock
@@ -111,7 +112,7 @@ class Asked:
     fates: dict[str, tuple[str, int, str | None]]
 
 
-class World:
+class Services:
     """An engine, the ids that were made, and what was answered at each instant."""
 
     anybody: ClassVar = {"user_id": ANY, "project": ANY, "agent_id": ANY}
@@ -146,7 +147,7 @@ class World:
         query = Query(
             text=text, scope=Scope(**where), filter=Filter(tags=options.get("tags", ())), as_of=as_of, **asked
         )
-        trial = tried(self.engine.world, profiles.load(name), at_an_instant(self.engine.world, query))
+        trial = tried(self.engine.services, profiles.load(name), at_an_instant(self.engine.services, query))
         found, ids = verdicts(trial), trial.batch.ids
         return {
             str(ids[row]): (str(found.stage[row]), int(found.rank[row]), None if by < 0 else str(ids[by]))
@@ -242,17 +243,17 @@ def test_the_past_answers_as_it_did(kind, blank, steps):
     folder, clock = Path(tempfile.mkdtemp()), StoppedClock()
     try:
         with opened(kind, blank, folder, clock) as engine:
-            engine.world = replace(engine.world, clustering=Clustering(tightness=0.1, share=0.05))
-            world = World(engine, clock)
+            engine.services = replace(engine.services, clustering=Clustering(tightness=0.1, share=0.05))
+            services = Services(engine, clock)
             for text in ALIKE:
-                world.do("remember", {"content": text, "user_id": "ann", "tier": "working"}, {}, None)
+                services.do("remember", {"content": text, "user_id": "ann", "tier": "working"}, {}, None)
             clock.advance(hours=5)
             for step, seconds in steps:
-                world.do(*step)
+                services.do(*step)
                 clock.advance(seconds=seconds)
             clock.advance(days=3, microseconds=1)
-            for instant, before in world.answers.items():
-                for found, then in zip(world.asked(instant), before, strict=True):
+            for instant, before in services.answers.items():
+                for found, then in zip(services.asked(instant), before, strict=True):
                     same(found, then)
     finally:
         shutil.rmtree(folder)

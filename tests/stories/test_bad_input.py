@@ -362,8 +362,8 @@ def test_an_error_never_shows_the_content(planted):
 
 @pytest.mark.local("another version of the code cannot be connected to")
 def test_a_memory_over_the_limits_of_today_is_read_exported_and_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr("salience.checks.METADATA_LIMIT", 10**6)
-    monkeypatch.setattr("salience.checks.LABELS_LIMIT", 10**6)
+    monkeypatch.setattr("salience.records.checks.METADATA_LIMIT", 10**6)
+    monkeypatch.setattr("salience.records.checks.LABELS_LIMIT", 10**6)
     large = {"metadata": {"x": "y" * 70_000}, "tags": [f"t{place}" for place in range(1100)], "entities": ["Ann"] * 2}
     with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder()) as memory:
         stored = memory.remember("text", **large).memory

@@ -8,8 +8,8 @@ import pytest
 import salience
 from salience import EmbedderError, InputError
 from salience import settings as configuration
-from salience.calibrate import cosines
-from salience.embed.calibration import UNCALIBRATED, fit
+from salience.maintain.calibrate import cosines
+from salience.models.embed.calibration import UNCALIBRATED, fit
 from salience.records import Judged
 from salience.testing.doubles import PlantedEmbedder
 
@@ -25,7 +25,7 @@ def memory(clock):
 
 def test_the_result_is_what_fit_makes_of_the_cosines(memory):
     related = [cosine for _, _, cosine in PAIRS]
-    expected = fit(cosines(memory.world, [Judged(*pair) for pair in PAIRS]), related, "planted")
+    expected = fit(cosines(memory.services, [Judged(*pair) for pair in PAIRS]), related, "planted")
     assert memory.calibrate(PAIRS, source="planted") == expected
     assert expected.paraphrase == pytest.approx(0.75, abs=0.02)
     assert memory.stats().memories == 0
@@ -34,8 +34,8 @@ def test_the_result_is_what_fit_makes_of_the_cosines(memory):
 def test_each_text_is_embedded_once_and_pairs_keep_their_order(memory):
     pairs = [Judged("query", "text 50", 0.5), Judged("text 50", "query", 0.5), Judged("query", "query", 1.0)]
     told = []
-    np.testing.assert_allclose(cosines(memory.world, pairs, told.append), [0.5, 0.5, 1.0], atol=1e-6)
-    assert memory.world.embedder._embedder.texts == ["query", "text 50"]
+    np.testing.assert_allclose(cosines(memory.services, pairs, told.append), [0.5, 0.5, 1.0], atol=1e-6)
+    assert memory.services.embedder._embedder.texts == ["query", "text 50"]
     assert told == [2]
 
 
@@ -45,14 +45,14 @@ def test_the_judged_and_tuples_are_taken_alike(memory):
 
 def test_after_calibrating_every_engine_goes_by_it(memory, monkeypatch):
     file = configuration.load().calibrations
-    assert memory.world.calibration is UNCALIBRATED
+    assert memory.services.calibration is UNCALIBRATED
     fitted = memory.calibrate(PAIRS, source="planted", file=file)
-    assert memory.world.calibration is UNCALIBRATED
+    assert memory.services.calibration is UNCALIBRATED
     with salience.connect(":memory:", embedder=PlantedEmbedder(), profile="zeromemory") as another:
-        assert another.world.calibration == fitted
+        assert another.services.calibration == fitted
     monkeypatch.setenv("SALIENCE_CALIBRATIONS", str(file.with_name("elsewhere.toml")))
     with salience.connect(":memory:", embedder=PlantedEmbedder(), profile="zeromemory") as another:
-        assert another.world.calibration is UNCALIBRATED
+        assert another.services.calibration is UNCALIBRATED
 
 
 def test_a_threshold_fitted_here_decides_what_collapses(clock, tmp_path, monkeypatch):

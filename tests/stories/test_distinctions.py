@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import salience
-from salience.embed.calibration import CALIBRATIONS
-from salience.embed.minilm import MiniLM
 from salience.extract.distinctions import distinctions
+from salience.models.embed.calibration import CALIBRATIONS
+from salience.models.embed.minilm import MiniLM
 from salience.rank.sameness import covers
 from salience.store.postings import Distinctions
 from salience.testing.doubles import PlantedEmbedder
@@ -27,7 +27,7 @@ SAID = [
 
 def held(engine):
     """Return the distinctions of every memory and version, by content and version."""
-    found = engine.world.store.scan(EVERYTHING, forgotten=True, versions=True)
+    found = engine.services.store.scan(EVERYTHING, forgotten=True, versions=True)
     return {(item.memory.content, item.memory.version): item.distinctions for item in found}
 
 

@@ -24,7 +24,7 @@ EVERYONE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 
 def contents(memory: Engine) -> set[str]:
     """Return the texts of all memories and versions that are there."""
-    held = memory.world.store.scan(Scope(**EVERYONE), limit=10_000, forgotten=True, versions=True)
+    held = memory.services.store.scan(Scope(**EVERYONE), limit=10_000, forgotten=True, versions=True)
     return {stored.memory.content for stored in held}
 
 
@@ -150,7 +150,7 @@ def summed_up(memory: Engine, clock: StoppedClock, text: str, *sources: Memory, 
     for one in sources:
         now = memory.get(one.id, **where)
         changes.append(Revise(now.changed("reflect", clock(), reflection=new.id)))
-    memory.world.store.apply(changes)
+    memory.services.store.apply(changes)
     return memory.get(new.id, **where)
 
 
@@ -168,7 +168,7 @@ def test_a_reflection_goes_with_what_an_older_version_of_it_summed_up(memory, cl
     tea, milk = (memory.remember(text).memory for text in ("tea", "milk"))
     both = summed_up(memory, clock, "tea and milk", tea, milk)
     renewed = both.changed("reflect", clock(), sources=(milk.id,))
-    memory.world.store.apply([Revise(renewed)])
+    memory.services.store.apply([Revise(renewed)])
     memory.forget(both.id)
     assert memory.erase([tea.id]) == 2
     assert contents(memory) == {"milk"}
@@ -179,7 +179,7 @@ def test_a_reflection_of_another_kind_by_now_goes_too(memory, clock):
     both = summed_up(memory, clock, "about tea", tea)
     memory.update(both.id, kind="fact")
     now = memory.get(tea.id)
-    memory.world.store.apply([Revise(now.changed("reflect", clock(), reflection=None))])
+    memory.services.store.apply([Revise(now.changed("reflect", clock(), reflection=None))])
     assert memory.erase([tea.id]) == 2
     assert contents(memory) == set()
 
@@ -197,7 +197,7 @@ class Busy:
     """A store in which another writer is at work just before memories are erased, once."""
 
     def __init__(self, memory: Engine, act) -> None:
-        self.store, self.act = memory.world.store, act
+        self.store, self.act = memory.services.store, act
 
     def __getattr__(self, name):
         return getattr(self.store, name)
@@ -210,7 +210,7 @@ class Busy:
 
 
 def busy(memory: Engine, act) -> Engine:
-    return Engine(replace(memory.world, store=Busy(memory, act)))
+    return Engine(replace(memory.services, store=Busy(memory, act)))
 
 
 def test_a_reflection_that_is_made_meanwhile_goes_too(memory, clock):
@@ -229,7 +229,7 @@ def test_a_memory_that_another_erased_meanwhile_is_counted_once(memory):
 def test_the_vector_of_an_erased_text_is_in_no_cache(memory):
     memory.remember("a secret", user_id="u")
     memory.recall("a secret", user_id="u")
-    cached = memory.world.embedder
+    cached = memory.services.embedder
     assert len(cached._kept) > 0
     assert not any(isinstance(key, str) for key in cached._kept)
     memory.erase(user_id="u")
@@ -248,7 +248,7 @@ def test_sessions_in_which_an_erased_user_only_asked_are_forgotten(memory):
 
 def turns_known(memory: Engine, user: str) -> int:
     """Return in how many of a user's sessions a memory is known to have been recalled."""
-    held = memory.world.store.scan(Scope(**EVERYONE), limit=100)
+    held = memory.services.store.scan(Scope(**EVERYONE), limit=100)
     return sum(session.split("\x1f")[1] == user for stored in held for session in stored.activations)
 
 
@@ -376,9 +376,11 @@ def test_an_export_has_none_of_it(memory):
 
 def test_an_imported_memory_is_erased_with_the_versions_it_brought(memory):
     first = memory.remember("text", user_id="u").memory
-    stored = memory.world.store.history(Scope(user_id="u"), first.id)[0]
+    stored = memory.services.store.history(Scope(user_id="u"), first.id)[0]
     older = replace(stored, memory=replace(first, id=f"{7:032x}", content="older"))
-    memory.world.store.apply([Add(replace(older, memory=replace(older.memory, content="newer", version=2)), (older,))])
+    memory.services.store.apply(
+        [Add(replace(older, memory=replace(older.memory, content="newer", version=2)), (older,))]
+    )
     assert contents(memory) == {"text", "older", "newer"}
     assert memory.erase([f"{7:032x}"], user_id="u") == 1
     assert contents(memory) == {"text"}

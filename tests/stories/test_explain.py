@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import salience
-from salience import Explanation, InputError, profiles
+from salience import Explanation, InputError
 from salience.explain.trial import FATES
+from salience.rank import profiles
 from salience.rank.stages import STAGES
 
 LADDER = {f"rung {number}": 0.95 - 0.04 * number for number in range(20)}
@@ -277,7 +278,7 @@ def test_without_the_embedding_the_lexical_answer_is_explained(planted, profile)
 
     memory = planted({"the vault key": 0.1, "something else": 0.9}, profile=profile)
     ids = [memory.remember(text, tags=[text[:3]]).memory.id for text in ("the vault key", "something else")]
-    memory.world = replace(memory.world, embedder=Down())
+    memory.services = replace(memory.services, embedder=Down())
     answer = memory.recall("query vault", min_score=0.0, dry_run=True)
     assert answer.degraded == ("embedding",)
     for rank, hit in enumerate(answer, 1):
@@ -303,7 +304,7 @@ class Upside:
 
 def test_the_reranker_has_the_last_word(planted):
     memory, ids = ladder(planted, profile="zeromemory")
-    memory.world = replace(memory.world, reranker=Upside(), rerank_top=8)
+    memory.services = replace(memory.services, reranker=Upside(), rerank_top=8)
     for rank, hit in enumerate(memory.recall("query", dry_run=True), 1):
         found = memory.explain("query", hit.memory.id)
         assert (found.stage, found.rank, found.score_detail) == ("returned", rank, hit.score_detail)
@@ -320,7 +321,7 @@ def test_the_reranker_has_the_last_word(planted):
 
 def test_a_reranker_that_fails_leaves_the_profiles_order(planted):
     memory, ids = ladder(planted, profile="zeromemory")
-    memory.world = replace(memory.world, reranker=Upside(fails=True), rerank_top=8)
+    memory.services = replace(memory.services, reranker=Upside(fails=True), rerank_top=8)
     answer = memory.recall("query", dry_run=True)
     assert answer.degraded == ("rerank",)
     assert [hit.memory.id for hit in answer] == ids[:5]

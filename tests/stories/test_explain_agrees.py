@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 
 import salience
-from salience import Draft, Memory, profiles
+from salience import Draft, Memory
 from salience.engine import Engine
 from salience.explain.story import tried
 from salience.explain.trial import Trial, verdicts
 from salience.ports import EDGE, Calibration
+from salience.rank import profiles
 from salience.rank.run import detail
 from salience.records import Filter, Query, Scope
 from salience.testing.doubles import StoppedClock
@@ -107,7 +108,7 @@ class Shelf:
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     clock, random = StoppedClock(), np.random.default_rng(3)
     engine = salience.connect(tmp_path_factory.mktemp("explain") / "agent.db", embedder=Topics(), clock=clock)
-    engine.world = replace(engine.world, calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"))
+    engine.services = replace(engine.services, calibration=Calibration((0.0, 1.0), (0.0, 1.0), 0.9, "test"))
     shared: list[str] = []
     for start in range(0, MEMORIES, 500):
         drafts = [draft(random, number, clock(), shared) for number in range(start, start + 500)]
@@ -131,7 +132,7 @@ def query_of(case: Case) -> Query:
 
 
 def trial_of(shelf: Shelf, profile: str, case: Case) -> Trial:
-    return tried(shelf.engine.world, profiles.load(profile), query_of(case))
+    return tried(shelf.engine.services, profiles.load(profile), query_of(case))
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)

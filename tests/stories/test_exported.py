@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import salience
-from salience import ImportLineError, InputError, checks
+from salience import ImportLineError, InputError
 from salience.ports import Stored
-from salience.records import Memory, Scope, memory_maker, memory_of
+from salience.records import Memory, Scope, checks, memory_maker, memory_of
 from salience.store.rows import of_memory, to_memory
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import NOW, memory

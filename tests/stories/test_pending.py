@@ -53,7 +53,7 @@ def wait(monkeypatch):
 
 
 def lacking(memory):
-    return [stored.memory.content for stored in memory.world.store.unembedded()]
+    return [stored.memory.content for stored in memory.services.store.unembedded()]
 
 
 def while_down(memory, embedder, *texts):
@@ -68,7 +68,7 @@ def while_down(memory, embedder, *texts):
 def test_pages_are_embedded_in_order_and_equal_texts_once(memory, embedder, monkeypatch):
     monkeypatch.setattr(pending, "PAGE", 3)
     while_down(memory, embedder, "a", "b", "a", "c", "b", "b", "d")
-    done = embed_pending(memory.world)
+    done = embed_pending(memory.services)
     assert (done.embedded, done.pending, done.warning, done.answers) == (7, 0, None, True)
     assert embedder.texts == ["a", "b", "c", "b", "d"]
     assert lacking(memory) == []
@@ -76,8 +76,8 @@ def test_pages_are_embedded_in_order_and_equal_texts_once(memory, embedder, monk
 
 def test_nothing_pending_asks_nothing(memory, embedder):
     embedder.calls = 0
-    assert embed_pending(memory.world).embedded == 0
-    catch_up(memory.world)
+    assert embed_pending(memory.services).embedded == 0
+    catch_up(memory.services)
     assert embedder.calls == 0
 
 
@@ -89,7 +89,7 @@ def test_older_versions_get_their_vectors_too(memory, embedder, clock):
     memory.update(made.id, content="second")
     embedder.down = False
     assert lacking(memory) == ["first", "second"]
-    assert embed_pending(memory.world).embedded == 2
+    assert embed_pending(memory.services).embedded == 2
     found = memory.recall("first", as_of=then, profile="mememory")
     assert (found.degraded, found[0].memory.content) == ((), "first")
 
@@ -103,7 +103,7 @@ def test_it_ends_where_the_embedder_stops_answering_and_keeps_what_was_done(memo
         asked.append(True)
         embedder.down = len(asked) == 2
 
-    done = embed_pending(memory.world, before=before)
+    done = embed_pending(memory.services, before=before)
     assert (done.embedded, done.pending, done.answers) == (2, 3, False)
     assert done.warning == "embedder 'planted' failed. Wait."
     assert lacking(memory) == ["c", "d", "e"]
@@ -118,7 +118,7 @@ def test_what_was_embedded_of_a_page_stays_when_the_embedder_then_stops_answerin
         asked.append(True)
         embedder.down = len(asked) == 3
 
-    assert embed_pending(memory.world, before=before).embedded == 2
+    assert embed_pending(memory.services, before=before).embedded == 2
     assert lacking(memory) == ["poison", "c"]
 
 
@@ -126,7 +126,7 @@ def test_what_was_embedded_of_a_page_stays_when_the_embedder_then_stops_answerin
 def test_texts_that_are_refused_stand_alone_in_the_end(memory, embedder, poisons):
     texts = [f"poison {number}" if number in poisons else f"text {number}" for number in range(64)]
     made = while_down(memory, embedder, *texts)
-    done = embed_pending(memory.world)
+    done = embed_pending(memory.services)
     assert (done.embedded, done.pending, done.answers) == (64 - len(poisons), len(poisons), True)
     assert lacking(memory) == [texts[number] for number in poisons]
     assert made[poisons[0]].short_id in done.warning
@@ -145,27 +145,27 @@ def test_an_embedder_that_takes_one_text_at_a_time_is_asked_so(memory, embedder)
         return whole(texts)
 
     embedder.embed = one_by_one
-    assert embed_pending(memory.world).embedded == 3
+    assert embed_pending(memory.services).embedded == 3
 
 
 def test_whether_it_answers_is_asked_of_the_embedder_and_not_of_what_is_remembered_of_it(memory, embedder):
     memory.recall(FINGERPRINTED)  # keeps the vector of that text
     while_down(memory, embedder, "a")
     embedder.down = True
-    memory.world.embedder.embed([FINGERPRINTED])
-    assert embed_pending(memory.world).answers is False
+    memory.services.embedder.embed([FINGERPRINTED])
+    assert embed_pending(memory.services).answers is False
 
 
 def test_a_dry_run_counts_and_does_nothing(memory, embedder):
     while_down(memory, embedder, "a", "b")
-    assert embed_pending(memory.world, dry_run=True).embedded == 2
+    assert embed_pending(memory.services, dry_run=True).embedded == 2
     assert (lacking(memory), embedder.calls) == (["a", "b"], 0)
 
 
 def test_a_text_that_changes_meanwhile_does_not_get_the_vector_of_the_former_one(memory, embedder):
     (made,) = while_down(memory, embedder, "former")
-    embed_pending(memory.world, before=lambda: memory.update(made.id, content="latter"))
-    older, current = memory.world.store.history(made.scope, made.id)
+    embed_pending(memory.services, before=lambda: memory.update(made.id, content="latter"))
+    older, current = memory.services.store.history(made.scope, made.id)
     for stored, text in ((older, "former"), (current, "latter")):
         assert stored.memory.content == text
         np.testing.assert_allclose(stored.vector, embedder.embed([text])[0], rtol=1e-5)
@@ -177,9 +177,9 @@ def test_what_another_process_embedded_meanwhile_is_left_as_it_is(memory, embedd
 
     def other():
         if not again:
-            again.append(embed_pending(memory.world).embedded)
+            again.append(embed_pending(memory.services).embedded)
 
-    assert embed_pending(memory.world, before=other).embedded == 0
+    assert embed_pending(memory.services, before=other).embedded == 0
     assert (again, lacking(memory)) == ([2], [])
 
 
@@ -187,7 +187,7 @@ def test_an_engine_of_a_former_model_embeds_nothing(target, clock):
     before, after = Picky(), Picky(32, "another")
     with salience.connect(target, embedder=before, clock=clock) as memory:
         memory.remember("text")
-        former = memory.world
+        former = memory.services
         memory.reembed(after)
         after.down = True
         memory.remember("pending")
@@ -198,7 +198,7 @@ def test_an_engine_of_a_former_model_embeds_nothing(target, clock):
         catch_up(former)
         assert before.calls == 0
         after.down = False
-        assert embed_pending(memory.world).embedded == 1
+        assert embed_pending(memory.services).embedded == 1
 
 
 def test_another_model_of_the_same_name_embeds_nothing(tmp_path, clock):
@@ -211,7 +211,7 @@ def test_another_model_of_the_same_name_embeds_nothing(tmp_path, clock):
         memory.remember("known")
         while_down(memory, first, "a")
         with salience.connect(tmp_path / "a.db", embedder=Other(), clock=clock) as wrong:
-            done = embed_pending(wrong.world)
+            done = embed_pending(wrong.services)
             assert (done.embedded, done.pending) == (0, 1)
             assert "another model of the name 'planted'" in done.warning
         assert lacking(memory) == ["a"]
@@ -233,18 +233,18 @@ def test_a_write_never_fails_for_what_is_pending_and_rests_after_a_failure(memor
     memory.remember("well still")
     assert embedder.calls == 5
     assert lacking(memory) == ["poison", "a"]
-    assert embed_pending(memory.world).embedded == 1
+    assert embed_pending(memory.services).embedded == 1
 
 
 def test_a_closed_store_is_no_error_of_catching_up(target, clock):
     memory = salience.connect(target, embedder=Picky(), clock=clock)
     memory.close()
-    assert catch_up(memory.world) is None
+    assert catch_up(memory.services) is None
 
 
 def test_all_of_many_are_embedded(memory, embedder):
     embedder.down = True
     memory.remember_many([Draft(content=f"text {number}") for number in range(300)])
     embedder.down = False
-    assert embed_pending(memory.world).embedded == 300
+    assert embed_pending(memory.services).embedded == 300
     assert lacking(memory) == []

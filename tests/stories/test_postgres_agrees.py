@@ -9,8 +9,8 @@ import pytest
 from test_stores_agree import fill
 
 import salience
-from salience import profiles
 from salience.engine import Engine
+from salience.rank import profiles
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 

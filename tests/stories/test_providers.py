@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import salience
-from salience import profiles
+from salience.rank import profiles
 from salience.records import ANY, Draft
 
 DIMENSION = 64

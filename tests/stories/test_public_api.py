@@ -189,7 +189,7 @@ def test_a_recall_whose_touch_cannot_be_written_still_answers(planted, monkeypat
     def full(changes):
         raise salience.StoreError("the disk is full")
 
-    monkeypatch.setattr(memory.world.store, "apply", full)
+    monkeypatch.setattr(memory.services.store, "apply", full)
     answer = memory.recall("query")
     assert contents(answer) == ["text"]
     assert answer.degraded == ("touch",)
@@ -282,8 +282,8 @@ def test_threads_stem_words_as_one_does(planted):
         f"{stem}{end}" for stem in ("deploy", "connect", "migrat", "observ", "relat") for end in ("ing", "ed", "ions")
     ]
     texts = [f"{words[n % len(words)]} number{n}ing running{n} jumped{n}" for n in range(400)]
-    expected = {text: memory.world.tokeniser.terms(text) for text in texts}
-    fresh = type(memory.world.tokeniser)()
+    expected = {text: memory.services.tokeniser.terms(text) for text in texts}
+    fresh = type(memory.services.tokeniser)()
     found: list[bool] = []
 
     def work(part):
@@ -360,7 +360,7 @@ def test_since_includes_and_until_excludes(planted, clock):
 def test_limit_0_gives_nothing(planted):
     memory = planted({"text": 0.9})
     memory.remember("text")
-    for profile in salience.profiles.NAMES:
+    for profile in salience.rank.profiles.NAMES:
         assert len(memory.recall("query", limit=0, profile=profile)) == 0
 
 
@@ -395,7 +395,7 @@ def test_a_profile_of_ones_own(planted, tmp_path):
     answer = memory.recall("query", profile=path)
     assert contents(answer) == ["far", "near"]
     assert answer.profile == "mine"
-    assert memory.recall("query", profile=salience.profiles.load(path)).profile == "mine"
+    assert memory.recall("query", profile=salience.rank.profiles.load(path)).profile == "mine"
 
 
 class Gated(PlantedEmbedder):
@@ -411,7 +411,7 @@ class Gated(PlantedEmbedder):
         return super().embed(texts)
 
 
-@pytest.mark.parametrize("profile", salience.profiles.NAMES)
+@pytest.mark.parametrize("profile", salience.rank.profiles.NAMES)
 def test_a_deadline_gives_a_lexical_answer_and_says_so(connect, target, profile):
     embedder = Gated({"the vault key": 0.1, "something else": 0.9})
     with connect(target, embedder=embedder, profile=profile) as memory:

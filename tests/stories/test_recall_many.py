@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import salience
 from salience import InputError
 from salience.errors import EmbedderError, StoreError
-from salience.profiles import NAMES
+from salience.rank.profiles import NAMES
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 WORDS = "Mira Jonas tea Lisbon paint paints 2024 May green I latest".split()
@@ -103,11 +103,11 @@ def test_the_answers_are_those_of_asking_one_by_one(turns, queries, profile, ind
         memory.ingest([{"content": text, "speaker": who} for who, text in turns], session_id="s") if turns else None
         many = memory.recall_many(queries, min_score=0, dry_run=True)
         asked = embedder.calls.copy()
-        memory.world.embedder.forget()
+        memory.services.embedder.forget()
         one_by_one = [memory.recall(query, min_score=0, dry_run=True) for query in queries]
         assert many == one_by_one
         embedder.calls.clear()
-        memory.world.embedder.forget()
+        memory.services.embedder.forget()
         memory.recall_many(queries * 2, min_score=0, dry_run=True)
         assert sum(embedder.calls) <= sum(asked)  # none is embedded twice
         assert len(embedder.calls) <= 1 or not independent
@@ -154,7 +154,7 @@ def test_counts_that_cannot_be_written_take_nothing_from_the_answers(planted, mo
     def fail(changes):
         raise StoreError("store: full.")
 
-    monkeypatch.setattr(memory.world.store, "apply", fail)
+    monkeypatch.setattr(memory.services.store, "apply", fail)
     found = memory.recall_many(["query", "query too"])
     assert [contents(one) for one in found] == [contents(one) for one in whole]
     assert {one.degraded for one in found} == {("touch",)}

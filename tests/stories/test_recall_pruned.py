@@ -18,12 +18,13 @@ import numpy as np
 import pytest
 
 import salience
-from salience import Draft, profiles
+from salience import Draft
 from salience import recall as recalls
 from salience.engine import Engine
 from salience.explain.story import tried
 from salience.explain.trial import verdicts
 from salience.ports import Calibration
+from salience.rank import profiles
 from salience.rank.bound import pruning
 from salience.records import Filter, Query, Scope
 from salience.testing.doubles import StoppedClock
@@ -137,7 +138,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     clock, random = StoppedClock(), np.random.default_rng(5)
     engine = salience.connect(tmp_path_factory.mktemp("pruned") / "agent.db", embedder=Words(), clock=clock)
     calibration = Calibration((0.0, 0.3, 0.8, 1.0), (0.0, 0.1, 0.8, 1.0), 0.95, "test")
-    engine.world = replace(engine.world, calibration=calibration)
+    engine.services = replace(engine.services, calibration=calibration)
     shared: list[str] = []
     for start in range(0, MEMORIES, 500):
         stored = engine.remember_many([draft(random, start + n, clock(), shared) for n in range(500)])
@@ -149,28 +150,28 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 
 def whole(shelf: Shelf, profile: str, case: Case) -> tuple[salience.Hit, ...]:
     """Return the hits of a ranking of every memory."""
-    world, ranking, query = (
-        shelf.engine.world,
+    services, ranking, query = (
+        shelf.engine.services,
         profiles.load(profile),
-        recalls.at_an_instant(shelf.engine.world, case.query()),
+        recalls.at_an_instant(shelf.engine.services, case.query()),
     )
-    need, texts = recalls.heard(world, ranking, query, recalls.needed(world, ranking, query))
-    need = recalls.directed(need, recalls.embedded(world, query, texts))
-    met, batch, ranked = recalls.searched(world, ranking, need, query.text, recalls.Stopwatch(), spare=0)
+    need, texts = recalls.heard(services, ranking, query, recalls.needed(services, ranking, query))
+    need = recalls.directed(need, recalls.embedded(services, query, texts))
+    met, batch, ranked = recalls.searched(services, ranking, need, query.text, recalls.Stopwatch(), spare=0)
     assert batch.complete
-    return recalls.shaped(world, ranking, met, batch, ranked)
+    return recalls.shaped(services, ranking, met, batch, ranked)
 
 
 def brought(shelf: Shelf, profile: str, case: Case) -> set[str]:
     """Return the ids of the memories that a recall ranks, at first."""
-    world, ranking, query = (
-        shelf.engine.world,
+    services, ranking, query = (
+        shelf.engine.services,
         profiles.load(profile),
-        recalls.at_an_instant(shelf.engine.world, case.query()),
+        recalls.at_an_instant(shelf.engine.services, case.query()),
     )
-    need, texts = recalls.heard(world, ranking, query, recalls.needed(world, ranking, query))
-    need = recalls.directed(need, recalls.embedded(world, query, texts))
-    return set(world.store.gather(replace(need, pruning=pruning(ranking, need))).ids.tolist())
+    need, texts = recalls.heard(services, ranking, query, recalls.needed(services, ranking, query))
+    need = recalls.directed(need, recalls.embedded(services, query, texts))
+    return set(services.store.gather(replace(need, pruning=pruning(ranking, need))).ids.tolist())
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -196,7 +197,7 @@ def test_explain_tells_of_what_a_recall_did_not_read(shelf, profile):
     left_out = 0
     for case in shelf.cases[:: max(1, len(shelf.cases) // 12)]:
         trial = tried(
-            shelf.engine.world, profiles.load(profile), recalls.at_an_instant(shelf.engine.world, case.query())
+            shelf.engine.services, profiles.load(profile), recalls.at_an_instant(shelf.engine.services, case.query())
         )
         found, read = verdicts(trial), brought(shelf, profile, case)
         others = [row for row, id in enumerate(trial.batch.ids) if id not in read]

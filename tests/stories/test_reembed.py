@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import salience
-from salience import EmbedderError, InputError, PinnedError, compose, reembed
-from salience.embed import registry
+from salience import EmbedderError, InputError, PinnedError, compose
 from salience.errors import LeaseError, MovedError
 from salience.lab.torture_reembed import Hashed, torture
+from salience.maintain import reembed
+from salience.models.embed import registry
 from salience.ports import FINGERPRINTED, Lease
 from salience.records import ANY
 
@@ -85,8 +86,8 @@ def seed(engine, count=10):
 
 
 def vectors(engine, id):
-    scope = salience.keywords.scope(engine.world.tenant, {})[0]
-    return [stored.vector for stored in engine.world.store.history(scope, id)]
+    scope = salience.keywords.scope(engine.services.tenant, {})[0]
+    return [stored.vector for stored in engine.services.store.history(scope, id)]
 
 
 def test_every_memory_and_version_gets_a_vector_of_the_new_model(memory):
@@ -133,8 +134,8 @@ def test_texts_that_are_equal_are_embedded_once_a_page(memory):
 def test_the_own_model_embeds_only_what_is_pending(memory):
     seed(memory)
     assert memory.reembed().made == 0
-    memory.world.embedder.forget()
-    down = salience.engine.Engine(compose.moved(memory.world, Failing("old", 16, 0), salience.settings.load()))
+    memory.services.embedder.forget()
+    down = salience.engine.Engine(compose.moved(memory.services, Failing("old", 16, 0), salience.settings.load()))
     assert down.remember("memory of bad times").status == "pending"
     report = memory.reembed()
     assert (report.made, report.old, report.new) == (1, "old", "old")
@@ -163,7 +164,7 @@ def test_a_third_model_starts_anew(memory):
         memory.reembed(Failing("new", 24, 150))
     report = memory.reembed(Hashed("third", 24))
     assert (report.made, report.resumed, report.new) == (200, 0, "third")
-    assert np.array_equal(memory.world.store.unembedded(), [])
+    assert np.array_equal(memory.services.store.unembedded(), [])
 
 
 def test_another_model_of_the_same_name_starts_anew(memory):
@@ -226,7 +227,7 @@ def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
                 self.is_away = True
             return super().embed(texts)
 
-    old_world, failed = memory.world, Failed("new", 24)
+    old_world, failed = memory.services, Failed("new", 24)
     assert memory.reembed(failed).made == 20
     failed.is_away = False
     assert (memory.stats().embedder, memory.stats().pending) == ("new", 1)
@@ -235,8 +236,8 @@ def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
 
 def test_two_at_once_are_refused(memory):
     seed(memory, 3)
-    now = memory.world.clock()
-    memory.world.store.apply([Lease(reembed.WORK, "somebody", now, now + reembed.HELD)])
+    now = memory.services.clock()
+    memory.services.store.apply([Lease(reembed.WORK, "somebody", now, now + reembed.HELD)])
     with pytest.raises(LeaseError, match="reembed: somebody is at it"):
         memory.reembed(NEW)
     assert memory.stats().embedder == "old"
@@ -246,13 +247,13 @@ def test_the_lease_is_given_back_also_after_a_failure(memory):
     seed(memory, 3)
     with pytest.raises(EmbedderError):
         memory.reembed(Failing("new", 24, 0))
-    now = memory.world.clock()
-    memory.world.store.apply([Lease(reembed.WORK, "somebody", now, now)])  # raises while another one has it
+    now = memory.services.clock()
+    memory.services.store.apply([Lease(reembed.WORK, "somebody", now, now)])  # raises while another one has it
 
 
 def test_an_engine_made_by_hand_cannot_change_its_model_by_name(memory):
     with pytest.raises(InputError, match="embedder"):
-        salience.engine.Engine(memory.world).reembed("minilm")
+        salience.engine.Engine(memory.services).reembed("minilm")
 
 
 @pytest.mark.parametrize("dimension", [16, 24])
@@ -269,7 +270,7 @@ def test_others_recall_by_words_and_store_as_pending(filed, dimension):
     assert "has vectors of embedder 'new'" in receipt.warning
     assert "Connect again with that embedder." in receipt.warning
     assert other.update(receipt.memory.id, content="memory of the old model, changed").memory.version == 2
-    assert [stored.vector for stored in moving.world.store.unembedded()] == [None, None]
+    assert [stored.vector for stored in moving.services.store.unembedded()] == [None, None]
     assert moving.reembed().made == 2
     assert moving.recall("memory of the old model, changed", limit=1)[0].memory.id == receipt.memory.id
 
@@ -285,7 +286,7 @@ def test_others_go_over_to_a_model_that_they_can_load_by_its_name(filed, monkeyp
     assert other.recall("memory 3", limit=1).degraded == ()
     assert other.remember("written afterwards").status == "created"
     assert other.stats().pending == 0  # what was pending got its vector beside that write
-    assert other.world.embedder.name == "new"
+    assert other.services.embedder.name == "new"
     assert loads == [1]
     assert moving.doctor(deep=True).healthy
 

@@ -26,10 +26,10 @@ from reflecting import (
 import salience
 from salience.engine import Engine
 from salience.errors import InputError
+from salience.maintain.reflect import reflect
 from salience.ports import Clustering
 from salience.records import ReflectReport, Scope
-from salience.reflect import reflect
-from salience.staleness import reflections_of, stale
+from salience.remember.staleness import reflections_of, stale
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -176,9 +176,9 @@ def test_a_memory_whose_vector_is_to_come_takes_no_part(memory, monkeypatch):
 
 def test_the_settings_say_what_belongs_together(memory):
     told(memory)
-    wide = replace(memory.world, clustering=Clustering(least=4))
+    wide = replace(memory.services, clustering=Clustering(least=4))
     assert reflect(wide, EVERYWHERE).made == ()
-    tight = replace(memory.world, clustering=Clustering(tightness=0.999))
+    tight = replace(memory.services, clustering=Clustering(tightness=0.999))
     assert reflect(tight, EVERYWHERE).made == ()
     assert len(run(memory).made) == 1
 
@@ -187,7 +187,7 @@ def test_the_settings_are_read_and_checked(monkeypatch):
     monkeypatch.setenv("SALIENCE_REFLECT_LEAST", "5")
     monkeypatch.setenv("SALIENCE_REFLECT_TIGHTNESS", "0.7")
     with salience.connect(":memory:", embedder=PlantedEmbedder()) as engine:
-        assert engine.world.clustering == Clustering(tightness=0.7, least=5)
+        assert engine.services.clustering == Clustering(tightness=0.7, least=5)
     monkeypatch.setenv("SALIENCE_REFLECT_GREATEST", "4")
     with pytest.raises(InputError, match=r"reflect_least is 5\. Give at most 4"):
         salience.connect(":memory:", embedder=PlantedEmbedder())
@@ -283,7 +283,7 @@ def test_a_new_memory_that_belongs_renews_it(memory):
 def test_memories_that_no_longer_belong_together_lose_their_reflection(memory):
     sources = told(memory)
     made = run(memory).made[0]
-    strict = replace(memory.world, clustering=Clustering(least=4))
+    strict = replace(memory.services, clustering=Clustering(least=4))
     report = reflect(strict, EVERYWHERE)
     assert (counts(report), report.retired) == ((0, 0, 1, 0), (made.id,))
     assert now(memory, made.id).status == "stale"
@@ -344,7 +344,7 @@ def test_what_is_erased_leaves_no_reflection(memory):
     sources = told(memory)
     made = run(memory).made[0]
     assert memory.erase(ids=[sources[0].id], user_id="ana") == 2
-    assert memory.world.store.history(EVERYWHERE, made.id) == []
+    assert memory.services.store.history(EVERYWHERE, made.id) == []
     assert counts(run(memory)) == (0, 0, 0, 0)
     assert {now(memory, source.id).reflection for source in sources[1:]} == {None}
 
@@ -380,6 +380,6 @@ def test_what_becomes_stale_is_told_apart_from_what_is_changed_itself(memory, cl
     told(memory)
     made = run(memory).made[0]
     sources = [now(memory, source) for source in made.sources]
-    assert [change.memory.id for change in stale(memory.world, sources, clock())] == [made.id]
-    assert stale(memory.world, [*sources, made], clock()) == []
+    assert [change.memory.id for change in stale(memory.services, sources, clock())] == [made.id]
+    assert stale(memory.services, [*sources, made], clock()) == []
     assert reflections_of(sources) == {made.id}

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.extract.subjects import Subjects
+from salience.maintain.reflect.groups import Group, groups, taking_part
+from salience.maintain.reflect.matching import match
+from salience.maintain.reflect.wording import labels
 from salience.ports import Calibration, Clustering
 from salience.records import Memory
-from salience.reflect.groups import Group, groups, taking_part
-from salience.reflect.matching import match
-from salience.reflect.wording import labels
 from salience.testing.memories import NOW, id_of, memory, unit
 from salience.text import Tokeniser
 

@@ -12,9 +12,9 @@ from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, failing, now
 
 from salience.engine import Engine
 from salience.errors import MovedError, SummariserError
+from salience.maintain.reflect import reflect
 from salience.ports import Clustering, Summary
 from salience.records import ReflectReport
-from salience.reflect import reflect
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -50,8 +50,8 @@ def _pairs(text: str) -> list[Any]:
 def test_it_is_found_by_words_and_by_likeness(memory):
     told(memory)
     made = run(memory).made[0]
-    stored = next(one for one in memory.world.store.scan(ANA) if one.memory.id == made.id)
-    source = next(one for one in memory.world.store.scan(ANA) if one.memory.content == made.content)
+    stored = next(one for one in memory.services.store.scan(ANA) if one.memory.id == made.id)
+    source = next(one for one in memory.services.store.scan(ANA) if one.memory.content == made.content)
     assert stored.terms == source.terms
     assert stored.distinctions == source.distinctions
     assert (stored.vector == source.vector).all()
@@ -84,7 +84,7 @@ def all_of(text: str) -> Callable[[Sequence[tuple[str, str]]], Summary]:
 
 
 def with_writer(memory: Engine, writer: Writer) -> None:
-    memory.world = replace(memory.world, summariser=writer)
+    memory.services = replace(memory.services, summariser=writer)
 
 
 SAID = "Ana drinks tea, mostly at breakfast."
@@ -103,7 +103,7 @@ def test_a_summariser_writes_the_text(memory, clock):
     assert (made.speaker, made.weight) == (None, 0.1)  # the planted vector of the text has nothing of theirs
     assert made.created_at == max(source.created_at for source in sources)
     assert writer.asked == [[(source.id, f"2026-05-01 {source.content}") for source in sources]]
-    stored = next(one for one in memory.world.store.scan(ANA) if one.memory.id == made.id)
+    stored = next(one for one in memory.services.store.scan(ANA) if one.memory.id == made.id)
     assert (stored.vector == PlantedEmbedder().embed([SAID])[0]).all()
     assert counts(run(memory)) == (0, 0, 0, 1)
     assert len(writer.asked) == 1
@@ -198,7 +198,7 @@ def test_two_that_reflect_at_once_make_one_reflection(planted, target):
     """While the one waits for its summariser, the other reflects; what the one had read is then out of date."""
     one, other = (planted(COSINES, axes=AXES, profile="zeromemory") for _ in range(2))
     if target == ":memory:":  # which is of each engine alone
-        other.world = one.world
+        other.services = one.services
     told(one, (*TEA, *BOAT))
     reports: list[ReflectReport] = []
 
@@ -208,9 +208,9 @@ def test_two_that_reflect_at_once_make_one_reflection(planted, target):
         return all_of(SAID)(sources)
 
     writer = Writer(answer)
-    one.world = replace(one.world, summariser=writer)
+    one.services = replace(one.services, summariser=writer)
     late = run(one)
-    held = [stored.memory for stored in one.world.store.scan(ANA) if stored.memory.kind == "reflection"]
+    held = [stored.memory for stored in one.services.store.scan(ANA) if stored.memory.kind == "reflection"]
     assert len(held) == len(reports[0].made) == 2
     assert {memory.content for memory in held} == {SAID}
     assert counts(late) == (0, 2, 0, 0)
@@ -246,7 +246,7 @@ def test_a_memory_that_changes_while_a_stale_reflection_is_renewed_is_read_again
                 memory.update(sources[1].id, content=TEA[0], user_id="ana")
         return all_of(" / ".join(text for _, text in asked))(asked)
 
-    memory.world = replace(memory.world, clustering=Clustering(least=2), summariser=Writer(answer))
+    memory.services = replace(memory.services, clustering=Clustering(least=2), summariser=Writer(answer))
     run(memory)
     again = memory.get(made.id, user_id="ana")
     assert TEA[1] not in again.content
@@ -259,7 +259,7 @@ def test_an_engine_of_a_former_model_reflects_on_nothing(planted, dimension):
     memory = planted(COSINES, axes=AXES, profile="zeromemory")
     told(memory)
     with_writer(memory, Writer(all_of(SAID)))
-    former = memory.world
+    former = memory.services
     other = PlantedEmbedder(COSINES, dimension=dimension, axes=AXES)
     other.name = "another"
     memory.reembed(other)

@@ -7,8 +7,8 @@ from threading import Barrier, Thread
 import pytest
 
 import salience
-from salience import profiles
 from salience.errors import InputError
+from salience.rank import profiles
 
 pytestmark = pytest.mark.every_surface
 

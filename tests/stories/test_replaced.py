@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from salience.ids import short_id
+from salience.records.ids import short_id
 
 pytestmark = pytest.mark.every_surface
 

@@ -167,7 +167,7 @@ class Meanwhile:
 
 
 def beside(memory, **hooks):
-    return salience.engine.Engine(replace(memory.world, store=Meanwhile(memory.world.store, **hooks)))
+    return salience.engine.Engine(replace(memory.services, store=Meanwhile(memory.services.store, **hooks)))
 
 
 @pytest.mark.parametrize("how", [{}, {"if_version": 2}])
@@ -244,7 +244,7 @@ def test_a_version_that_was_dropped_is_told_as_the_memory_stands(memory, id, clo
     memory.update(id, tags=["a"], key="k")
     clock.advance(hours=1)
     now = memory.update(id, tags=["b"]).memory
-    memory.world.store.apply([salience.ports.Prune("default", ((id, 3),))])
+    memory.services.store.apply([salience.ports.Prune("default", ((id, 3),))])
     assert memory.update(id, tags=["a"], key="k") == salience.Receipt(now, "updated")
 
 
@@ -252,7 +252,7 @@ def test_a_reflection_of_a_memory_goes_stale_once(memory, clock):
     source = memory.remember(TEXT).memory
     made = memory.remember("It blooms", kind="reflection").memory
     changes = [Revise(made.changed("reflect", clock(), sources=(source.id,)))]
-    memory.world.store.apply([*changes, Revise(source.changed("reflect", clock(), reflection=made.id))])
+    memory.services.store.apply([*changes, Revise(source.changed("reflect", clock(), reflection=made.id))])
     for _ in range(2):
         memory.forget(source.id, key="k")
     assert versions(memory, made.id) == [1, 2, 3]
@@ -280,8 +280,8 @@ def test_the_same_holds_on_a_server(tables, clock):
 
 def test_an_engine_of_another_tenant_shares_the_store_and_nothing_else(memory, id):
     other = memory.of("other")
-    assert (other.world.tenant, memory.world.tenant) == ("other", "default")
-    assert other.world.store is memory.world.store
+    assert (other.services.tenant, memory.services.tenant) == ("other", "default")
+    assert other.services.store is memory.services.store
     assert other.profile is memory.profile
     with pytest.raises(NotFoundError):
         other.get(id)
@@ -290,7 +290,7 @@ def test_an_engine_of_another_tenant_shares_the_store_and_nothing_else(memory, i
     with pytest.raises(NotFoundError):
         memory.get(theirs.id)
     memory.update(id, tags=["a"], key="k")
-    assert memory.world.store.answered(theirs.scope, "k") is None
+    assert memory.services.store.answered(theirs.scope, "k") is None
     assert other.forget(theirs.id, key="k").status == "forgotten"
     for wrong in ("", "a\nb", None):
         with pytest.raises(InputError, match="tenant"):
@@ -299,9 +299,9 @@ def test_an_engine_of_another_tenant_shares_the_store_and_nothing_else(memory, i
 
 def test_an_answer_is_noted_with_the_change_that_it_tells_of(memory, id):
     seen = []
-    store = Meanwhile(memory.world.store)
-    mine = salience.engine.Engine(replace(memory.world, store=store))
-    store.apply = lambda changes, **options: (seen.append(changes), memory.world.store.apply(changes, **options))[1]
+    store = Meanwhile(memory.services.store)
+    mine = salience.engine.Engine(replace(memory.services, store=store))
+    store.apply = lambda changes, **options: (seen.append(changes), memory.services.store.apply(changes, **options))[1]
     mine.forget(id, key="k")
     mine.restore(id)
     assert [[type(change) for change in changes] for changes in seen] == [[Revise, Answered], [Revise]]

@@ -12,8 +12,8 @@ import pytest
 
 import salience
 from salience import PinnedError
+from salience.access_log import settle_all
 from salience.testing.doubles import PlantedEmbedder
-from salience.touches import settle_all
 
 PRELUDE = """
 import sys
@@ -140,7 +140,7 @@ def test_concurrent_updates_of_one_memory_all_become_versions(tmp_path):
         for thread in threads:
             thread.join()
         assert failures == []
-        versions = [item.memory for item in memory.world.store.scan(stored.scope, versions=True)]
+        versions = [item.memory for item in memory.services.store.scan(stored.scope, versions=True)]
         assert [item.version for item in versions] == [1, 2, 3, 4, 5]
         assert {item.metadata["by"] for item in versions[1:]} == set("0123")
 

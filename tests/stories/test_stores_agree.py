@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import salience
-from salience import Draft, profiles
+from salience import Draft
 from salience.engine import Engine
+from salience.rank import profiles
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 WORDS = "deploy key vault staging Alice Atlas invoice 4711 dark theme python rust prefers migration broke".split()

@@ -11,9 +11,9 @@ import pytest
 
 import salience
 from salience.errors import StoreError
+from salience.maintain.upkeep import earned_tier
 from salience.ports import Revise
 from salience.store import memory_changes
-from salience.upkeep import earned_tier
 
 HOUR = timedelta(hours=1)
 
@@ -152,7 +152,7 @@ def test_a_recall_during_the_pass_is_not_lost_and_an_update_makes_it_begin_anew(
     memory = planted({"text": 0.9}, profile="zeromemory")
     made = memory.remember("text", tier="working").memory
     clock.advance(hours=5)
-    store, apply = memory.world.store, memory.world.store.apply
+    store, apply = memory.services.store, memory.services.store.apply
     raced = []
 
     def race(changes, **options):

@@ -20,7 +20,7 @@ EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": AN
 
 
 def everything(memory):
-    stored = memory.world.store.scan(salience.records.Scope(**EVERYWHERE), limit=1000, forgotten=True, versions=True)
+    stored = memory.services.store.scan(salience.records.Scope(**EVERYWHERE), limit=1000, forgotten=True, versions=True)
     return [(item.memory, item.vector.tobytes(), item.terms, dict(item.activations)) for item in stored]
 
 
@@ -306,7 +306,7 @@ def test_vectors_go_by_the_model_that_made_them(target, clock, tmp_path):
     second.name = "another"
     with salience.connect(target, embedder=first, clock=clock) as memory:
         memory.remember("text")
-        former = memory.world
+        former = memory.services
         memory.reembed(second)
         with (tmp_path / "former.jsonl").open("w") as file:
             export(former, Scope(), file)
@@ -324,7 +324,7 @@ def test_an_export_during_which_the_model_changes_holds_vectors_of_one(target, c
     other.name = "another"
     with salience.connect(target, embedder=PlantedEmbedder(), clock=clock) as memory:
         memory.remember_many([{"content": f"text {number}"} for number in range(5)])
-        former = memory.world
+        former = memory.services
         moved = []
 
         def change(written: int) -> None:

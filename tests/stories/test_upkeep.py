@@ -85,7 +85,7 @@ def test_a_reflection_of_what_ran_out_goes_out_of_sight_with_it_and_is_not_moved
     source = memory.remember("text", ttl="1d").memory
     reflection = memory.remember("what text says", kind="reflection").memory
     named = source.changed("reflect", clock(), reflection=reflection.id)
-    memory.world.store.apply([Revise(named)])
+    memory.services.store.apply([Revise(named)])
     for _ in range(3):
         memory.recall("query", limit=5, min_score=0.0)
     clock.advance(days=1)
@@ -137,7 +137,7 @@ def test_what_a_restore_would_bring_back_is_not_dropped(kept, clock):
 
 
 def test_many_versions_are_dropped_in_chunks(kept, clock, monkeypatch):
-    monkeypatch.setattr("salience.upkeep.steps.CHUNK", 3)
+    monkeypatch.setattr("salience.maintain.upkeep.steps.CHUNK", 3)
     memory = kept(keep_versions="1d")
     made = [receipt.memory for receipt in memory.remember_many([Draft(content=f"text {n}") for n in range(4)])]
     for memory_id in [item.id for item in made] * 2:
@@ -203,13 +203,13 @@ def full(memory, embedder, clock):
 
 def test_a_dry_run_tells_what_the_next_run_does_and_writes_nothing(kept, embedder, clock, monkeypatch):
     memory = kept(keep_versions="1d")
-    monkeypatch.setattr("salience.remember.story.catch_up", lambda world: None)
+    monkeypatch.setattr("salience.remember.story.catch_up", lambda services: None)
     full(memory, embedder, clock)
-    before = [(stored.memory, stored.vector is None) for stored in memory.world.store.scan(salience.Scope(
+    before = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip
     asked = len(embedder.texts)
     told = memory.upkeep(dry_run=True)
-    after = [(stored.memory, stored.vector is None) for stored in memory.world.store.scan(salience.Scope(
+    after = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip
     assert (before, len(embedder.texts)) == (after, asked)
     done = memory.upkeep()
@@ -226,7 +226,9 @@ def test_a_step_that_fails_is_named_and_keeps_none_of_the_others_from_being_done
     memory = kept(keep_versions="1d")
     full(memory, embedder, clock)
     embedder.down = True
-    monkeypatch.setattr("salience.upkeep.story.expire", lambda *_, **__: (_ for _ in ()).throw(StoreError("no disk")))
+    monkeypatch.setattr(
+        "salience.maintain.upkeep.story.expire", lambda *_, **__: (_ for _ in ()).throw(StoreError("no disk"))
+    )
     memory.remember("pending too")
     report = memory.upkeep()
     assert report.warning.splitlines() == ["embed: embedder 'planted' is down. Wait.", "expire: no disk"]
@@ -234,15 +236,15 @@ def test_a_step_that_fails_is_named_and_keeps_none_of_the_others_from_being_done
     assert {tier: len(ids) for tier, ids in report.promoted.items()} == {"episodic": 1, "semantic": 1}
 
 
-def lease(world, clock, until=timedelta(minutes=10)):
-    return Lease(f"upkeep:{world.tenant}", "another:1:a", clock(), clock() + until)
+def lease(services, clock, until=timedelta(minutes=10)):
+    return Lease(f"upkeep:{services.tenant}", "another:1:a", clock(), clock() + until)
 
 
 def test_while_another_holds_the_lease_nothing_is_done_and_its_holder_is_named(kept, clock):
     memory = kept()
     memory.remember("brief", ttl="1h")
     clock.advance(hours=1)
-    memory.world.store.apply([lease(memory.world, clock)])
+    memory.services.store.apply([lease(memory.services, clock)])
     with pytest.raises(LeaseError, match=r"upkeep:default: another:1:a is at it, until 2026-05-01T13:10:00\+00:00"):
         memory.upkeep()
     assert len(memory.upkeep(dry_run=True).expired) == 1
@@ -257,7 +259,7 @@ def test_the_lease_is_given_back_also_after_a_failure(kept, embedder, clock, mon
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr("salience.upkeep.story.prune", crash)
+        patched.setattr("salience.maintain.upkeep.story.prune", crash)
         with pytest.raises(ZeroDivisionError):
             memory.upkeep()
     assert memory.upkeep().warning is None
@@ -273,7 +275,7 @@ def test_a_pass_that_gave_no_sign_of_life_leaves_the_rest_to_who_took_over(kept,
 
     def slow():
         clock.advance(minutes=10)
-        memory.world.store.apply([lease(memory.world, clock)])
+        memory.services.store.apply([lease(memory.services, clock)])
         embedder.meanwhile = lambda: None
 
     embedder.meanwhile = slow
@@ -297,7 +299,7 @@ def test_a_long_pass_prolongs_its_lease(kept, embedder, clock, monkeypatch):
     def slow():
         clock.advance(seconds=100)
         with pytest.raises(LeaseError):
-            memory.world.store.apply([lease(memory.world, clock)])
+            memory.services.store.apply([lease(memory.services, clock)])
         refused.append(True)
 
     embedder.meanwhile = slow

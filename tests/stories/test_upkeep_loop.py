@@ -9,9 +9,9 @@ import pytest
 
 import salience
 from salience.errors import EmbedderError, LeaseError, StoreError
+from salience.maintain.upkeep import Pace, keep
 from salience.ports import Lease
 from salience.testing.doubles import PlantedEmbedder
-from salience.upkeep import Pace, keep
 
 SKEW = 0.25
 """Share by which the longest jitter puts off a retry."""
@@ -66,7 +66,7 @@ def memory(target, clock, embedder):
 
 
 def go(memory, turns, pace):
-    keep(lambda: memory.world, pace, turns, turns.told, turns.told)
+    keep(lambda: memory.services, pace, turns, turns.told, turns.told)
     return turns
 
 
@@ -139,14 +139,14 @@ def test_a_text_that_is_refused_is_no_reason_to_hurry(memory, embedder):
 
 def test_failures_of_the_world_are_told_and_end_nothing(memory, clock, monkeypatch):
     failures = [StoreError("store: no space left on the disk."), EmbedderError("embedder: gone.")]
-    whole, raised = memory.world.store.apply, list(failures)
+    whole, raised = memory.services.store.apply, list(failures)
 
     def apply(changes, **options):
         if raised:
             raise raised.pop(0)
         return whole(changes, **options)
 
-    monkeypatch.setattr(memory.world.store, "apply", apply)
+    monkeypatch.setattr(memory.services.store, "apply", apply)
     turns = Turns(3)
     go(memory, turns, turns.pace(minutes=1))
     assert turns.reports[:2] == failures
@@ -157,8 +157,8 @@ def test_failures_of_the_world_are_told_and_end_nothing(memory, clock, monkeypat
 def test_a_pass_that_another_process_is_at_is_left_to_it(memory, clock):
     memory.remember("text", ttl="1h")
     clock.advance(hours=1)
-    name = f"upkeep:{memory.world.tenant}"
-    memory.world.store.apply([Lease(name, "another:1:a", clock(), clock() + timedelta(minutes=5))])
+    name = f"upkeep:{memory.services.tenant}"
+    memory.services.store.apply([Lease(name, "another:1:a", clock(), clock() + timedelta(minutes=5))])
     turns = Turns(2, before=lambda turn: clock.advance(minutes=3))
     go(memory, turns, turns.pace(minutes=3))
     assert isinstance(turns.reports[0], LeaseError)

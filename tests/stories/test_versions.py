@@ -31,7 +31,7 @@ def memory(planted) -> Engine:
 
 def stood(memory: Engine, id: str, version: int = -1) -> Stored:
     """Return a version of a memory with what is derived from it; the current one by default."""
-    held = memory.world.store.history(Scope(user_id=salience.ANY), id)
+    held = memory.services.store.history(Scope(user_id=salience.ANY), id)
     return held[-1] if version < 0 else next(item for item in held if item.memory.version == version)
 
 
@@ -188,7 +188,7 @@ def test_what_upkeep_put_away_is_brought_back_without_its_time_limit(memory, clo
     held = memory.remember(LYON, ttl="1h").memory
     clock.advance(hours=2)
     away = held.changed("expire", clock(), by="upkeep", reason="its time ran out", forgotten_at=clock())
-    memory.world.store.apply([Revise(away)])
+    memory.services.store.apply([Revise(away)])
     assert [(version.memory.status, version.changed) for version in memory.history(held.id)] == [
         ("live", ()), ("expired", ("forgotten_at",)),
     ]  # fmt: skip
@@ -265,7 +265,7 @@ def bare(memory) -> Stored:
     """A memory that was stored without its vector, next to one of the same text that has it; returns the latter's."""
     kept = stood(memory, memory.remember(LYON).memory.id)
     made = replace(kept, memory=replace(kept.memory, id=f"{1:032x}"))
-    memory.world.store.apply([Add(replace(made, vector=None))])
+    memory.services.store.apply([Add(replace(made, vector=None))])
     return made
 
 
@@ -281,7 +281,7 @@ def test_a_text_that_was_never_embedded_is_pending_when_it_comes_back(memory, cl
 def test_the_same_text_takes_a_vector_that_only_the_older_version_has(memory, clock, bare):
     memory.update(bare.memory.id, tags=["a"])
     clock.advance(hours=1)
-    memory.world.store.apply([Derive("default", bare.memory.id, 1, bare.memory.content_hash, bare.vector)])
+    memory.services.store.apply([Derive("default", bare.memory.id, 1, bare.memory.content_hash, bare.vector)])
     assert stood(memory, bare.memory.id).vector is None
     assert memory.restore(bare.memory.id, 1).warning is None
     assert np.array_equal(stood(memory, bare.memory.id).vector, bare.vector)
@@ -290,7 +290,7 @@ def test_the_same_text_takes_a_vector_that_only_the_older_version_has(memory, cl
 def test_an_engine_of_another_model_restores_and_leaves_the_vector_for_later(memory):
     id = memory.remember(LYON).memory.id
     memory.update(id, content=OSLO)
-    other = Engine(replace(memory.world, store=memory.world.store.under(Model("other", 8))))
+    other = Engine(replace(memory.services, store=memory.services.store.under(Model("other", 8))))
     receipt = other.restore(id, 1)
     assert (receipt.memory.content, receipt.status) == (LYON, "restored")
     assert receipt.warning.startswith("Its vector is still to come")
@@ -303,7 +303,7 @@ class Restless:
     """A store in which another writer changes the memory between the read and the write, once."""
 
     def __init__(self, memory: Engine, id: str) -> None:
-        self.store, self.memory, self.id, self.met = memory.world.store, memory, id, False
+        self.store, self.memory, self.id, self.met = memory.services.store, memory, id, False
 
     def __getattr__(self, name):
         return getattr(self.store, name)
@@ -318,7 +318,7 @@ class Restless:
 def test_a_change_that_came_meanwhile_is_kept_as_a_version(memory):
     id = memory.remember(LYON).memory.id
     memory.update(id, content=OSLO)
-    own = Engine(replace(memory.world, store=Restless(memory, id)))
+    own = Engine(replace(memory.services, store=Restless(memory, id)))
     made = own.restore(id, 1).memory
     assert (made.version, made.content, made.tags) == (4, LYON, ())
     assert memory.history(id)[2].memory.tags == ("meanwhile",)
@@ -331,7 +331,7 @@ def summed_up(memory: Engine, clock: StoppedClock, *texts: str) -> tuple[list[Me
     sources = tuple(one.id for one in held)
     changes = [Revise(new.changed("reflect", clock(), sources=sources))]
     changes += [Revise(one.changed("reflect", clock(), reflection=new.id)) for one in held]
-    memory.world.store.apply(changes)
+    memory.services.store.apply(changes)
     return [memory.get(one.id) for one in held], memory.get(new.id)
 
 
@@ -366,7 +366,7 @@ def test_a_reflection_that_lists_the_memory_no_more_stays(memory, clock):
     memory.forget(lyon.id)
     gone = memory.history(reflection.id)[-1].memory
     renewed = gone.changed("reflect", clock(), sources=(nice.id,), forgotten_at=None)
-    memory.world.store.apply([Revise(renewed)])
+    memory.services.store.apply([Revise(renewed)])
     memory.restore(lyon.id)
     assert memory.get(reflection.id).sources == (nice.id,)
 

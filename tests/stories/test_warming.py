@@ -77,8 +77,8 @@ def test_the_model_is_asked_once_and_the_store_is_read_and_nothing_is_counted(ta
     embedder.texts.clear()
     with salience.connect(target, embedder=embedder, clock=clock) as memory:
         needs = []
-        gather = memory.world.store.gather
-        memory.world.store.gather = lambda need: needs.append(need) or gather(need)
+        gather = memory.services.store.gather
+        memory.services.store.gather = lambda need: needs.append(need) or gather(need)
         warming.begin(memory).join(60)
         assert embedder.texts == [FINGERPRINTED]
         assert needs

@@ -13,10 +13,10 @@ import pytest
 
 from salience import loading
 from salience.errors import InputError, MissingExtraError, SummariserError
+from salience.models.summarise.openai import PROMPT, OpenAI
+from salience.models.summarise.registry import summariser
 from salience.ports import Summariser, Summary
 from salience.settings import load
-from salience.summarise.openai import PROMPT, OpenAI
-from salience.summarise.registry import summariser
 
 KEY = "sk-very-secret"
 PRIVATE = "a very private text"

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 import salience
+from salience.access_log import TouchedStore, Touches, queue, settle_all
+from salience.access_log.queue import queue_of
 from salience.errors import BusyError, StoreError
 from salience.ports import Touch
 from salience.records import Scope, recalled
 from salience.store.memory import MemoryStore
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, add, id_of, stored
-from salience.touches import TouchedStore, Touches, queue, settle_all
-from salience.touches.queue import queue_of
 
 PATIENCE = 30.0
 """Seconds after which what does not come fails its test."""
@@ -181,7 +181,7 @@ memory.recall("query")
 if sys.argv[2] == "fork":
     child = os.fork()
     if child == 0:
-        from salience.touches import settle_all
+        from salience.access_log import settle_all
         os._exit(0 if settle_all() else 1)  # what waits is the parent's
     assert os.waitpid(child, 0)[1] == 0
 """

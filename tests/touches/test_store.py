@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from salience.access_log import TouchedStore, Touches
 from salience.errors import StoreError
 from salience.ports import Revise, Touch
 from salience.records import Scope
@@ -19,7 +20,6 @@ from salience.store.memory import MemoryStore
 from salience.store.sqlite import SQLiteStore
 from salience.testing.comparing import shown
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, add, id_of, memory, need, stored
-from salience.touches import TouchedStore, Touches
 
 IDS = tuple(map(id_of, range(1, 5)))
 HOUR = timedelta(hours=1)

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 from jsonschema import Draft202012Validator
 
-from salience.web.document import document
-from salience.web.examples import EXAMPLES
+from salience.server.rest.document import document
+from salience.server.rest.examples import EXAMPLES
 from salience.wire import failures
 from salience.wire.verbs import VERBS
 

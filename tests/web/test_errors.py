@@ -182,7 +182,7 @@ def test_an_answer_over_the_limit_is_refused_before_it_is_built(
 ) -> None:
     ask, remedy = ANSWERS[verb]
     built: list[int] = []
-    monkeypatch.setattr("salience.web.answering.to_json", lambda told: built.append(1) or to_json(told))
+    monkeypatch.setattr("salience.server.rest.answering.to_json", lambda told: built.append(1) or to_json(told))
     limits = servers.Limits(answer=2_000_000)
     with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
         told = is_problem(ask(client, large), 413)
@@ -200,17 +200,17 @@ def test_no_more_than_the_limit_of_an_answer_is_read_from_the_store(engine: Engi
         read = 0
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(engine.world.store, name)
+            return getattr(engine.services.store, name)
 
         def fetch(self, *given: Any, **options: Any) -> Any:
-            found = engine.world.store.fetch(*given, **options)
+            found = engine.services.store.fetch(*given, **options)
             self.read += len(found)
             return found
 
     store = Counting()
-    world = replace(engine.world, store=store, answer_limit=2_000_000)
+    services = replace(engine.services, store=store, answer_limit=2_000_000)
     with pytest.raises(LimitError, match="fewer questions"):
-        Engine(world).recall_many(["memory", "x"] * 4, limit=20, min_score=0.0, dry_run=True)
+        Engine(services).recall_many(["memory", "x"] * 4, limit=20, min_score=0.0, dry_run=True)
     assert store.read <= 60
 
 
@@ -269,7 +269,7 @@ def test_what_nobody_expected_tells_the_id_of_the_request_alone(
         "detail": "The server failed. Its log has more under the request mine.",
         "instance": "urn:salience:request:mine",
     }
-    (record,) = (record for record in caplog.records if record.name == "salience.web")
+    (record,) = (record for record in caplog.records if record.name == "salience.server.rest")
     assert "request mine: RuntimeError" in record.getMessage()
     assert "secret" not in caplog.text
 

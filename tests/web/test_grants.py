@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 import servers
-from salience import access
 from salience.engine import Engine
+from salience.server import keys as access
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import StoppedClock
 

@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator
 import salience
 import servers
 from salience.engine import Engine
+from salience.server.rest.document import document
+from salience.server.rest.grouping import STREAMED, arguments, is_in_query
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from salience.web.document import document
-from salience.web.grouping import STREAMED, arguments, is_in_query
 from salience.wire.verbs import VERBS
 
 WHERE = {"user_id": "alice"}
@@ -141,7 +141,7 @@ def test_every_value_of_a_coordinate_is_asked_for_by_a_star(http: httpx.Client) 
 def test_the_profiles_are_told(http: httpx.Client) -> None:
     found = http.get("/v1/profiles").json()
     Draft202012Validator(told_by("GET", "/v1/profiles", 200)).validate(found)
-    assert [one["name"] for one in found["profiles"]] == list(salience.profiles.NAMES)
+    assert [one["name"] for one in found["profiles"]] == list(salience.rank.profiles.NAMES)
 
 
 def test_a_profile_of_ones_own_ranks(http: httpx.Client) -> None:

@@ -13,7 +13,6 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from salience import checks
 from salience.cli.calls import Call, command
 from salience.cli.evals import listed
 from salience.cli.screen import Answer
@@ -23,6 +22,7 @@ from salience.lab.bench.clocks import Effort
 from salience.lab.bench.contender import ALL, NONE, PEERS
 from salience.lab.bench.running import PARTS, Plan, kept_in, run
 from salience.lab.bench.tables import Table, tables
+from salience.records import checks
 
 LARGEST: Final = 10_000_000
 

@@ -9,15 +9,15 @@ from typing import Annotated, Final
 
 import typer
 
-from salience import calibrate as calibrations
 from salience import compose, settings
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, waiting
 from salience.cli.signs import one_line
 from salience.cli.surface import app
-from salience.embed import calibration_file
 from salience.lab import judged
 from salience.lab.rates import Errors, errors
+from salience.maintain import calibrate as calibrations
+from salience.models.embed import calibration_file
 from salience.ports import Calibration
 
 NAMING: Final = "set SALIENCE_CALIBRATIONS to this file"
@@ -55,8 +55,8 @@ def calibrate(
     """
     read = {path: judged.read(path) for path in (pairs, held_out) if path is not None}
     with compose.local(":memory:", embedder=embedder or call.options.embedder) as engine, waiting("Embedding"):
-        name = engine.world.embedder.name
-        cosines = {path: calibrations.cosines(engine.world, held) for path, held in read.items()}
+        name = engine.services.embedder.name
+        cosines = {path: calibrations.cosines(engine.services, held) for path, held in read.items()}
     source = f"{len(read[pairs]):,} judged pairs of {pairs.name}"
     fitted = calibrations.fitted(read[pairs], cosines[pairs], source)
     kept = settings.load().calibrations

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 import salience
-from salience import compose, profiles
+from salience import compose
 from salience.cli.screen import Answer, show
 from salience.cli.surface import Globals, paragraphs
 from salience.engine import Engine
-from salience.profiles import ProfileLike
+from salience.rank import profiles
+from salience.rank.profiles import ProfileLike
 from salience.records import ANY
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Call:
 
 def present(memory: Engine | Client) -> datetime:
     """Return the instant at which answers are looked at: an engine's, or that of this machine."""
-    return memory.world.clock() if isinstance(memory, Engine) else datetime.now(UTC)
+    return memory.services.clock() if isinstance(memory, Engine) else datetime.now(UTC)
 
 
 def _coordinate(flag: str, what: str) -> Any:

@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal, TypeVar
 
 import typer
 
-from salience import checks, profiles
 from salience.cli import figures
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, progress
@@ -24,6 +23,8 @@ from salience.lab.tune import Tuned, fits
 from salience.lab.tune import tune as tuned_by
 from salience.lab.vectors import cache_folder
 from salience.loading import require
+from salience.rank import profiles
+from salience.records import checks
 
 RANKINGS: Final = ",".join((*profiles.NAMES, *baselines.BASELINES))
 Parsed = TypeVar("Parsed")

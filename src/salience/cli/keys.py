@@ -13,12 +13,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from salience import access, checks, compose, keywords, settings
+from salience import compose, keywords, settings
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer
 from salience.cli.signs import one_line, visible
 from salience.cli.surface import app
-from salience.records import ApiKey
+from salience.records import ApiKey, checks
+from salience.server import keys as access
 
 group = typer.Typer(help="Make, list and take back the keys of a server.", no_args_is_help=False)
 app.add_typer(group, name="keys")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 import salience
-from salience import checks, profiles, settings
+from salience import settings
 from salience.cli.calls import Call, command
 from salience.cli.options import TOOLS_HELP
 from salience.cli.repairing import asks, confirm
@@ -21,14 +21,15 @@ from salience.cli.surface import Globals, app
 from salience.compose import EMBEDDER, MEMORY, is_url
 from salience.engine import Engine
 from salience.errors import InputError
-from salience.gate import Gate
 from salience.loading import require, uncollected
-from salience.mcp import clients, install
-from salience.records import BOUNDS, Grant
+from salience.rank import profiles
+from salience.records import BOUNDS, Grant, checks
+from salience.server.gate import Gate
+from salience.server.mcp import clients, install
 
 if TYPE_CHECKING:
-    from salience.mcp.asking import Asker
-    from salience.mcp.tools import Tool
+    from salience.server.mcp.asking import Asker
+    from salience.server.mcp.tools import Tool
 
 group = typer.Typer(help="Speak MCP with agents and editors.", invoke_without_command=True)
 app.add_typer(group, name="mcp")
@@ -36,7 +37,7 @@ API_KEY: Final = "SALIENCE_API_KEY"
 """The variable that holds the key of a server."""
 URL: Final = settings.variable("url")
 """The variable that names the store."""
-TOOLS: Final = "salience.mcp.tools"
+TOOLS: Final = "salience.server.mcp.tools"
 """Where the context of a command keeps the tools that its group was given."""
 HELLO: Final = "Speaking MCP on standard input and output; a client starts this: see salience mcp install --help.\n"
 _FLAGS: Final = {"environment": "--environment", "project": "--project", "user_id": "--user", "agent_id": "--agent"}
@@ -89,7 +90,7 @@ def _given(environment: str | None, project: str | None, user: str | None, agent
 def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, read_only: bool) -> None:
     require("mcp", "MCP", "server")
     with uncollected():  # a fifth of the time that the SDK takes to load
-        from salience.mcp import stdio
+        from salience.server.mcp import stdio
 
     offered = _offered(tools or settings.load().mcp_tools)
     profile = None if options.profile is None else profiles.load(options.profile)
@@ -102,18 +103,18 @@ def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, rea
 def _offered(tools: str) -> Mapping[str, Tool]:
     """Return the tools that a setting or an option names."""
     require("mcp", "MCP", "server")
-    from salience.mcp.tools import chosen
+    from salience.server.mcp.tools import chosen
 
     return chosen(tools)
 
 
 def _asker(memory: Any, defaults: dict[str, str], *, read_only: bool) -> Asker:
-    from salience.mcp.asking import Gated, Remote
+    from salience.server.mcp.asking import Gated, Remote
 
     if not isinstance(memory, Engine):
         return Remote(memory, defaults, read_only)
     rights = ("read",) if read_only else ("read", "write")
-    return Gated(Gate(memory), Grant(tenant=memory.world.tenant, rights=rights, name="stdio"), defaults)
+    return Gated(Gate(memory), Grant(tenant=memory.services.tenant, rights=rights, name="stdio"), defaults)
 
 
 @command(group, "install", scope=())

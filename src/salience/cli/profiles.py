@@ -11,11 +11,11 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
-from salience import profiles
 from salience.cli.calls import Call, command
 from salience.cli.screen import Answer
 from salience.cli.signs import one_line, visible
 from salience.cli.surface import app
+from salience.rank import profiles
 from salience.rank.profile import Profile
 
 group = typer.Typer(help="List, show and check ranking profiles.", no_args_is_help=False)

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from salience import checks
 from salience.cli import recalls, records, words
 from salience.cli.calls import Call, command, present
 from salience.cli.commands import COMMANDS
@@ -34,6 +33,7 @@ from salience.cli.signs import visible
 from salience.cli.surface import app, read
 from salience.cli.times import instants
 from salience.help import TOPICS
+from salience.records import checks
 
 Also = Annotated[list[str] | None, typer.Option("--also", metavar="QUERY", help="One more question; may be repeated.")]
 Explain = Annotated[bool, typer.Option("--explain", help="Show the arithmetic of every score.")]

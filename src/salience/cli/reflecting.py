@@ -15,8 +15,8 @@ from salience.cli.recalls import LONGEST
 from salience.cli.screen import Answer, progress
 from salience.cli.signs import one_line, shortened, visible
 from salience.cli.surface import app
-from salience.ids import short_id
 from salience.records import Memory, ReflectReport
+from salience.records.ids import short_id
 from salience.text import counted
 
 

@@ -19,8 +19,8 @@ from salience.cli.screen import Answer, progress, show
 from salience.cli.signs import one_line, visible
 from salience.cli.surface import FAILED, app
 from salience.errors import InputError
-from salience.ids import short_id
 from salience.records import DoctorReport, Finding, ReembedReport
+from salience.records.ids import short_id
 from salience.text import counted
 
 MEGABYTE: Final = 1e6

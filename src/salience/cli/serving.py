@@ -36,7 +36,7 @@ def serve(
     """Serve the store that the options before the command name."""
     require("fastapi", "salience serve", "server")
     require("structlog", "salience serve", "server")
-    from salience.serving import Plan, process  # no other command has use for what it loads
+    from salience.server import Plan, process  # no other command has use for what it loads
 
     options: Globals = ctx.obj
     own = given(

@@ -1,6 +1,6 @@
 """The command `salience` itself: its global options, and how errors become messages and exit codes.
 
-Exit codes: 0 done; 1 the world failed, or nothing is there to answer with; 2 something in the call cannot be accepted;
+Exit codes: 0 done; 1 a service failed, or there is no result; 2 bad usage;
 130 interrupted; 141 the reader of the output went away.
 """
 

@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from salience import checks, upkeep
 from salience.cli import words
 from salience.cli.calls import CALLER, Call, command
 from salience.cli.screen import Answer, waiting
@@ -21,7 +20,8 @@ from salience.cli.signs import visible
 from salience.cli.surface import FAILED, app, complain
 from salience.engine import Engine
 from salience.errors import InputError
-from salience.records import ConsolidateReport, UpkeepReport
+from salience.maintain import upkeep
+from salience.records import ConsolidateReport, UpkeepReport, checks
 from salience.text import counted
 from salience.wire.told import values
 
@@ -71,13 +71,13 @@ def _go_on(engine: Engine, pace: upkeep.Pace, as_json: bool) -> None:
     """Do pass after pass, a line on stdout for each, until the process is interrupted or terminated."""
 
     def told(report: UpkeepReport) -> None:
-        now = engine.world.clock().isoformat(timespec="seconds")
+        now = engine.services.clock().isoformat(timespec="seconds")
         line = json.dumps({"at": now, **values(report)}) if as_json else f"{now}\t{in_a_line(report)}"
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
     with _interrupted_by_termination(), suppress(KeyboardInterrupt):  # every write is a transaction of its own
-        upkeep.keep(lambda: engine.world, pace, threading.Event(), told, lambda error: _complain(str(error)))
+        upkeep.keep(lambda: engine.services, pace, threading.Event(), told, lambda error: _complain(str(error)))
 
 
 def _complain(message: str) -> None:

@@ -9,8 +9,8 @@ from typing import Final
 
 from salience import keywords
 from salience.cli.signs import one_line
-from salience.ids import short_id
 from salience.records import Hit, OutOfScope, Part, Recall, Scope, ScoreDetail
+from salience.records.ids import short_id
 
 ELSEWHERE: Final = "Memories of a project, user or agent are seen with --project, --user and --agent ('*' for any)."
 """Said where nothing is there to show, since the usual reason is a scope that was not named."""

@@ -11,13 +11,13 @@ from typing import Any, Final
 from urllib.parse import quote
 from uuid import uuid4
 
-from salience import checks, keywords, remember
+from salience import keywords, remember
 from salience.client import plain
 from salience.errors import InputError, NotFoundError, ServerError, Words
-from salience.ids import ONCE
-from salience.profiles import ProfileLike
 from salience.rank.profile import LIMIT
-from salience.records import UNSET, Draft, Filter, Query, Receipt, Scope
+from salience.rank.profiles import ProfileLike
+from salience.records import UNSET, Draft, Filter, Query, Receipt, Scope, checks
+from salience.records.ids import ONCE
 from salience.wire.verbs import VERBS, Verb
 
 HERE: Final = ("calibrate", "reembed", "doctor", "backup")

@@ -9,12 +9,11 @@ from enum import Enum
 from numbers import Integral, Real
 from typing import Any, Final
 
-from salience import checks
 from salience.errors import InputError, Words, wrong_type
-from salience.profiles import NAMES as PROFILES
-from salience.profiles import ProfileLike, source
-from salience.profiles import load as loaded
-from salience.records import Draft, Scope
+from salience.rank.profiles import NAMES as PROFILES
+from salience.rank.profiles import ProfileLike, source
+from salience.rank.profiles import load as loaded
+from salience.records import Draft, Scope, checks
 from salience.wire.told import values
 
 _COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")

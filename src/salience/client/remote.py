@@ -16,14 +16,15 @@ import httpx
 from anyio import to_thread
 from tenacity import AsyncRetrying, Retrying
 
-from salience import checks, profiles
 from salience.client import calling, streams
 from salience.client.faces import AsyncVerbs, Verbs
 from salience.client.place import Place
 from salience.client.trying import Patience, Tries
 from salience.errors import ServerError
-from salience.profiles import ProfileLike
+from salience.rank import profiles
 from salience.rank.profile import Profile
+from salience.rank.profiles import ProfileLike
+from salience.records import checks
 from salience.transfer import files
 
 CONNECTIONS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)

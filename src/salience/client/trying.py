@@ -17,9 +17,9 @@ from tenacity import RetryCallState, retry_if_exception, stop_after_attempt, sto
 from tenacity import wait_random as at_random
 
 from salience.client.calling import Call
+from salience.deadline import asked_to_wait
 from salience.errors import BusyError, LimitError, SalienceError, ServerError, StoreError, UnsettledError
 from salience.lines import parsed
-from salience.waiting import asked_to_wait
 from salience.wire.failures import MEDIA_TYPE, error
 
 PASSING: Final = frozenset({429, 502, 503, 504})

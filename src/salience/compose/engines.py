@@ -9,27 +9,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from salience import checks, profiles
 from salience import settings as configuration
 from salience.compose import parts
 from salience.compose.stores import model, store
 from salience.compose.targets import is_url, on_server
 from salience.derived import embedded_or_not
-from salience.embed import calibration_file
-from salience.embed.calibration import calibration_of
-from salience.embed.registry import embedder as chosen_embedder
-from salience.embed.registry import of_model
 from salience.engine import Engine, warming
 from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.registry import extractor, fact_reader
-from salience.ids import TimeOrderedIds
-from salience.judge.registry import judge as chosen_judge
+from salience.models.embed import calibration_file
+from salience.models.embed.calibration import calibration_of
+from salience.models.embed.registry import embedder as chosen_embedder
+from salience.models.embed.registry import of_model
+from salience.models.judge.registry import judge as chosen_judge
+from salience.models.rerank.registry import reranker as chosen_reranker
+from salience.models.summarise.registry import summariser as chosen_summariser
 from salience.pending import admitted
-from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Summariser, World
-from salience.profiles import ProfileLike
-from salience.rerank.registry import reranker as chosen_reranker
+from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Services, Summariser
+from salience.rank import profiles
+from salience.rank.profiles import ProfileLike
+from salience.records import checks
+from salience.records.ids import TimeOrderedIds
 from salience.settings import Settings
-from salience.summarise.registry import summariser as chosen_summariser
 from salience.text import Tokeniser
 from salience.turns import turns
 
@@ -201,7 +202,7 @@ def engine(
     )
     fitted_here = calibration_file.load(settings.calibrations)
     reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
-    world = World(
+    services = Services(
         store=store(where, ready, settings, moving, create),
         embedder=ready,
         extractor=reader,
@@ -226,25 +227,25 @@ def engine(
         turns=nullcontext() if on_server(where) else turns(),
     )
     follow = None if moving else lambda standing: followed(standing, settings, wrap)
-    return Engine(world, ranking, lambda standing, chosen: moved(standing, chosen, settings), follow)
+    return Engine(services, ranking, lambda standing, chosen: moved(standing, chosen, settings), follow)
 
 
-def moved(world: World, chosen: str | Embedder, settings: Settings) -> World:
-    """Return the world under another embedder, on the same store."""
+def moved(services: Services, chosen: str | Embedder, settings: Settings) -> Services:
+    """Return the services under another embedder, on the same store."""
     ready = chosen_embedder(chosen, settings)
     fitted_here = calibration_file.load(settings.calibrations)
-    under = world.store.under(model(ready))
-    return replace(world, embedder=ready, store=under, calibration=calibration_of(ready, fitted_here))
+    under = services.store.under(model(ready))
+    return replace(services, embedder=ready, store=under, calibration=calibration_of(ready, fitted_here))
 
 
-def followed(world: World, settings: Settings, wrap: Callable[[Embedder], Embedder]) -> World | None:
-    """Return the world under the model that its store is pinned to by now; None if that is not to be had here."""
+def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], Embedder]) -> Services | None:
+    """Return the services under the model that its store is pinned to by now; None if that is not to be had here."""
     try:
-        pin = world.store.pinned()
+        pin = services.store.pinned()
         made = None if pin is None else of_model(pin.name, pin.dimension, settings)
         if made is None:
             return None
-        under = moved(world, wrap(made), settings)
+        under = moved(services, wrap(made), settings)
         vectors, _ = embedded_or_not(under, [FINGERPRINTED])  # a remote one is waited for no longer than by a write
         if vectors is not None:
             admitted(under)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from salience import settings as configuration
+from salience.access_log import TouchedStore, Touches, queue_of
 from salience.batch import Vectors32
 from salience.compose import parts
 from salience.compose.targets import MEMORY, is_url, named, on_server, path_of
@@ -16,7 +17,6 @@ from salience.extract.distinctions import distinctions
 from salience.loading import require
 from salience.ports import FINGERPRINTED, Embedder, Keyring, Model, Store
 from salience.settings import Settings
-from salience.touches import TouchedStore, Touches, queue_of
 
 
 def model(embedder: Embedder) -> Model:

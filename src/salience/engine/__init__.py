@@ -14,7 +14,7 @@ class Engine(Writing, Reading, Keeping):
 
     Every verb takes the scope keywords `environment`, `project`, `user_id`, `agent_id` and `session_id`, and raises
     the errors of `salience.errors`: InputError for a value that cannot be accepted, NotFoundError for an id that is
-    not visible, EmbedderError and StoreError where the world fails.
+    not visible, EmbedderError and StoreError where the services fails.
     """
 
     def __enter__(self) -> Self:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal, Unpack
 
-from salience import calibrate as calibrations
-from salience import checks, doctor, keywords, reembed, reflect, upkeep
-from salience.embed import calibration_file
+from salience import keywords
 from salience.engine.base import Base
 from salience.keywords import CallerKeywords, ScopeKeywords
+from salience.maintain import calibrate as calibrations
+from salience.maintain import doctor, reembed, reflect, upkeep
+from salience.models.embed import calibration_file
 from salience.ports import Calibration, Embedder
 from salience.records import (
     ConsolidateReport,
@@ -20,6 +21,7 @@ from salience.records import (
     SessionReport,
     TransferReport,
     UpkeepReport,
+    checks,
 )
 from salience.transfer import export, files, import_
 
@@ -29,7 +31,7 @@ class Keeping(Base):
 
     def end_session(self, session_id: str, **where: Unpack[CallerKeywords]) -> SessionReport:
         """Move the session's memories to the tiers that they have earned and return which moved."""
-        return upkeep.end_session(self.world, self._scope({**where})[0], session_id)
+        return upkeep.end_session(self.services, self._scope({**where})[0], session_id)
 
     def export(
         self,
@@ -47,7 +49,7 @@ class Keeping(Base):
         """
         scope, _ = self._scope({**keywords.EVERYWHERE, **where})
         with files.writing(file, overwrite) as target:
-            return export.export(self.world, scope, target, progress)
+            return export.export(self.services, scope, target, progress)
 
     def import_(
         self,
@@ -63,7 +65,7 @@ class Keeping(Base):
         """
         checks.choice("on_error", on_error, ("stop", "skip"))
         with files.reading(file) as source:
-            return import_.import_(self.world, self._home(where), source, skip=on_error == "skip", progress=progress)
+            return import_.import_(self.services, self._home(where), source, skip=on_error == "skip", progress=progress)
 
     def calibrate(
         self,
@@ -84,14 +86,14 @@ class Keeping(Base):
             file: where to keep it under the embedder's name; None keeps it nowhere.
             progress: called with the number of texts embedded so far.
         """
-        fitted = calibrations.calibrate(self.world, calibrations.judged(pairs), source, progress)
+        fitted = calibrations.calibrate(self.services, calibrations.judged(pairs), source, progress)
         if file is not None:
-            calibration_file.save(Path(file), self.world.embedder.name, fitted)
+            calibration_file.save(Path(file), self.services.embedder.name, fitted)
         return fitted
 
     def consolidate(self, *, dry_run: bool = False, **where: Unpack[CallerKeywords]) -> ConsolidateReport:
         """Move the visible memories to the tiers that they have earned, all or none, and return which moved."""
-        return upkeep.consolidate(self.world, self._scope({**where})[0], dry_run=dry_run)
+        return upkeep.consolidate(self.services, self._scope({**where})[0], dry_run=dry_run)
 
     def reflect(
         self, *, dry_run: bool = False, progress: reflect.Progress | None = None, **where: Unpack[CallerKeywords]
@@ -101,9 +103,9 @@ class Keeping(Base):
         Sources stay. Reflections whose sources changed are made anew; a second run without a change writes nothing.
         `progress` is called with how many memories were looked at since the last call.
         """
-        upkeep.consolidate(self.world, self._scope({**where})[0], dry_run=dry_run)
+        upkeep.consolidate(self.services, self._scope({**where})[0], dry_run=dry_run)
         return reflect.reflect(
-            self.world, self._scope({**where})[0], dry_run=dry_run, progress=progress or (lambda _: None)
+            self.services, self._scope({**where})[0], dry_run=dry_run, progress=progress or (lambda _: None)
         )
 
     def upkeep(self, *, dry_run: bool = False) -> UpkeepReport:
@@ -113,7 +115,7 @@ class Keeping(Base):
         dropped as the setting `keep_versions` asks. One of many processes does it at a time: `LeaseError` while
         another is at it.
         """
-        return upkeep.upkeep(self.world, dry_run=dry_run)
+        return upkeep.upkeep(self.services, dry_run=dry_run)
 
     def reembed(
         self, embedder: str | Embedder | None = None, *, progress: reembed.Progress | None = None
@@ -129,9 +131,9 @@ class Keeping(Base):
             embedder: its name, or itself; None for the one that this engine embeds with.
             progress: called with how many are done, and of how many.
         """
-        world = self.world if embedder is None else self._under(embedder)
-        report = reembed.reembed(world, progress)
-        self.world = world
+        services = self.services if embedder is None else self._under(embedder)
+        report = reembed.reembed(services, progress)
+        self.services = services
         return report
 
     def doctor(
@@ -142,7 +144,7 @@ class Keeping(Base):
         `deep` embeds every text anew and holds the vectors against that. `progress` is called with the number of
         memories read so far.
         """
-        return doctor.doctor(self.world, repair=repair, deep=deep, progress=progress)
+        return doctor.doctor(self.services, repair=repair, deep=deep, progress=progress)
 
     def backup(
         self,
@@ -156,8 +158,8 @@ class Keeping(Base):
         A file that is there is refused unless it may be overwritten and is a store itself, or empty; it is replaced
         only once the copy is whole. `progress` is called with the pages that are left and the pages in all.
         """
-        self.world.store.backup(str(file), progress, overwrite=overwrite)
+        self.services.store.backup(str(file), progress, overwrite=overwrite)
 
     def close(self) -> None:
         """Release the file or connection."""
-        self.world.store.close()
+        self.services.store.close()

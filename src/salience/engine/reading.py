@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from salience import checks, listing, profiles, versions
 from salience import context as contexts
+from salience import listing
 from salience import recall as recalls
 from salience import recalls as several
 from salience.derived import one
@@ -14,8 +14,10 @@ from salience.engine.base import Base
 from salience.explain import story
 from salience.help import TOPICS
 from salience.keywords import ScopeKeywords
-from salience.profiles import ProfileLike
-from salience.records import Context, Explanation, Filter, Memory, Page, Query, Recall, Stats, Version
+from salience.maintain import versions
+from salience.rank import profiles
+from salience.rank.profiles import ProfileLike
+from salience.records import Context, Explanation, Filter, Memory, Page, Query, Recall, Stats, Version, checks
 
 Recalls = list[Recall]  # within the class below, `list` is the verb
 
@@ -79,7 +81,7 @@ class Reading(Base):
             as_of=as_of,
             deadline_ms=deadline_ms,
         )
-        return recalls.recall(self.world, self._profile(profile, weights), asked)
+        return recalls.recall(self.services, self._profile(profile, weights), asked)
 
     def recall_many(
         self,
@@ -106,7 +108,7 @@ class Reading(Base):
         Each is answered as if it alone were asked, all at one instant: none counts before all are answered. The other
         arguments are those of `recall` and hold for each; `deadline_ms` holds for all of them together.
         """
-        texts = checks.texts("queries", queries, self.world.content_limit)
+        texts = checks.texts("queries", queries, self.services.content_limit)
         scope, level = self._scope(where)
         accepts = Filter(tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level)
         asked = [
@@ -123,7 +125,7 @@ class Reading(Base):
             )
             for text in texts
         ]
-        return several.recall_many(self.world, self._profile(profile, weights), asked)
+        return several.recall_many(self.services, self._profile(profile, weights), asked)
 
     def graph_recall(
         self,
@@ -158,7 +160,7 @@ class Reading(Base):
         asked = Query(
             text=query, scope=scope, filter=Filter(tags=tags, level=level), limit=limit, dry_run=dry_run, now=now
         )
-        return recalls.recall(self.world, base.for_graph(weight, hops), asked)
+        return recalls.recall(self.services, base.for_graph(weight, hops), asked)
 
     def explain(
         self,
@@ -198,7 +200,7 @@ class Reading(Base):
             as_of=as_of,
             deadline_ms=deadline_ms,
         )
-        return story.explain(self.world, self._profile(profile, weights), asked, memory_id)
+        return story.explain(self.services, self._profile(profile, weights), asked, memory_id)
 
     def context(
         self,
@@ -219,11 +221,11 @@ class Reading(Base):
         asked = Query(
             text=query, scope=scope, filter=accepts, limit=limit, min_score=min_score, dry_run=dry_run, now=now
         )
-        return contexts.context(self.world, self._profile(profile), asked, budget_tokens)
+        return contexts.context(self.services, self._profile(profile), asked, budget_tokens)
 
     def get(self, id: str, **where: Unpack[ScopeKeywords]) -> Memory:
         """Return the live memory of an id (whole or short); a project, user or agent that is not named is any."""
-        return one(self.world, self._scope(where)[0].widened(), id)
+        return one(self.services, self._scope(where)[0].widened(), id)
 
     def list(
         self,
@@ -241,11 +243,11 @@ class Reading(Base):
         """Return one page of the visible live memories in the order of storing, and the cursor of the next page."""
         scope, level = self._scope(where)
         accepts = Filter(tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until, level=level)
-        return listing.page(self.world, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
+        return listing.page(self.services, scope, accepts, checks.whole("limit", limit, 1, 1000), cursor)
 
     def stats(self, **where: Unpack[ScopeKeywords]) -> Stats:
         """Return counts of the visible live memories."""
-        return listing.stats(self.world, self._scope(where)[0])
+        return listing.stats(self.services, self._scope(where)[0])
 
     def help(self, topic: str | None = None) -> str:
         """Return what there is to know about a topic; without one, about the verbs."""
@@ -256,4 +258,4 @@ class Reading(Base):
 
         The id is enough: a project, user or agent that is not named is any.
         """
-        return versions.history(self.world, self._scope(where)[0].widened(), id)
+        return versions.history(self.services, self._scope(where)[0].widened(), id)

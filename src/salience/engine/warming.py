@@ -42,7 +42,7 @@ def warm(engine: Engine) -> None:
         FINGERPRINTED,
         limit=1,
         dry_run=True,
-        deadline_ms=0.0 if getattr(engine.world.embedder, "remote", False) else None,
+        deadline_ms=0.0 if getattr(engine.services.embedder, "remote", False) else None,
         environment=ANY,
         project=ANY,
         user_id=ANY,

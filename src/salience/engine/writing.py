@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from salience import erase, remember, versions
+from salience import remember
 from salience.engine.base import Base
 from salience.keywords import ScopeKeywords
+from salience.maintain import erase, versions
 from salience.records import UNSET, Draft, Receipt, Unset
 
 
@@ -70,7 +71,7 @@ class Writing(Base):
         that is there already, or before it among the drafts, is not stored again, as with `remember`.
         """
         home = self._home(where)
-        return remember.remember(self.world, self.profile, remember.drafts(drafts, home), home)
+        return remember.remember(self.services, self.profile, remember.drafts(drafts, home), home)
 
     def ingest(self, messages: Iterable[object], **where: Unpack[ScopeKeywords]) -> list[Receipt]:
         """Store a conversation turn by turn, verbatim and in order, and return a receipt for each turn.
@@ -85,10 +86,10 @@ class Writing(Base):
         """
         home = self._home(where)
         drafts, warnings = [], []
-        for draft, warning in remember.parted(remember.turns(messages, home), self.world.content_limit):
+        for draft, warning in remember.parted(remember.turns(messages, home), self.services.content_limit):
             drafts.append(draft)
             warnings.append(warning)
-        receipts = remember.remember(self.world, self.profile, drafts, home, look=False)
+        receipts = remember.remember(self.services, self.profile, drafts, home, look=False)
         return [
             receipt if warning is None else replace(receipt, warning=" ".join(filter(None, (warning, receipt.warning))))
             for receipt, warning in zip(receipts, warnings, strict=True)
@@ -135,7 +136,7 @@ class Writing(Base):
             "metadata": metadata,
         }
         return remember.update(
-            self.world, self.profile, self._scope(where)[0], id, changes, reason, if_version=if_version, key=key
+            self.services, self.profile, self._scope(where)[0], id, changes, reason, if_version=if_version, key=key
         )
 
     def forget(
@@ -151,7 +152,7 @@ class Writing(Base):
 
         `reason`, `if_version` and `key` are as in `update`.
         """
-        return remember.forget(self.world, self._scope(where)[0], id, reason, if_version=if_version, key=key)
+        return remember.forget(self.services, self._scope(where)[0], id, reason, if_version=if_version, key=key)
 
     def restore(
         self,
@@ -168,7 +169,7 @@ class Writing(Base):
         is held anew: `updated_at` becomes now. An expiry that is past is dropped.
         `reason` and `key` are as in `update`.
         """
-        return versions.restore(self.world, self.profile, self._scope(where)[0], id, version, reason, key=key)
+        return versions.restore(self.services, self.profile, self._scope(where)[0], id, version, reason, key=key)
 
     def erase(self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]) -> int:
         """Delete memories for good, with all that was made of them, and return how many.
@@ -183,4 +184,4 @@ class Writing(Base):
                 are deleted where each that is named is their own, so that what others share stays. `ANY` as one of
                 them deletes whatever they are.
         """
-        return erase.erase(self.world, where, ids, dry_run=dry_run)
+        return erase.erase(self.services, where, ids, dry_run=dry_run)

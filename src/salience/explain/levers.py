@@ -12,9 +12,9 @@ import numpy as np
 
 from salience.batch import COLUMNS, Batch
 from salience.explain.trial import CANDIDATES, OUTRANKED, RETURNED, Gather, Trial, listless, nearness, row_of, verdicts
-from salience.ids import short_id
 from salience.ports import Need
 from salience.recall import reach_for
+from salience.records.ids import short_id
 
 SMALL: Final = 4
 """Times the limit up to which asking for more counts as a small change."""

@@ -10,12 +10,12 @@ import numpy as np
 
 from salience.batch import cosines
 from salience.explain.trial import RETURNED, Trial
-from salience.ids import short_id
 from salience.ports import EDGE
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import least_fit
 from salience.rank.state import NOBODY
 from salience.records import Waypoint
+from salience.records.ids import short_id
 
 Says = Callable[[Trial, int, int], str]
 """(trial, row, number of the stage) -> text."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
 
-from salience import checks
 from salience.errors import NotFoundError
-from salience.ports import World
-from salience.records import ANY, BOUNDS, NARROWING, Filter, Memory, Scope
+from salience.ports import Services
+from salience.records import ANY, BOUNDS, NARROWING, Filter, Memory, Scope, checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Target:
     own: Mapping[str, str] = field(default_factory=dict)
 
 
-def sought(world: World, scope: Scope, id: str, as_of: datetime | None = None) -> Target:
+def sought(services: Services, scope: Scope, id: str, as_of: datetime | None = None) -> Target:
     """Return the memory of an id: one that the scope shows, else one it hides, else a forgotten one it showed.
 
     With `as_of`, it is the memory as it stood then, and last comes one that was stored only later.
@@ -43,19 +42,19 @@ def sought(world: World, scope: Scope, id: str, as_of: datetime | None = None) -
         NotFoundError: none of these.
     """
     checks.name("id", id)
-    for memory in world.store.fetch(scope, [id], as_of=as_of):
+    for memory in services.store.fetch(scope, [id], as_of=as_of):
         return Target(memory, scope, {})
     open_to = scope.widened()
     if all(getattr(scope, name) is None for name in NARROWING):
-        for memory in world.store.fetch(open_to, [id], as_of=as_of):
+        for memory in services.store.fetch(open_to, [id], as_of=as_of):
             own = {name: value for name in NARROWING if (value := getattr(memory.scope, name)) is not None}
             return Target(memory, replace(scope, **own), {}, own)
     wide = replace(open_to, environment=ANY, project=ANY, agent_id=ANY)
-    for memory in world.store.fetch(wide, [id], as_of=as_of):
+    for memory in services.store.fetch(wide, [id], as_of=as_of):
         hiding = [name for name in BOUNDS if not replace(wide, **{name: getattr(scope, name)}).sees(memory.scope)]
         asked = {name: getattr(memory.scope, name) for name in hiding}
         return Target(memory, replace(scope, **asked), {name: getattr(scope, name) for name in hiding})
-    versions = [stored.memory for stored in world.store.history(open_to, id)]
+    versions = [stored.memory for stored in services.store.history(open_to, id)]
     if not versions:
         raise NotFoundError(id)
     held = [memory for memory in versions if as_of is None or memory.changed_at <= as_of]

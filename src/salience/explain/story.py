@@ -28,16 +28,16 @@ from salience.explain.trial import (
     row_of,
     verdicts,
 )
-from salience.ids import short_id
-from salience.ports import Need, Reranker, World
+from salience.ports import Need, Reranker, Services
 from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
 from salience.rank.run import detail
 from salience.rank.state import NOBODY
 from salience.records import Explanation, Filter, Memory, Query, Waypoint
+from salience.records.ids import short_id
 
 
-def explain(world: World, profile: Profile, query: Query, id: str) -> Explanation:
+def explain(services: Services, profile: Profile, query: Query, id: str) -> Explanation:
     """Return why a memory, by its whole or short id, is or is not in what `recall` answers to `query`.
 
     The recall is made as it would be made, but for its side effects, and ranking's own notes are read.
@@ -46,25 +46,25 @@ def explain(world: World, profile: Profile, query: Query, id: str) -> Explanatio
         InputError: as `recall`.
         NotFoundError: no such memory, or one that the caller may not know of.
     """
-    query = replace(recalls.at_an_instant(world, query), dry_run=True)
-    recalls.needed(world, profile, query)  # refuses what recall refuses, before anything is looked for
-    target = sought(world, query.scope, id, query.as_of)
+    query = replace(recalls.at_an_instant(services, query), dry_run=True)
+    recalls.needed(services, profile, query)  # refuses what recall refuses, before anything is looked for
+    target = sought(services, query.scope, id, query.as_of)
     if query.as_of is not None and target.memory.changed_at > query.as_of:
         return never_met(profile, target.memory, NOT_STORED, apart.later(target.memory))
     if target.memory.forgotten_at is not None:
         return never_met(profile, target.memory, FORGOTTEN, apart.gone(target.memory))
     query = replace(query, scope=target.scope)
-    trial = tried(world, profile, query)
-    found = told(Question(world, query, target, trial.need), trial)
+    trial = tried(services, profile, query)
+    found = told(Question(services, query, target, trial.need), trial)
     return found if trial.need.vector is not None else replace(found, degraded=("embedding", *found.degraded))
 
 
-def tried(world: World, profile: Profile, query: Query) -> Trial:
+def tried(services: Services, profile: Profile, query: Query) -> Trial:
     """Return the ranking of the recall that `query` asks for; the need has the query's vector, if there is one."""
-    need = recalls.deeper(world, recalls.needed(world, profile, query))
-    need, texts = recalls.heard(world, profile, query, need)
-    need = recalls.directed(need, recalls.embedded(world, query, texts))
-    need, batch, _ = recalls.searched(world, profile, need, query.text, recalls.Stopwatch(), spare=0)
+    need = recalls.deeper(services, recalls.needed(services, profile, query))
+    need, texts = recalls.heard(services, profile, query, need)
+    need = recalls.directed(need, recalls.embedded(services, query, texts))
+    need, batch, _ = recalls.searched(services, profile, need, query.text, recalls.Stopwatch(), spare=0)
     return Trial.of(profile, batch, need)
 
 
@@ -73,12 +73,12 @@ class Question:
     """A query, and the memory whose part in the answer is asked for.
 
     Attributes:
-        world, query: what the recall stands on, and what it asks.
+        services, query: what the recall stands on, and what it asks.
         target: the memory.
         need: what the recall needs, with the query's vector, in the scope that shows the memory.
     """
 
-    world: World
+    services: Services
     query: Query
     target: Target
     need: Need
@@ -90,7 +90,7 @@ class Question:
 
     def gather(self, need: Need) -> Batch:
         """Return the batch for a need, as the recall gathers it."""
-        return recalls.gathered(self.world, need, self.query.text)
+        return recalls.gathered(self.services, need, self.query.text)
 
 
 def told(question: Question, trial: Trial) -> Explanation:
@@ -99,8 +99,8 @@ def told(question: Question, trial: Trial) -> Explanation:
     found = ranked(trial, row) if row is not None else kept_away(question, trial)
     if found.stage == OUTDATED and found.by is None:
         found = held_by_another(question, found)
-    if question.world.reranker is not None:
-        found = reranked(question, question.world.reranker, trial, found)
+    if question.services.reranker is not None:
+        found = reranked(question, question.services.reranker, trial, found)
     elif found.stage != FILTERED:
         case = Case(trial, question.id, question.gather)
         found = replace(found, counterfactual=counterfactual(case, found.stage))
@@ -233,7 +233,7 @@ def reranked(question: Question, reranker: Reranker, trial: Trial, found: Explan
     found = replace(found, counterfactual=None)
     if found.stage != RETURNED:
         return found
-    hits = recalls.shaped(question.world, trial.profile, trial.need, trial.batch, trial.ranked)
+    hits = recalls.shaped(question.services, trial.profile, trial.need, trial.batch, trial.ranked)
     order, name = recalls.reranked(reranker, question.query, len(hits), hits, recalls.Stopwatch())
     ids, limit = [hit.memory.id for hit in order], trial.need.limit
     if question.id not in ids:  # it went away meanwhile

@@ -14,7 +14,6 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from salience import text
-from salience.checks import NAME_LIMIT
 from salience.extract.fact_forms import ATTRIBUTES, EITHER, FORMS, OPENING, TAILS, TELLTALES, Attribute, Form
 from salience.extract.fact_values import (
     ACTIVITIES,
@@ -33,6 +32,7 @@ from salience.extract.fact_values import (
     plain,
 )
 from salience.extract.places import is_country
+from salience.records.checks import NAME_LIMIT
 
 LONGEST: Final = 200
 """Most characters of a text that is read for a fact; a longer one says more than one."""

@@ -8,14 +8,14 @@ from threading import Lock
 from typing import Final
 
 from salience import text
-from salience.checks import NAME_LIMIT
 from salience.extract.fact_forms import ATTRIBUTES
 from salience.extract.fact_values import COMMON
 from salience.extract.facts import SELVES, TEAM, TEAMS, USERS, attribute_key, slug, subject_key
 from salience.extract.wordlists import NEITHER
-from salience.llm.answers import last, objects, quoted
-from salience.llm.chat import Chat
+from salience.models.llm.answers import last, objects, quoted
+from salience.models.llm.chat import Chat
 from salience.ports import Statement
+from salience.records.checks import NAME_LIMIT
 
 OPEN: Final[Mapping[str, str]] = {
     "favourite": "favourite", "favorite": "favourite", "uses": "uses", "use": "uses", "prefers": "prefers",

@@ -9,7 +9,7 @@ from salience.errors import unknown
 from salience.extract.llm import LanguageModel
 from salience.extract.rules import RuleExtractor
 from salience.extract.spacy import SpacyExtractor
-from salience.llm.configured import quick_chat
+from salience.models.llm.configured import quick_chat
 from salience.ports import Extractor, FactReader
 from salience.settings import Settings
 

@@ -20,7 +20,7 @@ from salience.batch import Batch
 from salience.derived import embed_each
 from salience.lab.datasets import Question
 from salience.lab.planting import Planted
-from salience.ports import Need, World
+from salience.ports import Need, Services
 from salience.rank.profile import Profile
 from salience.rank.run import rank
 from salience.records import Query
@@ -79,17 +79,17 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
     Raises:
         EmbedderError: the embedder failed; a measure of what is left would be one of something else.
     """
-    world = planted.world
+    services = planted.services
     query = Query(
         text=question.question,
-        scope=replace(question.scope, tenant=world.tenant),
+        scope=replace(question.scope, tenant=services.tenant),
         filter=question.filter,
         min_score=terms.min_score,
         now=question.now or planted.end,
         dry_run=True,
     )
     needs = {
-        label: _timed(partial(_heard, world, profile, query, terms.limit))
+        label: _timed(partial(_heard, services, profile, query, terms.limit))
         for label, profile in terms.contenders.items()
     }
     alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
@@ -97,9 +97,9 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
         alike.setdefault((texts, need.speakers), []).append(label)
     found: dict[str, Gathered] = {}
     for (texts, _), labels in alike.items():
-        vectors, embedding = _timed(partial(embed_each, world, texts))
+        vectors, embedding = _timed(partial(embed_each, services, texts))
         whole = union(needs[label][0][0] for label in labels)
-        batch, gathering = _timed(partial(recalls.gathered, world, recalls.directed(whole, vectors), query.text))
+        batch, gathering = _timed(partial(recalls.gathered, services, recalls.directed(whole, vectors), query.text))
         for label in labels:
             (need, _), lap = needs[label]
             laps = {"need": lap, "embed": embedding, "gather": gathering}
@@ -107,11 +107,11 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
     return found
 
 
-def _heard(world: World, profile: Profile, query: Query, limit: int) -> tuple[Need, tuple[str, ...]]:
+def _heard(services: Services, profile: Profile, query: Query, limit: int) -> tuple[Need, tuple[str, ...]]:
     """Return what a profile needs, and the texts that it embeds."""
-    need = recalls.needed(world, profile, query)
+    need = recalls.needed(services, profile, query)
     need = replace(need, limit=limit, candidates=profile.candidate_count(limit))
-    return recalls.heard(world, profile, query, need)
+    return recalls.heard(services, profile, query, need)
 
 
 def _timed(work: Callable[[], Made]) -> tuple[Made, float]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from salience import profiles
 from salience.errors import InputError, ProfileError, shown
+from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 
 BASELINES: Final[Mapping[str, str]] = {

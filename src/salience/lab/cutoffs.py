@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from salience import profiles
 from salience.lab.asking import Terms
 from salience.lab.evaluation import FOREIGN, Asked, Plan, evaluate, sources
 from salience.lab.foreign import NAMINGS, Naming
 from salience.lab.metrics import precision
 from salience.lab.rates import Rate
+from salience.rank import profiles
 from salience.rank.profile import Profile
 
 LOCOMO: Final = Path("locomo")

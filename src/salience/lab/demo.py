@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from salience import profiles
 from salience.compose import local
 from salience.engine import Engine
 from salience.lab import sample
 from salience.lab.sample import SampleQuestion
+from salience.rank import profiles
 from salience.records import ANY, Memory, Recall, Stats
 
 LIMIT: Final = 3

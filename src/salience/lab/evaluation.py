@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final, Literal
 
 from salience import settings
-from salience.embed import registry
 from salience.errors import InputError, Words
 from salience.lab import datasets
 from salience.lab.asking import Answer, Terms, ask
 from salience.lab.datasets import Conversation, Format, Question
 from salience.lab.foreign import Naming, foreign
 from salience.lab.planting import Planted, planted
+from salience.models.embed import registry
 from salience.ports import Embedder
 from salience.records import Scope
 

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from salience import checks
 from salience.errors import ImportLineError, InputError, Words
 from salience.lines import parsed_object
-from salience.records import Judged
+from salience.records import Judged, checks
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Final
 
 from salience import compose
 from salience.batch import Floats
-from salience.calibrate import cosines
-from salience.embed.calibration import calibration_of
+from salience.maintain.calibrate import cosines
+from salience.models.embed.calibration import calibration_of
 from salience.ports import Calibration
 from salience.records import Judged
 
@@ -29,5 +29,5 @@ class Measured:
 def measured(embedder: str, pairs: Sequence[Judged]) -> Measured:
     """Return what an embedder that ships makes of the pairs, whatever calibration was fitted on this machine."""
     with compose.local(":memory:", embedder=embedder) as engine:
-        shipped = calibration_of(engine.world.embedder)
-        return Measured(embedder, shipped, cosines(engine.world, pairs))
+        shipped = calibration_of(engine.services.embedder)
+        return Measured(embedder, shipped, cosines(engine.services, pairs))

@@ -14,7 +14,7 @@ from salience import compose
 from salience.engine import Engine
 from salience.lab.datasets import Conversation
 from salience.lab.vectors import OnDisk
-from salience.ports import Embedder, World
+from salience.ports import Embedder, Services
 
 WITHOUT_TIMES: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """When a conversation whose messages have no times is taken to have been held."""
@@ -28,7 +28,7 @@ class Planted:
     Attributes:
         name: of the conversation.
         engine: on the store.
-        world: what queries are asked in; it embeds them anew each time, so that the time it takes can be told.
+        services: what queries are asked in; it embeds them anew each time, so that the time it takes can be told.
         refs: id of a memory -> its ref.
         sessions: id of a memory -> its session.
         end: a moment after the last message, when a question is asked whose file does not say when.
@@ -36,7 +36,7 @@ class Planted:
 
     name: str
     engine: Engine
-    world: World
+    services: Services
     refs: Mapping[str, str]
     sessions: Mapping[str, str]
     end: datetime
@@ -58,7 +58,7 @@ def planted(conversation: Conversation, embedder: Embedder, cache: Path | None) 
         compose.local(Path(folder) / "store.db", embedder=makes, clock=lambda: end) as engine,
     ):
         refs, sessions = _store(engine, conversation)
-        yield Planted(conversation.name, engine, replace(engine.world, embedder=embedder), refs, sessions, end)
+        yield Planted(conversation.name, engine, replace(engine.services, embedder=embedder), refs, sessions, end)
 
 
 def ending(conversation: Conversation) -> datetime:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.batch import Floats
-from salience.calibrate import relatedness
-from salience.embed.calibration import PARAPHRASE, UNRELATED
+from salience.maintain.calibrate import relatedness
+from salience.models.embed.calibration import PARAPHRASE, UNRELATED
 from salience.ports import EDGE
 from salience.records import Judged
 

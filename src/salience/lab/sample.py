@@ -8,11 +8,10 @@ from datetime import datetime
 from importlib import resources
 from typing import Any, Final
 
-from salience import checks
 from salience.engine import Engine
 from salience.lines import draft, parsed_object
 from salience.ports import Touch
-from salience.records import Draft, Scope
+from salience.records import Draft, Scope, checks
 
 _FOLDER: Final = resources.files("salience") / "sample"
 
@@ -95,5 +94,5 @@ def store(engine: Engine) -> dict[str, str]:
         if memory.recalled:
             scope = replace(made.scope, session_id=None)
             touch = Touch(scope, (made.id,), accessed_at=memory.recalled_at, access_count=memory.recalled)
-            engine.world.store.apply([touch])
+            engine.services.store.apply([touch])
     return ids

@@ -16,7 +16,7 @@ from typing import Final
 
 import httpx
 
-from salience import checks
+from salience.records import checks
 from salience.testing.postgres import fresh, server
 
 STORES: Final = ("sqlite", "postgres")

@@ -25,10 +25,11 @@ from typing import Annotated, Any, Final
 import numpy as np
 import typer
 
-from salience import compose, reembed
+from salience import compose
 from salience.batch import Vectors32
 from salience.engine import Engine
 from salience.errors import SalienceError
+from salience.maintain import reembed
 
 PATIENCE: Final = 120.0
 """Seconds after which a process that says nothing is given up."""
@@ -160,7 +161,7 @@ def change(file: Path, new: Hashed, line: Line) -> None:
 
     with compose.moving(file, embedder=new) as engine:
         # held for no time, so that the next one need not wait for the lease of a killed one
-        report = reembed.reembed(engine.world, told, held=timedelta(0))
+        report = reembed.reembed(engine.services, told, held=timedelta(0))
     line.send(("done", report.made, report.resumed))
 
 

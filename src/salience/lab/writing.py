@@ -7,11 +7,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from salience import profiles
 from salience.lab.baselines import BASELINES
 from salience.lab.metrics import Estimate
 from salience.lab.tune import Tuned
 from salience.loading import require
+from salience.rank import profiles
 
 
 def source(name: str) -> str:

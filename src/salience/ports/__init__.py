@@ -1,4 +1,4 @@
-"""What the engine asks of the world, and the values it asks with: protocols, needs and changes."""
+"""What the engine asks of the services, and the values it asks with: protocols, needs and changes."""
 
 from salience.ports.changes import (
     Add,
@@ -42,8 +42,8 @@ from salience.ports.needs import (
     Pruning,
 )
 from salience.ports.store import (
+    Services,
     Store,
-    World,
 )
 
 __all__ = [
@@ -76,13 +76,13 @@ __all__ = [
     "Pruning",
     "Reranker",
     "Revise",
+    "Services",
     "Statement",
     "Store",
     "Stored",
     "Summariser",
     "Summary",
     "Touch",
-    "World",
     "touched",
     "unread",
 ]

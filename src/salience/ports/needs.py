@@ -10,7 +10,7 @@ import numpy as np
 
 from salience.batch import Batch, Floats, Vectors32
 from salience.ports.models import EDGE, Calibration
-from salience.records import Filter, Having, Intent, Scope
+from salience.records import Filter, Intent, Replaceable, Scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +69,7 @@ class Pruning:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Need(Having):
+class Need(Replaceable):
     """What a store has to bring, and what ranking has to know besides.
 
     Candidates are the live memories that are visible in `scope` and pass `filter`; of these, those named by `ids`,

@@ -1,4 +1,4 @@
-"""Where memories are kept, and the world that an engine stands on."""
+"""Where memories are kept, and the services that an engine stands on."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class World:
+class Services:
     """What an engine stands on, handed to every story.
 
     Attributes:

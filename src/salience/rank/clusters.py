@@ -14,8 +14,8 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from salience import checks
 from salience.batch import Codes, Floats, Ragged, Rows, Vectors32, cosines
+from salience.records import checks
 
 LOOSEST: Final = 0.25
 """Least tightness. From here on, float64 adds up float32 cosines without rounding, so in whatever order."""

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
-from salience import checks
 from salience.errors import InputError, ProfileError, Words, shown, wrong_type
 from salience.lazy import lazy
 from salience.rank.signals import DECAYING, SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES
 from salience.rank.state import State
-from salience.records import ScoreDetail
+from salience.records import ScoreDetail, checks
 
 Combine = Literal["sum", "product"]
 Found = TypeVar("Found")

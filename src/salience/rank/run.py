@@ -57,7 +57,7 @@ def rank(profile: Profile, batch: Batch, need: Need) -> Ranked:
 
 def advanced(state: State, step: int) -> State:
     """Return what stage number `step` of the profile makes of `state`."""
-    return state.profile.steps[step](state.having(step=step))
+    return state.profile.steps[step](state.replace(step=step))
 
 
 def weak(profile: Profile, ranked: Ranked, rows: Rows, intent: str) -> list[bool]:

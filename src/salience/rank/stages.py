@@ -122,7 +122,7 @@ def scored(state: State, parts: Mapping[str, Floats]) -> State:
         else:
             factors *= parts[term.label] ** weights[term.label]
     scores = summed * factors if state.profile.sums else factors
-    return state.having(scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
+    return state.replace(scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
 
 
 def best_first(scores: np.ndarray, rows: Rows) -> Rows:
@@ -167,7 +167,7 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
     absorbed: dict[int, tuple[int, ...]] = {}
     for row, keeper in fallen.items():
         absorbed[keeper] = (*absorbed.get(keeper, ()), row)
-    return state.drop(fallen).having(absorbed=absorbed) if fallen else state
+    return state.drop(fallen).replace(absorbed=absorbed) if fallen else state
 
 
 def _keepers(vectors: Vectors, told: Ragged, rows: list[int], first: int, least: float) -> dict[int, int]:
@@ -210,7 +210,7 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     for row, link in gained.items():
         scores[row] = link.activation
     rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
-    return state.keep(best_first(scores, rows)).having(scores=scores, spread={**state.spread, **gained})
+    return state.keep(best_first(scores, rows)).replace(scores=scores, spread={**state.spread, **gained})
 
 
 def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
@@ -240,7 +240,7 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
             scores[row] = gained[row].activation
     if not gained:
         return state
-    return state.having(scores=scores, rows=best_first(scores, state.rows), spread={**state.spread, **gained})
+    return state.replace(scores=scores, rows=best_first(scores, state.rows), spread={**state.spread, **gained})
 
 
 def cut_off(state: State, *, alone: float, growth: float, most: float, share: float, content: float) -> State:

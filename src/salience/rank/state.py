@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from salience.batch import Batch, Codes, Floats, Rows, upto
 from salience.ports import Need
-from salience.records import Having
+from salience.records import Replaceable
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
@@ -40,7 +40,7 @@ class Spread:
 
 
 @dataclass(frozen=True, eq=False)
-class State(Having):
+class State(Replaceable):
     """The batch and what has become of its rows.
 
     Attributes:
@@ -100,7 +100,7 @@ class State(Having):
         fates = self.fates.copy()
         fates[self.rows] = self.step
         fates[kept] = ALIVE
-        return self.having(rows=kept, fates=fates)
+        return self.replace(rows=kept, fates=fates)
 
     def drop(self, fallen: Mapping[int, int]) -> State:
         """Return the state without the rows in `fallen`, each mapped to the row because of which it fell."""
@@ -110,7 +110,7 @@ class State(Having):
         by[rows] = list(fallen.values())
         stays = np.ones(len(by), np.bool_)
         stays[rows] = False
-        return self.keep(self.rows[stays[self.rows]]).having(by=by)
+        return self.keep(self.rows[stays[self.rows]]).replace(by=by)
 
     def keep_where(self, mask: Mask) -> State:
         """Return the state in which the living rows where `mask` (bool[n], over all rows) holds go on."""

@@ -17,8 +17,8 @@ from salience.records.answered import (
 )
 from salience.records.asked import PERIOD, Filter, Intent, Query, TimeCue
 from salience.records.database import DatabaseState, Distributed, Indexed, IndexState, TableState, Upgraded
-from salience.records.having import Having
 from salience.records.judged import Judged
+from salience.records.replaceable import Replaceable
 from salience.records.reported import (
     ConsolidateReport,
     Copied,
@@ -80,7 +80,6 @@ __all__ = [
     "Filter",
     "Finding",
     "Grant",
-    "Having",
     "Hit",
     "IndexState",
     "Indexed",
@@ -96,6 +95,7 @@ __all__ = [
     "Receipt",
     "ReembedReport",
     "ReflectReport",
+    "Replaceable",
     "Scope",
     "ScoreDetail",
     "SessionReport",

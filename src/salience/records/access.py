@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from salience import checks
 from salience.errors import InputError, Words, wrong_type
+from salience.records import checks
 from salience.records.stored import ANY
 
 RIGHTS: Final = ("read", "write", "admin")

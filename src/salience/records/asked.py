@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
-from salience import checks
 from salience.errors import InputError
-from salience.records.having import Having
+from salience.records import checks
+from salience.records.replaceable import Replaceable
 from salience.records.stored import SCOPE_LEVELS, TIERS, Memory, Scope
 
 
@@ -71,7 +71,7 @@ class Filter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Query(Having):
+class Query(Replaceable):
     """A question and who asks it.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from salience import checks
+from salience.records import checks
 
 
 @dataclass(frozen=True, slots=True)

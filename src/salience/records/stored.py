@@ -9,9 +9,9 @@ from datetime import datetime
 from operator import attrgetter, itemgetter
 from typing import Any, Final, Literal, Self
 
-from salience import checks
 from salience.errors import InputError
-from salience.ids import short_id
+from salience.records import checks
+from salience.records.ids import short_id
 
 KINDS: Final = ("fact", "rule", "decision", "feedback", "context", "bootstrap", "turn", "reflection")
 """Kinds with a meaning of their own; any other name is accepted as well."""

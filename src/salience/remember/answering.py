@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from salience import checks
 from salience.derived import until_fresh
 from salience.errors import ConflictError, NotFoundError, SalienceError, StaleError, shown
-from salience.ids import short_id
-from salience.ports import Answered, World
-from salience.records import Memory, Receipt, Scope
+from salience.ports import Answered, Services
+from salience.records import Memory, Receipt, Scope, checks
+from salience.records.ids import short_id
 
 Verb = Literal["update", "forget", "restore"]
 MOST: Final = 2**62
@@ -67,11 +66,11 @@ class _OtherVersionError(SalienceError):
     """The memory is not at the version that was meant, which no other try mends."""
 
 
-def answered(world: World, request: Request, attempt: Callable[[], Receipt]) -> Receipt:
+def answered(services: Services, request: Request, attempt: Callable[[], Receipt]) -> Receipt:
     """Return what `attempt` does, or what a request under the same key was answered before.
 
     Args:
-        world: the ports.
+        services: the ports.
         request: what is asked for; `attempt` calls its `require`, and applies what its `noted` returns.
         attempt: reads, writes and may be called again, as by `until_fresh`.
 
@@ -81,30 +80,30 @@ def answered(world: World, request: Request, attempt: Callable[[], Receipt]) -> 
         NotFoundError: the memory is not visible any more.
     """
     try:
-        return until_fresh(lambda: _once(world, request, attempt))
+        return until_fresh(lambda: _once(services, request, attempt))
     except _OtherVersionError as error:
         raise StaleError(str(error)) from None
 
 
-def _once(world: World, request: Request, attempt: Callable[[], Receipt]) -> Receipt:
-    first = _first(world, request)
+def _once(services: Services, request: Request, attempt: Callable[[], Receipt]) -> Receipt:
+    first = _first(services, request)
     if first is not None:
         return first
     try:
         return attempt()
     except SalienceError:  # it may have been answered since, or by a commit that broke off
-        first = _first(world, request)
+        first = _first(services, request)
         if first is None:
             raise
         return first
 
 
-def _first(world: World, request: Request) -> Receipt | None:
+def _first(services: Services, request: Request) -> Receipt | None:
     """Return the receipt of the request as it was answered first: with the version that came of it, if it is kept."""
-    known = None if request.key is None else world.store.answered(request.scope, request.key)
+    known = None if request.key is None else services.store.answered(request.scope, request.key)
     if known is None:
         return None
-    versions = [stored.memory for stored in world.store.history(request.scope, checks.name("id", request.id))]
+    versions = [stored.memory for stored in services.store.history(request.scope, checks.name("id", request.id))]
     if not versions:
         raise NotFoundError(request.id)
     if (known.verb, known.id) != (request.verb, versions[-1].id):

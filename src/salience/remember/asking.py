@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from salience.waiting import within
+from salience.deadline import within
 
 PART: Final = 8
 """How much is asked at once, so that what comes in time is of use even if the rest is late."""

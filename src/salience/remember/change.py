@@ -7,21 +7,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from salience import checks
 from salience.derived import embedded_or_not, one
 from salience.errors import EmbedderError, InputError, MovedError, Words
-from salience.ports import Revise, World
+from salience.ports import Revise, Services
 from salience.rank.profile import Profile
-from salience.records import UNSET, Draft, Memory, Receipt, Scope
+from salience.records import UNSET, Draft, Memory, Receipt, Scope, checks
 from salience.remember.answering import Request, answered
 from salience.remember.clean import bare, clean, of_home
 from salience.remember.facts import facts, with_facts
+from salience.remember.staleness import stale
 from salience.remember.story import facts_there, replaced_facts, replaces
-from salience.staleness import stale
 
 
 def update(
-    world: World,
+    services: Services,
     profile: Profile,
     scope: Scope,
     id: str,
@@ -38,7 +37,7 @@ def update(
     memory the latest of its fact, the receipt names the one that it replaces.
 
     Args:
-        world: the ports.
+        services: the ports.
         profile: how recalls rank, and so what they leave out.
         scope: who asks.
         id: of a visible memory.
@@ -62,12 +61,12 @@ def update(
     request = Request(scope, "update", id, key, if_version)
 
     def attempt(embeds: bool = True) -> Receipt:
-        old, now = one(world, scope, id), world.clock()
+        old, now = one(services, scope, id), services.clock()
         request.require(old)
-        new = replace(_revised(world, old, given, now), changed_by=scope.who, reason=why)
+        new = replace(_revised(services, old, given, now), changed_by=scope.who, reason=why)
         said_anew = new.content != old.content
-        vectors, failure = embedded_or_not(world, [new.content]) if said_anew and embeds else (None, None)
-        read = bare(world, new)
+        vectors, failure = embedded_or_not(services, [new.content]) if said_anew and embeds else (None, None)
+        read = bare(services, new)
         change = Revise(
             new,
             None if vectors is None else vectors[0],
@@ -76,26 +75,26 @@ def update(
             read.distinctions,
             unembeds=said_anew and vectors is None,
         )
-        outdated = stale(world, [old], now, by=scope.who) if said_anew else []
-        (older,) = replaced_facts(world, profile, [new], facts_there(world, [new]), now)
-        receipt = world.store.apply([change, *outdated, *request.noted(new)])[0]
+        outdated = stale(services, [old], now, by=scope.who) if said_anew else []
+        (older,) = replaced_facts(services, profile, [new], facts_there(services, [new]), now)
+        receipt = services.store.apply([change, *outdated, *request.noted(new)])[0]
         said = [*([failure] if failure else []), *([replaces(new, older)] if older else [])]
         return replace(receipt, superseded=older, warning="\n".join(said) or None)
 
     try:
-        return answered(world, request, attempt)
+        return answered(services, request, attempt)
     except (MovedError, EmbedderError) as error:  # the store, or its check of the model, takes no vectors now
-        receipt = answered(world, request, lambda: attempt(embeds=False))
+        receipt = answered(services, request, lambda: attempt(embeds=False))
         return replace(receipt, warning="\n".join((str(error), *([receipt.warning] if receipt.warning else []))))
 
 
-def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime) -> Memory:
+def _revised(services: Services, old: Memory, given: Mapping[str, Any], now: datetime) -> Memory:
     kept = {name: getattr(old, name) for name in ("content", "kind", "importance", "weight", "tier")}
     kept |= {"fact_key": None if "content" in given else old.fact_key}
     fields = {**kept, "entities": None if "content" in given else (), **given}
-    fresh = clean(world, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
+    fresh = clean(services, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
     if "content" in given and "fact_key" not in given:
-        fresh = _with_fact(world, old, fresh)
+        fresh = _with_fact(services, old, fresh)
     return old.changed(
         "update",
         now,
@@ -115,22 +114,22 @@ def _revised(world: World, old: Memory, given: Mapping[str, Any], now: datetime)
     )
 
 
-def _with_fact(world: World, old: Memory, fresh: Memory) -> Memory:
+def _with_fact(services: Services, old: Memory, fresh: Memory) -> Memory:
     """Return a memory with a new text and the fact of that text; a fact that its caller named stays as it is.
 
     It was named unless it can be read from the old text. The reader of facts is asked about both texts at once.
     """
-    if old.fact_key is None or old.fact_key == _by_rules(world, old):
-        return with_facts(world, [fresh])[0]
-    before, after = facts(world, [old, fresh])
+    if old.fact_key is None or old.fact_key == _by_rules(services, old):
+        return with_facts(services, [fresh])[0]
+    before, after = facts(services, [old, fresh])
     if before != old.fact_key:
         return replace(fresh, fact_key=old.fact_key)
     return fresh if fresh.fact_key is not None else replace(fresh, fact_key=after)
 
 
-def _by_rules(world: World, memory: Memory) -> str | None:
+def _by_rules(services: Services, memory: Memory) -> str | None:
     user = memory.scope.user_id if isinstance(memory.scope.user_id, str) else None
-    found = world.extractor.extract(memory.content, speaker=memory.speaker, user_id=user)
+    found = services.extractor.extract(memory.content, speaker=memory.speaker, user_id=user)
     return of_home(found.fact_key, memory.scope)
 
 
@@ -144,7 +143,7 @@ def said_why(reason: str | None) -> str | None:
 
 
 def forget(
-    world: World,
+    services: Services,
     scope: Scope,
     id: str,
     reason: str | None = None,
@@ -164,10 +163,10 @@ def forget(
     request = Request(scope, "forget", id, key, if_version)
 
     def attempt() -> Receipt:
-        memory, now = one(world, scope, id), world.clock()
+        memory, now = one(services, scope, id), services.clock()
         request.require(memory)
         gone = memory.changed("forget", now, by=scope.who, reason=said_why(reason), forgotten_at=now)
-        outdated = stale(world, [memory], now, by=scope.who, reason="a source was forgotten")
-        return world.store.apply([Revise(gone), *outdated, *request.noted(gone)])[0]
+        outdated = stale(services, [memory], now, by=scope.who, reason="a source was forgotten")
+        return services.store.apply([Revise(gone), *outdated, *request.noted(gone)])[0]
 
-    return answered(world, request, attempt)
+    return answered(services, request, attempt)

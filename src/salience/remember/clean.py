@@ -6,35 +6,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from salience import checks
 from salience.batch import Vectors32
 from salience.errors import InputError
 from salience.extract.distinctions import distinctions
 from salience.extract.facts import TEAM, slug
 from salience.extract.terms import index_terms
-from salience.ports import Extract, Stored, World
-from salience.records import Draft, Memory, Scope
+from salience.ports import Extract, Services, Stored
+from salience.records import Draft, Memory, Scope, checks
 from salience.text import content_hash
 
 
-def clean(world: World, draft: Draft, now: datetime, caller: Scope | None = None) -> Memory:
+def clean(services: Services, draft: Draft, now: datetime, caller: Scope | None = None) -> Memory:
     """Return the memory that a draft becomes, with what was left open filled in.
 
     Args:
-        world: the ports.
+        services: the ports.
         draft: what to store.
         now: the instant of the call.
         caller: the scope of the call, where a draft without a scope of its own lives, and who made the version.
     """
-    checks.text("content", draft.content, world.content_limit)
-    home = _of_tenant(world, draft.scope or caller or Scope()).as_home()
-    found = extracted(world, draft, home)
+    checks.text("content", draft.content, services.content_limit)
+    home = _of_tenant(services, draft.scope or caller or Scope()).as_home()
+    found = extracted(services, draft, home)
     entities = draft.entities if draft.entities is not None else checks.first_labels(found.entities)
     if draft.speaker and draft.entities is None:
         entities = checks.first_labels(dict.fromkeys((draft.speaker, *entities)))
     created = draft.created_at or now
     return Memory(
-        id=world.new_id(now),
+        id=services.new_id(now),
         scope=home,
         content=draft.content,
         content_hash=content_hash(draft.content),
@@ -58,12 +57,12 @@ def clean(world: World, draft: Draft, now: datetime, caller: Scope | None = None
     )
 
 
-def _of_tenant(world: World, scope: Scope) -> Scope:
-    """Return a scope with the tenant of the world, which comes with the connection."""
-    return scope if scope.tenant == world.tenant else replace(scope, tenant=world.tenant)
+def _of_tenant(services: Services, scope: Scope) -> Scope:
+    """Return a scope with the tenant of the services, which comes with the connection."""
+    return scope if scope.tenant == services.tenant else replace(scope, tenant=services.tenant)
 
 
-def extracted(world: World, draft: Draft, home: Scope) -> Extract:
+def extracted(services: Services, draft: Draft, home: Scope) -> Extract:
     """Return what the text says of itself, as far as the caller left it open.
 
     A turn of a conversation states no fact by itself: what is said is not yet what is held.
@@ -71,11 +70,11 @@ def extracted(world: World, draft: Draft, home: Scope) -> Extract:
     states_fact = draft.fact_key is None and draft.kind != "turn"
     if draft.importance is not None and draft.entities is not None and not states_fact:
         return Extract(draft.importance, ())
-    but_for_fact: Callable[[str], Extract] | None = getattr(world.extractor, "but_for_fact", None)
+    but_for_fact: Callable[[str], Extract] | None = getattr(services.extractor, "but_for_fact", None)
     if not states_fact and but_for_fact is not None:
         return but_for_fact(draft.content)
     user = home.user_id if isinstance(home.user_id, str) else None
-    found = world.extractor.extract(draft.content, speaker=draft.speaker, user_id=user)
+    found = services.extractor.extract(draft.content, speaker=draft.speaker, user_id=user)
     key = of_home(found.fact_key, home) if states_fact else None
     return found if found.fact_key == key else replace(found, fact_key=key)
 
@@ -100,13 +99,13 @@ def expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
 
 
 def bare(
-    world: World, memory: Memory, vector: Vectors32 | None = None, activations: Mapping[str, int] | None = None
+    services: Services, memory: Memory, vector: Vectors32 | None = None, activations: Mapping[str, int] | None = None
 ) -> Stored:
     """Return the memory with all that is read from its text, and with what is known of the rest."""
-    terms, told = read(world, memory)
+    terms, told = read(services, memory)
     return Stored(memory, vector, terms, activations or {}, told)
 
 
-def read(world: World, memory: Memory) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def read(services: Services, memory: Memory) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the terms and the distinctions of a memory."""
-    return index_terms(world.tokeniser, memory), distinctions(memory.content, memory.speaker)
+    return index_terms(services.tokeniser, memory), distinctions(memory.content, memory.speaker)

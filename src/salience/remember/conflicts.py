@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from salience.batch import cosines
-from salience.ports import EDGE, Calibration, Need, Stored, World
+from salience.ports import EDGE, Calibration, Need, Services, Stored
 from salience.ports import Near as Around
 from salience.rank.profile import Profile
 from salience.rank.stages import expired, superseded
@@ -37,7 +37,7 @@ RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
 """The scale on which a cosine means itself."""
 
 
-def neighbours(world: World, profile: Profile, stored: Sequence[Stored], now: datetime) -> list[Near]:
+def neighbours(services: Services, profile: Profile, stored: Sequence[Stored], now: datetime) -> list[Near]:
     """Return, for each new memory, the live ones in the store that it may conflict with, or whose text it may repeat.
 
     Those are the memories visible from where it lives whose cosine is above the profile's threshold, or above `SAME`
@@ -46,17 +46,17 @@ def neighbours(world: World, profile: Profile, stored: Sequence[Stored], now: da
     found: list[Near] = [[] for _ in stored]
     if any(item.vector is None for item in stored):
         return found
-    above = min(_above(world, profile), SAME)
+    above = min(_above(services, profile), SAME)
     for scope in dict.fromkeys(item.memory.scope for item in stored):
         places = [place for place, item in enumerate(stored) if item.memory.scope == scope]
-        near = _stored_neighbours(world, profile, [stored[place] for place in places], above, now)
+        near = _stored_neighbours(services, profile, [stored[place] for place in places], above, now)
         for place, pairs in zip(places, near, strict=True):
             found[place] = pairs
     return found
 
 
 def contradictions(
-    world: World, profile: Profile, stored: Sequence[Stored], near: Sequence[Near], now: datetime
+    services: Services, profile: Profile, stored: Sequence[Stored], near: Sequence[Near], now: datetime
 ) -> list[tuple[Contradiction, ...]]:
     """Return, for each new memory, the live ones that it may conflict with, most similar first.
 
@@ -65,7 +65,7 @@ def contradictions(
     """
     if profile.contradiction_above is None or not stored or any(item.vector is None for item in stored):
         return [()] * len(stored)
-    above, scale = _above(world, profile), _scale(world, profile)
+    above, scale = _above(services, profile), _scale(services, profile)
     found: list[Near] = [
         [(cosine, memory) for cosine, memory in pairs if cosine > above and memory.id != item.memory.supersedes]
         for item, pairs in zip(stored, near, strict=True)
@@ -74,22 +74,22 @@ def contradictions(
         found[place] += pairs
     return [
         tuple(
-            _told(item.memory, memory, cosine, scale, world.calibration.paraphrase if place < LABELLED else None)
+            _told(item.memory, memory, cosine, scale, services.calibration.paraphrase if place < LABELLED else None)
             for place, (cosine, memory) in enumerate(sorted(pairs, key=lambda pair: -pair[0]))
         )
         for item, pairs in zip(stored, found, strict=True)
     ]
 
 
-def _scale(world: World, profile: Profile) -> Calibration:
-    return world.calibration if profile.threshold_scale == "calibrated" else RAW
+def _scale(services: Services, profile: Profile) -> Calibration:
+    return services.calibration if profile.threshold_scale == "calibrated" else RAW
 
 
-def _above(world: World, profile: Profile) -> float:
+def _above(services: Services, profile: Profile) -> float:
     """Return the raw cosine above which memories may conflict; infinity where the profile looks for no conflicts."""
     if profile.contradiction_above is None:
         return float("inf")
-    scale = _scale(world, profile)
+    scale = _scale(services, profile)
     return float(np.interp(profile.contradiction_above, scale.relatedness, scale.cosine)) + EDGE
 
 
@@ -112,21 +112,21 @@ def _told(new: Memory, old: Memory, cosine: float, scale: Calibration, paraphras
 
 
 def _stored_neighbours(
-    world: World, profile: Profile, stored: Sequence[Stored], above: float, now: datetime
+    services: Services, profile: Profile, stored: Sequence[Stored], above: float, now: datetime
 ) -> list[Near]:
     """Return, for each of some memories of one scope, those in the store whose cosine is `above` a bound."""
     vectors = np.stack([item.vector for item in stored if item.vector is not None])
     columns = frozenset({"expires_at", "code", "supersedes"})
     scope = stored[0].memory.scope
     need = Need(scope=scope, now=now, columns=columns, vectors=True, near=Around(vectors, above), reach=RIVALS)
-    batch = world.store.gather(need)
+    batch = services.store.gather(need)
     if not len(batch):
         return [[] for _ in stored]
     rows = superseded(expired(State.start(profile, batch, need))).rows
     if batch.vectors is None or not len(rows):
         return [[] for _ in stored]
     ids = [str(batch.ids[row]) for row in rows]
-    memories = {memory.id: memory for memory in world.store.fetch(scope, ids)}
+    memories = {memory.id: memory for memory in services.store.fetch(scope, ids)}
     alike = cosines(batch.vectors.at(rows), vectors)
     found: list[Near] = []
     for number in range(len(stored)):

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from salience.checks import NAME_LIMIT
 from salience.errors import InputError, wrong_type
 from salience.lines import as_draft, moment, said
 from salience.records import Draft, Scope
+from salience.records.checks import NAME_LIMIT
 from salience.text import content_hash
 
 BOUNDARIES: Final = tuple(map(re.compile, (r"\n\s*\n", r"\n", r"[.!?][\"')\]]*\s|[。！？]", r"\s")))

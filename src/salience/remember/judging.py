@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
-from salience.ports import World
+from salience.deadline import places
+from salience.ports import Services
 from salience.records import Contradiction, Label, Receipt
 from salience.remember.asking import asked
 from salience.remember.conflicts import WARNED
-from salience.waiting import places
 
 JUDGED: Final = WARNED
 """Most conflicts of a memory that are judged, the most similar ones."""
@@ -20,16 +20,16 @@ LABELS: Final[tuple[Label, ...]] = get_args(Label)
 _waiting: Final = places()
 
 
-def judged(world: World, receipts: Sequence[Receipt]) -> list[Receipt]:
-    """Return receipts whose conflicts have the labels of the world's judge, if there is one and it answers in time.
+def judged(services: Services, receipts: Sequence[Receipt]) -> list[Receipt]:
+    """Return receipts whose conflicts have the labels of the configured judge, if there is one and it answers in time.
 
     Where it fails, is late or gives no label, that of the rules stands.
     """
-    judge = world.judge
+    judge = services.judge
     if judge is None:
         return list(receipts)
     pairs = list(dict.fromkeys(pair for receipt in receipts for pair in _doubtful(receipt)))
-    labels = dict(zip(pairs, asked(pairs, judge.judge, world.judge_timeout, _waiting), strict=True))
+    labels = dict(zip(pairs, asked(pairs, judge.judge, services.judge_timeout, _waiting), strict=True))
 
     def relabelled(new: str, found: Contradiction) -> Contradiction:
         label = labels.get((new, found.memory.content)) if _is_open(found) else None

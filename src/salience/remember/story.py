@@ -10,16 +10,16 @@ from typing import Final
 
 from salience.derived import embedded_or_not, one, scan, until_fresh
 from salience.errors import EmbedderError, MovedError
-from salience.ids import ONCE, short_id
 from salience.pending import catch_up
-from salience.ports import Add, Need, Revise, Stored, Touch, World, touched
+from salience.ports import Add, Need, Revise, Services, Stored, Touch, touched
 from salience.rank.profile import Profile
 from salience.records import Contradiction, Draft, Filter, Memory, Receipt, Scope
+from salience.records.ids import ONCE, short_id
 from salience.remember.clean import bare, clean
 from salience.remember.conflicts import Near, contradictions, neighbours, warning
 from salience.remember.facts import with_facts
 from salience.remember.judging import judged
-from salience.staleness import stale
+from salience.remember.staleness import stale
 from salience.text import same_text
 
 Facts = dict[tuple[object, ...], list[Memory]]
@@ -46,14 +46,16 @@ REPEATED: Final = ("kind", "importance", "weight", "tier", "tags", "entities", "
 """Fields that have to be equal, where the caller gave them, for a memory to be the same."""
 
 
-def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Scope, look: bool = True) -> list[Receipt]:
+def remember(
+    services: Services, profile: Profile, drafts: Sequence[Draft], scope: Scope, look: bool = True
+) -> list[Receipt]:
     """Store drafts in one transaction, all or none, and return a receipt for each, in order.
 
     Where the embedder fails, or takes longer than a write waits for, the memories are stored as pending: words find
     them, and upkeep gives them their vectors later.
 
     Args:
-        world: the ports.
+        services: the ports.
         profile: says from which similarity a memory is reported as a contradiction.
         drafts: what to store; a draft without a scope of its own lives in `scope`.
         scope: of the call.
@@ -66,30 +68,32 @@ def remember(world: World, profile: Profile, drafts: Sequence[Draft], scope: Sco
         PinnedError: the store belongs to another model of the embedder's name; nothing was stored.
         StoreError: the store failed; nothing was stored.
     """
-    now = world.clock()
-    stored, why = prepare(world, drafts, scope, now)
+    now = services.clock()
+    stored, why = prepare(services, drafts, scope, now)
     if why is None:
         try:
-            receipts = written(world, profile, drafts, stored, now, scope, look)
+            receipts = written(services, profile, drafts, stored, now, scope, look)
         except (MovedError, EmbedderError) as error:  # the store, or its check of the model, takes no vectors now
             stored, why = [replace(item, vector=None) for item in stored], str(error)
         else:
-            catch_up(world)
+            catch_up(services)
             return receipts
-    return [pending(receipt, why) for receipt in written(world, profile, drafts, stored, now, scope, look=False)]
+    return [pending(receipt, why) for receipt in written(services, profile, drafts, stored, now, scope, look=False)]
 
 
-def prepare(world: World, drafts: Sequence[Draft], scope: Scope, now: datetime) -> tuple[list[Stored], str | None]:
+def prepare(
+    services: Services, drafts: Sequence[Draft], scope: Scope, now: datetime
+) -> tuple[list[Stored], str | None]:
     """Return the drafts cleaned, extracted, embedded and indexed, and why they have no vectors, if they have none."""
-    memories = with_facts(world, [clean(world, draft, now, scope) for draft in drafts])
-    vectors, why = embedded_or_not(world, [memory.content for memory in memories])
+    memories = with_facts(services, [clean(services, draft, now, scope) for draft in drafts])
+    vectors, why = embedded_or_not(services, [memory.content for memory in memories])
     if vectors is None:
-        return [bare(world, memory) for memory in memories], why
-    return [bare(world, memory, vector) for memory, vector in zip(memories, vectors, strict=True)], None
+        return [bare(services, memory) for memory in memories], why
+    return [bare(services, memory, vector) for memory, vector in zip(memories, vectors, strict=True)], None
 
 
 def written(
-    world: World,
+    services: Services,
     profile: Profile,
     drafts: Sequence[Draft],
     stored: Sequence[Stored],
@@ -104,20 +108,20 @@ def written(
     """
 
     def attempt() -> tuple[list[Receipt], list[str | None]]:
-        near = neighbours(world, profile, stored, now) if look else [[] for _ in stored]
-        taken = retries(world, stored)
-        same = repeats(world, drafts, stored, near, taken, now)
+        near = neighbours(services, profile, stored, now) if look else [[] for _ in stored]
+        taken = retries(services, stored)
+        same = repeats(services, drafts, stored, near, taken, now)
         kept = [place for place in range(len(stored)) if place not in same]
-        older_facts = facts_there(world, [stored[place].memory for place in kept])
+        older_facts = facts_there(services, [stored[place].memory for place in kept])
         changes, new = decide(
-            world, [stored[place] for place in kept], now, by=scope.who, taken=taken, facts=older_facts
+            services, [stored[place] for place in kept], now, by=scope.who, taken=taken, facts=older_facts
         )
         conflicts: list[tuple[Contradiction, ...]] = [()] * len(new)
         if look:
-            conflicts = contradictions(world, profile, new, [near[place] for place in kept], now)
-        older = replaced_facts(world, profile, [item.memory for item in new], older_facts, now, taken)
+            conflicts = contradictions(services, profile, new, [near[place] for place in kept], now)
+        older = replaced_facts(services, profile, [item.memory for item in new], older_facts, now, taken)
         touches = accesses(same.values(), now)
-        made = world.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
+        made = services.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
         unstored = {item.memory.id for item in new} - {receipt.memory.id for receipt in made}
         receipts: dict[int, Receipt] = {}
         for place, receipt, held, gone in zip(kept, made, conflicts, older, strict=True):
@@ -131,11 +135,11 @@ def written(
         return [receipts[place] for place in range(len(stored))], [gone_of.get(place) for place in range(len(stored))]
 
     receipts, gone = until_fresh(attempt)
-    return [warned(profile, receipt, older) for receipt, older in zip(judged(world, receipts), gone, strict=True)]
+    return [warned(profile, receipt, older) for receipt, older in zip(judged(services, receipts), gone, strict=True)]
 
 
 def decide(
-    world: World,
+    services: Services,
     stored: Sequence[Stored],
     now: datetime,
     *,
@@ -156,22 +160,22 @@ def decide(
     targets: dict[str, Memory] = {}
     changes: dict[str, Revise] = {}
     new: list[Stored] = []
-    taken = retries(world, stored) if taken is None else taken
+    taken = retries(services, stored) if taken is None else taken
     for item in stored:
         if item.memory.supersedes is None or item.memory.id in taken:
             new.append(item)
             continue
-        target = one(world, item.memory.scope, item.memory.supersedes, "supersedes")
+        target = one(services, item.memory.scope, item.memory.supersedes, "supersedes")
         new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
         if target.weight > SUPERSEDED_WEIGHT and not _is_private_beside(item.memory.scope, target.scope):
             why = f"superseded by {item.memory.short_id}"
             targets[target.id] = target
             changes[target.id] = Revise(target.changed("supersede", now, by=by, reason=why, weight=SUPERSEDED_WEIGHT))
-    gone = stale(world, list(targets.values()), now, by=by, reason="a source was superseded")
-    return [*changes.values(), *gone], following(world, new, taken, facts)
+    gone = stale(services, list(targets.values()), now, by=by, reason="a source was superseded")
+    return [*changes.values(), *gone], following(services, new, taken, facts)
 
 
-def retries(world: World, stored: Sequence[Stored]) -> frozenset[str]:
+def retries(services: Services, stored: Sequence[Stored]) -> frozenset[str]:
     """Return the ids of the new memories whose key is taken, in the store or before them: they will not be stored."""
     keyed = [
         (replace(item.memory.scope, session_id=None), item.memory.key, item.memory.id)
@@ -181,7 +185,7 @@ def retries(world: World, stored: Sequence[Stored]) -> frozenset[str]:
     keys: dict[Scope, list[str]] = {}
     for home, key, _ in keyed:
         keys.setdefault(home, []).append(key)
-    known = {(home, held.key) for home, of_home in keys.items() for held in world.store.keyed(home, of_home)}
+    known = {(home, held.key) for home, of_home in keys.items() for held in services.store.keyed(home, of_home)}
     taken: set[str] = set()
     for home, key, new in keyed:
         if (home, key) in known:
@@ -191,13 +195,13 @@ def retries(world: World, stored: Sequence[Stored]) -> frozenset[str]:
 
 
 def following(
-    world: World, new: Sequence[Stored], taken: Set[str] = frozenset(), facts: Facts | None = None
+    services: Services, new: Sequence[Stored], taken: Set[str] = frozenset(), facts: Facts | None = None
 ) -> list[Stored]:
     """Return new memories with those that state a fact linked to the latest that is there, or before them, of it.
 
     None is linked to one that is `taken`, by its id: it will not be stored. `facts` are those of `facts_there`.
     """
-    latest = dict(facts_there(world, [item.memory for item in new]) if facts is None else facts)
+    latest = dict(facts_there(services, [item.memory for item in new]) if facts is None else facts)
     linked: list[Stored] = []
     for item in new:
         memory, fact = item.memory, _fact(item.memory)
@@ -209,13 +213,13 @@ def following(
     return linked
 
 
-def facts_there(world: World, memories: Sequence[Memory]) -> Facts:
+def facts_there(services: Services, memories: Sequence[Memory]) -> Facts:
     """Return the live memories in the store of the facts that some new ones state, the latest last."""
     found: dict[tuple[object, ...], dict[str, Memory]] = {}
     stating = [memory for memory in memories if memory.fact_key is not None]
     for home in dict.fromkeys(replace(memory.scope, session_id=None) for memory in stating):
         keys = {memory.fact_key for memory in stating if replace(memory.scope, session_id=None) == home}
-        for item in scan(world, home, Filter(fact_keys=sorted(key for key in keys if key is not None))):
+        for item in scan(services, home, Filter(fact_keys=sorted(key for key in keys if key is not None))):
             found.setdefault(_fact(item.memory), {})[item.memory.id] = item.memory
     return {fact: sorted(held.values(), key=_order) for fact, held in found.items()}
 
@@ -234,7 +238,7 @@ def _is_private_beside(home: Scope, shared: Scope) -> bool:
 
 
 def replaced_facts(
-    world: World,
+    services: Services,
     profile: Profile,
     memories: Sequence[Memory],
     facts: Facts,
@@ -247,7 +251,7 @@ def replaced_facts(
     where the profile knows no facts.
 
     Args:
-        world: the ports.
+        services: the ports.
         profile: how recalls rank.
         memories: new ones, or next versions, in the order in which they are written.
         facts: what `facts_there` returns of them.
@@ -266,26 +270,26 @@ def replaced_facts(
         seen = [older for older in live if memory.scope.sees(older.scope)]
         last = max(seen, key=_order, default=None)
         if last is not None and _order(last) < _order(memory):
-            is_current = last.id in written or last.id in current(world, memory.scope, [last.id], now)
+            is_current = last.id in written or last.id in current(services, memory.scope, [last.id], now)
             found[place] = last.id if is_current else None
         of_fact[_fact(memory)] = [*held, memory]
         written.add(memory.id)
     return found
 
 
-def current(world: World, scope: Scope, ids: Sequence[str], now: datetime) -> frozenset[str]:
+def current(services: Services, scope: Scope, ids: Sequence[str], now: datetime) -> frozenset[str]:
     """Return those of some live memories in whose place no other holds, as the stage `outdated` has it."""
     if not ids:
         return frozenset()
     need = Need(
         scope=replace(scope, session_id=None), now=now, columns=frozenset({"code", "successor"}), ids=tuple(ids)
     )
-    batch = world.store.gather(need)
+    batch = services.store.gather(need)
     return frozenset(batch.ids[batch["successor"] < 0].tolist())
 
 
 def repeats(
-    world: World,
+    services: Services,
     drafts: Sequence[Draft],
     stored: Sequence[Stored],
     near: Sequence[Near],
@@ -298,7 +302,7 @@ def repeats(
     the store, or before it among the new ones. A turn of a conversation repeats none.
 
     Args:
-        world: the ports.
+        services: the ports.
         drafts: as the caller gave them.
         stored: the new memories that they become.
         near: of each, the memories in the store that are like it.
@@ -312,7 +316,7 @@ def repeats(
     ids: dict[Scope, dict[str, None]] = {}
     for item, found in zip(stored, there, strict=True):
         ids.setdefault(replace(item.memory.scope, session_id=None), {}).update((memory.id, None) for memory in found)
-    standing = {one for home, held in ids.items() for one in current(world, home, list(held), now)}
+    standing = {one for home, held in ids.items() for one in current(services, home, list(held), now)}
     same: dict[int, Memory] = {}
     said: dict[str, list[tuple[int, Memory]]] = {}
     stated: dict[tuple[object, ...], int] = {}

@@ -19,8 +19,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from salience.errors import InputError
-from salience.ids import short_id
 from salience.records import Finding, Scope
+from salience.records.ids import short_id
 from salience.store import keyring, sql_history, sql_requests
 from salience.store.meta import LAID_BY, PINNED, keep, new_epoch
 from salience.store.rows import RECORD, fault, is_text

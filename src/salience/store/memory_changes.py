@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from salience.checks import Frozen
 from salience.errors import ConflictError, PinnedError
 from salience.ports import Add, Adopt, Answered, Derive, Erase, Lease, Prune, Revise, Stored, Touch
 from salience.records import Memory, Receipt
+from salience.records.checks import Frozen
 from salience.store.memory_state import Before, State
 from salience.store.pins import Handle
 from salience.store.values import (

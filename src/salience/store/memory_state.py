@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 
 from salience.batch import Vectors32
-from salience.checks import Frozen
 from salience.ports import Answered, Stored
 from salience.records import Memory
+from salience.records.checks import Frozen
 from salience.store.layers import Layer
 from salience.store.pins import Pin
 

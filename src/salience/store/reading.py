@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Executable
 
 from salience.errors import DamagedError
-from salience.ids import SHORT
 from salience.ports import Answered, Stored
 from salience.records import Filter, Memory, Scope
+from salience.records.ids import SHORT
 from salience.store import sql, sql_history, sql_requests
 from salience.store.direct import Direct
 from salience.store.gather import Activations

@@ -15,10 +15,10 @@ import numpy as np
 from sqlalchemy import RowMapping
 
 from salience.batch import Vectors32
-from salience.checks import Frozen, frozen
 from salience.errors import DamagedError
 from salience.ports import Stored
 from salience.records import TIERS, Memory, Scope, memory_maker
+from salience.records.checks import Frozen, frozen
 from salience.store.values import fitting, instant, microseconds
 
 Row = RowMapping | Mapping[str, Any]

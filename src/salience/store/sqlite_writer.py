@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from salience.deadline import OutOfTime
 from salience.errors import BusyError
 from salience.store import opening
 from salience.store.direct import Direct
 from salience.store.turns import Piece, Turns
-from salience.waiting import OutOfTime
 
 Made = TypeVar("Made")
 

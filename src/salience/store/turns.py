@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeVar
 
-from salience.waiting import OutOfTime
+from salience.deadline import OutOfTime
 
 MOST: Final = 256
 """Most pieces of work that are done together."""

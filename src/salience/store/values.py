@@ -10,11 +10,11 @@ from typing import Final, Literal
 import numpy as np
 
 from salience.batch import Vectors32
-from salience.checks import Frozen, frozen
 from salience.errors import ConflictError, InputError, LeaseError, StaleError, StoreError, Words
-from salience.ids import short_id
 from salience.ports import Add, Answered, Change, Derive, Erase, Prune, Revise
 from salience.records import ANY, Memory, Receipt, Scope
+from salience.records.checks import Frozen, frozen
+from salience.records.ids import short_id
 from salience.text import normalise
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

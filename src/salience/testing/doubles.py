@@ -1,4 +1,4 @@
-"""Doubles of the world for tests: a clock that stands still and an embedder whose cosines are planted."""
+"""Doubles of the services for tests: a clock that stands still and an embedder whose cosines are planted."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from salience.batch import COLUMNS, Batch, Vectors32
-from salience.checks import frozen
 from salience.ports import Add, Need, Store, Stored
 from salience.records import ANY, Memory, Receipt, Scope
+from salience.records.checks import frozen
 from salience.text import content_hash
 
 DIMENSION: Final = 8

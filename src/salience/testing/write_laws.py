@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from salience.checks import Frozen, frozen
 from salience.errors import ConflictError, InputError, StaleError, StoreError
 from salience.ports import Add, Change, Revise, Store, Touch
 from salience.records import Filter, Receipt, Scope
+from salience.records.checks import Frozen, frozen
 from salience.testing.memories import (
     DIMENSION,
     EVERYTHING,

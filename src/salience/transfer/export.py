@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import IO, Any, Final
 
 from salience.derived import pages
-from salience.ports import Model, Stored, World
+from salience.ports import Model, Services, Stored
 from salience.records import Memory, Scope, TransferReport
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
@@ -21,17 +21,17 @@ _values: Final = attrgetter(*_FIELDS)
 _json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
-def export(world: World, scope: Scope, file: IO[str], progress: Progress | None = None) -> TransferReport:
+def export(services: Services, scope: Scope, file: IO[str], progress: Progress | None = None) -> TransferReport:
     """Write every memory visible in `scope`, with older versions, vectors and session state, and return the count.
 
     Forgotten memories are part of it, since they can be restored. The vectors are those of the model that the store is
-    pinned to, which may be another one than the world's; where it is given a further one meanwhile, the rest has none.
+    pinned to, which may be another one than the embedder; after a change of model, the rest has none.
     """
-    pin = world.store.pinned() or Model(world.embedder.name, world.embedder.dimension)
+    pin = services.store.pinned() or Model(services.embedder.name, services.embedder.dimension)
     header = {"format": FORMAT, "version": VERSION, "embedder": pin.name, "dimension": pin.dimension}
     file.write(json.dumps(header) + "\n")
     written, last = 0, ""
-    for stored in _held(world, scope, pin):
+    for stored in _held(services, scope, pin):
         file.write(as_line(stored))
         written += stored.memory.id != last
         last = stored.memory.id
@@ -40,10 +40,10 @@ def export(world: World, scope: Scope, file: IO[str], progress: Progress | None 
     return TransferReport(written)
 
 
-def _held(world: World, scope: Scope, pin: Model) -> Iterator[Stored]:
+def _held(services: Services, scope: Scope, pin: Model) -> Iterator[Stored]:
     """Yield the visible memories with their versions, and with their vectors as long as these are of one model."""
-    for page in pages(world, scope, forgotten=True, versions=True):
-        now = world.store.pinned()  # after the page: what was read before a change of the model is of the former one
+    for page in pages(services, scope, forgotten=True, versions=True):
+        now = services.store.pinned()  # after the page: what was read before a change of the model is of the former one
         is_of_pin = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
         yield from page if is_of_pin else (replace(stored, vector=None) for stored in page)
 

@@ -10,11 +10,10 @@ from typing import Any, Final
 import numpy as np
 from pybase64 import b64decode  # five times as quick as the one of Python
 
-from salience import checks
 from salience.batch import Vectors32
 from salience.errors import InputError, Words, wrong_type
-from salience.ids import ID
-from salience.records import CHANGES, Draft, Memory
+from salience.records import CHANGES, Draft, Memory, checks
+from salience.records.ids import ID
 from salience.text import content_hash
 from salience.transfer.files import INSTANTS
 from salience.transfer.paged import MOST, SAID, Known, scope, sure_memories

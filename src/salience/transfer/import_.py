@@ -8,15 +8,15 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from salience import checks, keywords
+from salience import keywords
 from salience.batch import Vectors32
 from salience.derived import embed, until_fresh
 from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
-from salience.ids import cycles
 from salience.lines import draft, parsed_object, refused
 from salience.loading import uncollected
-from salience.ports import Add, Stored, World, unread
-from salience.records import Memory, Scope, TransferReport
+from salience.ports import Add, Services, Stored, unread
+from salience.records import Memory, Scope, TransferReport, checks
+from salience.records.ids import cycles
 from salience.remember import bare, clean, decide, read
 from salience.transfer import exported
 from salience.transfer.files import FORMAT, VERSION, Progress
@@ -28,7 +28,12 @@ PARSED: Final = 50
 
 
 def import_(
-    world: World, scope: Scope, lines: Iterable[str | bytes], *, skip: bool = False, progress: Progress | None = None
+    services: Services,
+    scope: Scope,
+    lines: Iterable[str | bytes],
+    *,
+    skip: bool = False,
+    progress: Progress | None = None,
 ) -> TransferReport:
     """Store the memories that lines of JSON hold, and return counts.
 
@@ -37,7 +42,7 @@ def import_(
     same embedder, and made anew where they do not.
 
     Args:
-        world: the ports.
+        services: the ports.
         scope: of drafts whose line names no coordinates of their own.
         lines: the text, or its bytes in UTF-8.
         skip: whether a broken line is passed over and reported; if not, it raises and nothing is stored.
@@ -47,19 +52,19 @@ def import_(
         ImportLineError: a broken line, or a cycle of `supersedes`, with its number and the reason, unless `skip`.
     """
     refuse = Refusals(skip)
-    reader = exported.Reader(world.tenant, world.content_limit)
-    groups = _groups(world, scope, _read(lines, reader, world.embedder.dimension), reader, refuse)
+    reader = exported.Reader(services.tenant, services.content_limit)
+    groups = _groups(services, scope, _read(lines, reader, services.embedder.dimension), reader, refuse)
     statuses: list[str] = []
     ready: list[Group] = []
     links: dict[str, Link] = {}
     while page := _next_page(groups):
-        ready += _embedded(world, page)
+        ready += _embedded(services, page)
         if skip:
-            statuses += _store_what_can_be(world, _without_cycles(world, ready, links, refuse), refuse)
+            statuses += _store_what_can_be(services, _without_cycles(services, ready, links, refuse), refuse)
             ready = []
         if progress is not None:
             progress(len(statuses) + len(ready))
-    statuses += _store_what_can_be(world, _without_cycles(world, ready, links, refuse), refuse)
+    statuses += _store_what_can_be(services, _without_cycles(services, ready, links, refuse), refuse)
     return TransferReport(statuses.count("created"), statuses.count("unchanged"), tuple(sorted(refuse.refused)))
 
 
@@ -120,11 +125,13 @@ class Link(NamedTuple):
     line: int | None
 
 
-def _without_cycles(world: World, groups: Sequence[Group], links: dict[str, Link], refuse: Refusals) -> list[Group]:
+def _without_cycles(
+    services: Services, groups: Sequence[Group], links: dict[str, Link], refuse: Refusals
+) -> list[Group]:
     """Return the groups without those that supersede themselves by way of others, each of which is refused.
 
     Args:
-        world: the ports; its live memories are looked at where the file's supersede them.
+        services: the ports; its live memories are looked at where the file's supersede them.
         groups: the next ones of the file.
         links: of the groups before, by the id of the newer memory; grown.
         refuse: called with each cycle.
@@ -133,10 +140,10 @@ def _without_cycles(world: World, groups: Sequence[Group], links: dict[str, Link
     if not new:
         return list(groups)
     links |= {newer: Link(str(_supersedes(group)), group.line) for newer, group in new.items()}
-    everything, _ = keywords.scope(world.tenant, keywords.EVERYWHERE)
+    everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
     unknown = {links[newer].target for newer in new} - links.keys()
     while unknown:
-        held = {one.id: one.supersedes for one in world.store.fetch(everything, sorted(unknown))}
+        held = {one.id: one.supersedes for one in services.store.fetch(everything, sorted(unknown))}
         links |= {newer: Link(target, None) for newer, target in held.items() if target is not None}
         unknown = {target for target in held.values() if target is not None} - links.keys()
     refused_ids: set[str] = set()
@@ -178,10 +185,10 @@ def _parsed(number: int, line: str | bytes) -> dict[str, Any] | ImportLineError:
 
 
 def _groups(
-    world: World, scope: Scope, lines: Iterable[Line], reader: exported.Reader, refuse: Refusals
+    services: Services, scope: Scope, lines: Iterable[Line], reader: exported.Reader, refuse: Refusals
 ) -> Iterator[Group]:
     """Yield memories; the versions of one stand on lines that follow each other, older ones first."""
-    reads = partial(read, world)
+    reads = partial(read, services)
     is_ours = False  # whether the vectors are of our embedder: of lines before any header nobody knows
     pending = Group(0, ())
     for line in lines:
@@ -190,13 +197,13 @@ def _groups(
             if isinstance(record, ImportLineError):
                 raise record
             if record.get("format") == FORMAT:
-                is_ours = _header(record) == world.embedder.name
+                is_ours = _header(record) == services.embedder.name
             elif "memory" not in record:
-                memory = clean(world, draft(number, record, scope), world.clock())
-                yield Group(number, (bare(world, memory),), is_draft=True)
+                memory = clean(services, draft(number, record, scope), services.clock())
+                yield Group(number, (bare(services, memory),), is_draft=True)
             else:
                 memory = line.memory if line.memory is not None else reader.checked(record["memory"])
-                vector = _vector(record, line.vector, world.embedder.dimension) if is_ours else None
+                vector = _vector(record, line.vector, services.embedder.dimension) if is_ours else None
                 stored = unread(memory, vector, exported.activations(record.get("activations", {})), reads)
                 if pending.versions and pending.versions[-1].memory.id != memory.id:
                     yield pending
@@ -229,12 +236,12 @@ def _vector(record: Mapping[str, Any], sure: Vectors32 | None, dimension: int) -
     return sure if sure is not None else exported.vector(record.get("vector"), dimension)
 
 
-def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
+def _embedded(services: Services, page: Sequence[Group]) -> list[Group]:
     """Return the groups with a vector for each version."""
     bare = [stored.memory.content for group in page for stored in group.versions if stored.vector is None]
     if not bare:
         return list(page)
-    vectors = iter(embed(world, bare))
+    vectors = iter(embed(services, bare))
 
     def whole(stored: Stored) -> Stored:
         return stored if stored.vector is not None else replace(stored, vector=next(vectors))
@@ -242,37 +249,37 @@ def _embedded(world: World, page: Sequence[Group]) -> list[Group]:
     return [group._replace(versions=tuple(map(whole, group.versions))) for group in page]
 
 
-def _store_what_can_be(world: World, groups: Sequence[Group], refuse: Refusals) -> list[str]:
+def _store_what_can_be(services: Services, groups: Sequence[Group], refuse: Refusals) -> list[str]:
     """Store the groups, one by one where together they fail, and return a status for each that could be stored.
 
     Where nothing is to be skipped, the first group that fails alone is told, and nothing is stored.
     """
     try:
-        return _store(world, groups)
+        return _store(services, groups)
     except (NotFoundError, ConflictError):
         if not refuse.skip:
-            raise _first_failure(world, groups) from None
+            raise _first_failure(services, groups) from None
     statuses: list[str] = []
     for group in groups:
         try:
-            statuses += _store(world, [group])
+            statuses += _store(services, [group])
         except (NotFoundError, ConflictError) as error:
             refuse(_of_line(group, error))
     return statuses
 
 
-def _first_failure(world: World, groups: Sequence[Group]) -> ImportLineError:
+def _first_failure(services: Services, groups: Sequence[Group]) -> ImportLineError:
     """Return the error of the first group that cannot be stored for what is in the store or before it in the file."""
     contents: dict[object, str] = {}
     for group in groups:
         memory = group.versions[-1].memory
         try:
-            decide(world, [group.versions[-1]] if group.is_draft else [], world.clock())
+            decide(services, [group.versions[-1]] if group.is_draft else [], services.clock())
         except NotFoundError as error:
             return _of_line(group, error)
         names = [("id", memory.id)] + ([("key", memory.scope.home_key, memory.key)] if memory.key else [])
-        there = world.store.keyed(memory.scope, [memory.key] if memory.key else [])
-        there += world.store.fetch(memory.scope, [memory.id])
+        there = services.store.keyed(memory.scope, [memory.key] if memory.key else [])
+        there += services.store.fetch(memory.scope, [memory.id])
         known = [contents.setdefault(name, memory.content_hash) for name in names]
         if any(found.id == memory.id and found.version < memory.version for found in there):
             return ImportLineError(group.line, "a later version than is here", "Import it into another store.")
@@ -285,17 +292,17 @@ def _of_line(group: Group, error: SalienceError) -> ImportLineError:
     return ImportLineError(group.line, str(error), "Mend the line, or skip lines that cannot be stored.")
 
 
-def _store(world: World, groups: Sequence[Group]) -> list[str]:
+def _store(services: Services, groups: Sequence[Group]) -> list[str]:
     """Store the groups in one transaction and return a status for each."""
 
     def attempt() -> list[str]:
         drafts = [group.versions[-1] for group in groups if group.is_draft]
-        changes, new = decide(world, drafts, world.clock())
+        changes, new = decide(services, drafts, services.clock())
         ready = iter(new)
         with uncollected():
             adds = [
                 Add(next(ready)) if group.is_draft else Add(group.versions[-1], group.versions[:-1]) for group in groups
             ]
-            return [receipt.status for receipt in world.store.apply([*changes, *adds])[len(changes) :]]
+            return [receipt.status for receipt in services.store.apply([*changes, *adds])[len(changes) :]]
 
     return until_fresh(attempt)

@@ -9,11 +9,10 @@ from operator import itemgetter
 from types import NoneType
 from typing import Any, Final
 
-from salience import checks
 from salience.errors import InputError
-from salience.ids import ID
 from salience.lines import COORDINATES
-from salience.records import CHANGES, TIERS, Memory, Scope, memory_maker
+from salience.records import CHANGES, TIERS, Memory, Scope, checks, memory_maker
+from salience.records.ids import ID
 from salience.text import content_hash
 from salience.transfer.files import INSTANTS
 

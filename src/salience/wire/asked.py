@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from salience.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT
 from salience.records import KINDS, SCOPE_LEVELS, TIERS
+from salience.records.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT
 
 _NAMED: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
 

@@ -10,10 +10,10 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from salience.checks import frozen
 from salience.errors import InputError, Words, wrong_type
-from salience.ids import ONCE
 from salience.records import ANY, Memory, Part, Scope, ScoreDetail, Via
+from salience.records.checks import frozen
+from salience.records.ids import ONCE
 
 T = TypeVar("T")
 

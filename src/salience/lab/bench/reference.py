@@ -39,8 +39,8 @@ def ranked(corpus: Corpus, ours: Ours, mode: Mode, view: View) -> list[list[int]
         return _specified(corpus)[mode, view]
     count = max(FEWEST, min(COMPARED, SCORED // corpus.size))
     engine = ours.engine
-    store = cast(Store, Whole(engine.world.store))
-    whole = Ours(Engine(replace(engine.world, store=store), engine.profile), Path(), ours.lookup)
+    store = cast(Store, Whole(engine.services.store))
+    whole = Ours(Engine(replace(engine.services, store=store), engine.profile), Path(), ours.lookup)
     return _answers(whole, corpus, mode, view, count)
 
 

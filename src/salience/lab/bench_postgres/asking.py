@@ -149,7 +149,7 @@ def listed(engine: Engine, case: Case, profile: str, questions: Sequence[str]) -
 def nearest(engine: Engine, case: Case, questions: Sequence[str], count: int) -> list[tuple[str, ...]]:
     """Return, for each question, the ids of the nearest memories by falling cosine, as the store brings them."""
     found = []
-    for vector in engine.world.embedder.embed(questions):
+    for vector in engine.services.embedder.embed(questions):
         need = Need(
             scope=case.scope,
             now=asked_at(),
@@ -159,7 +159,7 @@ def nearest(engine: Engine, case: Case, questions: Sequence[str], count: int) ->
             candidates=count,
             reach=NARROWEST,
         )
-        batch = engine.world.store.gather(need)
+        batch = engine.services.store.gather(need)
         best = np.argsort(-batch["cosine"], kind="stable")[:count]
         found.append(tuple(str(batch.ids[row]) for row in best))
     return found

@@ -106,7 +106,7 @@ def opened(dsn: str, *, tenant: str = FIRST, **settings: Any) -> Engine:
 
 def of(engine: Engine, tenant: str) -> Engine:
     """Return the engine of another tenant on the same store."""
-    return Engine(replace(engine.world, tenant=tenant), engine.profile)
+    return Engine(replace(engine.services, tenant=tenant), engine.profile)
 
 
 @contextmanager

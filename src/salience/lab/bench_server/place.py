@@ -12,10 +12,11 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
-from salience import access, compose
+from salience import compose
 from salience import settings as configuration
 from salience.engine import Engine
 from salience.lab.bench_server import texts
+from salience.server import keys as access
 from salience.store.postgres.opening import APP
 from salience.testing.postgres import fresh, server
 

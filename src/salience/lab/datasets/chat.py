@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from salience import checks
 from salience.errors import InputError, wrong_type
 from salience.lab.datasets.reading import document, lines
 from salience.lab.datasets.values import Message
 from salience.lines import KEYS, moment, parsed_object, refused, said
+from salience.records import checks
 
 SPEAKER: Final = ("speaker", "name", "role")
 """Keys of who speaks, the most telling first."""

@@ -27,10 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from salience import checks
 from salience.lab.datasets.reading import Place, document
 from salience.lab.datasets.values import Belief, Conversation, Question
-from salience.records import ANY, Draft, Filter, Scope
+from salience.records import ANY, Draft, Filter, Scope, checks
 
 BELIEFS: Final = "beliefs.seed.json"
 CASES: Final = "retrieval.cases.json"

@@ -12,9 +12,10 @@ from typing import Annotated, Final
 
 import typer
 
-from salience import access, compose
+from salience import compose
 from salience.lab.fuzz_server.fuzzing import Found, fuzz
 from salience.lab.served import empty_store, running
+from salience.server import keys as access
 
 EMBEDDER: Final = "static"
 """Costs next to nothing."""

@@ -101,8 +101,8 @@ class Contents:
     @classmethod
     def read(cls, engine: Engine) -> Contents:
         """Return what the engine's file holds, forgotten memories too."""
-        scope, _ = keywords.scope(engine.world.tenant, keywords.EVERYWHERE)
-        return cls(tuple(scan(engine.world, scope, forgotten=True, versions=True)))
+        scope, _ = keywords.scope(engine.services.tenant, keywords.EVERYWHERE)
+        return cls(tuple(scan(engine.services, scope, forgotten=True, versions=True)))
 
     @cached_property
     def marks(self) -> Counter[Mark]:
@@ -209,7 +209,7 @@ def _derived(engine: Engine, contents: Contents) -> Iterator[str]:
         if item.memory.content_hash != content_hash(item.memory.content):
             yield f"the hash of {item.memory.id}, version {item.memory.version}, is not that of its text"
     current = list(contents.current.values())
-    vectors = embed(engine.world, [item.memory.content for item in current])
+    vectors = embed(engine.services, [item.memory.content for item in current])
     for item, vector in zip(current, vectors, strict=True):
         if item.vector is None or not np.allclose(item.vector, vector, atol=1e-6):
             yield f"the vector of {item.memory.id} is not that of its text"

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, Final
 
+from salience.access_log import settle_all
 from salience.engine import Engine
 from salience.errors import LeaseError
 from salience.lab.torture.journal import Mark, key_of
 from salience.records import Draft, Memory, Recall
-from salience.touches import settle_all
 
 WORDS: Final = (
     "anchor bridge candle desert ember forest garden harbour island jungle kettle ladder meadow needle orchard "

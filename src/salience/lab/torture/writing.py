@@ -47,8 +47,8 @@ def hand(engine: Engine, journal: Journal, choose: Random, board: str | None = N
 
 def _held(engine: Engine, user: str) -> list[Memory]:
     """Return the user's own memories, forgotten ones too."""
-    scope = Scope(engine.world.tenant, user_id=user)
-    visible = (item.memory for item in scan(engine.world, scope, forgotten=True))
+    scope = Scope(engine.services.tenant, user_id=user)
+    visible = (item.memory for item in scan(engine.services, scope, forgotten=True))
     return [item for item in visible if item.scope.user_id == user]
 
 

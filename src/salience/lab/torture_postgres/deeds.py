@@ -116,7 +116,7 @@ def _recall(turn: Turn, _: str) -> object:
 
 
 def _recall_then(turn: Turn, _: str) -> object:
-    past = turn.engine.world.clock()
+    past = turn.engine.services.clock()
     return turn.engine.recall(turn.choose.choice(WORDS), as_of=past, min_score=0, limit=20, user_id="alice")
 
 

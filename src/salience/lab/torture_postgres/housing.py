@@ -32,7 +32,7 @@ def opened(dsn: str, *, tenant: str = "default", pool_size: int = 10, busy_timeo
 
 def of(engine: Engine, tenant: str) -> Engine:
     """Return the engine of another tenant on the same store."""
-    return Engine(replace(engine.world, tenant=tenant), engine.profile)
+    return Engine(replace(engine.services, tenant=tenant), engine.profile)
 
 
 @contextmanager

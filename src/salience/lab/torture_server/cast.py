@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Any, Final
 
-from salience import access
 from salience.lab.torture_postgres import marks
 from salience.ports import Keyring
 from salience.records import Grant, Scope
+from salience.server import keys as access
 
 TENANTS: Final = 4
 COORDINATES: Final = ("project", "user_id")

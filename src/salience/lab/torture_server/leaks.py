@@ -199,8 +199,8 @@ def _settle(engine: Engine, holders: Sequence[Holder], known: Known, found: Leak
     there: dict[str, Home] = {}
     hands = {holder.sign: holder for holder in holders}
     for tenant in sorted({home.tenant for home in known.homes}):
-        world = engine.of(tenant).world
-        for stored in scan(world, scope(tenant, EVERYWHERE)[0], forgotten=True, versions=True):
+        services = engine.of(tenant).services
+        for stored in scan(services, scope(tenant, EVERYWHERE)[0], forgotten=True, versions=True):
             memory, found.checked = stored.memory, found.checked + 1
             home = cast.home_of(known.homes, tenant, memory.scope)
             faults = ["it lives nowhere"] if home is None else list(_out_of_place(memory, home, hands))

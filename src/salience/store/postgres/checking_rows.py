@@ -10,8 +10,8 @@ from sqlalchemy import Connection, RowMapping, Table, bindparam, literal, select
 from sqlalchemy.exc import IntegrityError
 
 from salience.errors import DamagedError
-from salience.ids import short_id
 from salience.records import Finding
+from salience.records.ids import short_id
 from salience.store.postgres.keys import indexed
 from salience.store.rows import RECORD, to_memory, to_terms
 from salience.store.schema import memories, versions

@@ -1,0 +1,1 @@
+"""The stories that keep a store in order: versions, erasure, tiers, reflection, upkeep, models, repair."""
