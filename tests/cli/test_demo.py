@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from salience.cli import app
 from salience.cli.demo import legend, lines, view
-from salience.lab import demo, sample
+from salience.evaluate import demo, sample
 
 
 @pytest.fixture(scope="module")

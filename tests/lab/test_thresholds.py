@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salience.evaluate.rates import Errors, Rate, errors
 from salience.lab import labels, thresholds
 from salience.lab.measured import Measured
-from salience.lab.rates import Errors, Rate, errors
 from salience.ports import Calibration
 from salience.rank import profiles
 from salience.records import Judged

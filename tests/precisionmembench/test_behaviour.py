@@ -7,7 +7,7 @@ import importlib.util
 import pytest
 from tiers import BELIEFS, FIXTURE, PROJECTS, answer, seeded
 
-from salience.lab.datasets import precisionmembench as bench
+from salience.evaluate.datasets import precisionmembench as bench
 
 CASES = bench.cases(FIXTURE)
 LEAST = {"minilm": (56, 0.84), "static": (56, 0.8)}

@@ -22,7 +22,7 @@ from typing import Any
 
 import salience
 from salience.engine import Engine
-from salience.lab.datasets import precisionmembench as bench
+from salience.evaluate.datasets import precisionmembench as bench
 
 FIXTURE = Path(__file__).parent / "fixture"
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

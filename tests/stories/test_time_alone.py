@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import salience
-from salience.lab.datasets import conversations
+from salience.evaluate.datasets import conversations
 from salience.testing.doubles import PlantedEmbedder
 
 DAY = timedelta(days=1)

@@ -14,8 +14,8 @@ from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, waiting
 from salience.cli.signs import one_line
 from salience.cli.surface import app
-from salience.lab import judged
-from salience.lab.rates import Errors, errors
+from salience.evaluate import judged
+from salience.evaluate.rates import Errors, errors
 from salience.maintain import calibrate as calibrations
 from salience.models.embed import calibration_file
 from salience.ports import Calibration

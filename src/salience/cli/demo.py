@@ -19,8 +19,8 @@ from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, waiting
 from salience.cli.signs import shortened, visible
 from salience.cli.surface import app
-from salience.lab import demo as lab
-from salience.lab.demo import PROFILES, Demo, Round
+from salience.evaluate import demo as lab
+from salience.evaluate.demo import PROFILES, Demo, Round
 from salience.records import Memory, Recall
 
 WIDTH: Final = 118

@@ -14,14 +14,14 @@ from salience.cli.calls import Call, command
 from salience.cli.screen import Answer, progress
 from salience.cli.surface import app
 from salience.errors import InputError, Words
-from salience.lab import baselines, evaluation, report, summary, trials, writing
-from salience.lab.asking import Terms
-from salience.lab.evaluation import Plan, Source
-from salience.lab.metrics import Metric
-from salience.lab.summary import Wanted
-from salience.lab.tune import Tuned, fits
-from salience.lab.tune import tune as tuned_by
-from salience.lab.vectors import cache_folder
+from salience.evaluate import baselines, evaluation, report, summary, trials, writing
+from salience.evaluate.asking import Terms
+from salience.evaluate.evaluation import Plan, Source
+from salience.evaluate.metrics import Metric
+from salience.evaluate.summary import Wanted
+from salience.evaluate.tune import Tuned, fits
+from salience.evaluate.tune import tune as tuned_by
+from salience.evaluate.vectors import cache_folder
 from salience.loading import require
 from salience.rank import profiles
 from salience.records import checks

@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from salience.lab.metrics import ROUNDS, Estimate
-from salience.lab.summary import ALL, Difference, Measured, Times
-from salience.lab.tune import Tuned
+from salience.evaluate.metrics import ROUNDS, Estimate
+from salience.evaluate.summary import ALL, Difference, Measured, Times
+from salience.evaluate.tune import Tuned
 from salience.text import counted
 
 RESTS: Final = ("precision", "hits")

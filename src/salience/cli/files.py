@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from salience.cli.options import STDIN
 from salience.engine import Engine
 from salience.errors import ImportLineError, InputError, Words
-from salience.lab import datasets
+from salience.evaluate import datasets
 from salience.text import content_hash
 from salience.transfer.files import is_export
 

@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from salience.lab.asking import Terms
-from salience.lab.evaluation import FOREIGN, Asked, Plan, evaluate, sources
-from salience.lab.foreign import NAMINGS, Naming
-from salience.lab.metrics import precision
-from salience.lab.rates import Rate
+from salience.evaluate.asking import Terms
+from salience.evaluate.evaluation import FOREIGN, Asked, Plan, evaluate, sources
+from salience.evaluate.foreign import NAMINGS, Naming
+from salience.evaluate.metrics import precision
+from salience.evaluate.rates import Rate
 from salience.rank import profiles
 from salience.rank.profile import Profile
 

@@ -9,9 +9,9 @@ from typing import Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from salience.evaluate.rates import Mask, Rate
 from salience.extract.relations import relation
 from salience.lab.measured import Measured
-from salience.lab.rates import Mask, Rate
 from salience.ports import EDGE
 from salience.rank import profiles
 from salience.rank.profile import Profile

@@ -16,12 +16,12 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Floats, coded
+from salience.evaluate import judged
+from salience.evaluate.rates import Mask, Rate, errors, taken
 from salience.extract.distinctions import distinctions
-from salience.lab import judged
 from salience.lab.cutoffs import cut_offs
 from salience.lab.labels import labels
 from salience.lab.measured import EMBEDDERS, Measured, measured
-from salience.lab.rates import Mask, Rate, errors, taken
 from salience.maintain.calibrate import relatedness
 from salience.ports import EDGE
 from salience.rank import profiles

@@ -9,7 +9,7 @@ from typing import Final
 from salience import compose
 from salience.batch import Vectors32
 from salience.engine import Engine
-from salience.lab import baselines
+from salience.evaluate import baselines
 from salience.lab.bench import export
 from salience.lab.bench.clocks import Watch
 from salience.lab.bench.contender import Mode

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from salience.evaluate.plots import COLOURS, MARKS
 from salience.lab.bench.contender import KINDS
 from salience.lab.bench.tables import SEEN, rows_of
-from salience.lab.plots import COLOURS, MARKS
 
 PANELS: Final = (
     ("dense", "all"),

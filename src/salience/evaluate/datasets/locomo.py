@@ -1,0 +1,124 @@
+"""LoCoMo (Maharana et al., 2024): long conversations of two people over many sessions, with questions.
+
+```
+{"sample_id", "conversation": {"session_1": [{"speaker", "dia_id": "D1:1", "text", "blip_caption"?}],
+ "session_1_date_time": "1:56 pm on 8 May, 2023"}, "qa": [{"question", "answer", "evidence": ["D1:3"], "category"}]}
+```
+or a list of such objects. Only sessions have a time. Evidence is written in several ways (`D8:6; D9:17`, `D:11:26`,
+`D30:05`), and some of it names turns that do not exist. A session may have a time and no turns. Category 5 asks for
+what was never said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from salience.evaluate.datasets import dates
+from salience.evaluate.datasets.reading import Place
+from salience.evaluate.datasets.values import Conversation, Message, Question, Session
+
+CATEGORIES: Final[Mapping[str, str]] = {
+    "1": "multi-hop",
+    "2": "temporal",
+    "3": "open-domain",
+    "4": "single-hop",
+    "5": "adversarial",
+}
+UNANSWERABLE: Final = "5"
+DATE: Final = "1:56 pm on 8 May, 2023"
+_SESSION: Final = re.compile(r"session_(\d+)")
+_TURN: Final = re.compile(r"D:?(\d+):(\d+)")
+
+
+def read(path: Path, held: Any) -> Iterator[Conversation]:
+    """Yield the conversations of a document; each is called by its sample's id, else as the file.
+
+    Raises:
+        InputError: a key whose value is not what the format has there.
+    """
+    samples = Place(path, held).each() if isinstance(held, list) else [Place(path, held)]
+    yield from (_conversation(path, sample) for sample in samples)
+
+
+def _conversation(path: Path, sample: Place) -> Conversation:
+    name = sample.at("sample_id").words() or path.stem
+    held = sample.at("conversation")
+    sessions = tuple(
+        Session(f"{name}/session_{number}", _messages(held, number, _start(held, number)))
+        for number in session_numbers(held)
+    )
+    asked = sample.at("qa")
+    return Conversation(name, sessions, () if asked.value is None else questions(asked, name))
+
+
+def session_numbers(held: Place) -> list[int]:
+    """Return the numbers of the sessions that have turns, ascending."""
+    return sorted(int(match[1]) for key in held.object() if (match := _SESSION.fullmatch(key)))
+
+
+def _start(held: Place, number: int) -> datetime | None:
+    return dates.instant(held.at(f"session_{number}_date_time"), dates.DAY_AFTER_CLOCK, DATE)
+
+
+def _messages(held: Place, number: int, start: datetime | None) -> tuple[Message, ...]:
+    """Return the turns that say something; each is a second after the one before, since only the session has a time."""
+    turns = enumerate(held.at(f"session_{number}").each())
+    said = (_message(turn, start and start + timedelta(seconds=place)) for place, turn in turns)
+    return tuple(message for message in said if message.content.strip())
+
+
+def _message(turn: Place, timestamp: datetime | None) -> Message:
+    return Message(
+        turn.at("speaker").text(), content(turn, "text"), timestamp, _metadata(turn), ref(turn.at("dia_id").words())
+    )
+
+
+def content(turn: Place, *keys: str) -> str:
+    """Return what a turn says; a photo sent without a word says what it shows."""
+    return turn.first(*keys).text() or turn.at("blip_caption").words()
+
+
+def _metadata(turn: Place) -> dict[str, Any]:
+    return {key: value for key, value in turn.object().items() if key in ("dia_id", "img_url", "blip_caption")}
+
+
+def questions(asked: Place, name: str) -> tuple[Question, ...]:
+    """Return the questions of a list as LoCoMo has it, on the conversation of this name."""
+    return tuple(_question(item, name) for item in asked.each())
+
+
+def _question(item: Place, name: str) -> Question:
+    category, named = item.at("category").label(), evidence(item.at("evidence"))
+    sessions = dict.fromkeys(f"{name}/session_{turn[1:].partition(':')[0]}" for turn in named)
+    return Question(
+        item.at("question").text(),
+        item.at("answer").words(),
+        category,
+        named,
+        tuple(sessions),
+        answerable=category != UNANSWERABLE,
+    )
+
+
+def evidence(held: Place) -> tuple[str, ...]:
+    """Return the refs of the turns that a text or a list of texts names, each once."""
+    written = [] if held.value is None else [held.text()] if isinstance(held.value, str) else _texts(held.each())
+    return tuple(dict.fromkeys(turn for text in written for turn in turn_refs(text)))
+
+
+def _texts(places: Sequence[Place]) -> list[str]:
+    return [place.text() for place in places]
+
+
+def turn_refs(written: str) -> tuple[str, ...]:
+    """Return the refs of the turns that a text names: ("D8:6", "D9:17") for "D8:6; D9:17", ("D30:5",) for "D:30:05"."""
+    return tuple(f"D{int(session)}:{int(turn)}" for session, turn in _TURN.findall(written))
+
+
+def ref(dia_id: str) -> str:
+    """Return the ref of a turn; empty where it has no id."""
+    return next(iter(turn_refs(dia_id)), "")

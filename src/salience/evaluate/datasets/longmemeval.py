@@ -1,0 +1,109 @@
+"""LongMemEval (Wu et al., ICLR 2025), s, m and oracle: questions, each with chat sessions of its own to search.
+
+```
+[{"question_id", "question_type", "question", "answer", "question_date": "2023/05/30 (Tue) 23:40",
+  "haystack_session_ids": [...], "haystack_dates": [...], "haystack_sessions": [[{"role", "content", "has_answer"?}]],
+  "answer_session_ids": [...]}]
+```
+or such objects a line. A question whose id ends in `_abs` asks for what was never said. The oracle's sessions are not
+in the order of time; here they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from salience.evaluate.datasets import dates
+from salience.evaluate.datasets.reading import Place
+from salience.evaluate.datasets.values import Conversation, Message, Question, Session
+
+KEY: Final = "haystack_sessions"
+"""What no other format has."""
+DATE: Final = "2023/05/30 (Tue) 23:40"
+ABSTENTION: Final = "_abs"
+_BEFORE_ALL: Final = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A session of a haystack: its id (made unlike the others'), its own id in the file, its time and its turns."""
+
+    session_id: str
+    own: str
+    start: datetime | None
+    turns: Place
+
+
+def read(path: Path, held: Any) -> Iterator[Conversation]:
+    """Yield a conversation for each question of a document, called by the question's id.
+
+    Raises:
+        InputError: a key whose value is not what the format has there.
+    """
+    items = Place(path, held).each() if isinstance(held, list) else [Place(path, held)]
+    yield from map(instance, items)
+
+
+def instance(item: Place) -> Conversation:
+    """Return the question of an object with its sessions, the earliest first."""
+    name, haystack = item.at("question_id").label(), _haystack(item)
+    sessions = tuple(Session(f"{name}/{held.session_id}", _messages(held)) for held in haystack)
+    return Conversation(name, sessions, (_question(item, name, haystack),))
+
+
+def _haystack(item: Place) -> list[_Held]:
+    turns = item.at(KEY).each()
+    ids = _column(item.at("haystack_session_ids"), len(turns))
+    times = _column(item.at("haystack_dates"), len(turns))
+    seen: Counter[str] = Counter()
+    found = []
+    for place, session in enumerate(turns):
+        own = ids[place].label() if ids else f"session_{place + 1}"
+        seen[own] += 1
+        unlike = own if seen[own] == 1 else f"{own}#{seen[own]}"  # a filler may stand in a haystack twice
+        start = dates.instant(times[place], dates.YEAR_FIRST, DATE) if times else None
+        found.append(_Held(unlike, own, start, session))
+    return sorted(found, key=lambda held: held.start or _BEFORE_ALL)
+
+
+def _column(places: Place, count: int) -> list[Place]:
+    """Return the values of a list that has one for each session; none where the file has no such list."""
+    if places.value is None:
+        return []
+    if len(places.list()) != count:
+        raise places.refused(f"a list of {count}, one for each of {KEY}")
+    return places.each()
+
+
+def _messages(held: _Held) -> tuple[Message, ...]:
+    """Return the turns that say something, a second apart, since only the session has a time."""
+    found = []
+    for place, turn in enumerate(held.turns.each()):
+        timestamp = held.start and held.start + timedelta(seconds=place)
+        speaker = turn.first("role", "speaker").text()
+        found.append(Message(speaker, turn.at("content").said(), timestamp, {}, f"{held.session_id}:{place + 1}"))
+    return tuple(message for message in found if message.content)
+
+
+def _question(item: Place, name: str, haystack: Sequence[_Held]) -> Question:
+    answers = {place.label() for place in item.at("answer_session_ids").each()}
+    evidence = (
+        f"{held.session_id}:{number}"
+        for held in haystack
+        for number, turn in enumerate(held.turns.each(), 1)
+        if turn.at("has_answer").value is True
+    )
+    return Question(
+        item.at("question").text(),
+        item.at("answer").words(),
+        item.at("question_type").text(),
+        tuple(evidence),
+        tuple(f"{name}/{held.session_id}" for held in haystack if held.own in answers),
+        now=dates.instant(item.at("question_date"), dates.YEAR_FIRST, DATE),
+        answerable=not name.endswith(ABSTENTION),
+    )
