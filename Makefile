@@ -1,5 +1,7 @@
-# make demo   the main job on the embedded default       make test   format, rules, types, layers, tests
-# make lint   the same without the tests
+# make demo      the main job on the embedded default
+# make test      lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
+# make test-all  every test: PostgreSQL, several processes, kill -9, servers, Node, random sequences of verbs; after `make test`
+# make lint      format, lint rules, types, layers
 # make bench  docs/bench.md: what recalls and writes cost, beside other stores: SIZES, PEERS, ONLY; in an environment of its own
 # make bench-postgres  docs/postgres-bench.md: what one server holds, by a million made-up memories; about half an hour
 # make thresholds  docs/thresholds.md: how often each threshold errs
@@ -21,12 +23,15 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # many tests wait, for disks and for processes
 
-.PHONY: demo test lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server flames startup soak clean
+.PHONY: demo test test-all lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server flames startup soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
 
 test: lint
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) -m "not slow"
+
+test-all: $(VENV)/.dev
 	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS)
 
 lint: $(VENV)/.dev

@@ -25,6 +25,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to
     signal.signal(signal.SIGINT, signal.default_int_handler)  # those that are started here are to be interrupted
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test that uses a PostgreSQL server as slow."""
+    for item in items:
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for folder in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
