@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from salience.derived import AnswerSize, out_of_scope, read_page, scan
 from salience.errors import DamagedError, InputError
 from salience.ports import Services
 from salience.records import Filter, Memory, Page, Scope, Stats, checks
 from salience.records.ids import ID
+from salience.steps import AnswerLimit, out_of_scope, read_page, scan
 
 READ: Final = 128
 """Memories that are read at a time, so that a page over the limit of an answer is not read to its end."""
@@ -25,7 +25,7 @@ def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: s
     after = "" if cursor is None else checks.name("cursor", cursor)
     if after and not ID.fullmatch(after):
         raise InputError("cursor", after, "Give the cursor of the page before, or none for the first page.")
-    size, memories, passed = AnswerSize(services, "Lower limit."), list[Memory](), list[DamagedError]()
+    size, memories, passed = AnswerLimit(services, "Lower limit."), list[Memory](), list[DamagedError]()
     while wanted := limit + 1 - len(memories):
         read = read_page(services, scope, after, min(wanted, READ), filter, passed=passed)
         found = [stored.memory for stored in read]

@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from salience.batch import Vectors32
-from salience.derived import embed, embedded_or_not
 from salience.errors import EmbedderError, PinnedError, SalienceError
 from salience.ports import FINGERPRINTED, Derive, Embedder, Model, Near, Need, Services, Store, Stored
 from salience.records import Memory, Scope
+from salience.steps import embed, try_embed
 
 PAGE: Final = 128
 """Versions that get their vectors in one transaction."""
@@ -96,7 +96,7 @@ def catch_up(services: Services) -> None:
         waiting = pending_of(services)
         admitted(services)
         texts = _texts(page)
-        vectors, _ = embedded_or_not(services, texts)
+        vectors, _ = try_embed(services, texts)
         if vectors is not None:
             _put(services, waiting, page, FIRST, dict(zip(texts, vectors, strict=True)))
             return

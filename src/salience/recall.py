@@ -14,7 +14,6 @@ import numpy as np
 
 from salience.batch import Batch, Floats, Vectors32
 from salience.deadline import OutOfTime, places, within
-from salience.derived import AnswerSize, embed_each, out_of_scope, patience, rerank_scores
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Services, Touch
@@ -23,6 +22,7 @@ from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
 from salience.rank.run import Ranked, details, rank, weak
 from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
+from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
 
 NARROWEST: Final = 100
@@ -218,7 +218,7 @@ def allowance(services: Services, query: Query, texts: int = 1) -> float | None:
 
     Without a deadline a remote embedder is waited for no longer than a write waits for it.
     """
-    return patience(services, texts) if query.deadline_ms is None else query.deadline_ms / 1e3
+    return embed_timeout(services, texts) if query.deadline_ms is None else query.deadline_ms / 1e3
 
 
 def embedded_within(services: Services, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
@@ -318,7 +318,7 @@ def shaped(services: Services, profile: Profile, need: Need, batch: Batch, ranke
         LimitError: they are more than one answer may hold.
     """
     ids: list[str] = batch.ids[ranked.rows].tolist()
-    size, memories = AnswerSize(services, LOWER, HIT), dict[str, Memory]()
+    size, memories = AnswerLimit(services, LOWER, HIT), dict[str, Memory]()
     for first in range(0, len(ids), FETCHED):
         fetched = services.store.fetch(need.scope, ids[first : first + FETCHED], as_of=need.as_of)
         size.add(fetched)

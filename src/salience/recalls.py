@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from salience.batch import Vectors32
-from salience.derived import AnswerSize
 from salience.ports import Need, Services
 from salience.rank.profile import Profile
 from salience.recall import (
@@ -26,6 +25,7 @@ from salience.recall import (
     needed,
 )
 from salience.records import Query, Recall
+from salience.steps import AnswerLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     vectors = _embedded(services, queries[0], [one.texts for one in asking])
     for one in asking:
         one.watch.lap("embed")
-    size, answers = AnswerSize(services, LOWER, HIT), list[Recall]()
+    size, answers = AnswerLimit(services, LOWER, HIT), list[Recall]()
     for one, found in zip(asking, vectors, strict=True):
         answers.append(_answered(services, profile, one, found))
         size.add(hit.memory for hit in answers[-1])

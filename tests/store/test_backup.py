@@ -16,8 +16,8 @@ from sqlalchemy import create_engine
 
 import salience
 from salience import BusyError, InputError, NotAStoreError, StoreError, VersionError, compose, keywords
-from salience.derived import scan
 from salience.lab.torture_reembed import Hashed
+from salience.steps import scan
 from salience.store import copying, schema
 from salience.store.opening import PAGE_SIZE
 

@@ -319,7 +319,7 @@ def test_vectors_go_by_the_model_that_made_them(target, clock, tmp_path):
 
 
 def test_an_export_during_which_the_model_changes_holds_vectors_of_one(target, clock, tmp_path, monkeypatch):
-    monkeypatch.setattr("salience.derived.PAGE", 2)
+    monkeypatch.setattr("salience.steps.PAGE", 2)
     other = PlantedEmbedder()
     other.name = "another"
     with salience.connect(target, embedder=PlantedEmbedder(), clock=clock) as memory:

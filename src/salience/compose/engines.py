@@ -13,7 +13,6 @@ from salience import settings as configuration
 from salience.compose import parts
 from salience.compose.stores import model, store
 from salience.compose.targets import is_url, on_server
-from salience.derived import embedded_or_not
 from salience.engine import Engine, warming
 from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.registry import extractor, fact_reader
@@ -31,6 +30,7 @@ from salience.rank.profiles import ProfileLike
 from salience.records import checks
 from salience.records.ids import TimeOrderedIds
 from salience.settings import Settings
+from salience.steps import try_embed
 from salience.text import Tokeniser
 from salience.turns import turns
 
@@ -246,7 +246,7 @@ def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], 
         if made is None:
             return None
         under = moved(services, wrap(made), settings)
-        vectors, _ = embedded_or_not(under, [FINGERPRINTED])  # a remote one is waited for no longer than by a write
+        vectors, _ = try_embed(under, [FINGERPRINTED])  # a remote one is waited for no longer than by a write
         if vectors is not None:
             admitted(under)
     except SalienceError:

@@ -11,12 +11,12 @@ from salience.access_log import TouchedStore, Touches, queue_of
 from salience.batch import Vectors32
 from salience.compose import parts
 from salience.compose.targets import MEMORY, is_url, named, on_server, path_of
-from salience.derived import vectors_of
 from salience.errors import StoreError
 from salience.extract.distinctions import distinctions
 from salience.loading import require
 from salience.ports import FINGERPRINTED, Embedder, Keyring, Model, Store
 from salience.settings import Settings
+from salience.steps import embed_with
 
 
 def model(embedder: Embedder) -> Model:
@@ -24,7 +24,7 @@ def model(embedder: Embedder) -> Model:
 
     @cache
     def fingerprint() -> Vectors32:
-        return vectors_of(embedder, [FINGERPRINTED]).reshape(-1)
+        return embed_with(embedder, [FINGERPRINTED]).reshape(-1)
 
     return Model(embedder.name, embedder.dimension, fingerprint)
 

@@ -9,7 +9,6 @@ from salience import context as contexts
 from salience import listing
 from salience import recall as recalls
 from salience import recalls as several
-from salience.derived import one
 from salience.engine.base import Base
 from salience.explain import story
 from salience.help import TOPICS
@@ -18,6 +17,7 @@ from salience.maintain import versions
 from salience.rank import profiles
 from salience.rank.profiles import ProfileLike
 from salience.records import Context, Explanation, Filter, Memory, Page, Query, Recall, Stats, Version, checks
+from salience.steps import get_memory
 
 Recalls = list[Recall]  # within the class below, `list` is the verb
 
@@ -225,7 +225,7 @@ class Reading(Base):
 
     def get(self, id: str, **where: Unpack[ScopeKeywords]) -> Memory:
         """Return the live memory of an id (whole or short); a project, user or agent that is not named is any."""
-        return one(self.services, self._scope(where)[0].widened(), id)
+        return get_memory(self.services, self._scope(where)[0].widened(), id)
 
     def list(
         self,

@@ -17,13 +17,13 @@ import numpy as np
 
 from salience import recall as recalls
 from salience.batch import Batch
-from salience.derived import embed_each
 from salience.evaluate.datasets import Question
 from salience.evaluate.planting import Planted
 from salience.ports import Need, Services
 from salience.rank.profile import Profile
 from salience.rank.run import rank
 from salience.records import Query
+from salience.steps import embed_each
 from salience.store.distances import nearest
 
 Made = TypeVar("Made")

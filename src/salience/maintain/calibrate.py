@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Floats
-from salience.derived import embed
 from salience.errors import InputError, wrong_type
 from salience.models.embed.calibration import fit
 from salience.ports import Calibration, Services
 from salience.records import Judged, checks
+from salience.steps import embed
 
 CHUNK: Final = 256
 """Texts embedded at a time."""

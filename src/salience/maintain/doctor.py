@@ -11,12 +11,12 @@ import numpy as np
 
 from salience import keywords
 from salience.batch import Vectors32
-from salience.derived import embed, scan
 from salience.errors import DamagedError, EmbedderError, StoreError
 from salience.ports import Derive, Services, Stored
 from salience.records import DoctorReport, Finding, Memory
 from salience.records.ids import cycles, short_id
 from salience.remember import bare
+from salience.steps import embed, scan
 from salience.text import content_hash
 
 Progress = Callable[[int], None]

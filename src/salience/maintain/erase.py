@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from salience import keywords
-from salience.derived import scan, until_fresh
 from salience.errors import InputError, NotFoundError, Words
 from salience.ports import Erase, Services, Stored
 from salience.records import ANY, NARROWING, Filter, Scope, checks
 from salience.remember.staleness import reflections_of
+from salience.steps import retry_stale, scan
 
 NAMED: Final = (*NARROWING, "session_id")
 """Coordinates of which one at least has to be named where memories are not."""
@@ -42,7 +42,7 @@ def erase(services: Services, where: Mapping[str, object], ids: Sequence[str] | 
             services.store.apply([Erase(services.tenant, tuple(sorted(whole)), meant.sessions)])
         return whole
 
-    gone = until_fresh(attempt)
+    gone = retry_stale(attempt)
     if dry_run:
         return len(gone)
     forget = getattr(services.embedder, "forget", None)
@@ -182,4 +182,4 @@ def _late(services: Services, gone: Set[str]) -> frozenset[str]:
             services.store.apply([Erase(services.tenant, tuple(sorted(late)))])
         return late
 
-    return until_fresh(attempt)
+    return retry_stale(attempt)

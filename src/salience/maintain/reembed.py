@@ -11,11 +11,11 @@ from datetime import timedelta
 from typing import Final
 
 from salience.batch import Vectors32
-from salience.derived import embed
 from salience.errors import ConflictError, EmbedderError, MissingExtraError, PinnedError, SalienceError, StoreError
 from salience.pending import admitted
 from salience.ports import FINGERPRINTED, Adopt, Derive, Lease, Model, Services, Store, Stored
 from salience.records import ReembedReport
+from salience.steps import embed
 
 Progress = Callable[[int, int], None]
 """Called with how many versions have their new vector, and of how many."""

@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from salience.derived import AnswerSize
 from salience.errors import EmbedderError, InputError, MovedError, NotFoundError, shown
 from salience.ports import Need, Revise, Services, Stored
 from salience.rank.profile import Profile
@@ -18,6 +17,7 @@ from salience.records import Memory, Receipt, Scope, Version, checks
 from salience.records.ids import short_id
 from salience.remember import MOST, Request, answered, bare, facts_there, replaced_facts, replaces, said_why
 from salience.remember.staleness import stale
+from salience.steps import AnswerLimit
 
 TAKEN: Final = (
     "content", "content_hash", "kind", "importance", "weight", "tier", "tags", "entities", "fact_key", "supersedes",
@@ -47,7 +47,7 @@ def history(services: Services, scope: Scope, id: str) -> tuple[Version, ...]:
         NotFoundError: no such memory is visible.
     """
     memories = [stored.memory for stored in kept(services, scope, id)]
-    AnswerSize(services, "Export the memory instead: an export has its versions, and no limit.").add(memories)
+    AnswerLimit(services, "Export the memory instead: an export has its versions, and no limit.").add(memories)
     first = Version(memories[0], (), None)
     versions = [first, *(Version(new, _changed(services, scope, old, new), None) for old, new in pairwise(memories))]
     ended = [replace(version, until=later.memory.changed_at) for version, later in pairwise(versions)]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from salience.derived import until_fresh
 from salience.errors import ConflictError, NotFoundError, SalienceError, StaleError, shown
 from salience.ports import Answered, Services
 from salience.records import Memory, Receipt, Scope, checks
 from salience.records.ids import short_id
+from salience.steps import retry_stale
 
 Verb = Literal["update", "forget", "restore"]
 MOST: Final = 2**62
@@ -72,7 +72,7 @@ def answered(services: Services, request: Request, attempt: Callable[[], Receipt
     Args:
         services: the ports.
         request: what is asked for; `attempt` calls its `require`, and applies what its `noted` returns.
-        attempt: reads, writes and may be called again, as by `until_fresh`.
+        attempt: reads, writes and may be called again, as by `retry_stale`.
 
     Raises:
         StaleError: the memory is at another version than the one that was meant; nothing was written.
@@ -80,7 +80,7 @@ def answered(services: Services, request: Request, attempt: Callable[[], Receipt
         NotFoundError: the memory is not visible any more.
     """
     try:
-        return until_fresh(lambda: _once(services, request, attempt))
+        return retry_stale(lambda: _once(services, request, attempt))
     except _OtherVersionError as error:
         raise StaleError(str(error)) from None
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from salience.derived import embedded_or_not, one
 from salience.errors import EmbedderError, InputError, MovedError, Words
 from salience.ports import Revise, Services
 from salience.rank.profile import Profile
@@ -17,6 +16,7 @@ from salience.remember.clean import bare, clean, of_home
 from salience.remember.facts import facts, with_facts
 from salience.remember.staleness import stale
 from salience.remember.story import facts_there, replaced_facts, replaces
+from salience.steps import get_memory, try_embed
 
 
 def update(
@@ -61,11 +61,11 @@ def update(
     request = Request(scope, "update", id, key, if_version)
 
     def attempt(embeds: bool = True) -> Receipt:
-        old, now = one(services, scope, id), services.clock()
+        old, now = get_memory(services, scope, id), services.clock()
         request.require(old)
         new = replace(_revised(services, old, given, now), changed_by=scope.who, reason=why)
         said_anew = new.content != old.content
-        vectors, failure = embedded_or_not(services, [new.content]) if said_anew and embeds else (None, None)
+        vectors, failure = try_embed(services, [new.content]) if said_anew and embeds else (None, None)
         read = bare(services, new)
         change = Revise(
             new,
@@ -163,7 +163,7 @@ def forget(
     request = Request(scope, "forget", id, key, if_version)
 
     def attempt() -> Receipt:
-        memory, now = one(services, scope, id), services.clock()
+        memory, now = get_memory(services, scope, id), services.clock()
         request.require(memory)
         gone = memory.changed("forget", now, by=scope.who, reason=said_why(reason), forgotten_at=now)
         outdated = stale(services, [memory], now, by=scope.who, reason="a source was forgotten")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from salience.derived import embedded_or_not, one, scan, until_fresh
 from salience.errors import EmbedderError, MovedError
 from salience.pending import catch_up
 from salience.ports import Add, Need, Revise, Services, Stored, Touch, touched
@@ -20,6 +19,7 @@ from salience.remember.conflicts import Near, contradictions, neighbours, warnin
 from salience.remember.facts import with_facts
 from salience.remember.judging import judged
 from salience.remember.staleness import stale
+from salience.steps import get_memory, retry_stale, scan, try_embed
 from salience.text import same_text
 
 Facts = dict[tuple[object, ...], list[Memory]]
@@ -86,7 +86,7 @@ def prepare(
 ) -> tuple[list[Stored], str | None]:
     """Return the drafts cleaned, extracted, embedded and indexed, and why they have no vectors, if they have none."""
     memories = with_facts(services, [clean(services, draft, now, scope) for draft in drafts])
-    vectors, why = embedded_or_not(services, [memory.content for memory in memories])
+    vectors, why = try_embed(services, [memory.content for memory in memories])
     if vectors is None:
         return [bare(services, memory) for memory in memories], why
     return [bare(services, memory, vector) for memory, vector in zip(memories, vectors, strict=True)], None
@@ -134,7 +134,7 @@ def written(
         gone_of = dict(zip(kept, older, strict=True))
         return [receipts[place] for place in range(len(stored))], [gone_of.get(place) for place in range(len(stored))]
 
-    receipts, gone = until_fresh(attempt)
+    receipts, gone = retry_stale(attempt)
     return [warned(profile, receipt, older) for receipt, older in zip(judged(services, receipts), gone, strict=True)]
 
 
@@ -165,7 +165,7 @@ def decide(
         if item.memory.supersedes is None or item.memory.id in taken:
             new.append(item)
             continue
-        target = one(services, item.memory.scope, item.memory.supersedes, "supersedes")
+        target = get_memory(services, item.memory.scope, item.memory.supersedes, "supersedes")
         new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
         if target.weight > SUPERSEDED_WEIGHT and not _is_private_beside(item.memory.scope, target.scope):
             why = f"superseded by {item.memory.short_id}"

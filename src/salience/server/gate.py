@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from salience import keywords
-from salience.derived import size
 from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
 from salience.maintain import versions
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, Contradiction, Grant, Receipt, checks
+from salience.steps import memory_size
 from salience.wire.asked import QUESTIONS_LIMIT, Asked, ProfileText
 from salience.wire.verbs import Verb
 
@@ -212,7 +212,7 @@ def _within_answer(limit: int, result: Any) -> Any:
         if limit < 0 and warning is not None and len(warning) > SHORTENED:
             warning = f"{warning[: SHORTENED - 1]}…"
         for rival in receipt.contradictions:
-            limit -= OVERHEAD + size(rival.memory)
+            limit -= OVERHEAD + memory_size(rival.memory)
             if limit < 0:
                 break
             rivals.append(rival)

@@ -14,7 +14,6 @@ from prometheus_client.values import ValueClass
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from salience.derived import vectors_of
 from salience.engine import Engine, warming
 from salience.errors import InputError
 from salience.ports import FINGERPRINTED, Embedder, Keyring
@@ -35,6 +34,7 @@ from salience.server.streams import Streams
 from salience.server.upkeep import Keeper
 from salience.server.watching import Watcher
 from salience.settings import Settings
+from salience.steps import embed_with
 
 LOCAL: Final = "local"
 """Name of everybody, for logs and rates, as long as there is no key."""
@@ -136,7 +136,7 @@ def awake(embedder: Embedder) -> Embedder:
         EmbedderError: it cannot be loaded.
     """
     if not getattr(embedder, "remote", False):
-        vectors_of(embedder, [FINGERPRINTED])
+        embed_with(embedder, [FINGERPRINTED])
     return embedder
 
 

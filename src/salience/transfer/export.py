@@ -9,9 +9,9 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import IO, Any, Final
 
-from salience.derived import pages
 from salience.ports import Model, Services, Stored
 from salience.records import Memory, Scope, TransferReport
+from salience.steps import scan_pages
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
 LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
@@ -42,7 +42,7 @@ def export(services: Services, scope: Scope, file: IO[str], progress: Progress |
 
 def _held(services: Services, scope: Scope, pin: Model) -> Iterator[Stored]:
     """Yield the visible memories with their versions, and with their vectors as long as these are of one model."""
-    for page in pages(services, scope, forgotten=True, versions=True):
+    for page in scan_pages(services, scope, forgotten=True, versions=True):
         now = services.store.pinned()  # after the page: what was read before a change of the model is of the former one
         is_of_pin = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
         yield from page if is_of_pin else (replace(stored, vector=None) for stored in page)

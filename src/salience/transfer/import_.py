@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from salience import keywords
 from salience.batch import Vectors32
-from salience.derived import embed, until_fresh
 from salience.errors import ConflictError, ImportLineError, InputError, NotFoundError, SalienceError
 from salience.lines import draft, parsed_object, refused
 from salience.loading import uncollected
@@ -18,6 +17,7 @@ from salience.ports import Add, Services, Stored, unread
 from salience.records import Memory, Scope, TransferReport, checks
 from salience.records.ids import cycles
 from salience.remember import bare, clean, decide, read
+from salience.steps import embed, retry_stale
 from salience.transfer import exported
 from salience.transfer.files import FORMAT, VERSION, Progress
 
@@ -305,4 +305,4 @@ def _store(services: Services, groups: Sequence[Group]) -> list[str]:
             ]
             return [receipt.status for receipt in services.store.apply([*changes, *adds])[len(changes) :]]
 
-    return until_fresh(attempt)
+    return retry_stale(attempt)

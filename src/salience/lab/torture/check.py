@@ -17,13 +17,13 @@ from typing import Final
 import numpy as np
 
 from salience import keywords
-from salience.derived import embed, scan
 from salience.engine import Engine
 from salience.errors import SalienceError
 from salience.lab.torture.journal import Entry, Mark, Notes
 from salience.lab.torture.verbs import OLD, REFLECTION, THINKING
 from salience.ports import Stored
 from salience.records import ANY, Coordinate, Memory
+from salience.steps import embed, scan
 from salience.text import content_hash
 
 FOUND: Final = 5

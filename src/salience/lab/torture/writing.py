@@ -8,7 +8,6 @@ from random import Random
 from typing import Final
 
 from salience import compose
-from salience.derived import scan
 from salience.engine import Engine
 from salience.errors import StoreError, UnsettledError
 from salience.lab.torture.journal import Entry, Journal, Mark, key_of, read
@@ -16,6 +15,7 @@ from salience.lab.torture.mix import SHARED_VERB, chosen
 from salience.lab.torture.thoughts import TopicalEmbedder
 from salience.lab.torture.verbs import BOARD, REFLECTION, Done, Hand, Step
 from salience.records import Draft, Memory, Scope
+from salience.steps import scan
 
 PROFILE: Final = "zeromemory"
 """The profile whose recalls change most: count, importance and clock."""

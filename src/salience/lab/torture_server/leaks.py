@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Final
 
-from salience.derived import scan
 from salience.engine import Engine
 from salience.keywords import EVERYWHERE, scope
 from salience.lab.torture.writing import seeded
@@ -23,6 +22,7 @@ from salience.lab.torture_server.deeds import DEEDS, ON_AN_ID, Turn, surfaced
 from salience.lab.torture_server.judging import NAMES, Known, Leaks, foreign, received, wrong
 from salience.ports import Keyring
 from salience.records import Memory
+from salience.steps import scan
 
 OVER_MCP: Final = 0.5
 """Chance that what both surfaces have is asked for over MCP."""

@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Vectors32
-from salience.derived import scan, until_fresh
 from salience.errors import StaleError
 from salience.extract.distinctions import distinctions
 from salience.extract.subjects import Subjects
@@ -22,6 +21,7 @@ from salience.maintain.reflect.wording import Worded, Writer, carried
 from salience.pending import admitted
 from salience.ports import Add, Change, Need, Revise, Services, Stored
 from salience.records import Memory, ReflectReport, Scope
+from salience.steps import retry_stale, scan
 from salience.text import content_hash
 
 Progress = Callable[[int], None]
@@ -51,7 +51,7 @@ def reflect(
     passing = Pass(services, scope, dry_run)
     for home, (ids, reflections) in _homes(services, scope).items():
         if ids or reflections:
-            until_fresh(partial(passing.over, home, ids, reflections))
+            retry_stale(partial(passing.over, home, ids, reflections))
         progress(len(ids))
         passing.examined += len(ids)
     return passing.report()

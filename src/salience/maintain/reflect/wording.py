@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from salience.batch import Vectors32, cosines
-from salience.derived import embed
 from salience.errors import EmbedderError, InputError, SummariserError
 from salience.maintain.reflect.groups import Group
 from salience.ports import Calibration, Services, Summary
 from salience.records import Memory, checks
+from salience.steps import embed
 
 LABELS: Final = 5
 """Most entities, and most tags, that a reflection takes over from its sources."""

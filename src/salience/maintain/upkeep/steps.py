@@ -8,11 +8,11 @@ from datetime import datetime
 from itertools import groupby, islice, pairwise, takewhile
 from typing import Final
 
-from salience.derived import scan, until_fresh
 from salience.maintain.upkeep.tiers import UPKEEP
 from salience.ports import Prune, Revise, Services
 from salience.records import Memory, Scope
 from salience.remember.staleness import stale
+from salience.steps import retry_stale, scan
 
 CHUNK: Final = 1000
 """Versions that are dropped in one transaction."""
@@ -43,7 +43,7 @@ def expire(services: Services, scope: Scope, *, dry_run: bool = False) -> Expire
             services.store.apply([*map(Revise, gone), *outdated], counted=True)
         return Expired(tuple(memory.id for memory in over), tuple(change.memory.id for change in outdated))
 
-    return until_fresh(attempt)
+    return retry_stale(attempt)
 
 
 def _is_over(memory: Memory, now: datetime) -> bool:

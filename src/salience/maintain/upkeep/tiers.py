@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from salience.derived import scan, until_fresh
 from salience.ports import Revise, Services
 from salience.records import ANY, ConsolidateReport, Filter, Memory, Scope, SessionReport, checks
+from salience.steps import retry_stale, scan
 
 WORKING_WAIT: Final = timedelta(hours=4)
 """Time without access after which a working memory becomes episodic."""
@@ -101,7 +101,7 @@ def end_session(services: Services, scope: Scope, session_id: str) -> SessionRep
         _move(services, earned, now, scope.who)
         return SessionReport(session_id, tuple(step.memory.id for step in earned))
 
-    return until_fresh(attempt)
+    return retry_stale(attempt)
 
 
 def consolidate(
@@ -129,7 +129,7 @@ def consolidate(
         promoted = {tier: tuple(step.memory.id for step in earned if step.tier == tier) for tier in REACHED}
         return ConsolidateReport(examined, promoted, dry_run)
 
-    return until_fresh(attempt)
+    return retry_stale(attempt)
 
 
 def _live(services: Services, scope: Scope, held: Filter, now: datetime) -> Iterable[Memory]:

@@ -1,0 +1,257 @@
+"""Steps that several stories share: embed texts, get one memory, read page by page, retry a stale write."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+import numpy as np
+
+from salience.batch import Floats, Vectors32, unit_vectors
+from salience.deadline import OutOfTime, places, within
+from salience.errors import (
+    DamagedError,
+    EmbedderError,
+    LimitError,
+    MissingExtraError,
+    NotFoundError,
+    RerankerError,
+    StaleError,
+    StoreError,
+)
+from salience.ports import Embedder, Reranker, Services, Stored
+from salience.records import Filter, Memory, OutOfScope, Scope, checks
+
+RETRIES: Final = 20
+"""Attempts at a change that other writers overtake."""
+PAUSE: Final = 0.002
+"""Seconds by which the longest pause between two attempts grows."""
+TEXTS_PER_TIMEOUT: Final = 128
+"""Texts that one `Services.embed_patience` is meant for; a larger batch gets more."""
+PAGE: Final = 500
+"""Memories per page."""
+_late_writes: Final = places()
+Result = TypeVar("Result")
+
+
+def embed(services: Services, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d].
+
+    Raises:
+        EmbedderError: the embedder failed, or returned something other than one vector per text. The message leaves out
+            the embedder's own error text, which may quote a memory.
+    """
+    return embed_each(services, texts) if len(texts) == 1 else embed_with(services.embedder, texts)
+
+
+def embed_each(services: Services, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d], n > 0, each the same as if its text were embedded alone.
+
+    Queries use this: some models give a text slightly different bits beside other texts.
+
+    Raises:
+        EmbedderError: as `embed`.
+    """
+    each: Callable[[Sequence[str]], Vectors32] | None = getattr(services.embedder, "embed_each", None)
+    if each is None:
+        return np.concatenate([embed_with(services.embedder, [text]) for text in texts])
+    try:
+        return each(texts)
+    except Exception as error:
+        raise _embedder_error(services.embedder, error) from None
+
+
+def embed_with(embedder: Embedder, texts: Sequence[str]) -> Vectors32:
+    """Return unit vectors float32[len(texts), d]; raises as `embed`."""
+    if not texts:
+        return np.empty((0, embedder.dimension), np.float32)
+    try:
+        return unit_vectors(embedder.embed(list(texts)), embedder.name, len(texts), embedder.dimension)
+    except Exception as error:
+        raise _embedder_error(embedder, error) from None
+
+
+def _embedder_error(embedder: Embedder, error: Exception) -> EmbedderError:
+    if isinstance(error, EmbedderError):
+        return error
+    return EmbedderError(f"embedder {embedder.name!r} failed with {type(error).__name__}. Check it and try again.")
+
+
+def try_embed(services: Services, texts: Sequence[str]) -> tuple[Vectors32 | None, str | None]:
+    """Return (unit vectors float32[len(texts), d], None), or (None, reason) if the embedder fails or times out.
+
+    Raises:
+        MissingExtraError: the embedder's library is not installed.
+    """
+    seconds = embed_timeout(services, len(texts))
+    try:
+        if seconds is None:
+            return embed(services, texts), None
+        return within(seconds, lambda: embed(services, texts), _late_writes), None
+    except MissingExtraError:
+        raise
+    except EmbedderError as error:
+        return None, str(error)
+    except OutOfTime:
+        host = getattr(services.embedder, "remote", False)
+        where = f": {host}" if isinstance(host, str) else ""
+        remedy = "Check the network and the provider's status, or raise SALIENCE_EMBED_PATIENCE."
+        return None, f"embedder {services.embedder.name!r}{where} did not answer within {seconds:g} s. {remedy}"
+
+
+def embed_timeout(services: Services, texts: int = 1) -> float | None:
+    """Return the seconds to wait for a remote embedder to embed `texts` texts; None: no limit, as for a local one."""
+    if services.embed_patience is None or not getattr(services.embedder, "remote", False):
+        return None
+    return services.embed_patience * (1 + texts // TEXTS_PER_TIMEOUT)
+
+
+def rerank_scores(reranker: Reranker, query: str, texts: Sequence[str]) -> Floats:
+    """Return float64[len(texts)], the reranker's finite scores.
+
+    Raises:
+        RerankerError: the reranker failed, or returned something other than one finite number per text. The message
+            leaves out the reranker's own error text, which may quote a memory.
+    """
+    try:
+        scores = np.asarray(reranker.scores(query, list(texts)), np.float64)
+        if scores.shape != (len(texts),) or not np.isfinite(scores).all():
+            raise ValueError
+    except RerankerError:
+        raise
+    except Exception as error:
+        what = type(error).__name__
+        raise RerankerError(
+            f"the reranker gave no finite number for each text ({what}). Check it and its model."
+        ) from None
+    return scores
+
+
+def memory_size(memory: Memory) -> int:
+    """Return the bytes of a memory's content, metadata, tags and entities."""
+    texts = (memory.content, *memory.tags, *memory.entities)
+    return sum(len(text.encode()) for text in texts) + checks.json_size(memory.metadata)
+
+
+class AnswerLimit:
+    """Checks the size of an answer against `Services.answer_limit` while its memories are read.
+
+    Args:
+        services: has the limit; None allows any size.
+        remedy: advice for the error message.
+        each: bytes to count per memory besides its `memory_size`.
+    """
+
+    def __init__(self, services: Services, remedy: str, each: int = 800) -> None:
+        self._limit = services.answer_limit
+        self._remedy = remedy
+        self._each = each
+        self._size = 0
+
+    def add(self, memories: Iterable[Memory]) -> None:
+        """Count memories.
+
+        Raises:
+            LimitError: the answer is larger than the limit.
+        """
+        if self._limit is None:
+            return
+        for memory in memories:
+            self._size += self._each + memory_size(memory)
+            if self._size > self._limit:
+                raise LimitError(f"answer: larger than the {self._limit:,} bytes of one answer. {self._remedy}")
+
+
+def get_memory(services: Services, scope: Scope, id: str, field: str = "id") -> Memory:
+    """Return the live memory of an id (whole or short) that is visible in `scope`.
+
+    Raises:
+        NotFoundError: no such memory, or it is not visible. The error names `field`, the caller's name for the id.
+    """
+    found = services.store.fetch(scope, [checks.name(field, id)])
+    if not found:
+        raise NotFoundError(id, field)
+    return found[0]
+
+
+def out_of_scope(services: Services, scope: Scope) -> tuple[OutOfScope, ...]:
+    """Return the places whose memories a caller in `scope` would see by naming their project, user or agent too.
+
+    Coordinates that the caller names stay as they are: a call for one user learns nothing of another user. Empty if the
+    store fails or does not implement `out_of_scope`.
+    """
+    count = getattr(services.store, "out_of_scope", None)
+    if count is None or scope.widened() == scope:
+        return ()
+    try:
+        return tuple(count(scope))
+    except StoreError:
+        return ()
+
+
+def scan(
+    services: Services,
+    scope: Scope,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
+) -> Iterator[Stored]:
+    """Yield every visible memory that passes `filter`, in the order of ids, reading page by page.
+
+    Rows that cannot be read raise `DamagedError`; with `passed` they are skipped and appended to it.
+    """
+    for page in scan_pages(services, scope, filter, forgotten=forgotten, versions=versions, passed=passed):
+        yield from page
+
+
+def scan_pages(
+    services: Services,
+    scope: Scope,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
+) -> Iterator[list[Stored]]:
+    """Yield the memories of `scan` page by page; each page is one consistent read."""
+    after = ""
+    while page := read_page(
+        services, scope, after, PAGE, filter, forgotten=forgotten, versions=versions, passed=passed
+    ):
+        yield page
+        after = page[-1].memory.id
+
+
+def read_page(
+    services: Services,
+    scope: Scope,
+    after: str,
+    limit: int,
+    filter: Filter = Filter(),
+    *,
+    forgotten: bool = False,
+    versions: bool = False,
+    passed: list[DamagedError] | None = None,
+) -> list[Stored]:
+    """Return one page of `Store.scan`; with `passed`, rows that cannot be read are skipped and appended to it."""
+    read = services.store.scan
+    try:
+        return read(scope, after, limit, filter, forgotten=forgotten, versions=versions)
+    except DamagedError:
+        if passed is None:
+            raise
+        return read(scope, after, limit, filter, forgotten=forgotten, versions=versions, passed=passed)
+
+
+def retry_stale(attempt: Callable[[], Result]) -> Result:
+    """Return the result of `attempt`, repeating it after each `StaleError`, at most `RETRIES` times in all."""
+    for number in range(1, RETRIES):
+        try:
+            return attempt()
+        except StaleError:
+            time.sleep(random.uniform(0, number * PAUSE))  # noqa: S311 - a random pause separates two writers
+    return attempt()
