@@ -35,8 +35,8 @@ test-all: $(VENV)/.dev
 	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS)
 
 lint: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
@@ -44,40 +44,40 @@ bench: $(BENCH)/.installed
 	$(BENCH)/bin/salience bench --sizes $(SIZES) --peers $(PEERS) $(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) --out docs/bench
 
 bench-postgres: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.bench_postgres > docs/postgres-bench.md
+	$(BIN)/python -m bench.bench_postgres > docs/postgres-bench.md
 
 bench-server: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.bench_server > docs/server-bench.md
+	$(BIN)/python -m bench.bench_server > docs/server-bench.md
 
 flames: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.flames docs/performance
+	$(BIN)/python -m bench.flames docs/performance
 
 startup: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.startup
+	$(BIN)/python -m bench.startup
 
 fuzz: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.fuzz_server --store sqlite
-	$(BIN)/python -m salience.lab.fuzz_server --store postgres
+	$(BIN)/python -m bench.fuzz_server --store sqlite
+	$(BIN)/python -m bench.fuzz_server --store postgres
 
 thresholds: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.thresholds $(DATA) > docs/thresholds.md
+	$(BIN)/python -m bench.thresholds $(DATA) > docs/thresholds.md
 
 torture: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.torture crash --runs 200 --seed 1
-	$(BIN)/python -m salience.lab.torture disk --seed 1
-	$(BIN)/python -m salience.lab.torture crowd --processes 8 --seconds 120 --seed 1
-	$(BIN)/python -m salience.lab.torture_reembed --memories 5000
+	$(BIN)/python -m bench.torture crash --runs 200 --seed 1
+	$(BIN)/python -m bench.torture disk --seed 1
+	$(BIN)/python -m bench.torture crowd --processes 8 --seconds 120 --seed 1
+	$(BIN)/python -m bench.torture_reembed --memories 5000
 
 torture-postgres: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.torture_postgres leaks --tenants 50 --threads 16 --seconds 60
-	$(BIN)/python -m salience.lab.torture_postgres kill --rounds 60
-	$(BIN)/python -m salience.lab.torture_postgres tenants --count 3000
+	$(BIN)/python -m bench.torture_postgres leaks --tenants 50 --threads 16 --seconds 60
+	$(BIN)/python -m bench.torture_postgres kill --rounds 60
+	$(BIN)/python -m bench.torture_postgres tenants --count 3000
 
 torture-server: $(VENV)/.dev
-	$(BIN)/python -m salience.lab.torture_server leaks --store sqlite --seconds 120
-	$(BIN)/python -m salience.lab.torture_server leaks --store postgres --seconds 120
-	$(BIN)/python -m salience.lab.torture_server timing --store sqlite
-	$(BIN)/python -m salience.lab.torture_server timing --store postgres
+	$(BIN)/python -m bench.torture_server leaks --store sqlite --seconds 120
+	$(BIN)/python -m bench.torture_server leaks --store postgres --seconds 120
+	$(BIN)/python -m bench.torture_server timing --store sqlite
+	$(BIN)/python -m bench.torture_server timing --store postgres
 
 soak: $(VENV)/.dev
 	SALIENCE_TEST_STEPS=$(STEPS) $(BIN)/pytest tests/nothing_is_lost

@@ -11,10 +11,10 @@ from sqlalchemy import select
 from sqlalchemy.dialects import sqlite
 
 import salience
+from bench.torture.journal import Journal
+from bench.torture.writing import board, hand, opened, seeded, step
 from salience import compose
 from salience.errors import EmbedderError
-from salience.lab.torture.journal import Journal
-from salience.lab.torture.writing import board, hand, opened, seeded, step
 from salience.store import schema
 from salience.store.counted import as_counted
 from salience.testing.doubles import PlantedEmbedder, StoppedClock

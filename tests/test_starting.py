@@ -17,7 +17,7 @@ from salience.compose import parts
 
 MODELS = {"onnxruntime", "tokenizers", "wordllama", "fastembed", "sentence_transformers", "torch", "spacy", "openai"}
 SURFACES = {"typer", "rich", "fastapi", "starlette", "uvicorn", "mcp", "structlog", "httpx", "anyio"}
-LAB = {"matplotlib", "optuna", "tomlkit", "salience.lab", "salience.evaluate"}
+LAB = {"matplotlib", "optuna", "tomlkit", "salience.evaluate"}
 DATABASES = {"psycopg", "pgvector", "salience.store.postgres", "alembic"}
 GROUND = {"numpy", "sqlalchemy", "pydantic", "Stemmer", "pybase64", "stop_words", "tenacity", "salience.engine"}
 ALWAYS_LATER = MODELS | LAB | DATABASES

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 
 import salience
+from bench.torture_reembed import Hashed
 from salience import compose, settings
 from salience.errors import BusyError, InputError, ReadOnlyError, StoreError
-from salience.lab.torture_reembed import Hashed
 from salience.store.postgres import PostgresStore, opening
 from salience.testing.doubles import PlantedEmbedder
 

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
+from bench.torture_reembed import Hashed
 from salience.cli import repairing
-from salience.lab.torture_reembed import Hashed
 from salience.models.embed import registry
 from salience.store.opening import PAGE_SIZE
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pairs import MISSED, PAIRS
 
+from bench import labels
 from salience.batch import KINDS
 from salience.extract import relation_words
 from salience.extract.distinctions import distinctions
 from salience.extract.opposites import OPPOSITES, SIDES, opposed, opposites
 from salience.extract.relation_reading import SHOWN
 from salience.extract.relations import Relation, relation
-from salience.lab import labels
 from salience.rank.sameness import covers
 from salience.records import Label
 from salience.store.postings import Distinctions

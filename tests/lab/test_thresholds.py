@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench import labels, thresholds
+from bench.measured import Measured
 from salience.evaluate.rates import Errors, Rate, errors
-from salience.lab import labels, thresholds
-from salience.lab.measured import Measured
 from salience.ports import Calibration
 from salience.rank import profiles
 from salience.records import Judged

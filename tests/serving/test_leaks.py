@@ -3,14 +3,14 @@
 import pytest
 
 import salience
+from bench.torture.writing import seeded
+from bench.torture_server import cast, report
+from bench.torture_server.asking import Answer, Asked, Line
+from bench.torture_server.deeds import DEEDS, ON_AN_ID, Turn, surfaced
+from bench.torture_server.judging import Known, foreign, received, wrong
+from bench.torture_server.leaks import leaks
+from bench.torture_server.timing import KINDS, TIMED, timed
 from salience import compose, settings
-from salience.lab.torture.writing import seeded
-from salience.lab.torture_server import cast, report
-from salience.lab.torture_server.asking import Answer, Asked, Line
-from salience.lab.torture_server.deeds import DEEDS, ON_AN_ID, Turn, surfaced
-from salience.lab.torture_server.judging import Known, foreign, received, wrong
-from salience.lab.torture_server.leaks import leaks
-from salience.lab.torture_server.timing import KINDS, TIMED, timed
 from salience.server import keys as access
 from salience.server.gate import Gate
 from salience.server.plan import Plan

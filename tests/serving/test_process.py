@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 import salience
+from bench.torture_reembed import Hashed
 from salience import compose
 from salience.errors import SalienceError
-from salience.lab.torture_reembed import Hashed
 from salience.server import workers
 from salience.server.listening import bound, url_of
 from salience.server.server import serve

@@ -15,8 +15,8 @@ from alembic.config import Config
 from sqlalchemy import create_engine
 
 import salience
+from bench.torture_reembed import Hashed
 from salience import BusyError, InputError, NotAStoreError, StoreError, VersionError, compose, keywords
-from salience.lab.torture_reembed import Hashed
 from salience.steps import scan
 from salience.store import copying, schema
 from salience.store.opening import PAGE_SIZE
@@ -25,7 +25,7 @@ EMBEDDER = Hashed("e", 16)
 PRELUDE = """
 import sys
 import salience
-from salience.lab.torture_reembed import Hashed
+from bench.torture_reembed import Hashed
 memory = salience.connect(sys.argv[1], embedder=Hashed("e", 16))
 print("open", flush=True)
 """

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from salience.lab.torture import __main__ as command
-from salience.lab.torture import crash, journal
-from salience.lab.torture.check import check, traces, unopened
-from salience.lab.torture.journal import Journal, Mark
-from salience.lab.torture.mix import VERBS
-from salience.lab.torture.ways import WAYS
-from salience.lab.torture.writing import board, hand, noted, opened, seeded, settle, step
+from bench.torture import __main__ as command
+from bench.torture import crash, journal
+from bench.torture.check import check, traces, unopened
+from bench.torture.journal import Journal, Mark
+from bench.torture.mix import VERBS
+from bench.torture.ways import WAYS
+from bench.torture.writing import board, hand, noted, opened, seeded, settle, step
 from salience.store.opening import PAGE_SIZE
 
 RUNS = len(WAYS) + 3

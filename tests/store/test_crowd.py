@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from salience.lab.torture.check import Contents, miscounted
-from salience.lab.torture.crowd import USER, Figures, Member, crowd
-from salience.lab.torture.journal import Journal, read, read_all
-from salience.lab.torture.verbs import Hand
-from salience.lab.torture.writing import opened, seeded
+from bench.torture.check import Contents, miscounted
+from bench.torture.crowd import USER, Figures, Member, crowd
+from bench.torture.journal import Journal, read, read_all
+from bench.torture.verbs import Hand
+from bench.torture.writing import opened, seeded
 
 PROCESSES, VERBS = 4, 40
 
@@ -73,6 +73,6 @@ def test_recalls_that_are_not_counted_are_seen(tmp_path, member):
 
 
 def test_a_process_that_fails_is_a_fault(tmp_path, monkeypatch):
-    monkeypatch.setattr("salience.lab.torture.crowd.board", lambda engine, journal: "0" * 32)  # no such memory
+    monkeypatch.setattr("bench.torture.crowd.board", lambda engine, journal: "0" * 32)  # no such memory
     found = crowd(tmp_path, 2, seed=1, verbs=60)
     assert any("ended with NotFoundError" in fault for fault in found.checked.faults)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from salience.lab.torture import journal, pressures
-from salience.lab.torture.check import check
-from salience.lab.torture.full_disk import READING, WRITING, squeeze, squeezed, steps
-from salience.lab.torture.journal import Journal
-from salience.lab.torture.pressures import CASES, ROOMS, UnavailableError
-from salience.lab.torture.writing import hand, opened, seeded
+from bench.torture import journal, pressures
+from bench.torture.check import check
+from bench.torture.full_disk import READING, WRITING, squeeze, squeezed, steps
+from bench.torture.journal import Journal
+from bench.torture.pressures import CASES, ROOMS, UnavailableError
+from bench.torture.writing import hand, opened, seeded
 from salience.store.opening import PAGE_SIZE
 
 FEW = (0, 4_097, 24_720)
@@ -97,5 +97,5 @@ def test_a_case_that_this_machine_cannot_make_is_skipped_and_says_so(folder, mon
 
 
 def test_what_the_process_does_not_survive_is_a_fault(folder, monkeypatch):
-    monkeypatch.setattr("salience.lab.torture.full_disk.heard", lambda line: None)
+    monkeypatch.setattr("bench.torture.full_disk.heard", lambda line: None)
     assert "without a word" in squeezed(folder, "rights taken away", seed=1, most=5).faults[0]

@@ -8,14 +8,14 @@ import psycopg
 import pytest
 
 import databases
+from bench.torture.writing import seeded
+from bench.torture_postgres import report
+from bench.torture_postgres.cutting import Cutter
+from bench.torture_postgres.harms import HARMS
+from bench.torture_postgres.housing import opened
+from bench.torture_postgres.kill import examined, kill
+from bench.torture_postgres.rules import broken
 from salience.errors import StoreError, UnsettledError
-from salience.lab.torture.writing import seeded
-from salience.lab.torture_postgres import report
-from salience.lab.torture_postgres.cutting import Cutter
-from salience.lab.torture_postgres.harms import HARMS
-from salience.lab.torture_postgres.housing import opened
-from salience.lab.torture_postgres.kill import examined, kill
-from salience.lab.torture_postgres.rules import broken
 from salience.testing.postgres import server
 
 

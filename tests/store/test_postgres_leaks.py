@@ -8,15 +8,15 @@ import pytest
 from sqlalchemy import Engine as Database
 from sqlalchemy import event
 
+from bench.torture.writing import seeded
+from bench.torture_postgres import deeds
+from bench.torture_postgres.deeds import House, Turn
+from bench.torture_postgres.housing import of, opened, probe
+from bench.torture_postgres.leaks import leaks
+from bench.torture_postgres.marks import Owners, mark, name
+from bench.torture_postgres.prowl import FORBIDDEN, TABLES, WAYS, Prowl, inside, outside, prowl, refused
 from salience import ANY
 from salience.errors import NotFoundError
-from salience.lab.torture.writing import seeded
-from salience.lab.torture_postgres import deeds
-from salience.lab.torture_postgres.deeds import House, Turn
-from salience.lab.torture_postgres.housing import of, opened, probe
-from salience.lab.torture_postgres.leaks import leaks
-from salience.lab.torture_postgres.marks import Owners, mark, name
-from salience.lab.torture_postgres.prowl import FORBIDDEN, TABLES, WAYS, Prowl, inside, outside, prowl, refused
 
 VALUE = r'%\(\w+\)s(?:::\w+)?(?: COLLATE "C")?'
 TENANT = re.compile(rf"(?:\w+\.)?tenant (?:= {VALUE}|IN \((?:{VALUE}(?:, )?)+\))")

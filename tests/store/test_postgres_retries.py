@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Engine as Database
 from sqlalchemy import event
 
+from bench.torture_postgres.housing import of, opened
 from salience.errors import BusyError, ReadOnlyError, StoreError
-from salience.lab.torture_postgres.housing import of, opened
 from salience.ports import Touch
 from salience.records import Scope
 from salience.store.postgres import PostgresStore, tokens

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from salience.lab.torture_postgres import report
-from salience.lab.torture_postgres.growth import Growth, Standing, growth
-from salience.lab.torture_postgres.housing import of, opened
+from bench.torture_postgres import report
+from bench.torture_postgres.growth import Growth, Standing, growth
+from bench.torture_postgres.housing import of, opened
 
 TENANTS = 120
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import salience
+from bench.torture_reembed import Hashed
 from salience import DamagedError, EmbedderError, StoreError
-from salience.lab.torture_reembed import Hashed
 from salience.store.integrity import MOST
 
 SECRET = "Alice keeps 7 bees in Lisbon"

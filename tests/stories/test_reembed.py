@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import salience
+from bench.torture_reembed import Hashed, torture
 from salience import EmbedderError, InputError, PinnedError, compose
 from salience.errors import LeaseError, MovedError
-from salience.lab.torture_reembed import Hashed, torture
 from salience.maintain import reembed
 from salience.models.embed import registry
 from salience.ports import FINGERPRINTED, Lease

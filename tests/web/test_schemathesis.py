@@ -10,8 +10,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 import salience
 import servers
+from bench.fuzz_server.fuzzing import PHASES, Found, fuzz
 from salience import compose
-from salience.lab.fuzz_server.fuzzing import PHASES, Found, fuzz
 from salience.server import keys as access
 from salience.testing.doubles import PlantedEmbedder
 

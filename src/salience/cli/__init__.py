@@ -6,7 +6,7 @@ commands    the commands as help lists them, and the module of each
 calls       how a command is registered: scope options and --json for each
 options     options that several commands share
 reading, explaining, writing, history, reflecting, upkeeping, transfers, copying, database, distributing,
-repairing, serving, keys, mcp, profiles, calibrating, evals, benching, config, demo
+repairing, serving, keys, mcp, profiles, calibrating, evals, config, demo
             the commands, each imported when it is called: parse, call, shape
 recalls, records, bars, figures, words          records and figures as lines and as tables
 screen, signs                                   which form is shown; text of others on a terminal

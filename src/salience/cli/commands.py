@@ -57,7 +57,6 @@ COMMANDS: Final[Mapping[str, Listed]] = {
     "calibrate": Listed("calibrating", "Fit what an embedder's cosines mean on judged pairs."),
     "eval": Listed("evals", "Measure rankings on questions with known answers."),
     "tune": Listed("evals", "Fit a profile's weights to questions with known answers."),
-    "bench": Listed("benching", "Measure what recalls and writes cost, beside other stores."),
     "config": Listed("config", "See the settings, and where each comes from."),
     "help": Listed("reading", "Explain a command, or a topic of the API."),
     "demo": Listed("demo", "Ask a sample store under all profiles, side by side."),

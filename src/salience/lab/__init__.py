@@ -1,1 +1,0 @@
-"""Measurement: data sets, metrics, benchmarks."""
