@@ -1,4 +1,4 @@
-"""The only reader of the environment (`SALIENCE_*`) and of the config file."""
+"""Settings, read from the environment (`SALIENCE_*`) and from `config.toml`. No other module reads either."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ import tomllib
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_origin
+from typing import Annotated, Any, Final, Literal
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_core import PydanticCustomError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from salience.errors import ConfigError, InputError, Words
 from salience.records import checks
 
 FOREVER: Final = "forever"
-"""Said of what is kept without end."""
 PREFIX: Final = "SALIENCE_"
-"""What the name of each of our variables starts with."""
 MASK: Final = "***"
-"""Shown in the place of a secret."""
 _PASSWORD: Final = re.compile(r"(://[^/?#@:]*:).*(?=@)", re.DOTALL)
 _SECRET_PARAMETER: Final = re.compile(
     r"(?<=[?&])([^=&#]*(?:password|secret|token|api[_-]?key)[^=&#]*=)[^&#]*", re.IGNORECASE
@@ -31,27 +36,27 @@ _UNITS: Final = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 def config_file() -> Path:
-    """Return the path of the config file: `config.toml` in the platform's config directory."""
+    """Return the path of `config.toml` in the platform's config directory."""
     return Path(platformdirs.user_config_dir("salience", appauthor=False)) / "config.toml"
 
 
 def calibrations_file() -> Path:
-    """Return the path of the calibrations made here: `calibrations.toml` beside the config file."""
+    """Return the path of `calibrations.toml`, beside the config file."""
     return config_file().with_name("calibrations.toml")
 
 
 def default_target() -> str:
-    """Return the store used when none is named: `memory.db` in the platform's data directory."""
+    """Return the default store: `memory.db` in the platform's data directory."""
     return str(Path(platformdirs.user_data_dir("salience", appauthor=False)) / "memory.db")
 
 
 def standard_otlp_endpoint() -> str | None:
-    """Return where traces go by the variable that OpenTelemetry has for it; None: nowhere."""
+    """Return the value of OpenTelemetry's own variable for the endpoint of traces, if it is set."""
     return os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
 
 
 def length_of_time(value: object) -> timedelta | None:
-    """Return a length of time from seconds, a timedelta, or text such as `30d`; None for `forever`."""
+    """Return a length of time from seconds, a timedelta or text such as `30d`; None for `forever`."""
     if value is None or (isinstance(value, str) and value.strip().lower() == FOREVER):
         return None
     try:
@@ -61,216 +66,205 @@ def length_of_time(value: object) -> timedelta | None:
         raise PydanticCustomError("length_of_time", remedy) from None
 
 
-Kept = Annotated[timedelta | None, BeforeValidator(length_of_time)]
-"""How long something is kept; None: for ever."""
+def _split(value: object) -> object:
+    """Return the items of a comma-separated text."""
+    return [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
 
 
-class Settings(BaseModel):
-    """Choices of the installation. `load` reads each from `SALIENCE_<NAME>`, then from the config file, then as below.
+Duration = Annotated[timedelta | None, BeforeValidator(length_of_time)]
+"""A length of time; None: forever."""
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+"""A list; comma-separated in the environment."""
+
+
+class Settings(BaseSettings):
+    """The settings of an installation: arguments first, then `SALIENCE_<NAME>`, the config file, the default.
 
     Raises (from `load`):
         ConfigError: the config file cannot be read.
-        InputError: a value that does not fit, or an unknown key in the config file.
+        InputError: an invalid value, or an unknown key in the config file.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, validate_default=True)
 
-    url: str = Field(default_factory=default_target, description="where memories live when no target is named")
-    tenant: str = Field("default", min_length=1, max_length=256, description="the tenant of local stores")
-    language: str = Field("english", description="language of stop words and stemming; `none` for many languages")
-    content_limit: int = Field(65_536, ge=1, description="longest content of a memory, bytes in UTF-8")
-    busy_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for another's write, or for a server")
+    url: str = Field(default_factory=default_target, description="Store to open when no target is given")
+    tenant: str = Field("default", min_length=1, max_length=256, description="Tenant of local stores")
+    language: str = Field("english", description="Language for stop words and stemming; `none` for mixed languages")
+    content_limit: int = Field(65_536, ge=1, description="Maximum size of a memory's content, in UTF-8 bytes")
+    busy_timeout: float = Field(30.0, gt=0, le=3600, description="Seconds to wait for another writer or for a server")
     arena: Literal["memory", "mapped"] = Field(
-        "memory", description="where a file's vectors are held to be searched: in memory, or `mapped` from a disk"
+        "memory", description="Where the vectors of a file are held for searching: `memory`, or `mapped` from disk"
     )
-    pool_size: int = Field(10, ge=1, le=1000, description="most connections of one engine to PostgreSQL at a time")
-    statement_timeout: float = Field(60.0, gt=0, le=86_400, description="seconds that one statement there may take")
-    prepared_statements: bool = Field(True, description="whether PostgreSQL keeps statements; not behind some poolers")
-    exact_rows: int = Field(5_000, ge=0, le=1_000_000, description="memories in sight up to which each is scored there")
-    cached_rows: int = Field(
-        100_000, ge=0, le=100_000_000, description="rows of PostgreSQL that a process keeps at hand"
+    pool_size: int = Field(10, ge=1, le=1000, description="Maximum PostgreSQL connections per engine")
+    statement_timeout: float = Field(60.0, gt=0, le=86_400, description="Timeout of a PostgreSQL statement, in seconds")
+    prepared_statements: bool = Field(True, description="Use prepared statements; turn off behind some poolers")
+    exact_rows: int = Field(
+        5_000, ge=0, le=1_000_000, description="Maximum memories in view that PostgreSQL scores without an index"
     )
-    keep_versions: Kept = Field(None, description="how long old versions are kept after their end: `30d`, `forever`")
-    keep_touches: Kept = Field(
-        timedelta(days=90), description="how long the recall counters of an earlier time stay known, likewise"
-    )
-    keep_requests: Kept = Field(
-        timedelta(days=7), description="how long an update, forget or restore under a key is told again, likewise"
+    cached_rows: int = Field(100_000, ge=0, le=100_000_000, description="PostgreSQL rows cached per process")
+    keep_versions: Duration = Field(None, description="How long to keep old versions: `30d`, `forever`")
+    keep_touches: Duration = Field(timedelta(days=90), description="How long to keep past recall counters")
+    keep_requests: Duration = Field(
+        timedelta(days=7), description="How long to keep the answer to a write that has an idempotency key"
     )
     embed_patience: float | None = Field(
-        10.0, gt=0, le=3600, description="seconds that a write waits for a remote embedder"
+        10.0, gt=0, le=3600, description="Seconds that a write waits for a remote embedding model"
     )
-    entities: str = Field("rules", description="who finds entities: `rules`, or a spaCy pipeline as `spacy:NAME`")
-    extractor: str = Field("rules", description="who reads facts: `rules`, or `openai` where the rules find none")
-    llm_extract_timeout: float = Field(3.0, gt=0, le=3600, description="seconds that a write waits for the latter")
-    judge: str = Field("none", description="who labels conflicts: `none` (the rules), `openai` or `nli`")
-    judge_model: str | None = Field(None, min_length=1, description="model of the nli judge, unless it is its own")
-    judge_timeout: float = Field(5.0, gt=0, le=3600, description="seconds that a write waits for the judge")
+    entities: str = Field("rules", description="Entity extractor: `rules`, or a spaCy pipeline as `spacy:NAME`")
+    extractor: str = Field("rules", description="Fact extractor: `rules`, or `openai` where the rules find no fact")
+    llm_extract_timeout: float = Field(3.0, gt=0, le=3600, description="Seconds that a write waits for the extractor")
+    judge: str = Field("none", description="Conflict judge: `none` (rules only), `openai` or `nli`")
+    judge_model: str | None = Field(None, min_length=1, description="Model of the nli judge; unset: its default")
+    judge_timeout: float = Field(5.0, gt=0, le=3600, description="Seconds that a write waits for the judge")
 
-    embedder_threads: int = Field(0, ge=0, le=1024, description="threads of the minilm embedder; 0: one per core")
-    warm: bool = Field(False, description="whether the model and memories are loaded as soon as a store is opened")
-    embedder_cache: int = Field(1024, ge=0, description="query vectors kept in memory")
-    minilm_weights: Path | None = Field(None, description="another copy of model.onnx for the minilm embedder")
-    fastembed_model: str = Field("BAAI/bge-small-en-v1.5", description="model of the fastembed embedder")
-    fastembed_cache: Path | None = Field(None, description="where fastembed keeps its models")
-    openai_base_url: str = Field("https://api.openai.com/v1", description="endpoint of the openai embedder")
-    openai_api_key: SecretStr | None = Field(None, description="key of the openai embedder")
-    openai_model: str = Field("text-embedding-3-small", description="model of the openai embedder")
-    openai_dimension: int = Field(1536, ge=1, le=65_536, description="length of its vectors")
-    openai_send_dimension: bool = Field(False, description="whether to ask the endpoint for vectors of that length")
-    openai_timeout: float = Field(20.0, gt=0, le=3600, description="seconds to wait for one of its answers")
-    openai_retries: int = Field(3, ge=0, le=20, description="further tries after a failure that may pass")
+    embedder_threads: int = Field(0, ge=0, le=1024, description="Threads of the minilm embedder; 0: one per core")
+    warm: bool = Field(False, description="Load the embedding model and the memories when a store is opened")
+    embedder_cache: int = Field(1024, ge=0, description="Query vectors cached in memory")
+    minilm_weights: Path | None = Field(None, description="Path of an alternative model.onnx for the minilm embedder")
+    fastembed_model: str = Field("BAAI/bge-small-en-v1.5", description="Model of the fastembed embedder")
+    fastembed_cache: Path | None = Field(None, description="Directory of fastembed's models")
+    openai_base_url: str = Field("https://api.openai.com/v1", description="Base URL of the openai embedder")
+    openai_api_key: SecretStr | None = Field(None, description="API key of the openai embedder")
+    openai_model: str = Field("text-embedding-3-small", description="Model of the openai embedder")
+    openai_dimension: int = Field(1536, ge=1, le=65_536, description="Dimension of its vectors")
+    openai_send_dimension: bool = Field(False, description="Ask the endpoint for vectors of that dimension")
+    openai_timeout: float = Field(20.0, gt=0, le=3600, description="Timeout of an embedding request, in seconds")
+    openai_retries: int = Field(3, ge=0, le=20, description="Maximum retries of an embedding request")
 
-    calibrations: Path = Field(default_factory=calibrations_file, description="what cosines mean, by embedder")
+    calibrations: Path = Field(default_factory=calibrations_file, description="File of the embedders' calibrations")
 
-    reranker: str = Field("none", description="who reorders recalls: `none`, `fastembed` or `sentence-transformers`")
-    reranker_model: str | None = Field(None, min_length=1, description="its model, unless it is the reranker's own")
-    rerank_top: int = Field(20, ge=1, le=1000, description="how many of the best it reads; the limit, if that is more")
+    reranker: str = Field("none", description="Reranker: `none`, `fastembed` or `sentence-transformers`")
+    reranker_model: str | None = Field(None, min_length=1, description="Model of the reranker; unset: its default")
+    rerank_top: int = Field(20, ge=1, le=1000, description="Hits to rerank; the limit, if that is larger")
 
-    summariser: str = Field("none", description="who writes reflections: `none` (the medoid's text) or `openai`")
-    llm_base_url: str = Field("https://api.openai.com/v1", description="endpoint of every language model asked")
-    llm_api_key: SecretStr | None = Field(None, description="its key")
-    llm_model: str = Field("gpt-4.1-mini", min_length=1, description="its model")
-    llm_timeout: float = Field(60.0, gt=0, le=3600, description="seconds to wait for one of its answers")
-    llm_retries: int = Field(2, ge=0, le=20, description="further tries after a failure that may pass")
-    reflect_tightness: float = Field(0.55, ge=0, le=1, description="least relatedness of memories that go together")
-    reflect_share: float = Field(0.6, ge=0.05, le=1, description="least share that they are of all on their subject")
-    reflect_least: int = Field(3, ge=2, le=1000, description="fewest memories that a reflection sums up")
-    reflect_greatest: int = Field(20, ge=2, le=1000, description="most of them")
+    summariser: str = Field("none", description="Summariser of reflections: `none` (the medoid's text) or `openai`")
+    llm_base_url: str = Field("https://api.openai.com/v1", description="Base URL of the language model")
+    llm_api_key: SecretStr | None = Field(None, description="API key of the language model")
+    llm_model: str = Field("gpt-4.1-mini", min_length=1, description="Language model")
+    llm_timeout: float = Field(60.0, gt=0, le=3600, description="Timeout of a language model request, in seconds")
+    llm_retries: int = Field(2, ge=0, le=20, description="Maximum retries of a language model request")
+    reflect_tightness: float = Field(0.55, ge=0, le=1, description="Minimum relatedness of memories to group")
+    reflect_share: float = Field(0.6, ge=0.05, le=1, description="Minimum share of a subject's memories in a group")
+    reflect_least: int = Field(3, ge=2, le=1000, description="Minimum memories of a reflection")
+    reflect_greatest: int = Field(20, ge=2, le=1000, description="Maximum memories of a reflection")
 
-    api_key: SecretStr | None = Field(None, description="key of the server that `url`, or a target, names")
-    client_timeout: float = Field(30.0, gt=0, le=3600, description="seconds to wait for each step of a server's answer")
-    client_retries: int = Field(3, ge=0, le=20, description="further tries after a failure that may pass")
-    client_allow_http: bool = Field(False, description="whether a server of another machine may be called over http")
+    api_key: SecretStr | None = Field(None, description="API key for a server given as target or `url`")
+    client_timeout: float = Field(30.0, gt=0, le=3600, description="Timeout of a client request, in seconds")
+    client_retries: int = Field(3, ge=0, le=20, description="Maximum retries of a client request")
+    client_allow_http: bool = Field(False, description="Allow plain http to a server on another machine")
 
-    server_host: str = Field("127.0.0.1", min_length=1, description="address that `salience serve` listens on")
-    server_port: int = Field(8484, ge=0, le=65_535, description="its port; 0: any that is free")
-    server_workers: int = Field(1, ge=1, le=256, description="its processes")
-    server_threads: int = Field(32, ge=1, le=1024, description="requests that one of them works on at a time")
-    server_connections: int = Field(
-        800, ge=1, le=1_000_000, description="connections that one of them holds at a time, in use or idle"
-    )
+    server_host: str = Field("127.0.0.1", min_length=1, description="Address that `salience serve` listens on")
+    server_port: int = Field(8484, ge=0, le=65_535, description="Port of the server; 0: any free port")
+    server_workers: int = Field(1, ge=1, le=256, description="Worker processes")
+    server_threads: int = Field(32, ge=1, le=1024, description="Concurrent requests per worker")
+    server_connections: int = Field(800, ge=1, le=1_000_000, description="Maximum connections per worker")
     server_connections_per_address: int = Field(
-        400, ge=1, le=1_000_000, description="the same from one address; behind a proxy, all have the proxy's"
+        400, ge=1, le=1_000_000, description="Maximum connections per worker from one address, or from one proxy"
     )
     server_request_timeout: float = Field(
-        10.0, gt=0, le=3600, description="seconds for the head of a request, then for its body, to arrive"
+        10.0, gt=0, le=3600, description="Seconds to receive the head of a request, and again its body"
     )
-    server_body_limit: int = Field(8 * 1024 * 1024, ge=1024, description="longest body of a request, bytes")
-    server_batch_limit: int = Field(1000, ge=1, le=100_000, description="most memories or turns of one request")
+    server_body_limit: int = Field(8 * 1024 * 1024, ge=1024, description="Maximum request body, in bytes")
+    server_batch_limit: int = Field(1000, ge=1, le=100_000, description="Maximum memories or turns per request")
     server_answer_limit: int = Field(
-        16 * 1024 * 1024, ge=1024, description="largest answer with memories, bytes; an export has no limit"
+        16 * 1024 * 1024, ge=1024, description="Maximum response with memories, in bytes; exports are not limited"
     )
-    server_import_limit: int = Field(1024**3, ge=1024, description="longest body of an import, bytes")
+    server_import_limit: int = Field(1024**3, ge=1024, description="Maximum body of an import, in bytes")
     server_deadline_ms: float | None = Field(
-        None, gt=0, le=3_600_000, description="milliseconds within which a recall is to answer, unless it names its own"
+        None, gt=0, le=3_600_000, description="Default deadline of a recall, in milliseconds"
     )
-    server_hosts: tuple[str, ...] = Field(
-        (), description="names under which the server may be addressed, `*` for any; its own address, and loopback"
+    server_hosts: Names = Field(
+        (), description="Host names to accept; `*` for any; unset: its own address and loopback"
     )
-    server_origins: tuple[str, ...] = Field((), description="web origins whose pages may call it; none")
-    server_rate: str | None = Field(None, description="most requests of one key: `600/minute`; of no limit")
-    server_shutdown: float = Field(30.0, gt=0, le=3600, description="seconds that requests have to end on SIGTERM")
-    server_upkeep: Kept = Field(timedelta(minutes=10), description="how often the server does upkeep; `forever`: never")
+    server_origins: Names = Field((), description="Web origins allowed to call the server")
+    server_rate: str | None = Field(None, description="Rate limit per API key, such as `600/minute`")
+    server_shutdown: float = Field(30.0, gt=0, le=3600, description="Grace period of requests at shutdown, in seconds")
+    server_upkeep: Duration = Field(timedelta(minutes=10), description="Interval of upkeep; `forever`: never")
     mcp_tools: str = Field(
-        "default", min_length=1, description="MCP tools that are offered: `default`, `all`, or names with commas"
+        "default", min_length=1, description="MCP tools to offer: `default`, `all`, or comma-separated names"
     )
-    metrics_token: SecretStr | None = Field(None, description="what a scraper of /metrics has to show where keys are")
-    log_level: str = Field(
-        "info", pattern="^(debug|info|warning|error)$", description="least grave line that is logged"
-    )
+    metrics_token: SecretStr | None = Field(None, description="Token required at /metrics once API keys exist")
+    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Minimum level to log")
     otlp_endpoint: str | None = Field(
-        default_factory=standard_otlp_endpoint, min_length=1, description="where traces go, OTLP over HTTP; nowhere"
+        default_factory=standard_otlp_endpoint, min_length=1, description="Endpoint of traces, OTLP over HTTP"
     )
-    oauth_issuer: str | None = Field(
-        None, min_length=1, description="issuer of the tokens that the server takes beside its keys"
+    oauth_issuer: str | None = Field(None, min_length=1, description="Trusted issuer of OAuth access tokens")
+    oauth_audience: str | None = Field(None, min_length=1, description="Required audience of access tokens")
+    oauth_jwks_url: str | None = Field(
+        None, min_length=1, description="URL of the issuer's keys; unset: from its metadata"
     )
-    oauth_audience: str | None = Field(None, min_length=1, description="audience that such a token has to name")
-    oauth_jwks_url: str | None = Field(None, min_length=1, description="its keys; found by the issuer's metadata")
-    oauth_tenant_claim: str = Field("tenant", min_length=1, description="claim that holds the tenant")
+    oauth_tenant_claim: str = Field("tenant", min_length=1, description="Claim that holds the tenant")
 
-
-def _environment() -> dict[str, Any]:
-    """Return what our variables set; in them a list is written with commas: `memory.example.org,localhost`."""
-    there = {name.upper(): value for name, value in os.environ.items()}
-    found = {name: there[variable(name)] for name in Settings.model_fields if variable(name) in there}
-    return {name: _items(value) if _is_list(name) else value for name, value in found.items()}
-
-
-def _is_list(name: str) -> bool:
-    return get_origin(Settings.model_fields[name].annotation) is tuple
-
-
-def _items(value: str) -> list[str]:
-    return [item.strip() for item in value.split(",") if item.strip()]
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the sources, the strongest first. A `.env` file is not read: it may belong to another project."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=_file())
 
 
 def _file() -> dict[str, Any]:
-    """Return the settings in the config file; none if the file does not exist.
+    """Return the content of the config file; empty if it does not exist.
 
     Raises:
         ConfigError: the file cannot be read, or is not TOML in UTF-8.
     """
     file = config_file()
+    value: object = Words("a config file that cannot be read")
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except PermissionError:
-        remedy = f"Give this user the right to read it (chmod u+r {file}), or remove it."
-        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy, "cannot be read") from None
+        remedy, problem = f"Give this user the right to read it (chmod u+r {file}), or remove it.", "cannot be read"
     except IsADirectoryError:
+        value, problem = Words("a folder"), "is a folder"
         remedy = "Remove or rename the folder: config.toml has to be a file."
-        raise ConfigError(str(file), Words("a folder"), remedy, "is a folder") from None
     except OSError as error:
         remedy = f"Check the file and its disk ({error.strerror or type(error).__name__}), or remove it."
-        raise ConfigError(str(file), Words("a config file that cannot be read"), remedy, "cannot be read") from None
+        problem = "cannot be read"
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(
-            str(file), Words("what is no TOML"), "Write lines: key = value.", f"is not TOML: {error}"
-        ) from None
+        value, remedy, problem = Words("invalid TOML"), "Write lines: key = value.", f"is not TOML: {error}"
     except UnicodeDecodeError:
-        raise ConfigError(str(file), Words("what is not UTF-8"), "Save it in UTF-8.", "is not UTF-8") from None
-
-
-Source = Literal["argument", "environment", "config file", "default"]
-
-
-def _layers(given: dict[str, Any]) -> dict[Source, dict[str, Any]]:
-    """Return what each source sets; a later one stands before an earlier. No `.env` of some other project is read."""
-    return {"config file": _file(), "environment": _environment(), "argument": given}
+        value, remedy, problem = Words("text that is not UTF-8"), "Save it in UTF-8.", "is not UTF-8"
+    raise ConfigError(str(file), value, remedy, problem)
 
 
 def load(**given: Any) -> Settings:
-    """Return the settings, with `given` before every other source."""
+    """Return the settings; `given` overrides every other source."""
     try:
-        return Settings(**{name: value for layer in _layers(given).values() for name, value in layer.items()})
+        return Settings(**given)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        meant = first["msg"].replace("Input should be", "It should be")
-        remedy = f"{meant}. Set {variable(name)} or the key in {config_file()}."
-        raise InputError(".".join(map(str, first["loc"])), _harmless(name, first["input"]), remedy) from None
+        problem = first["msg"].replace("Input should be", "It should be")
+        remedy = f"{problem}. Set {variable(name)} or the key in {config_file()}."
+        raise InputError(".".join(map(str, first["loc"])), _masked_input(name, first["input"]), remedy) from None
 
 
 def variable(name: str) -> str:
-    """Return the name of the variable that sets a setting: `SALIENCE_URL` of `url`."""
+    """Return the environment variable of a setting: `SALIENCE_URL` for `url`."""
     return PREFIX + name.upper()
 
 
+Source = Literal["argument", "environment", "config file", "default"]
 Plain = str | float | bool | tuple[str, ...] | None
-"""A value in the form in which it can be given; None: unset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting as it stands.
+    """A setting and its origin.
 
     Attributes:
-        name: its key in the config file.
-        value: a secret, and a password in a URL, is masked.
-        source: what gave the value.
-        description: what it is for.
+        name: key in the config file.
+        value: as it can be written in a source, secrets masked; None: unset.
+        source: where the value comes from.
+        description: in one line.
     """
 
     name: str
@@ -280,41 +274,40 @@ class Setting:
 
 
 def standing(**given: Any) -> list[Setting]:
-    """Return every setting as it stands, with `given` before every other source; safe to be shown.
+    """Return every setting with its source, secrets masked; `given` overrides every other source.
 
     Raises:
-        InputError: as `load` does.
+        InputError: an invalid value.
     """
-    chosen, sources = load(**given), _sources(given)
+    chosen = load(**given)
+    sources: dict[str, Source] = dict.fromkeys(_file(), "config file")
+    sources.update(dict.fromkeys(EnvSettingsSource(Settings)(), "environment"))
+    sources.update(dict.fromkeys(given, "argument"))
     return [
-        Setting(name, _told(name, getattr(chosen, name)), sources.get(name, "default"), field.description or "")
+        Setting(name, _plain(name, getattr(chosen, name)), sources.get(name, "default"), field.description or "")
         for name, field in Settings.model_fields.items()
     ]
 
 
-def _sources(given: dict[str, Any]) -> dict[str, Source]:
-    """Return what gave each setting that has not its default; the later layer stands before the earlier."""
-    return {name: source for source, found in _layers(given).items() for name in found}
-
-
 def unknown() -> list[str]:
-    """Return the variables that look like ours and set nothing: one may be misspelt."""
+    """Return the `SALIENCE_*` variables that name no setting; one may be misspelt."""
     known = {variable(name) for name in Settings.model_fields}
     return sorted(name for name in os.environ if name.upper().startswith(PREFIX) and name.upper() not in known)
 
 
 def masked(text: str) -> str:
-    """Return `text` with the secrets that a URL may hold masked: its password, and parameters such as `api_key`."""
+    """Return `text` with the secrets of a URL masked: its password, and parameters such as `api_key`."""
     return _SECRET_PARAMETER.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}", text))
 
 
-def _told(name: str, value: Any) -> Plain:
-    """Return a value of a setting without what is secret in it."""
+def _plain(name: str, value: Any) -> Plain:
     match value:
         case SecretStr():
             return MASK if value.get_secret_value() else ""
         case timedelta():
-            return _length(value)
+            seconds = value.total_seconds()
+            unit, size = next(((unit, size) for unit, size in _UNITS if seconds % size == 0), _UNITS[-1])
+            return f"{seconds / size:.6f}".rstrip("0").rstrip(".") + unit
         case Path():
             return str(value)
         case str():
@@ -327,15 +320,8 @@ def _told(name: str, value: Any) -> Plain:
     return plain
 
 
-def _length(length: timedelta) -> str:
-    """Return a length of time in the largest unit of which it is a whole number: `90d`, `10m`, `1.5s`."""
-    seconds = length.total_seconds()
-    unit, size = next(((unit, size) for unit, size in _UNITS if seconds % size == 0), _UNITS[-1])
-    return f"{seconds / size:.6f}".rstrip("0").rstrip(".") + unit
-
-
-def _harmless(name: str, value: object) -> object:
-    """Return a value that was refused as an error may show it: what may be a secret, or is unknown, is masked."""
+def _masked_input(name: str, value: object) -> object:
+    """Return a rejected value as an error may show it; the value of a secret or of an unknown key is masked."""
     field = Settings.model_fields.get(name)
     if field is None or field.annotation == (SecretStr | None):
         return Words(MASK)
