@@ -7,8 +7,6 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from sqlalchemy import select
-from sqlalchemy.dialects import sqlite
 
 import salience
 from bench.torture.journal import Journal
@@ -16,7 +14,6 @@ from bench.torture.writing import board, hand, opened, seeded, step
 from salience import compose
 from salience.errors import EmbedderError
 from salience.store import schema
-from salience.store.counted import as_counted
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 TENANTS = ("default", "Ünï/çødé 你好", "x' OR 1=1 --")
@@ -108,15 +105,10 @@ def held(path):
     """Return all that a file holds: rows by table, as they now stand, and what it says of itself but for the epoch."""
     with closing(sqlite3.connect(path)) as file:
         names = [table.name for table in schema.metadata.tables.values() if table.info != schema.SERVER]
-        asked = {name: f"SELECT * FROM {name}" for name in names} | {"memories": _memories()}  # noqa: S608
+        asked = {name: f"SELECT * FROM {name}" for name in names}  # noqa: S608
         found = {name: sorted(file.execute(statement), key=repr) for name, statement in asked.items()}
     found["meta"] = [pair for pair in found["meta"] if pair[0] not in ("epoch", "traces")]
     return found
-
-
-def _memories():
-    columns = [as_counted(column.name) for column in schema.memories.c if column.info != schema.SERVER]
-    return str(select(*columns).compile(dialect=sqlite.dialect()))
 
 
 def sql(path, statement, *values):

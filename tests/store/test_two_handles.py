@@ -235,7 +235,7 @@ def test_nobody_waits_while_a_provider_is_asked_for_a_fingerprint(two, opened, v
         ("AFTER INSERT ON memories BEGIN DELETE FROM memories WHERE id = new.id; END", [Add(stored(9))]),
         ("AFTER INSERT ON versions BEGIN DELETE FROM versions WHERE id = new.id; END",
          [Revise(memory(2).changed("update", NOW))]),
-        ("AFTER INSERT ON counters BEGIN DELETE FROM memories WHERE id = new.id; END",
+        ("AFTER UPDATE ON memories BEGIN DELETE FROM memories WHERE id = new.id; END",
          [Touch(Scope(), (id_of(2),), access_count=1)]),
         ("AFTER DELETE ON memories BEGIN DELETE FROM memories; END", [Erase("default", (id_of(2),))]),
     ],

@@ -40,7 +40,6 @@ MENDABLE = {
     "activation": "INSERT INTO activations VALUES ('default', 's', 'nobody', 1)",
     "touch": """INSERT INTO touches (tenant, id, version, seq, at, access_count, importance)
         VALUES ('default', 'nobody', 1, 1, 1, 1, 0.5)""",
-    "counters": "INSERT INTO counters VALUES ('default', 'nobody', 1, 1)",
     "row without a number in the sequence": "UPDATE memories SET seq = 'x' WHERE content = :secret",
 }
 BEYOND = {

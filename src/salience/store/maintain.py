@@ -150,10 +150,7 @@ def _prune_touches(transaction: Transaction, tenant: str, before: int) -> None:
     if last is None:
         return
     connection.execute(sql_history.prune_touches(tenant, before))
-    if not transaction.counts_apart:
-        transaction.void(tenant)
-    elif last > Meta.read(connection).pruned:
-        keep(connection, {"pruned": str(last)})
+    transaction.pruned(tenant, last)
 
 
 def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> list[Receipt]:

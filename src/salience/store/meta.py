@@ -110,6 +110,12 @@ def void(connection: Connection) -> None:
     keep(connection, {"epoch": new_epoch()})
 
 
+def note_pruned(connection: Connection, _: str, sequence: int) -> None:
+    """Note up to which change sequence touches were dropped; an index that has not read so far is void."""
+    if sequence > Meta.read(connection).pruned:
+        keep(connection, {"pruned": str(sequence)})
+
+
 def keep(connection: Connection, values: Mapping[str, str]) -> None:
     """Write values of `meta`, if there are any."""
     if not values:

@@ -25,7 +25,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.store.columns import TEXT, VECTOR
 
-REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006")
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 """Revisions of the tables that this code knows, oldest first; each is a file in `migrations/versions`."""
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
@@ -170,17 +170,6 @@ touches: Final = Table(
     sqlite_with_rowid=False,
 )
 Index("ix_touches_tenant_seq", touches.c.tenant, touches.c.seq, info=SERVER)
-
-counters: Final = Table(  # of the memories of a file that were touched, in the place of those in their rows
-    "counters",
-    MetaData(naming_convention=metadata.naming_convention),  # a server has none
-    Column("tenant", TEXT(), primary_key=True),
-    Column("id", TEXT(), primary_key=True),
-    Column("accessed_at", BigInteger),
-    Column("access_count", BigInteger, nullable=False),
-    ForeignKeyConstraint(["tenant", "id"], [memories.c.tenant, memories.c.id], ondelete="CASCADE"),
-    sqlite_with_rowid=False,
-)
 
 laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, until it is adopted
     "laid_by",

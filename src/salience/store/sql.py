@@ -40,7 +40,6 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from salience.ports import Touch
 from salience.records import ANY, NARROWING, Coordinate, Filter, Scope
-from salience.store.counted import JOINED, as_counted, joined
 from salience.store.rows import RECORD, STORED
 from salience.store.schema import activations, memories, sessions, touches, versions
 from salience.store.values import microseconds
@@ -62,9 +61,8 @@ LACKING: Final = (
     "SELECT 1 FROM memories WHERE vector IS NULL UNION ALL SELECT 1 FROM versions WHERE vector IS NULL LIMIT 1"
 )
 """Whether any memory or version has no vector; asked after every write."""
-_RECORD: Final = [as_counted(name) for name in RECORD]
-_JOINED: Final = [joined(name) for name in RECORD]
-_STORED: Final = [as_counted(name) for name in STORED]
+_RECORD: Final = [memories.c[name] for name in RECORD]
+_STORED: Final = [memories.c[name] for name in STORED]
 _SEEN: Final = ("tenant", "environment", *NARROWING)
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
 _OF: Final = (memories.c.tenant == bindparam("of_tenant"), memories.c.id == bindparam("of_id"))
@@ -94,7 +92,7 @@ def newer() -> Select[Any]:
         select(memories.c.id).where(_OF_TENANT, memories.c.seq > later),
         select(touches.c.id).where(touches.c.tenant == bindparam("tenant", type_=Text), touches.c.seq > later),
     )
-    return select(*map(joined, ARENA)).select_from(JOINED).where(_OF_TENANT, memories.c.id.in_(changed))
+    return select(*(memories.c[name] for name in ARENA)).where(_OF_TENANT, memories.c.id.in_(changed))
 
 
 def of_ids(tenant: str, ids: Sequence[str]) -> Select[Any]:
@@ -142,21 +140,19 @@ def _given(scope: Scope) -> tuple[dict[str, Any], tuple[Coordinate, ...]]:
 @cache
 def _named(shape: tuple[Coordinate, ...], column: str, places: tuple[str, ...]) -> Select[Any]:
     """Return the statement for a scope of some shape, with places for ids."""
-    return _live_of(shape, memories.c[column].in_([bindparam(place, type_=Text) for place in places]), _RECORD)
+    return _live_of(shape, memories.c[column].in_([bindparam(place, type_=Text) for place in places]))
 
 
 @cache
 def _among(shape: tuple[Coordinate, ...]) -> Select[Any]:
     """Return the statement for a scope of some shape, with a list of ids."""
-    return _live_of(shape, memories.c.id.in_(bindparam("ids", expanding=True)), _JOINED).select_from(JOINED)
+    return _live_of(shape, memories.c.id.in_(bindparam("ids", expanding=True)))
 
 
-def _live_of(
-    shape: tuple[Coordinate, ...], asked: ColumnElement[bool], columns: Sequence[ColumnElement[Any]]
-) -> Select[Any]:
+def _live_of(shape: tuple[Coordinate, ...], asked: ColumnElement[bool]) -> Select[Any]:
     named = zip(_SEEN, shape, strict=True)
     seen: dict[str, Any] = {name: bindparam(name) if value == name else value for name, value in named}
-    return select(*columns).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), asked)
+    return select(*_RECORD).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), asked)
 
 
 @cache
@@ -246,13 +242,13 @@ def clock() -> Select[Any]:
 def current(tenant: str, id: str) -> Select[Any]:
     """Return what a revision has to know of the row that it replaces."""
     names = ("version", "importance", "accessed_at", "access_count", "terms")
-    return select(*map(as_counted, names)).where(memories.c.tenant == tenant, memories.c.id == id)
+    return select(*(memories.c[name] for name in names)).where(memories.c.tenant == tenant, memories.c.id == id)
 
 
 @cache
 def keep_version() -> Insert:
     """Return the statement that copies the memory `of_id` of `of_tenant`, as it stands, among the versions."""
-    row = select(*map(as_counted, _MOVED), bindparam("until", type_=BigInteger)).where(*_OF)
+    row = select(*(memories.c[name] for name in _MOVED), bindparam("until", type_=BigInteger)).where(*_OF)
     return insert(versions).from_select([*_MOVED, "valid_to"], row)
 
 
@@ -281,16 +277,6 @@ def _touch(has_moment: bool) -> Update:
         moment = bindparam("moment", type_=BigInteger)
         values["accessed_at"] = case((memories.c.accessed_at > moment, memories.c.accessed_at), else_=moment)
     return update(memories).where(*_touched()).values(values)
-
-
-def raise_importance(change: Touch, ids: Sequence[str]) -> tuple[Update, dict[str, Any]]:
-    """Return the statement, with its values, that raises the importance of the live ones among `ids`, and no more."""
-    return _raise(), {"of_tenant": change.scope.tenant, "ids": list(ids), "raised": change.importance}
-
-
-@cache
-def _raise() -> Update:
-    return update(memories).where(*_touched()).values(importance=_raised())
 
 
 def _raised() -> ColumnElement[float]:

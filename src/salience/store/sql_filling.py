@@ -10,7 +10,6 @@ from typing import Final
 
 from sqlalchemy import TextClause, text
 
-from salience.store.counted import of_file
 from salience.store.sql import ARENA
 
 MEASURED: Final = ("importance", "weight")
@@ -37,9 +36,8 @@ def written() -> TextClause:
 @cache
 def lists() -> TextClause:
     """Return the columns `LISTED` of the live memories among some `rowids`, each one list in JSON."""
-    columns = ", ".join(f"json_group_array({_OTHERWISE.get(name) or of_file(name, 'm', 'c')})" for name in LISTED)
-    joined = f"{_AMONG} LEFT JOIN counters AS c ON c.tenant = m.tenant AND c.id = m.id"
-    return text(f"SELECT {columns} {joined} WHERE m.forgotten_at IS NULL")
+    columns = ", ".join(f"json_group_array({_OTHERWISE.get(name, f'm.{name}')})" for name in LISTED)
+    return text(f"SELECT {columns} {_AMONG} WHERE m.forgotten_at IS NULL")
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ from sqlalchemy import (
     BigInteger,
     CompoundSelect,
     Delete,
-    Executable,
     Select,
     Text,
     Update,
@@ -25,14 +24,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.expression import TextClause, text
 
-from salience.ports import Touch
 from salience.records import Scope
 from salience.store.columns import VECTOR
-from salience.store.counted import COUNTED, as_counted, of_file
 from salience.store.rows import STORED
-from salience.store.schema import activations, counters, laid_by, leases, memories, sessions, touches, versions
+from salience.store.schema import activations, laid_by, leases, memories, sessions, touches, versions
 from salience.store.sql import Conditions, visible
-from salience.store.values import microseconds
 
 COUNTERS: Final = ("accessed_at", "access_count", "importance")
 """Columns that a touch changes."""
@@ -65,7 +61,7 @@ def stood(
         own += visible(seen)
         older += visible(seen, versions)
     then = [versions.c[name] if name in _KEPT else literal(0).label(name) for name in names]
-    return select(*map(as_counted, names)).where(*own).union_all(select(*then).where(*older))
+    return select(*(memories.c[name] for name in names)).where(*own).union_all(select(*then).where(*older))
 
 
 def touched_since(tenant: str, instant: int, ids: Sequence[str] | None = None) -> Select[Any]:
@@ -81,97 +77,16 @@ def touched_since(tenant: str, instant: int, ids: Sequence[str] | None = None) -
     )
 
 
-_APART: Final = "LEFT JOIN counters AS c ON c.tenant = m.tenant AND c.id = m.id"
-_ACCESSED_AT, _ACCESS_COUNT = (of_file(name, "m", "c") for name in COUNTED)
-_NOTE: Final = "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance)"
-_NOTED: Final = "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
-_COUNT: Final = "INSERT INTO counters (tenant, id, accessed_at, access_count)"
-_COUNTED: Final = (
-    "ON CONFLICT (tenant, id) DO UPDATE SET accessed_at = excluded.accessed_at, access_count = excluded.access_count"
-)
-_LIVE_AMONG: Final = "WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL"
-
-
 @cache
-def note_touches(counts_apart: bool) -> TextClause:
+def note_touches() -> TextClause:
     """Return the statement that notes the counters of the live ones among `ids` before a touch."""
-    joined, accessed_at, access_count = (
-        (_APART, _ACCESSED_AT, _ACCESS_COUNT) if counts_apart else ("", *(f"m.{name}" for name in COUNTED))
-    )
     statement = text(
-        f"{_NOTE} SELECT m.tenant, m.id, :seq, :at, m.version, {accessed_at}, {access_count}, m.importance "  # noqa: S608 - constants
-        f"FROM memories AS m {joined} {_LIVE_AMONG} {_NOTED}"
+        "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance) "
+        "SELECT m.tenant, m.id, :seq, :at, m.version, m.accessed_at, m.access_count, m.importance "
+        "FROM memories AS m WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
+        "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
     )
     return statement.bindparams(bindparam("ids", expanding=True))
-
-
-def touch_apart(change: Touch, ids: Sequence[str]) -> tuple[Executable, dict[str, Any]]:
-    """Return the statement for a file, with its values, that moves the counters of the live ones among `ids`."""
-    moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
-    values = {"tenant": change.scope.tenant, "ids": list(ids), "count": change.access_count, **moment}
-    return _touch_apart(bool(moment)), values
-
-
-@cache
-def _touch_apart(has_moment: bool) -> TextClause:
-    moment = f"CASE WHEN {_ACCESSED_AT} > :moment THEN {_ACCESSED_AT} ELSE :moment END"
-    statement = text(
-        f"{_COUNT} SELECT m.tenant, m.id, {moment if has_moment else _ACCESSED_AT}, {_ACCESS_COUNT} + :count "  # noqa: S608
-        f"FROM memories AS m {_APART} {_LIVE_AMONG} {_COUNTED}"
-    )
-    return statement.bindparams(bindparam("ids", expanding=True))
-
-
-def drop_counters() -> Delete:
-    """Return the statement for a file that has the row of the memory `of_id` of `of_tenant` tell its counters again."""
-    return delete(counters).where(counters.c.tenant == bindparam("of_tenant"), counters.c.id == bindparam("of_id"))
-
-
-_MET: Final = """
-    SELECT key AS place, json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS at,
-        json_extract(value, '$[2]') AS moment, json_extract(value, '$[3]') AS count
-    FROM json_each(:met)"""
-"""Touches of memories in their order, from a list `met` in JSON of what `met` returns; for SQLite."""
-
-
-def adds_up(touch: Touch) -> bool:
-    """Return whether a touch can be counted with others: it has instants, and raises no importance, bit by bit."""
-    return touch.accessed_at is not None and touch.at is not None and not touch.importance
-
-
-def met(touches: Iterable[Touch]) -> Iterator[tuple[Any, ...]]:
-    """Yield each memory that some touches, which add up, have met: its id, when, and what comes to its counters."""
-    for touch in touches:
-        instants = [None if instant is None else microseconds(instant) for instant in (touch.at, touch.accessed_at)]
-        yield from ((asked, *instants, touch.access_count) for asked in dict.fromkeys(touch.ids))
-
-
-@cache
-def note_together() -> TextClause:
-    """Return the statement for a file that notes the counters of live memories before each of some touches."""
-    return text(
-        f"{_NOTE} WITH met AS ({_MET}), told AS ("  # noqa: S608 - constants
-        "SELECT id, at, sum(count) OVER earlier AS counted, max(moment) OVER earlier AS moved FROM met "
-        "WINDOW earlier AS (PARTITION BY id ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) "
-        "SELECT m.tenant, m.id, :seq, told.at, m.version, "
-        f"CASE WHEN told.moved IS NULL OR {_ACCESSED_AT} > told.moved THEN {_ACCESSED_AT} ELSE told.moved END, "
-        f"{_ACCESS_COUNT} + coalesce(told.counted, 0), m.importance "
-        f"FROM told JOIN memories AS m ON m.tenant = :tenant AND m.id = told.id {_APART} "
-        f"WHERE m.forgotten_at IS NULL {_NOTED}"
-    )
-
-
-@cache
-def touch_together() -> TextClause:
-    """Return the statement for a file that moves the counters of live memories as some touches do together."""
-    return text(
-        f"{_COUNT} SELECT m.tenant, m.id, "  # noqa: S608 - constants
-        f"CASE WHEN {_ACCESSED_AT} > summed.moment THEN {_ACCESSED_AT} ELSE summed.moment END, "
-        f"{_ACCESS_COUNT} + summed.count "
-        f"FROM (SELECT id, sum(count) AS count, max(moment) AS moment FROM ({_MET}) GROUP BY id) AS summed "
-        f"JOIN memories AS m ON m.tenant = :tenant AND m.id = summed.id {_APART} "
-        f"WHERE m.forgotten_at IS NULL {_COUNTED}"
-    )
 
 
 def meant(scope: Scope, id: str, short: bool) -> Select[Any]:
@@ -233,7 +148,7 @@ def _from(after: tuple[str, str, int], limit: int) -> dict[str, Any]:
 
 def version_of(table: Any, tenant: str, id: str, version: int) -> Select[Any]:
     """Return a memory (or an older version) at a number."""
-    columns = [as_counted(name) if table is memories else table.c[name] for name in STORED]
+    columns = [table.c[name] for name in STORED]
     return select(*columns).where(table.c.tenant == tenant, table.c.id == id, table.c.version == version)
 
 

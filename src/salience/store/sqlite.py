@@ -25,7 +25,7 @@ from salience.store.direct import Direct
 from salience.store.filling import PART
 from salience.store.gather import Activations, gather, out_of_scope, speakers
 from salience.store.maintain import make, runs
-from salience.store.meta import TRACES, Meta, keep, pinning, void
+from salience.store.meta import TRACES, Meta, keep, note_pruned, pinning, void
 from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.pins import Handle, Pin
 from salience.store.places import PLACES, InMemory
@@ -185,7 +185,7 @@ class SQLiteStore:
         direct.run(sql.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
         before = reading.counts(writer) if counted else (0, 0)
         transaction = Transaction(
-            writer, direct, self._handle, lambda _: sequence, lambda _: void(writer), counts_apart=True
+            writer, direct, self._handle, lambda _: sequence, lambda _: void(writer), partial(note_pruned, writer)
         )
         receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
         if counted:

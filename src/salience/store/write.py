@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Final, Protocol
 
 from sqlalchemy import Connection, CursorResult, Executable, Table
@@ -18,8 +16,6 @@ from salience.store.pins import Handle
 from salience.store.schema import activations, memories, versions
 from salience.store.values import already, instant, merged, microseconds, own_metadata, own_vector, revised, stale
 
-TOGETHER: Final = 10_000
-"""Memories met by touches that one statement counts."""
 UNASKED: Final = 0
 """As the instant of a touch of which nobody asks back: it is before every state that is asked for."""
 Values = Mapping[str, Any]
@@ -84,8 +80,8 @@ class Transaction:
         handle: whose changes they are.
         sequence: from a tenant to the change sequence of every row of it that is written.
         void: makes void what was computed from a tenant's rows before.
+        pruned: notes up to which change sequence touches of a tenant were dropped.
         indexed: from a memory and its terms to the columns that the database finds it by; none where it needs none.
-        counts_apart: whether recall counters stand in a table of their own, as in a file.
         of_all: lets what is done in it be about the rows of all tenants.
         tenants: returns those whose rows have to be changed one tenant at a time; None stands for all of them at once.
     """
@@ -95,8 +91,8 @@ class Transaction:
     handle: Handle
     sequence: Callable[[str], int]
     void: Callable[[str], None]
+    pruned: Callable[[str, int], None]
     indexed: Indexed = lambda *_: {}
-    counts_apart: bool = False
     of_all: Callable[[], AbstractContextManager[object]] = nullcontext
     tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
 
@@ -303,52 +299,28 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
     connection.execute(sql.keep_version(), {**of, "until": values["changed_at"]})
     rest = {name: value for name, value in values.items() if name not in ("tenant", "id")}
     connection.execute(sql.revise(frozenset(rest)), {**rest, **of})
-    if transaction.counts_apart:
-        connection.execute(sql_history.drop_counters(), of)
     return revised(memory)
 
 
 def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> list[Receipt]:
     """Record what recalls returned; return no receipts."""
-    counting = [change for change in changes if change.counts]
-    if transaction.counts_apart and all(map(sql_history.adds_up, counting)):
-        _count_together(transaction, tenant, counting)
-    else:
-        for change in counting:
-            _count(transaction, tenant, change)
     for change in changes:
+        if change.counts:
+            _count(transaction, tenant, change)
         _move_on(transaction, tenant, change)
     return []
 
 
-def _count_together(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> None:
-    """Count what recalls returned, all in two statements: Python code goes on while they run, and not between rows."""
-    met, values = sql_history.met(changes), {"tenant": tenant, "seq": transaction.sequence(tenant)}
-    while chunk := list(islice(met, TOGETHER)):
-        given = {**values, "met": json.dumps(chunk)}
-        for statement in (sql_history.note_together(), sql_history.touch_together()):
-            transaction.runs.run(statement, [given])
-
-
 def _count(transaction: Transaction, tenant: str, change: Touch) -> None:
     """Count what one recall returned."""
-    apart = transaction.counts_apart
     noted = {
         "tenant": tenant,
         "seq": transaction.sequence(tenant),
         "at": UNASKED if change.at is None else microseconds(change.at),
     }
     for chunk in sql.chunks(change.ids):
-        transaction.runs.among(sql_history.note_touches(apart), {**noted, "ids": chunk})
-        for statement, values in _moving(change, chunk) if apart else [sql.touch(change, chunk)]:
-            transaction.runs.among(statement, values)
-
-
-def _moving(change: Touch, ids: Sequence[str]) -> Iterator[tuple[Executable, Values]]:
-    """Yield the statements, with their values, that move counters which stand apart; importance is in the row."""
-    yield sql_history.touch_apart(change, ids)
-    if change.importance:
-        yield sql.raise_importance(change, ids)
+        transaction.runs.among(sql_history.note_touches(), {**noted, "ids": chunk})
+        transaction.runs.among(*sql.touch(change, chunk))
 
 
 def _move_on(transaction: Transaction, tenant: str, change: Touch) -> None:

@@ -13,10 +13,10 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 
 from salience.errors import InputError
 from salience.ports import Distinguish
-from salience.store import opening, sql_history
+from salience.store import opening
 from salience.store.meta import TRACES, Meta, keep, new_epoch
 from salience.store.moving.side import Reading, T, Work
-from salience.store.moving.tables import MEMORIES, Moved, Row
+from salience.store.moving.tables import Moved, Row
 
 _AFTER: Final = (
     "SELECT min(tenant) FROM (SELECT min(tenant) AS tenant FROM memories WHERE tenant > :last "
@@ -99,8 +99,6 @@ class SQLiteSide:
         """Write rows in the place of those of the same keys, which may leave what they held in unused places."""
         if rows:
             connection.execute(_replacing(moved), moved.values(rows))
-            if moved is MEMORIES:
-                connection.execute(sql_history.drop_counters(), [moved.of_key(row) for row in rows])
             keep(connection, {TRACES: "due"})
 
     def remove(self, connection: Connection, moved: Moved, rows: Sequence[Row]) -> None:

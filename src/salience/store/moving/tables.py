@@ -14,7 +14,6 @@ from sqlalchemy import Column, ColumnElement, Delete, Double, Select, Table, bin
 
 from salience.records import Copied
 from salience.store import schema
-from salience.store.counted import as_counted
 from salience.store.rows import readable
 
 Row = tuple[Any, ...]
@@ -59,11 +58,6 @@ class Moved:
         return tuple(self.table.c[name] for name in self.names)
 
     @cached_property
-    def _read(self) -> tuple[ColumnElement[Any], ...]:
-        """The same as a row now stands."""
-        return tuple(map(as_counted, self.names)) if self.table is schema.memories else self.columns
-
-    @cached_property
     def vector(self) -> int | None:
         """Place of the vector; None where there is none."""
         return self.names.index("vector") if "vector" in self.names else None
@@ -88,7 +82,7 @@ class Moved:
 
     def page(self, tenant: str, after: Key | None, limit: int = PAGE) -> Select[Any]:
         """Return the next rows of a tenant behind a key, in the order of keys."""
-        return _behind(select(*self._read), self._key_columns, tenant, after, limit)
+        return _behind(select(*self.columns), self._key_columns, tenant, after, limit)
 
     def counts(self, tenants: Sequence[str] | None) -> Select[Any]:
         """Return how many rows each tenant has; of some tenants, or of all."""

@@ -192,6 +192,7 @@ class PostgresStore:
             self._handle,
             sequence=sequences.__getitem__,
             void=partial(books.void, connection),
+            pruned=lambda tenant, _: books.void(connection, tenant),
             indexed=indexed,
             of_all=nullcontext if adopts else partial(self._runner.operating, connection),
             tenants=partial(books.tenants, connection),
