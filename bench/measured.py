@@ -9,7 +9,7 @@ from typing import Final
 from salience import compose
 from salience.batch import Floats
 from salience.maintain.calibrate import cosines
-from salience.models.embed.calibration import calibration_of
+from salience.models.calibration import calibration_of
 from salience.ports import Calibration
 from salience.records import Judged
 

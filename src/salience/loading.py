@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,15 +18,11 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 from salience.errors import (
     EmbedderError,
-    InputError,
     JudgeError,
     MissingExtraError,
     RerankerError,
     SalienceError,
-    Words,
-    unknown,
 )
-from salience.records import checks
 
 T = TypeVar("T")
 Kind = Literal["embedder", "reranker", "judge"]
@@ -142,29 +138,3 @@ def mapped(name: str, doing: str, remedy: str, kind: Kind = "embedder") -> Itera
         raise
     except Exception as error:
         raise ERRORS[kind](f"{kind} {name!r} could not {doing} ({type(error).__name__}). {remedy}") from None
-
-
-def chosen_name(field: str, name: str, choices: Iterable[str], protocol: Sequence[str]) -> str:
-    """Return the name of a part that ships, if it is one of the choices.
-
-    Raises:
-        InputError: another name; lists the choices and what an object of one's own needs.
-    """
-    listed = sorted(choices)
-    if name not in listed:
-        remedy = f"Choose one of: {', '.join(listed)}; or give an object with {', '.join(protocol)}."
-        raise unknown(field, name, (), remedy)
-    return name
-
-
-def given_part(field: str, given: object, port: type[T], choices: Iterable[str], protocol: Sequence[str]) -> T:
-    """Return an object that a caller gave, if it keeps a protocol: `name`, and a method, the last of `protocol`.
-
-    Raises:
-        InputError: it does not, or its name is none.
-    """
-    if isinstance(given, type) or not isinstance(given, port) or not callable(getattr(given, protocol[-1])):
-        remedy = f"Give one of {', '.join(sorted(choices))}, or an instance with {', '.join(protocol)}."
-        raise InputError(field, Words(f"an object of {type(given).__name__}"), remedy)
-    checks.name(f"{field}.name", getattr(given, "name", None))
-    return given

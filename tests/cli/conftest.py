@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import salience
 from salience.cli import app
-from salience.models.embed import registry
+from salience.models import registry
 from salience.testing.doubles import PlantedEmbedder
 
 ALICE = "Alice prefers Python for backend work"

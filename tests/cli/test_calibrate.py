@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import salience
-from salience.models.embed import registry
-from salience.models.embed.calibration_file import load
+from salience.models import registry
+from salience.models.calibration import load
 from salience.testing.doubles import PlantedEmbedder
 
 COSINES = {f"text {number:02}": number / 100 for number in range(100)}

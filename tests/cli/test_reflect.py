@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from salience.models.embed import registry
+from salience.models import registry
 from salience.testing.doubles import PlantedEmbedder
 
 TEA = ("Ana drinks green tea at breakfast", "Ana buys her tea in Porto", "Tea keeps Ana awake")

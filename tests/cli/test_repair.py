@@ -10,7 +10,7 @@ import pytest
 
 from bench.torture_reembed import Hashed
 from salience.cli import repairing
-from salience.models.embed import registry
+from salience.models import registry
 from salience.store.opening import PAGE_SIZE
 
 

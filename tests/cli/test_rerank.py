@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from salience.models.rerank import registry
+from salience.models import registry
 
 CHOSEN = {"SALIENCE_RERANKER": "backwards"}
 

@@ -26,7 +26,7 @@ from salience.evaluate.datasets import conversations
 from salience.evaluate.evaluation import Plan, count, evaluate, sources
 from salience.evaluate.metrics import Metric
 from salience.evaluate.summary import ALL, Wanted, as_record, comparison, summed
-from salience.models.embed import registry
+from salience.models import registry
 from salience.testing.doubles import PlantedEmbedder
 
 

@@ -16,7 +16,7 @@ from salience.evaluate.asking import Terms
 from salience.evaluate.baselines import contenders
 from salience.evaluate.evaluation import Plan, evaluate, sources
 from salience.evaluate.summary import Wanted, summed
-from salience.models.embed import registry
+from salience.models import registry
 from salience.testing.doubles import PlantedEmbedder
 
 VOID = {"meta", "br", "link", "img"}

@@ -18,7 +18,7 @@ from salience.evaluate import datasets
 from salience.evaluate.datasets import Conversation
 from salience.evaluate.planting import ending
 from salience.evaluate.vectors import OnDisk
-from salience.models.embed import registry
+from salience.models import registry
 from salience.rank import profiles
 from salience.records import Recall
 

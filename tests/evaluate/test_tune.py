@@ -21,7 +21,7 @@ from salience.evaluate.evaluation import Plan, evaluate, sources
 from salience.evaluate.metrics import Metric
 from salience.evaluate.planting import Planted
 from salience.evaluate.summary import values
-from salience.models.embed import registry
+from salience.models import registry
 from salience.rank import profiles
 from salience.rank.run import rank
 from salience.testing.doubles import PlantedEmbedder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from salience.evaluate.vectors import OnDisk, cache_folder
-from salience.models.embed.calibration import calibration_of
+from salience.models.calibration import calibration_of
 from salience.testing.doubles import PlantedEmbedder
 
 

@@ -21,7 +21,7 @@ import structlog
 
 from salience import settings
 from salience.engine import warming
-from salience.models.embed import registry
+from salience.models import registry
 from salience.server import Plan, logs
 from salience.server.site import standing
 from salience.testing.doubles import PlantedEmbedder

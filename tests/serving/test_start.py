@@ -12,7 +12,7 @@ import salience
 from salience import compose
 from salience.cli import app
 from salience.errors import EmbedderError, InputError
-from salience.models.embed import registry
+from salience.models import registry
 from salience.server import listening, process
 from salience.server.keys import made
 from salience.server.listening import bound, is_loopback, url_of

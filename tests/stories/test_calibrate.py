@@ -9,7 +9,7 @@ import salience
 from salience import EmbedderError, InputError
 from salience import settings as configuration
 from salience.maintain.calibrate import cosines
-from salience.models.embed.calibration import UNCALIBRATED, fit
+from salience.models.calibration import UNCALIBRATED, fit
 from salience.records import Judged
 from salience.testing.doubles import PlantedEmbedder
 

@@ -11,8 +11,8 @@ import pytest
 
 import salience
 from salience.extract.distinctions import distinctions
-from salience.models.embed.calibration import CALIBRATIONS
-from salience.models.embed.minilm import MiniLM
+from salience.models.calibration import CALIBRATIONS
+from salience.models.minilm import MiniLM
 from salience.rank.sameness import covers
 from salience.store.postings import Distinctions
 from salience.testing.doubles import PlantedEmbedder

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import salience
-from salience.models.embed.calibration import calibration_of
-from salience.models.embed.minilm import MiniLM
+from salience.models.calibration import calibration_of
+from salience.models.minilm import MiniLM
 
 SIZES = (10, 100, 1_000, 10_000)
 PAIRS = (

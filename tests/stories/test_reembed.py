@@ -13,7 +13,7 @@ from bench.torture_reembed import Hashed, torture
 from salience import EmbedderError, InputError, PinnedError, compose
 from salience.errors import LeaseError, MovedError
 from salience.maintain import reembed
-from salience.models.embed import registry
+from salience.models import registry
 from salience.ports import FINGERPRINTED, Lease
 from salience.records import ANY
 

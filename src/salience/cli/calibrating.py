@@ -17,7 +17,7 @@ from salience.cli.surface import app
 from salience.evaluate import judged
 from salience.evaluate.rates import Errors, errors
 from salience.maintain import calibrate as calibrations
-from salience.models.embed import calibration_file
+from salience.models import calibration
 from salience.ports import Calibration
 
 NAMING: Final = "set SALIENCE_CALIBRATIONS to this file"
@@ -60,7 +60,7 @@ def calibrate(
     source = f"{len(read[pairs]):,} judged pairs of {pairs.name}"
     fitted = calibrations.fitted(read[pairs], cosines[pairs], source)
     kept = settings.load().calibrations
-    calibration_file.save(out or kept, name, fitted)
+    calibration.save(out or kept, name, fitted)
     counted = [
         Counted(str(path), len(held), path == pairs, errors(held, cosines[path], fitted.paraphrase))
         for path, held in read.items()

@@ -15,14 +15,14 @@ from salience.compose.stores import model, store
 from salience.compose.targets import is_url, on_server
 from salience.engine import Engine, warming
 from salience.errors import InputError, SalienceError, Words, wrong_type
-from salience.extract.registry import extractor, fact_reader
-from salience.models.embed import calibration_file
-from salience.models.embed.calibration import calibration_of
-from salience.models.embed.registry import embedder as chosen_embedder
-from salience.models.embed.registry import of_model
-from salience.models.judge.registry import judge as chosen_judge
-from salience.models.rerank.registry import reranker as chosen_reranker
-from salience.models.summarise.registry import summariser as chosen_summariser
+from salience.extract.registry import extractor
+from salience.models import calibration
+from salience.models.calibration import calibration_of
+from salience.models.registry import embedder as chosen_embedder
+from salience.models.registry import embedder_for, fact_reader
+from salience.models.registry import judge as chosen_judge
+from salience.models.registry import reranker as chosen_reranker
+from salience.models.registry import summariser as chosen_summariser
 from salience.pending import admitted
 from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Services, Summariser
 from salience.rank import profiles
@@ -200,7 +200,7 @@ def engine(
     clustering = Clustering(
         settings.reflect_tightness, settings.reflect_share, settings.reflect_least, settings.reflect_greatest
     )
-    fitted_here = calibration_file.load(settings.calibrations)
+    fitted_here = calibration.load(settings.calibrations)
     reader, tokeniser = extractor(settings.entities), Tokeniser(settings.language)
     services = Services(
         store=store(where, ready, settings, moving, create),
@@ -233,7 +233,7 @@ def engine(
 def moved(services: Services, chosen: str | Embedder, settings: Settings) -> Services:
     """Return the services under another embedder, on the same store."""
     ready = chosen_embedder(chosen, settings)
-    fitted_here = calibration_file.load(settings.calibrations)
+    fitted_here = calibration.load(settings.calibrations)
     under = services.store.under(model(ready))
     return replace(services, embedder=ready, store=under, calibration=calibration_of(ready, fitted_here))
 
@@ -242,7 +242,7 @@ def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], 
     """Return the services under the model that its store is pinned to by now; None if that is not to be had here."""
     try:
         pin = services.store.pinned()
-        made = None if pin is None else of_model(pin.name, pin.dimension, settings)
+        made = None if pin is None else embedder_for(pin.name, pin.dimension, settings)
         if made is None:
             return None
         under = moved(services, wrap(made), settings)

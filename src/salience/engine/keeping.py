@@ -11,7 +11,7 @@ from salience.engine.base import Base
 from salience.keywords import CallerKeywords, ScopeKeywords
 from salience.maintain import calibrate as calibrations
 from salience.maintain import doctor, reembed, reflect, upkeep
-from salience.models.embed import calibration_file
+from salience.models import calibration
 from salience.ports import Calibration, Embedder
 from salience.records import (
     ConsolidateReport,
@@ -88,7 +88,7 @@ class Keeping(Base):
         """
         fitted = calibrations.calibrate(self.services, calibrations.judged(pairs), source, progress)
         if file is not None:
-            calibration_file.save(Path(file), self.services.embedder.name, fitted)
+            calibration.save(Path(file), self.services.embedder.name, fitted)
         return fitted
 
     def consolidate(self, *, dry_run: bool = False, **where: Unpack[CallerKeywords]) -> ConsolidateReport:

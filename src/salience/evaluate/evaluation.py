@@ -15,7 +15,7 @@ from salience.evaluate.asking import Answer, Terms, ask
 from salience.evaluate.datasets import Conversation, Format, Question
 from salience.evaluate.foreign import Naming, foreign
 from salience.evaluate.planting import Planted, planted
-from salience.models.embed import registry
+from salience.models import registry
 from salience.ports import Embedder
 from salience.records import Scope
 

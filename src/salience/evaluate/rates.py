@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from salience.batch import Floats
 from salience.maintain.calibrate import relatedness
-from salience.models.embed.calibration import PARAPHRASE, UNRELATED
+from salience.models.calibration import PARAPHRASE, UNRELATED
 from salience.ports import EDGE
 from salience.records import Judged
 

@@ -12,7 +12,7 @@ import numpy as np
 import platformdirs
 
 from salience.batch import Vectors32
-from salience.models.embed.cache import Wrapped
+from salience.models.cache import Wrapped
 from salience.ports import Embedder
 
 

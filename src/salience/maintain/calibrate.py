@@ -9,7 +9,7 @@ import numpy as np
 
 from salience.batch import Floats
 from salience.errors import InputError, wrong_type
-from salience.models.embed.calibration import fit
+from salience.models.calibration import fit
 from salience.ports import Calibration, Services
 from salience.records import Judged, checks
 from salience.steps import embed

@@ -1,1 +1,1 @@
-"""Models that read text: embedders, rerankers, summarisers, judges and the client of language models."""
+"""Models: embedders, rerankers, summarisers, judges and fact readers. `registry` chooses them by name."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from salience.batch import Vectors32
-from salience.models.embed.cache import Wrapped
+from salience.models.cache import Wrapped
 from salience.ports import Embedder
 from salience.server.metrics import Meter
 from salience.server.traces import Traces

@@ -9,7 +9,7 @@ from typing import Final
 from salience import compose
 from salience.engine import Engine
 from salience.errors import InputError, shown
-from salience.models.embed.registry import embedder as chosen
+from salience.models.registry import embedder as chosen
 from salience.ports import Embedder, Keyring
 from salience.server.listening import is_loopback
 from salience.server.plan import Plan

@@ -1,1 +1,0 @@
-"""Texts to vectors: the embedders that ship, and what their cosines mean."""

@@ -1,1 +1,0 @@
-"""A query and its best memories read together by a cross-encoder: the rerankers that ship."""

@@ -1,1 +1,0 @@
-"""Several memories in one text: the summarisers that ship."""

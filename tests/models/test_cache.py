@@ -1,0 +1,211 @@
+"""The memory of query vectors: it saves work, and nobody can spoil it."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from salience.batch import unit_vectors
+from salience.errors import EmbedderError
+from salience.models.cache import Cached
+from salience.models.calibration import UNCALIBRATED
+from salience.ports import Calibration, Embedder
+from salience.testing.doubles import PlantedEmbedder
+
+
+def test_name_dimension_and_calibration_are_the_embedders():
+    inner = PlantedEmbedder(dimension=7)
+    cached = Cached(inner, 4)
+    assert isinstance(cached, Embedder)
+    assert (cached.name, cached.dimension, cached.calibration) == ("planted", 7, UNCALIBRATED)
+    own = Calibration((0.0, 1.0), (0.0, 1.0), 0.5, "own")
+    inner.calibration = own
+    assert cached.calibration is own
+
+
+def test_whether_a_host_is_asked_is_passed_on():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    assert cached.remote is False
+    inner.remote = "embedder.example"
+    assert cached.remote == "embedder.example"
+
+
+def test_a_text_asked_again_is_not_embedded_again():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    first, second = cached.embed(["query"]), cached.embed(["query"])
+    assert inner.texts == ["query"]
+    assert np.array_equal(first, second)
+
+
+def test_batches_pass_through_unkept():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    assert cached.embed(["a", "b"]).shape == (2, 64)
+    assert cached.embed([]).shape == (0, 64)
+    cached.embed(["a"])
+    assert inner.texts == ["a", "b", "a"]
+
+
+def test_the_text_not_asked_for_longest_is_dropped():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 2)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        cached.embed([text])
+    assert inner.texts == ["a", "b", "c", "b"]
+
+
+def test_each_of_several_texts_has_the_vector_that_it_has_alone():
+    inner = PlantedEmbedder({"twice as long": 0.5})
+    inner.embed = lambda texts, embed=inner.embed: 2 * embed(texts)
+    cached = Cached(inner, 4)
+    found = cached.embed_each(["a", "twice as long", "a"])
+    assert inner.texts == ["a", "twice as long"]
+    for text, vector in zip(["a", "twice as long", "a"], found, strict=True):
+        assert np.array_equal(unit_vectors(cached.embed([text]), "planted", 1, 64)[0], vector)
+    assert inner.texts == ["a", "twice as long"]
+    with pytest.raises(ValueError, match="read-only"):
+        cached.embed_each(["a"])[0, 0] = 9
+
+
+class Counting(PlantedEmbedder):
+    """Notes how many texts stood in each call."""
+
+    def __init__(self, **more):
+        super().__init__()
+        self.calls = []
+        vars(self).update(more)
+
+    def embed(self, texts, /):
+        self.calls.append(len(texts))
+        return super().embed(texts)
+
+
+@pytest.mark.parametrize(("kind", "calls"), [({}, [1, 1, 1]), ({"independent": True}, [3]), ({"remote": "h"}, [1] * 3)])
+def test_several_texts_are_embedded_together_where_neighbours_change_nothing(kind, calls):
+    inner = Counting(**kind)
+    cached = Cached(inner, 0)
+    assert cached.independent == bool(kind.get("independent"))
+    found = cached.embed_each(["a", "b", "c", "b"])
+    assert inner.calls == calls
+    assert np.array_equal(found, Cached(PlantedEmbedder(), 0).embed_each(["a", "b", "c", "b"]))
+
+
+def test_what_is_known_is_not_embedded_with_the_rest():
+    inner = Counting(independent=True)
+    cached = Cached(inner, 4)
+    cached.embed(["b"])
+    cached.embed_each(["a", "b", "c"])
+    assert inner.calls == [1, 2]
+    assert inner.texts == ["b", "a", "c"]
+
+
+def test_a_remote_embedder_is_asked_for_several_texts_at_the_same_time_in_the_callers_context():
+    noted = contextvars.ContextVar("noted", default="nothing")
+    met = threading.Barrier(2, timeout=10)
+
+    class Remote(PlantedEmbedder):
+        remote = True
+
+        def embed(self, texts, /):
+            met.wait()
+            return super().embed(texts) if noted.get() == "the request" else None
+
+    noted.set("the request")
+    assert Cached(Remote(), 4).embed_each(["a", "b"]).shape == (2, 64)
+
+
+def test_of_several_texts_too_nonsense_is_refused_and_not_kept():
+    class Failing:
+        name, dimension, independent = "failing", 2, True
+
+        def embed(self, texts, /):
+            return np.array([[1, 0], [0, 0]], np.float32)
+
+    cached = Cached(Failing(), 4)
+    with pytest.raises(EmbedderError, match="zeros"):
+        cached.embed_each(["a", "b"])
+    assert not cached._vectors
+
+
+def test_it_holds_no_text_and_can_be_told_to_forget():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 4)
+    cached.embed(["a secret"])
+    assert "secret" not in str(cached._vectors.keys())
+    cached.forget()
+    assert not cached._vectors
+    cached.embed(["a secret"])
+    assert inner.texts == ["a secret"] * 2
+
+
+def test_a_lone_surrogate_is_for_the_embedder_to_refuse():
+    assert Cached(PlantedEmbedder({"\ud800": 0.5}), 1).embed(["\ud800"]).shape == (1, 64)
+
+
+def test_size_0_keeps_nothing():
+    inner = PlantedEmbedder()
+    cached = Cached(inner, 0)
+    cached.embed(["a"])
+    cached.embed(["a"])
+    assert inner.texts == ["a", "a"]
+
+
+def test_a_caller_cannot_write_into_the_cache():
+    cached = Cached(PlantedEmbedder(), 2)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="read-only"):
+            cached.embed(["a"])[0, 0] = 9
+
+
+def test_an_embedder_that_reuses_its_array_does_not_change_what_is_kept():
+    class Reusing:
+        name, dimension = "reusing", 2
+        array = np.ones((1, 2), np.float32)
+
+        def embed(self, texts, /):
+            return self.array
+
+    cached = Cached(Reusing(), 2)
+    cached.embed(["a"])
+    Reusing.array[:] = 5
+    assert np.array_equal(cached.embed(["a"]), [[1, 1]])
+
+
+def test_nonsense_is_not_kept():
+    answers = iter([np.full((1, 2), np.nan), np.ones((1, 2))])
+
+    class Failing:
+        name, dimension = "failing", 2
+
+        def embed(self, texts, /):
+            return next(answers).astype(np.float32)
+
+    cached = Cached(Failing(), 2)
+    with pytest.raises(EmbedderError, match="NaN"):
+        cached.embed(["a"])
+    assert np.array_equal(cached.embed(["a"]), [[1, 1]])
+
+
+@given(st.lists(st.sampled_from("abcdef"), max_size=30), st.integers(0, 4))
+def test_a_cached_embedder_answers_as_the_embedder(texts, size):
+    cached, plain = Cached(PlantedEmbedder(), size), PlantedEmbedder()
+    for text in texts:
+        assert np.array_equal(cached.embed([text]), plain.embed([text]))
+    assert len(cached._vectors) <= size
+
+
+def test_threads_may_share_it():
+    cached, plain = Cached(PlantedEmbedder(), 3), PlantedEmbedder()
+    texts = list("abcdefgh") * 40
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda text: cached.embed([text])[0], texts))
+    assert np.array_equal(np.stack(answers), plain.embed(texts))
+    assert len(cached._vectors) <= 3

@@ -1,0 +1,102 @@
+"""The chat client: what it sends, and how it leaves alone what failed. The summariser's tests hold the rest of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from salience import loading
+from salience.deadline import Rest
+from salience.errors import MissingExtraError
+from salience.models.llm import Chat, ChatError, Endpoint, from_settings
+from salience.settings import load
+from salience.testing.chat import ChatDouble
+
+KEY = "sk-very-secret"
+PRIVATE = '["a very private text"]'
+
+
+@pytest.fixture
+def double():
+    with ChatDouble(lambda question: "yes") as running:
+        yield running
+
+
+def asking(double, **options):
+    return Chat(Endpoint(double.url, "model-x", KEY, timeout=5.0, retries=0, **options), "judge")
+
+
+def test_the_answer_is_the_text_of_the_completion(double):
+    assert asking(double).ask("be brief", "[1]") == "yes"
+    assert (double.told, double.questions) == (["be brief"], [[1]])
+
+
+def test_a_failure_names_the_host_and_what_to_do_but_neither_text_nor_key(double):
+    double.status = 500
+    with pytest.raises(ChatError) as caught:
+        asking(double).ask("be brief", PRIVATE)
+    message = str(caught.value)
+    assert message.startswith(double.url.removeprefix("http://").removesuffix("/v1") + " answered with status 500.")
+    assert "SALIENCE_LLM_BASE_URL" in message
+    assert "private" not in message
+    assert KEY not in message
+
+
+def test_without_a_rest_it_is_asked_anew_after_a_failure(double):
+    asked = asking(double)
+    double.status = 500
+    with pytest.raises(ChatError):
+        asked.ask("", "[]")
+    double.status = 200
+    assert asked.ask("", "[]") == "yes"
+
+
+@pytest.mark.parametrize("status", [401, 404, 429, 500])
+def test_with_a_rest_it_is_left_alone_after_a_failure(double, status):
+    asked = asking(double, rest=3600.0)
+    double.status = status
+    with pytest.raises(ChatError, match=f"status {status}"):
+        asked.ask("", "[]")
+    double.status = 200
+    with pytest.raises(ChatError, match="not asked for now"):
+        asked.ask("", "[]")
+    assert len(double.questions) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_question_that_is_refused_is_no_reason_for_a_rest(double, status):
+    asked = asking(double, rest=3600.0)
+    double.status = status
+    with pytest.raises(ChatError):
+        asked.ask("", "[]")
+    double.status = 200
+    assert asked.ask("", "[]") == "yes"
+
+
+def test_a_rest_ends():
+    now = [10.0]
+    rest = Rest(60.0, lambda: now[0])
+    assert not rest.is_on
+    rest.begin()
+    now[0] = 69.9
+    assert rest.is_on
+    now[0] = 70.0
+    assert not rest.is_on
+    rest.begin()
+    assert rest.is_on
+
+
+def test_an_endpoint_and_its_client_show_no_key(double):
+    made = asking(double)
+    assert KEY not in repr(Endpoint(double.url, "model-x", KEY))
+    assert KEY not in repr(made) + repr(vars(made))
+
+
+def test_the_settings_say_where_and_which(double):
+    made = from_settings(load(llm_base_url=double.url, llm_model="model-y", llm_api_key=KEY), "judge", 3.0)
+    assert (made.name, made.ask("", "[]")) == ("openai:model-y", "yes")
+
+
+def test_without_the_library_the_pip_line_is_told(monkeypatch):
+    monkeypatch.setattr(loading, "find_spec", lambda module: None)
+    with pytest.raises(MissingExtraError, match=r'the judge \'openai\' .*pip install "salience\[llm\]"'):
+        Chat(Endpoint("http://127.0.0.1:1", "model-x"), "judge")

@@ -1,0 +1,102 @@
+"""Embedders by name or by protocol; importing the room is light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from salience import settings as salience_settings
+from salience.errors import InputError, MissingExtraError
+from salience.models.cache import Cached
+from salience.models.registry import EMBEDDERS, embedder
+from salience.testing.doubles import PlantedEmbedder
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(salience_settings, "config_file", lambda: tmp_path / "config.toml")
+    return salience_settings.load(
+        embedder_cache=1,
+        openai_api_key=SecretStr("sk-1"),
+        openai_model="m",
+        openai_dimension=7,
+        minilm_weights=Path("elsewhere.onnx"),
+    )
+
+
+def test_the_names_are_these():
+    assert sorted(EMBEDDERS) == ["fastembed", "minilm", "openai", "static"]
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "dimension"), [("minilm", "all-MiniLM-L6-v2-int8", 384), ("openai", "openai:m", 7)]
+)
+def test_a_name_gives_a_cached_embedder_with_its_name_and_dimension(settings, name, model, dimension):
+    made = embedder(name, settings)
+    assert isinstance(made, Cached)
+    assert (made.name, made.dimension) == (model, dimension)
+
+
+def test_settings_reach_the_embedder(settings):
+    with pytest.raises(Exception, match=r"elsewhere\.onnx"):
+        embedder("minilm", settings).embed(["text"])
+
+
+def test_openai_works_without_a_key(settings):
+    assert embedder("openai", settings.model_copy(update={"openai_api_key": None})).dimension == 7
+
+
+@pytest.mark.parametrize(("name", "module"), [("static", "wordllama"), ("fastembed", "fastembed")])
+def test_a_missing_extra_is_said_when_the_embedder_is_chosen(settings, monkeypatch, name, module):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf'pip install "salience\[{name}\]"$'):
+        embedder(name, settings)
+
+
+def test_an_unknown_name_lists_the_names(settings):
+    with pytest.raises(InputError, match=r"'minilmm'.*fastembed, minilm, openai, static"):
+        embedder("minilmm", settings)
+
+
+def test_an_object_with_the_protocol_is_cached_as_far_as_the_settings_say(settings):
+    inner = PlantedEmbedder()
+    made = embedder(inner, settings)
+    for text in ("a", "a", "b", "a"):
+        made.embed([text])
+    assert inner.texts == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("missing", ["name", "dimension", "embed"])
+def test_an_object_without_a_part_of_the_protocol_is_told_which(settings, missing):
+    parts = {"name": "mine", "dimension": 3, "embed": lambda self, texts: None}
+    del parts[missing]
+    with pytest.raises(InputError, match=f"an object of Mine without {missing}"):
+        embedder(type("Mine", (), parts)(), settings)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("name", ""), ("name", 5), ("dimension", 0), ("dimension", "3"), ("embed", 3)]
+)
+def test_an_object_with_an_odd_part_is_refused(settings, part, value):
+    parts = {"name": "mine", "dimension": 3, "embed": lambda self, texts: None} | {part: value}
+    with pytest.raises(InputError, match="embed"):
+        embedder(type("Mine", (), parts)(), settings)
+
+
+def test_a_class_in_the_place_of_an_object_is_refused(settings):
+    with pytest.raises(InputError, match="instance"):
+        embedder(PlantedEmbedder, settings)
+
+
+def test_importing_the_registry_and_making_an_embedder_imports_no_engine():
+    code = (
+        "import sys; from salience import settings; from salience.models.registry import embedder\n"
+        "embedder('minilm', settings.Settings())\n"
+        "heavy = {'onnxruntime', 'tokenizers', 'wordllama', 'fastembed', 'httpx', 'requests'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
