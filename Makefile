@@ -85,17 +85,17 @@ soak: $(VENV)/.dev
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
 
-$(BENCH)/.installed: pyproject.toml setup.py src/salience/store/_loops.c
+$(BENCH)/.installed: pyproject.toml
 	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
-	BUILD_LOOPS=1 $(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@
 
-$(VENV)/.installed: pyproject.toml setup.py src/salience/store/_loops.c | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml setup.py src/salience/store/_loops.c | $(VENV)/bin/python
-	BUILD_LOOPS=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,eval]'
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,static,eval]'
 	touch $@ $(VENV)/.installed
 
 clean:

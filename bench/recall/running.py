@@ -26,7 +26,7 @@ from bench.recall.corpus import Corpus
 from bench.recall.crowd import crowd
 from bench.recall.fresh import fresh
 from bench.recall.writing import mixed, size_of, write
-from salience.store import kernels, loops
+from salience.store import kernels
 
 Kept = dict[str, Any]
 """What was found out about one size, as JSON has it."""
@@ -127,7 +127,7 @@ def known(path: Path, seed: int) -> Kept:
 
 def surroundings(size: int, seed: int, names: Sequence[str]) -> Kept:
     """Return what is measured, on what machine, and in which versions."""
-    library = "own" if loops.built() else next((name for name in kernels.LIBRARIES if find_spec(name)), "none")
+    library = next((name for name in kernels.LIBRARIES if find_spec(name)), "none")
     return {
         "size": size,
         "seed": seed,

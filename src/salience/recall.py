@@ -89,12 +89,9 @@ def empty(services: Services, query: Query, found: Recall) -> Recall:
 
 def answered(services: Services, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
     """Return the answer to a need that has the vectors of its query; nothing is counted yet."""
-    with services.turns as has_waited:
-        if has_waited:
-            watch.lap("wait")
-        need, batch, ranked = searched(services, profile, need, query.text, watch)
-        hits = shaped(services, profile, need, batch, ranked)
-        watch.lap("fetch")
+    need, batch, ranked = searched(services, profile, need, query.text, watch)
+    hits = shaped(services, profile, need, batch, ranked)
+    watch.lap("fetch")
     degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
     by: str | None = None
     if services.reranker is not None and hits:

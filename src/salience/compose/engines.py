@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from salience import settings as configuration
 from salience.compose import parts
 from salience.compose.stores import model, store
-from salience.compose.targets import is_url, on_server
+from salience.compose.targets import is_url
 from salience.engine import Engine, warming
 from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.registry import extractor
@@ -32,7 +31,6 @@ from salience.records.ids import TimeOrderedIds
 from salience.settings import Settings
 from salience.steps import try_embed
 from salience.text import Tokeniser
-from salience.turns import turns
 
 if TYPE_CHECKING:  # what sends requests is loaded for those who do
     from salience.client import AsyncVerbs, Client, Opening, Patience, Place
@@ -224,7 +222,6 @@ def engine(
         keep_versions=settings.keep_versions,
         keep_touches=settings.keep_touches,
         keep_requests=settings.keep_requests,
-        turns=nullcontext() if on_server(where) else turns(),
     )
     follow = None if moving else lambda standing: followed(standing, settings, wrap)
     return Engine(services, ranking, lambda standing, chosen: moved(standing, chosen, settings), follow)

@@ -147,11 +147,6 @@ class Need(Replaceable):
             return clipped
         return self.calibration.related(clipped)
 
-    @property
-    def knots(self) -> tuple[Floats, Floats] | None:
-        """Cosines, and what they mean on the calibration's scale, a line between each two; None where as they are."""
-        return self.calibration.knots if self.calibrated and self.calibration is not None else None
-
     def least_cosine(self, related: float) -> float:
         """Return a cosine below which nothing means as much as `related`, (0, 1]."""
         if not self.calibrated or self.calibration is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -162,7 +161,6 @@ class Services:
         keep_versions: how long after its end a version is kept; None: for ever.
         keep_touches: how long the recall counters of an earlier instant stay known; None: for ever.
         keep_requests: how long a request under an idempotency key is told the same again; None: for ever.
-        turns: entered by who searches, and tells whether it was waited for.
     """
 
     store: Store
@@ -187,4 +185,3 @@ class Services:
     keep_versions: timedelta | None = None
     keep_touches: timedelta | None = None
     keep_requests: timedelta | None = None
-    turns: AbstractContextManager[bool | None] = nullcontext()

@@ -14,7 +14,7 @@ from salience.ports import Matching, Pruning
 from salience.store.ascending import distinct
 from salience.store.candidates import Asked
 from salience.store.distances import approximate
-from salience.store.loops import Dense, Floats32, Numbers32, built
+from salience.store.loops import Floats32, Numbers32
 from salience.store.view import Places, View
 
 _FEW: Final = 16
@@ -60,17 +60,7 @@ class Near:
         """Return float64[len(places)], what they make of each at least."""
         return self._made(places, -self.off)
 
-    @lazy
-    def dense(self) -> Dense:
-        """The same for the loops."""
-        need, pruning, (before, after) = self.asked.need, self.pruning, self.asked.view.beside
-        weights = pruning.similarity, pruning.context_similarity
-        return Dense(self.about, before, after, self.off, self.asked.view.embedded, *weights, need.knots)
-
     def _made(self, places: Places, off: float) -> Floats:
-        loops = built()
-        if loops is not None:
-            return loops.bounds(self.dense, off, places)
         own = self.about[places].astype(np.float64)
         made = self.pruning.similarity * self.asked.need.related(own + off)
         if self.pruning.context_similarity:
@@ -194,12 +184,8 @@ def _add_terms(given: Floats32, asked: Asked, pruning: Pruning, common: int) -> 
 
 def _add(sums: Floats32, terms: Sequence[tuple[Numbers32, Floats32, float]]) -> None:
     """Add, for each term, a weight times each value to the sum at its place; no place of a term comes twice."""
-    loops = built()
-    if loops is not None:
-        loops.add(sums, terms)
-    else:
-        for places, values, weight in terms:
-            sums[places] += np.float32(weight) * values
+    for places, values, weight in terms:
+        sums[places] += np.float32(weight) * values
 
 
 def weights(asked: Asked, matching: Matching, is_window: bool) -> list[float]:

@@ -27,7 +27,6 @@ from salience.ports import Need
 from salience.store.arena import Arena
 from salience.store.ascending import distinct, position
 from salience.store.distances import in_context, to_query
-from salience.store.loops import built
 from salience.store.occurrences import Occurrences
 from salience.store.parsed import NEVER, runs
 from salience.store.roster import Bools, find
@@ -207,9 +206,7 @@ class Candidates:
     @lazy
     def _met(self) -> _Met:
         """Where the terms stand in these memories."""
-        terms, loops = self.asked.terms, built()
-        if loops is not None:
-            return _Met(*loops.met(self.places, [(term.places, term.own, term.windows) for term in terms]))
+        terms = self.asked.terms
         if sum(map(len, terms)) <= _TOGETHER:
             return _Met.of_all(terms, self.places, len(self.view))
         return _Met.of_each(terms, self.places, len(self.view))

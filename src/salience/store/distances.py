@@ -9,8 +9,8 @@ import numpy as np
 from salience.batch import NEAREST, Column, Floats, Rows, Vectors32, cosines
 from salience.ports import Near, Need
 from salience.store.kernels import dots, is_quick
-from salience.store.loops import Floats32, Int8, built
-from salience.store.quantised import ROUNDING, finest_for, off_by, quantised
+from salience.store.loops import Floats32, Int8
+from salience.store.quantised import ROUNDING, off_by, quantised
 from salience.store.roster import Bools
 from salience.store.view import Places, View
 
@@ -76,16 +76,8 @@ def approximate(view: View, query: Vectors32, places: Places | slice) -> tuple[F
     if not (len(slots) and view.arena.is_quantised and is_quick()):
         matrix, lines = _lying(stored["vector"], slots)
         return cosines(matrix, query)[lines].astype(np.float32), ROUNDING
-    loops = built()
-    if loops is None:
-        numbers, step, error = quantised(query)
-        return _by_kernel(view, places, slots, numbers, step), off_by(view.arena.error, error)
-    rows, steps, finest = stored["quantised"], stored["step"], finest_for(len(query))
-    if view.is_all and isinstance(places, slice):
-        about, error = loops.scan(rows[places], None, steps[places], query, finest)
-    else:
-        about, error = loops.scan(rows, slots, steps, query, finest)
-    return about, off_by(view.arena.error, error)
+    numbers, step, error = quantised(query)
+    return _by_kernel(view, places, slots, numbers, step), off_by(view.arena.error, error)
 
 
 def _by_kernel(view: View, places: Places | slice, slots: Rows, query: Int8, step: float) -> Floats32:

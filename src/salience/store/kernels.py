@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.store.loops import Int8, built
+from salience.store.loops import Int8
 
 Dots = Callable[[Int8, Int8], NDArray[Any]]
-LIBRARIES: Final = ("numkong", "simsimd")
-"""Libraries that may do it, the one that is preferred first: `pip install "salience[fast]"`."""
+LIBRARIES: Final = ("numkong",)
+"""Libraries with the kernels."""
 _EXACT_IN_FLOAT32: Final = (1 << 24) // 127**2
 """Dimensions up to which every sum of products of int8 numbers is a whole number that float32 holds."""
 
@@ -35,7 +35,7 @@ def dots() -> Dots | None:
 
 def is_quick() -> bool:
     """Return whether vectors of int8 are quicker to go through than those of float32, which NumPy alone is not."""
-    return built() is not None or dots() is not None
+    return dots() is not None
 
 
 def _imported(name: str) -> ModuleType | None:

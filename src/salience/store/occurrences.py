@@ -13,7 +13,7 @@ import numpy as np
 
 from salience.batch import OWN, Codes, Column, Floats
 from salience.store.ascending import position
-from salience.store.loops import Floats32, Numbers32, built
+from salience.store.loops import Floats32, Numbers32
 
 ADDED: Final = 64
 """So many memories that were added after others are looked at for what they changed."""
@@ -105,9 +105,6 @@ class Occurrences:
 
 
 def _impact(frequency: Floats32, places: Numbers32, length: Floats, k1: float, b: float, average: float) -> Floats32:
-    loops = built()
-    if loops is not None:
-        return loops.impacts(frequency, places, length, k1, b, average)
     pace = (k1 * (1 - b + b * length[places] / average)).astype(np.float32)
     impact: Floats32 = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
     return impact
@@ -167,11 +164,7 @@ def occurrences(lengths: Sequence[int], places: Column, counts: Column, around: 
         counts: int[h], how often the term stands in the text.
         around: int[m, w], the places of the memories in the window of each memory; -1 for none.
     """
-    loops = built()
-    if loops is None:
-        return _occurrences(lengths, places, counts, around)
-    found = loops.occurrences(lengths, places.astype(np.int64, copy=False), counts.astype(np.float32), around)
-    return _parts(*found, len(around))
+    return _occurrences(lengths, places, counts, around)
 
 
 def _parts(

@@ -19,7 +19,7 @@ from salience.store.ascending import distinct
 from salience.store.bounds import Near, Words
 from salience.store.candidates import Asked, Candidates
 from salience.store.distances import in_context, to_query
-from salience.store.loops import Floats32, Loops, built
+from salience.store.loops import Floats32
 from salience.store.roster import Bools
 from salience.store.values import MICROSECONDS
 from salience.store.view import Places, View
@@ -304,12 +304,6 @@ class _Search:
 
     def promising(self) -> Places:
         """Return the memories that promise most by what is known of them, in no particular order."""
-        near, given, count = self.near, self.words.given, _PROMISING * self.pruning.keep
-        loops = built()
-        if loops is not None:
-            return loops.largest(
-                near.about, given, self.named, self.standing, near.weight, self.pruning.speaker, min(count, self.count)
-            )
         estimate = self.near.weight * self.near.about + self.boosted
         if self.standing is not None:
             estimate[~self.standing] = -np.inf
@@ -322,9 +316,6 @@ class _Search:
         speaker who is named. The others are looked at one by one.
         """
         least = floor / self.pruning.most - self.pruning.rest - self.words.of_common - self.slack
-        loops = built()
-        if loops is not None:
-            return self._reaching(loops, least)
         boosted, named = self.boosted, self.named
         matching = np.flatnonzero(boosted >= max(least - self.near.most, _TINY))
         found = [self.near.reaching(least), matching[self.words.given[matching] > 0]]
@@ -336,14 +327,6 @@ class _Search:
         if self.asked.view.embedded is None:
             return places
         return distinct(places, self._standing(np.flatnonzero(~self.asked.view.embedded)))
-
-    def _reaching(self, loops: Loops, least: float) -> Places:
-        near, named, speaker = self.near, self.named, 0.0 if self.named is None else self.pruning.speaker
-        of_unnamed = near.least_about(least)
-        closest = of_unnamed, of_unnamed if named is None else near.least_about(least - speaker)
-        return loops.reaching(
-            near.dense, self.words.given, named, self.standing, speaker, least, closest, least - near.most
-        )
 
     @lazy
     def boosted(self) -> Floats32:

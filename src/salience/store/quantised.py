@@ -14,8 +14,6 @@ from salience.store.loops import Int8
 
 LARGEST: Final = 127
 """Largest number of an int8 that has its opposite."""
-_SUM: Final = (1 << 31) - 1
-"""Largest sum of products that the loops hold."""
 ROUNDING: Final = 1e-5
 """More than float32 arithmetic, and unit vectors that are so but for their rounding, add to an error."""
 
@@ -64,11 +62,6 @@ def quantised(vector: Vectors32, largest: int = LARGEST) -> tuple[NDArray[Any], 
     numbers = np.rint(vector / np.float32(step))
     rest = numbers * np.float32(step) - vector
     return numbers.astype(np.int8 if largest <= LARGEST else np.int16), step, math.sqrt(float(rest @ rest))
-
-
-def finest_for(dimension: int) -> int:
-    """Return the largest number that a query may have for its inner product with any row to be an int32."""
-    return min(np.iinfo(np.int16).max, _SUM // (LARGEST * dimension))
 
 
 def off_by(rows: float, query: float) -> float:
