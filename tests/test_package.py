@@ -27,4 +27,4 @@ def test_the_wheel_is_pure_python(tmp_path):
         (about,) = (name for name in names if name.endswith(".dist-info/WHEEL"))
         assert "Root-Is-Purelib: true" in archive.read(about).decode()
     assert not [name for name in names if name.endswith((".c", ".so", ".pyd"))]
-    assert "salience/profiles/precise.toml" in names
+    assert "salience/rank/profiles/precise.toml" in names
