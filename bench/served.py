@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 
 from salience.records import checks
-from salience.testing.postgres import fresh, server
+from tests.postgres_server import fresh, server
 
 STORES: Final = ("sqlite", "postgres")
 PATIENCE: Final = 600

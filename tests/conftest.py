@@ -13,8 +13,7 @@ import pytest
 import salience
 from salience.engine import Engine
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from salience.testing.postgres import Elsewhere, Server
-from salience.testing.postgres_fixtures import database, postgres
+from tests.postgres_server import Elsewhere, Server, database, postgres
 
 sys.path.insert(0, str(Path(__file__).parent))  # where the helpers of the tests are
 import databases

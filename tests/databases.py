@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy import make_url
 
 from salience.store.schema import metadata
-from salience.testing.postgres import Elsewhere, Server, fresh
+from tests.postgres_server import Elsewhere, Server, fresh
 
 APPLICATION = "salience_test_application"
 """A user, and its password, that owns no table, makes no role and is under row-level security."""

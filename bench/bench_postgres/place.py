@@ -20,9 +20,9 @@ from salience import compose
 from salience import settings as configuration
 from salience.engine import Engine
 from salience.store.postgres.opening import APP, SCHEMA
-from salience.testing.postgres import Elsewhere, Server, Value, fresh, server
+from tests.postgres_server import Elsewhere, Server, Setting, fresh, server
 
-SETTINGS: Final[Mapping[str, Value]] = MappingProxyType(
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         "shared_buffers": "4GB",
         "effective_cache_size": "12GB",
@@ -55,7 +55,7 @@ class Store:
 
 
 @contextmanager
-def store(dsn: str | None, settings: Mapping[str, Value] = SETTINGS) -> Iterator[Store]:
+def store(dsn: str | None, settings: Mapping[str, Setting] = SETTINGS) -> Iterator[Store]:
     """Yield an empty store, which is gone afterwards.
 
     Args:

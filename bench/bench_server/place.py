@@ -18,7 +18,7 @@ from salience import settings as configuration
 from salience.engine import Engine
 from salience.server import keys as access
 from salience.store.postgres.opening import APP
-from salience.testing.postgres import fresh, server
+from tests.postgres_server import fresh, server
 
 MEMORIES: Final = 10_000
 PROJECTS: Final = 20

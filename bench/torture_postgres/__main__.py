@@ -14,7 +14,7 @@ from bench.torture_postgres import report
 from bench.torture_postgres.growth import growth
 from bench.torture_postgres.kill import kill
 from bench.torture_postgres.leaks import leaks
-from salience.testing.postgres import Server, fresh, server
+from tests.postgres_server import Server, fresh, server
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
 Seed = Annotated[int, typer.Option(help="What chance starts from; what threads do at once is the machine's own.")]

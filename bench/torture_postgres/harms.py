@@ -12,7 +12,7 @@ from typing import Final
 
 import psycopg
 
-from salience.testing.postgres import Server
+from tests.postgres_server import Server
 
 Harm = Callable[[Server, Random], None]
 AWAY: Final = 0.5

@@ -21,7 +21,7 @@ from bench.torture_postgres.harms import HARMS, chosen
 from bench.torture_postgres.housing import of, opened
 from bench.torture_postgres.rules import broken
 from salience.engine import Engine
-from salience.testing.postgres import Server
+from tests.postgres_server import Server
 
 TENANTS: Final = 4
 BETWEEN: Final = 1.0

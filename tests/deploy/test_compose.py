@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from salience.cli import app
 from salience.settings import Settings
-from salience.testing.postgres import server
-from salience.testing.postgres_programs import FOLDERS, WHEEL
+from tests.postgres_server import FOLDERS, WHEEL, server
 
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 PASSWORDS = {"OWNER_PASSWORD": "own'er", "APPLICATION_PASSWORD": "app"}

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, event
 
 import databases
 from salience.store.postgres import wire
-from salience.testing.postgres import Server
+from tests.postgres_server import Server
 
 HOW = ("end", "end", "answer", "kill")
 """Ways to break: every connection is ended; one is cut when its commit is done and not yet answered; `kill -9`."""

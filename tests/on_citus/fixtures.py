@@ -9,7 +9,7 @@ import pytest
 
 from on_citus import stub
 from on_citus.cluster import GIVEN, Cluster, prepared
-from salience.testing.postgres import Elsewhere, Server, fresh
+from tests.postgres_server import Elsewhere, Server, fresh
 
 DSN = os.environ.get(GIVEN)
 on_a_cluster = pytest.mark.skipif(not DSN, reason=f"needs a Citus cluster: set {GIVEN} to the DSN of a superuser")

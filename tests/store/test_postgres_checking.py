@@ -16,7 +16,7 @@ from salience.store.postgres import PostgresStore, checking, indexing, opening
 from salience.store.postgres import database as operating
 from salience.store.postgres.database import PostgresDatabase
 from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, stored, unit
-from salience.testing.postgres import fresh
+from tests.postgres_server import fresh
 
 MEND = "To mend it: salience db doctor --repair"
 

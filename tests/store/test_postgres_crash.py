@@ -16,7 +16,7 @@ from bench.torture_postgres.housing import opened
 from bench.torture_postgres.kill import examined, kill
 from bench.torture_postgres.rules import broken
 from salience.errors import StoreError, UnsettledError
-from salience.testing.postgres import server
+from tests.postgres_server import server
 
 
 @pytest.fixture(scope="module")

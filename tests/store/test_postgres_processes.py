@@ -9,7 +9,7 @@ import pytest
 
 from salience.store.postgres import PostgresStore
 from salience.testing.memories import DIMENSION, EVERYTHING, add, listed, need, stored
-from salience.testing.postgres import fresh, server
+from tests.postgres_server import fresh, server
 
 OPEN = f"""
 store = PostgresStore.open(sys.argv[1], embedder="e", dimension={DIMENSION}, language="none", busy_timeout=60)
