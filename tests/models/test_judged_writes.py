@@ -12,8 +12,7 @@ import salience
 from salience.compose import engine
 from salience.deadline import places
 from salience.errors import InputError, JudgeError, StaleError
-from salience.remember.asking import PART, asked
-from salience.remember.judging import JUDGED
+from salience.remember.llm import BATCH, JUDGED, ask
 from salience.settings import load
 from salience.testing.chat import ChatDouble
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
@@ -159,14 +158,14 @@ def test_a_write_that_is_made_anew_is_judged_once(memory, monkeypatch):
 
 
 def test_what_is_asked_in_parts_keeps_what_came_before_a_failure():
-    def ask(part):
-        if PART in part:
+    def answer(part):
+        if BATCH in part:
             raise RuntimeError
         return [-item for item in part]
 
-    items = list(range(3 * PART))
-    assert asked(items, ask, 5.0, places()) == [-item for item in range(PART)] + [None] * (2 * PART)
-    assert asked([], ask, 5.0, places()) == []
+    items = list(range(3 * BATCH))
+    assert ask(items, answer, 5.0, places()) == [-item for item in range(BATCH)] + [None] * (2 * BATCH)
+    assert ask([], answer, 5.0, places()) == []
 
 
 def hang(double):

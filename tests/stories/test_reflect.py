@@ -29,7 +29,7 @@ from salience.errors import InputError
 from salience.maintain.reflect import reflect
 from salience.ports import Clustering
 from salience.records import ReflectReport, Scope
-from salience.remember.staleness import reflections_of, stale
+from salience.remember.reflections import stale
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -382,4 +382,3 @@ def test_what_becomes_stale_is_told_apart_from_what_is_changed_itself(memory, cl
     sources = [now(memory, source) for source in made.sources]
     assert [change.memory.id for change in stale(memory.services, sources, clock())] == [made.id]
     assert stale(memory.services, [*sources, made], clock()) == []
-    assert reflections_of(sources) == {made.id}

@@ -203,7 +203,7 @@ def full(memory, embedder, clock):
 
 def test_a_dry_run_tells_what_the_next_run_does_and_writes_nothing(kept, embedder, clock, monkeypatch):
     memory = kept(keep_versions="1d")
-    monkeypatch.setattr("salience.remember.story.catch_up", lambda services: None)
+    monkeypatch.setattr("salience.remember.write.catch_up", lambda services: None)
     full(memory, embedder, clock)
     before = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip

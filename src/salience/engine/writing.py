@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from salience import remember
 from salience.engine.base import Base
 from salience.keywords import ScopeKeywords
-from salience.maintain import erase, versions
+from salience.maintain import erase
 from salience.records import UNSET, Draft, Receipt, Unset
 
 
@@ -86,7 +86,7 @@ class Writing(Base):
         """
         home = self._home(where)
         drafts, warnings = [], []
-        for draft, warning in remember.parted(remember.turns(messages, home), self.services.content_limit):
+        for draft, warning in remember.split_turns(remember.turns(messages, home), self.services.content_limit):
             drafts.append(draft)
             warnings.append(warning)
         receipts = remember.remember(self.services, self.profile, drafts, home, look=False)
@@ -169,7 +169,7 @@ class Writing(Base):
         is held anew: `updated_at` becomes now. An expiry that is past is dropped.
         `reason` and `key` are as in `update`.
         """
-        return versions.restore(self.services, self.profile, self._scope(where)[0], id, version, reason, key=key)
+        return remember.restore(self.services, self.profile, self._scope(where)[0], id, version, reason, key=key)
 
     def erase(self, ids: Sequence[str] | None = None, *, dry_run: bool = False, **where: Unpack[ScopeKeywords]) -> int:
         """Delete memories for good, with all that was made of them, and return how many.

@@ -15,8 +15,7 @@ from salience.errors import DamagedError, EmbedderError, StoreError
 from salience.ports import Derive, Services, Stored
 from salience.records import DoctorReport, Finding, Memory
 from salience.records.ids import cycles, short_id
-from salience.remember import bare
-from salience.steps import embed, scan
+from salience.remember import derive
 from salience.text import content_hash
 
 Progress = Callable[[int], None]
@@ -177,7 +176,7 @@ def _text(memory: Memory) -> list[_Fault]:
 
 def _derived(services: Services, stored: Stored) -> list[_Fault]:
     """Return what is wrong with the terms and distinctions of a version, as they are read from its text now."""
-    memory, right = stored.memory, bare(services, stored.memory)
+    memory, right = stored.memory, derive(services, stored.memory)
     faults = []
     if stored.terms != right.terms:
         change = replace(_change(memory), terms=right.terms)

@@ -10,8 +10,6 @@ from salience import keywords
 from salience.errors import InputError, NotFoundError, Words
 from salience.ports import Erase, Services, Stored
 from salience.records import ANY, NARROWING, Filter, Scope, checks
-from salience.remember.staleness import reflections_of
-from salience.steps import retry_stale, scan
 
 NAMED: Final = (*NARROWING, "session_id")
 """Coordinates of which one at least has to be named where memories are not."""
@@ -62,7 +60,8 @@ class Going:
         """Add the versions of some memories."""
         for stored in versions:
             self.ids.add(stored.memory.id)
-            self.reflections |= reflections_of([stored.memory])
+            if stored.memory.reflection is not None:
+                self.reflections.add(stored.memory.reflection)
 
 
 @dataclass(frozen=True, slots=True)

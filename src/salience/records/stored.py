@@ -107,6 +107,11 @@ class Scope:
         return replace(self, project=project, user_id=user, agent_id=agent)
 
     @property
+    def without_session(self) -> Scope:
+        """This scope without its session."""
+        return self if self.session_id is None else replace(self, session_id=None)
+
+    @property
     def home_key(self) -> str:
         """One text for the place where a memory lives, without the session; idempotency keys are distinct within it."""
         values = (self.environment, self.project, self.user_id, self.agent_id)

@@ -1,27 +1,31 @@
-"""Writing memories: drafts become memories, conflicts are told, and what is there is changed."""
+"""Writes: drafts become memories, conflicts are reported, stored memories are changed.
 
-from salience.remember.answering import MOST, Request, answered
-from salience.remember.change import forget, said_why, update
-from salience.remember.clean import bare, clean, read
-from salience.remember.given import drafts, parted, turns
-from salience.remember.story import decide, facts_there, remember, replaced_facts, replaces
+```
+drafts       call arguments -> Draft -> Memory
+llm          optional fact reader and judge
+conflicts    similar memories and the warning about them
+facts        current memory of a fact, repeated texts
+reflections  reflections of changed memories become stale
+write        the story of a write
+revise       update, forget, restore
+```
+"""
+
+from salience.remember.drafts import clean, derive, drafts, split_turns, terms_and_distinctions, turns
+from salience.remember.revise import forget, restore, update, versions_of
+from salience.remember.write import decide, remember
 
 __all__ = [
-    "MOST",
-    "Request",
-    "answered",
-    "bare",
     "clean",
     "decide",
+    "derive",
     "drafts",
-    "facts_there",
     "forget",
-    "parted",
-    "read",
     "remember",
-    "replaced_facts",
-    "replaces",
-    "said_why",
+    "restore",
+    "split_turns",
+    "terms_and_distinctions",
     "turns",
     "update",
+    "versions_of",
 ]

@@ -1,4 +1,4 @@
-"""What a new memory may conflict with, and what the two are to each other."""
+"""Conflicts of a new memory: similar live memories, how they relate to it, and the warning about them."""
 
 from __future__ import annotations
 
@@ -10,95 +10,119 @@ import numpy as np
 
 from salience.batch import cosines
 from salience.ports import EDGE, Calibration, Need, Services, Stored
-from salience.ports import Near as Around
+from salience.ports import Near as NearVectors
 from salience.rank.profile import Profile
 from salience.rank.stages import expired, superseded
 from salience.rank.state import State
 from salience.records import Contradiction, Memory
 from salience.text import one_line
 
-WARNED: Final = 10
-"""Most memories that a warning names; the receipt's `contradictions` hold all."""
+LISTED: Final = 10
+"""Most memories that a warning lists; `Receipt.contradictions` holds all."""
+LABELLED: Final = LISTED
+"""Most conflicts of one memory that get a label, the most similar ones: comparing texts is slower than the search."""
 SIMILAR: Final = "Stored as [{}], but memories that say the same exist:"
 SIMILAR_OPTIONS: Final = (
     "To keep one of them, call forget(id=<id>) on the others, or call update(id=<old_id>, content=...) to change the "
     "old one and forget the new one."
 )
-"""What is said around a list of duplicates."""
-RIVALS: Final = 100
-"""Most memories near a new one that a store is asked for where it has an index of vectors."""
-SAME: Final = 0.99
-"""Raw cosine above which a text may be that of a new memory, word for word; the texts themselves decide."""
-LABELLED: Final = WARNED
-"""Most conflicts of a memory that get a label, the most similar ones: to read two texts takes longer than a search."""
-Near = list[tuple[float, Memory]]
-"""Memories like a new one, each with its raw cosine."""
+REACH: Final = 100
+"""Most neighbours that a store with an approximate vector index searches for."""
+SAME_TEXT: Final = 0.99
+"""Raw cosine above which a memory may have the same text; the caller compares the texts themselves."""
 RAW: Final = Calibration((0.0, 1.0), (0.0, 1.0), 1.0, "raw cosine")
-"""The scale on which a cosine means itself."""
+"""Calibration that leaves a cosine as it is."""
+Near = list[tuple[float, Memory]]
+"""Neighbours of a memory with their raw cosine."""
 
 
 def neighbours(services: Services, profile: Profile, stored: Sequence[Stored], now: datetime) -> list[Near]:
-    """Return, for each new memory, the live ones in the store that it may conflict with, or whose text it may repeat.
+    """Return, for each new memory, the visible live memories that it may conflict with or repeat.
 
-    Those are the memories visible from where it lives whose cosine is above the profile's threshold, or above `SAME`
-    where the profile looks for no conflicts; none where the new memories have no vectors.
+    Their cosine is above the conflict threshold of the profile, or above `SAME_TEXT` if the profile has none. Memories
+    without a vector have no neighbours.
     """
     found: list[Near] = [[] for _ in stored]
     if any(item.vector is None for item in stored):
         return found
-    above = min(_above(services, profile), SAME)
+    above = min(_threshold(services, profile), SAME_TEXT)
     for scope in dict.fromkeys(item.memory.scope for item in stored):
-        places = [place for place, item in enumerate(stored) if item.memory.scope == scope]
-        near = _stored_neighbours(services, profile, [stored[place] for place in places], above, now)
-        for place, pairs in zip(places, near, strict=True):
-            found[place] = pairs
+        positions = [position for position, item in enumerate(stored) if item.memory.scope == scope]
+        near = _search(services, profile, [stored[position] for position in positions], above, now)
+        for position, pairs in zip(positions, near, strict=True):
+            found[position] = pairs
     return found
+
+
+def _search(services: Services, profile: Profile, stored: Sequence[Stored], above: float, now: datetime) -> list[Near]:
+    """Return the neighbours with a cosine `above` a bound, for new memories of one scope."""
+    vectors = np.stack([item.vector for item in stored if item.vector is not None])
+    scope = stored[0].memory.scope
+    columns = frozenset({"expires_at", "code", "supersedes"})
+    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=NearVectors(vectors, above), reach=REACH)
+    batch = services.store.gather(need)
+    if not len(batch) or batch.vectors is None:
+        return [[] for _ in stored]
+    rows = superseded(expired(State.start(profile, batch, need))).rows
+    if not len(rows):
+        return [[] for _ in stored]
+    ids = [str(batch.ids[row]) for row in rows]
+    memories = {memory.id: memory for memory in services.store.fetch(scope, ids)}
+    alike = cosines(batch.vectors.at(rows), vectors)
+    return [
+        [
+            (float(alike[place, number]), memories[ids[place]])
+            for place in np.flatnonzero(alike[:, number] > above)
+            if ids[place] in memories
+        ]
+        for number in range(len(stored))
+    ]
 
 
 def contradictions(
     services: Services, profile: Profile, stored: Sequence[Stored], near: Sequence[Near], now: datetime
 ) -> list[tuple[Contradiction, ...]]:
-    """Return, for each new memory, the live ones that it may conflict with, most similar first.
+    """Return, for each new memory, the live memories that it may conflict with, most similar first.
 
-    Those are its `near` ones in the store, and those before it among the new ones that it sees, whose similarity is
-    above the profile's threshold. Source: mememory, Contradiction Detection.
+    These are its neighbours above the conflict threshold of the profile, both in the store (`near`) and earlier in the
+    same call. Source: mememory, Contradiction Detection.
     """
     if profile.contradiction_above is None or not stored or any(item.vector is None for item in stored):
         return [()] * len(stored)
-    above, scale = _above(services, profile), _scale(services, profile)
-    found: list[Near] = [
-        [(cosine, memory) for cosine, memory in pairs if cosine > above and memory.id != item.memory.supersedes]
-        for item, pairs in zip(stored, near, strict=True)
-    ]
-    for place, pairs in enumerate(_new_rivals(stored, above, now)):
-        found[place] += pairs
-    return [
-        tuple(
-            _told(item.memory, memory, cosine, scale, services.calibration.paraphrase if place < LABELLED else None)
-            for place, (cosine, memory) in enumerate(sorted(pairs, key=lambda pair: -pair[0]))
+    above, scale = _threshold(services, profile), _scale(services, profile)
+    found: list[tuple[Contradiction, ...]] = []
+    for item, pairs, earlier in zip(stored, near, _earlier(stored, above, now), strict=True):
+        rivals = [(cosine, memory) for cosine, memory in pairs if cosine > above]
+        rivals = [pair for pair in rivals if pair[1].id != item.memory.supersedes] + earlier
+        rivals.sort(key=lambda pair: -pair[0])
+        found.append(
+            tuple(
+                _contradiction(item.memory, memory, cosine, scale, services.calibration.paraphrase, place < LABELLED)
+                for place, (cosine, memory) in enumerate(rivals)
+            )
         )
-        for item, pairs in zip(stored, found, strict=True)
-    ]
+    return found
 
 
 def _scale(services: Services, profile: Profile) -> Calibration:
     return services.calibration if profile.threshold_scale == "calibrated" else RAW
 
 
-def _above(services: Services, profile: Profile) -> float:
-    """Return the raw cosine above which memories may conflict; infinity where the profile looks for no conflicts."""
+def _threshold(services: Services, profile: Profile) -> float:
+    """Return the raw cosine above which memories may conflict; infinity if the profile looks for no conflicts."""
     if profile.contradiction_above is None:
         return float("inf")
     scale = _scale(services, profile)
     return float(np.interp(profile.contradiction_above, scale.relatedness, scale.cosine)) + EDGE
 
 
-def _told(new: Memory, old: Memory, cosine: float, scale: Calibration, paraphrase: float | None) -> Contradiction:
-    """Return what is told of two memories that may conflict; without a paraphrase threshold, no label."""
-    from salience.extract.relations import relation  # brings dates and their library, which only a conflict waits for
+def _contradiction(
+    new: Memory, old: Memory, cosine: float, scale: Calibration, paraphrase: float, is_labelled: bool
+) -> Contradiction:
+    from salience.extract.relations import relation  # imports the date library, which only conflicts need
 
     on_scale = float(np.interp(cosine, scale.cosine, scale.relatedness))
-    if paraphrase is None:
+    if not is_labelled:
         return Contradiction(old, on_scale)
     found = relation(
         new.content,
@@ -111,60 +135,36 @@ def _told(new: Memory, old: Memory, cosine: float, scale: Calibration, paraphras
     return Contradiction(old, on_scale, found.label, found.because)
 
 
-def _stored_neighbours(
-    services: Services, profile: Profile, stored: Sequence[Stored], above: float, now: datetime
-) -> list[Near]:
-    """Return, for each of some memories of one scope, those in the store whose cosine is `above` a bound."""
-    vectors = np.stack([item.vector for item in stored if item.vector is not None])
-    columns = frozenset({"expires_at", "code", "supersedes"})
-    scope = stored[0].memory.scope
-    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=Around(vectors, above), reach=RIVALS)
-    batch = services.store.gather(need)
-    if not len(batch):
-        return [[] for _ in stored]
-    rows = superseded(expired(State.start(profile, batch, need))).rows
-    if batch.vectors is None or not len(rows):
-        return [[] for _ in stored]
-    ids = [str(batch.ids[row]) for row in rows]
-    memories = {memory.id: memory for memory in services.store.fetch(scope, ids)}
-    alike = cosines(batch.vectors.at(rows), vectors)
-    found: list[Near] = []
-    for number in range(len(stored)):
-        near = [(float(alike[place, number]), ids[place]) for place in np.flatnonzero(alike[:, number] > above)]
-        found.append([(cosine, memories[other]) for cosine, other in near if other in memories])
-    return found
-
-
-def _new_rivals(stored: Sequence[Stored], above: float, now: datetime) -> list[Near]:
-    """Return, for each new memory, the new ones before it that it sees and that are too alike."""
+def _earlier(stored: Sequence[Stored], above: float, now: datetime) -> list[Near]:
+    """Return, for each new memory, the live visible neighbours before it in the same call."""
     if len(stored) == 1:
         return [[]]
     vectors = np.stack([item.vector for item in stored if item.vector is not None])
-    rivals: list[Near] = []
-    for place, item in enumerate(stored):
-        alike = cosines(vectors[:place], vectors[place])
+    found: list[Near] = []
+    for position, item in enumerate(stored):
+        alike = cosines(vectors[:position], vectors[position])
         near = [(float(alike[other]), stored[other].memory) for other in np.flatnonzero(alike > above).tolist()]
-        rivals.append(
+        found.append(
             [
                 (cosine, rival)
                 for cosine, rival in near
                 if item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now)
             ]
         )
-    return rivals
+    return found
 
 
 def warning(memory: Memory, found: Sequence[Contradiction]) -> str:
-    """Return the contradictions as text for an agent to read, each memory on one line, the most similar `WARNED`.
+    """Return the text about the conflicts of a new memory, for an agent to read: one line for each of the first ten.
 
-    Where each of them is a duplicate, the text speaks of no contradiction. Source of the other one: mememory,
-    Contradiction Detection.
+    If all are duplicates, the text does not mention contradictions. Source of the other text: mememory, Contradiction
+    Detection.
     """
     rivals = [
         f"[{rival.memory.short_id}] (similarity: {rival.similarity:.0%}) {one_line(rival.memory.content)}"
-        for rival in found[:WARNED]
+        for rival in found[:LISTED]
     ]
-    more = [f"... and {len(found) - WARNED} more"] if len(found) > WARNED else []
+    more = [f"... and {len(found) - LISTED} more"] if len(found) > LISTED else []
     if all(rival.label == "duplicate" for rival in found[:LABELLED]):
         return "\n".join((SIMILAR.format(memory.short_id), *rivals, *more, SIMILAR_OPTIONS))
     return "\n".join(

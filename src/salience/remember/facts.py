@@ -1,56 +1,185 @@
-"""The facts of new memories in whose texts the rules find none."""
+"""Facts and texts that are already stored: which memory is the current one of a fact, and which text repeats one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
-from salience import text
-from salience.deadline import places
-from salience.extract.facts import may_state
-from salience.ports import Services, Statement
-from salience.records import Memory
-from salience.remember.asking import asked
-from salience.remember.clean import of_home
+from salience.derived import scan
+from salience.ports import Need, Services, Stored
+from salience.rank.profile import Profile
+from salience.records import Draft, Filter, Memory, Scope
+from salience.records.ids import ONCE
+from salience.remember.conflicts import Near
+from salience.text import same_text
 
-FEWEST: Final = 3
-"""Fewest words of a text that may state a fact: of what, and which."""
-_waiting: Final = places()
+SUPERSEDED_WEIGHT: Final = 0.1
+"""Weight of a superseded memory. Source: mememory, Memory Weight."""
+FACT_STAGES: Final = frozenset({"outdated", "same_fact"})
+"""Ranking stages that drop all memories of a fact but the latest."""
+COMPARED: Final = ("kind", "importance", "weight", "tier", "tags", "entities", "fact_key", "metadata")
+"""Fields that make a draft different from an old memory of the same text, if the caller gave them."""
+Fact = tuple[object, ...]
+"""User id and fact key."""
+Facts = Mapping[Fact, Sequence[Memory]]
+"""The memories of each fact, the latest last."""
 
 
-def with_facts(services: Services, memories: Sequence[Memory]) -> list[Memory]:
-    """Return new memories with the facts that the configured reader finds, if there is one and it answers in time.
+def fact_of(memory: Memory) -> Fact:
+    """Return the fact that a memory states."""
+    return memory.scope.user_id, memory.fact_key
 
-    It is asked about those without a fact whose text may state one: short and declarative, and no turn of a
-    conversation. A memory for which it fails is as it was.
+
+def recency(memory: Memory) -> tuple[datetime, str]:
+    """Return the sort key of the memories of a fact; the last one is current."""
+    return memory.updated_at, memory.id
+
+
+def stored_facts(services: Services, memories: Sequence[Memory]) -> Facts:
+    """Return the live memories in the store that state the same facts as the new ones."""
+    keys: dict[Scope, set[str]] = {}
+    for memory in memories:
+        if memory.fact_key is not None:
+            keys.setdefault(memory.scope.without_session, set()).add(memory.fact_key)
+    found: dict[Fact, dict[str, Memory]] = {}
+    for home, named in keys.items():
+        for item in scan(services, home, Filter(fact_keys=sorted(named))):
+            found.setdefault(fact_of(item.memory), {})[item.memory.id] = item.memory
+    return {fact: sorted(memories.values(), key=recency) for fact, memories in found.items()}
+
+
+def link_facts(new: Sequence[Stored], facts: Facts, retried: Set[str]) -> list[Stored]:
+    """Return the new memories, each with the id of the latest visible memory of its fact as `follows`.
+
+    Memories whose id is in `retried` are not stored, so no other memory follows them.
     """
-    if services.fact_reader is None:
-        return list(memories)
-    unread = [memory for memory in memories if memory.fact_key is None]
-    found = {memory.id: key for memory, key in zip(unread, facts(services, unread), strict=True) if key is not None}
-    return [replace(memory, fact_key=found[memory.id]) if memory.id in found else memory for memory in memories]
+    latest, linked = dict(facts), list[Stored]()
+    for item in new:
+        memory, fact = item.memory, fact_of(item.memory)
+        seen = [older for older in latest.get(fact, ()) if memory.scope.sees(older.scope)]
+        if memory.fact_key is not None and memory.id not in retried:
+            latest[fact] = [*latest.get(fact, ()), memory]
+        linked.append(replace(item, memory=replace(memory, follows=seen[-1].id)) if seen else item)
+    return linked
 
 
-def facts(services: Services, memories: Sequence[Memory]) -> list[str | None]:
-    """Return the fact that the configured reader finds in each text; None where it finds none or is late."""
-    asking = [memory for memory in memories if _may_state(memory)]
-    keys = {memory.id: key for memory, key in zip(asking, _read(services, asking), strict=True)}
-    return [keys.get(memory.id) for memory in memories]
+def replaced_facts(
+    services: Services,
+    profile: Profile,
+    memories: Sequence[Memory],
+    facts: Facts,
+    now: datetime,
+    retried: Set[str] = frozenset(),
+) -> list[str | None]:
+    """Return, for each memory to be written, the id of the memory that it replaces as the current one of its fact.
+
+    None: recalls returned no memory of the fact before, or the profile ignores facts.
+
+    Args:
+        services: the ports.
+        profile: how recalls rank.
+        memories: new memories or next versions, in the order of writing.
+        facts: the result of `stored_facts` for them.
+        now: the instant of the call.
+        retried: ids of new memories that will not be stored.
+    """
+    found: list[str | None] = [None] * len(memories)
+    if FACT_STAGES.isdisjoint(profile.stages):
+        return found
+    of_fact, written = dict(facts), set[str]()
+    for position, memory in enumerate(memories):
+        if memory.fact_key is None or memory.id in retried:
+            continue
+        others = [older for older in of_fact.get(fact_of(memory), ()) if older.id != memory.id]
+        live = [older for older in others if older.expires_at is None or older.expires_at > now]
+        last = max((older for older in live if memory.scope.sees(older.scope)), key=recency, default=None)
+        if last is not None and recency(last) < recency(memory):
+            is_current = last.id in written or last.id in current(services, memory.scope, [last.id], now)
+            found[position] = last.id if is_current else None
+        of_fact[fact_of(memory)] = [*others, memory]
+        written.add(memory.id)
+    return found
 
 
-def _read(services: Services, memories: Sequence[Memory]) -> list[str | None]:
-    if services.fact_reader is None:
-        return [None] * len(memories)
-    statements = [Statement(memory.content, memory.speaker, _user(memory)) for memory in memories]
-    keys = asked(statements, services.fact_reader.facts, services.llm_extract_timeout, _waiting)
-    read = zip(memories, keys, strict=True)
-    return [of_home(key, memory.scope) if isinstance(key, str) else None for memory, key in read]
+def current(services: Services, scope: Scope, ids: Sequence[str], now: datetime) -> frozenset[str]:
+    """Return the ids of live memories that no other memory supersedes or follows, as the stage `outdated` decides."""
+    if not ids:
+        return frozenset()
+    columns = frozenset({"code", "successor"})
+    batch = services.store.gather(Need(scope=scope.without_session, now=now, columns=columns, ids=tuple(ids)))
+    return frozenset(batch.ids[batch["successor"] < 0].tolist())
 
 
-def _may_state(memory: Memory) -> bool:
-    return memory.kind != "turn" and may_state(memory.content) and len(text.words(memory.content)) >= FEWEST
+def repeats(
+    services: Services,
+    drafts: Sequence[Draft],
+    stored: Sequence[Stored],
+    near: Sequence[Near],
+    retried: Set[str],
+    now: datetime,
+) -> dict[int, Memory]:
+    """Return position -> current memory, for each new memory that repeats one in the store or earlier in the call.
+
+    A memory repeats another one of the same scope that has the same text and every field that the caller gave.
+    Conversation turns never repeat one another.
+
+    Args:
+        services: the ports.
+        drafts: the drafts as given by the caller.
+        stored: the new memories made of them.
+        near: the neighbours of each in the store.
+        retried: ids of new memories whose idempotency key is taken: they will not be stored.
+        now: the instant of the call.
+    """
+    candidates = [
+        [] if item.memory.id in retried else [old for _, old in found if _is_repeat(draft, item.memory, old)]
+        for draft, item, found in zip(drafts, stored, near, strict=True)
+    ]
+    ids: dict[Scope, dict[str, None]] = {}
+    for item, found in zip(stored, candidates, strict=True):
+        ids.setdefault(item.memory.scope.without_session, {}).update((old.id, None) for old in found)
+    live = {old for home, named in ids.items() for old in current(services, home, list(named), now)}
+    same: dict[int, Memory] = {}
+    by_text: dict[str, list[tuple[int, Memory]]] = {}
+    latest_of_fact: dict[Fact, int] = {}
+    superseded: set[str] = set()
+    for position, (draft, item) in enumerate(zip(drafts, stored, strict=True)):
+        new = item.memory
+        if new.id in retried:
+            continue
+        text = same_text(new.content)
+        before = [(-1, old) for old in candidates[position] if old.id in live]
+        before += [(at, other) for at, other in by_text.get(text, ()) if _is_repeat(draft, new, other)]
+        for at, old in reversed(before):
+            is_latest = old.fact_key is None or latest_of_fact.get(fact_of(old), at) == at
+            if is_latest and superseded.isdisjoint((old.id, old.short_id)):
+                same[position] = old
+                break
+        else:
+            by_text.setdefault(text, []).append((position, new))
+            if new.supersedes:
+                superseded.add(new.supersedes)
+            if new.fact_key is not None:
+                latest_of_fact[fact_of(new)] = position
+    return same
 
 
-def _user(memory: Memory) -> str | None:
-    return memory.scope.user_id if isinstance(memory.scope.user_id, str) else None
+def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
+    """Return whether an older memory holds all that a draft says."""
+    if draft.duplicate or (draft.key is not None and not draft.key.startswith(ONCE)):
+        return False
+    if any(value is not None for value in (draft.created_at, draft.supersedes, draft.ttl, old.expires_at)):
+        return False
+    if "turn" in (new.kind, old.kind) or old.kind == "reflection" or new.speaker != old.speaker:
+        return False
+    if new.scope.without_session != old.scope.without_session:
+        return False
+    if new.scope.session_id not in (None, old.scope.session_id):
+        return False
+    if old.weight <= SUPERSEDED_WEIGHT and new.weight != old.weight:  # the memory that superseded it was forgotten
+        return False
+    named = [name for name in COMPARED if name in draft.given and getattr(draft, name) is not None]
+    same_fields = all(getattr(new, name) == getattr(old, name) for name in named)
+    return same_fields and same_text(new.content) == same_text(old.content)

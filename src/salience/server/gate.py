@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
-from salience import keywords
+from salience import keywords, remember
+from salience.derived import size
 from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
-from salience.maintain import versions
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, Contradiction, Grant, Receipt, checks
@@ -287,7 +287,7 @@ def _require_within(grant: Grant, given: Mapping[str, Any], path: str) -> None:
 
 def _own(engine: Engine, grant: Grant, id: str, where: Mapping[str, Any]) -> None:
     """Let pass a memory that lives where the grant is bound to; one that others share is theirs too."""
-    home = versions.kept(engine.services, keywords.scope(grant.tenant, where)[0], id)[-1].memory.scope
+    home = remember.versions_of(engine.services, keywords.scope(grant.tenant, where)[0], id)[-1].memory.scope
     if any(getattr(home, name) != value for name, value in grant.bound.items()):
         raise ForbiddenError(
             f"id: memory {shown(id)} is shared beyond {_said(grant)}. Use a key that is not bound to it."

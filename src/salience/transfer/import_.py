@@ -16,8 +16,7 @@ from salience.loading import uncollected
 from salience.ports import Add, Services, Stored, unread
 from salience.records import Memory, Scope, TransferReport, checks
 from salience.records.ids import cycles
-from salience.remember import bare, clean, decide, read
-from salience.steps import embed, retry_stale
+from salience.remember import clean, decide, derive, terms_and_distinctions
 from salience.transfer import exported
 from salience.transfer.files import FORMAT, VERSION, Progress
 
@@ -188,7 +187,7 @@ def _groups(
     services: Services, scope: Scope, lines: Iterable[Line], reader: exported.Reader, refuse: Refusals
 ) -> Iterator[Group]:
     """Yield memories; the versions of one stand on lines that follow each other, older ones first."""
-    reads = partial(read, services)
+    reads = partial(terms_and_distinctions, services)
     is_ours = False  # whether the vectors are of our embedder: of lines before any header nobody knows
     pending = Group(0, ())
     for line in lines:
@@ -200,7 +199,7 @@ def _groups(
                 is_ours = _header(record) == services.embedder.name
             elif "memory" not in record:
                 memory = clean(services, draft(number, record, scope), services.clock())
-                yield Group(number, (bare(services, memory),), is_draft=True)
+                yield Group(number, (derive(services, memory),), is_draft=True)
             else:
                 memory = line.memory if line.memory is not None else reader.checked(record["memory"])
                 vector = _vector(record, line.vector, services.embedder.dimension) if is_ours else None

@@ -11,8 +11,7 @@ from typing import Final
 from salience.maintain.upkeep.tiers import UPKEEP
 from salience.ports import Prune, Revise, Services
 from salience.records import Memory, Scope
-from salience.remember.staleness import stale
-from salience.steps import retry_stale, scan
+from salience.remember.reflections import stale
 
 CHUNK: Final = 1000
 """Versions that are dropped in one transaction."""

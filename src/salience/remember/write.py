@@ -1,0 +1,248 @@
+"""The story of a write: clean, extract, embed, look for neighbours, decide, apply."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence, Set
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from salience.derived import embedded_or_not, one, until_fresh
+from salience.errors import EmbedderError, MovedError
+from salience.pending import catch_up
+from salience.ports import Add, Revise, Services, Stored, Touch, touched
+from salience.rank.profile import Profile
+from salience.records import Contradiction, Draft, Memory, Receipt, Scope
+from salience.records.ids import short_id
+from salience.remember.conflicts import contradictions, neighbours, warning
+from salience.remember.drafts import clean, derive
+from salience.remember.facts import (
+    FACT_STAGES,
+    SUPERSEDED_WEIGHT,
+    Facts,
+    fact_of,
+    link_facts,
+    recency,
+    repeats,
+    replaced_facts,
+    stored_facts,
+)
+from salience.remember.llm import judged, with_facts
+from salience.remember.reflections import stale
+
+FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To store it again, use a new key."
+PENDING: Final = "Stored without a vector for now: searches find its words, and conflicts were not checked."
+SAME: Final = (
+    "Nothing new was stored: this memory has the same text. To store it once more, use duplicate=True (on the command "
+    "line, --duplicate)."
+)
+REPLACES: Final = (
+    "This replaces memory {} as the current {}; recall no longer returns it. To keep both, update one of them with "
+    "fact_key=None (null in JSON; on the command line, --no-fact-key)."
+)
+SUPERSEDES: Final = "This supersedes memory {}; recall no longer returns it. To bring it back, forget memory {}."
+
+
+def remember(
+    services: Services, profile: Profile, drafts: Sequence[Draft], scope: Scope, look: bool = True
+) -> list[Receipt]:
+    """Store drafts in one transaction, all or none, and return a receipt for each, in order.
+
+    If the embedder fails or is late, the memories are stored as pending: searches find their words, and upkeep adds
+    the vectors later.
+
+    Args:
+        services: the ports.
+        profile: sets the similarity from which memories conflict.
+        drafts: the drafts; one without a scope of its own is stored in `scope`.
+        scope: of the call.
+        look: whether to look for conflicts and repeated texts in the store.
+
+    Raises:
+        InputError: an invalid draft.
+        NotFoundError: a superseded memory that is not visible.
+        ConflictError: an idempotency key that belongs to another content.
+        PinnedError: the store belongs to another model of the embedder's name; nothing was stored.
+        StoreError: the store failed; nothing was stored.
+    """
+    now = services.clock()
+    memories = with_facts(services, [clean(services, draft, now, scope) for draft in drafts])
+    vectors, failure = embedded_or_not(services, [memory.content for memory in memories])
+    stored = [
+        derive(services, memory, None if vectors is None else vectors[place]) for place, memory in enumerate(memories)
+    ]
+    if failure is None:
+        try:
+            receipts = _write(services, profile, drafts, stored, now, scope, look)
+        except (MovedError, EmbedderError) as error:  # the store, or its check of the model, refuses vectors for now
+            stored, failure = [replace(item, vector=None) for item in stored], str(error)
+        else:
+            catch_up(services)
+            return receipts
+    receipts = _write(services, profile, drafts, stored, now, scope, look=False)
+    return [_pending(receipt, failure) for receipt in receipts]
+
+
+def _write(
+    services: Services,
+    profile: Profile,
+    drafts: Sequence[Draft],
+    stored: Sequence[Stored],
+    now: datetime,
+    scope: Scope,
+    look: bool,
+) -> list[Receipt]:
+    """Store new memories, with the changes that follow from them, in one transaction and return the receipts.
+
+    A repeated text is not stored again; the memory that holds it counts an access. The judge reads the conflicts after
+    the commit, so it delays no write and is asked only once.
+    """
+
+    def attempt() -> list[tuple[Receipt, str | None]]:
+        near = neighbours(services, profile, stored, now) if look else [[] for _ in stored]
+        retried = retried_ids(services, stored)
+        same = repeats(services, drafts, stored, near, retried, now)
+        places = [place for place in range(len(stored)) if place not in same]
+        facts = stored_facts(services, [stored[place].memory for place in places])
+        changes, new = decide(services, [stored[place] for place in places], now, scope.who, retried, facts)
+        conflicts: list[tuple[Contradiction, ...]] = [()] * len(new)
+        if look:
+            conflicts = contradictions(services, profile, new, [near[place] for place in places], now)
+        older = replaced_facts(services, profile, [item.memory for item in new], facts, now, retried)
+        touches = _accesses(same.values(), now)
+        made = services.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
+
+        now_stored = {receipt.memory.id: receipt.memory for receipt in made}
+        not_stored = {item.memory.id for item in new} - now_stored.keys()
+        results: dict[int, tuple[Receipt, str | None]] = {}
+        for place, receipt, found, replaced in zip(places, made, conflicts, older, strict=True):
+            if receipt.status == "created":
+                gone = receipt.memory.supersedes or replaced
+                found = tuple(conflict for conflict in found if conflict.memory.id not in not_stored)
+                receipt = replace(
+                    receipt, status="superseded" if gone else "created", superseded=gone, contradictions=found
+                )
+            results[place] = receipt, replaced
+        for place, memory in same.items():
+            counted = touched(now_stored.get(memory.id, memory), [touches[memory.id]])
+            results[place] = Receipt(counted, "unchanged", warning=SAME), None
+        return [results[place] for place in range(len(stored))]
+
+    receipts, older = zip(*until_fresh(attempt), strict=True) if stored else ((), ())
+    return [_warned(profile, receipt, old) for receipt, old in zip(judged(services, receipts), older, strict=True)]
+
+
+def decide(
+    services: Services,
+    stored: Sequence[Stored],
+    now: datetime,
+    by: str | None = None,
+    retried: Set[str] | None = None,
+    facts: Facts | None = None,
+) -> tuple[list[Revise], list[Stored]]:
+    """Return the changes to superseded memories, and the new memories linked to those that they supersede or follow.
+
+    A superseded memory loses its weight, and reflections of it become stale. A memory that is private to a user or an
+    agent does not change a memory that others share.
+
+    Args:
+        services: the ports.
+        stored: the new memories.
+        now: the instant of the call.
+        by: author of the changes.
+        retried: the result of `retried_ids`: these memories will not be stored, and supersede nothing.
+        facts: the result of `stored_facts`.
+
+    Raises:
+        NotFoundError: a superseded memory that is not visible from the scope of the new one.
+    """
+    retried = retried_ids(services, stored) if retried is None else retried
+    facts = stored_facts(services, [item.memory for item in stored]) if facts is None else facts
+    targets: dict[str, Memory] = {}
+    changes: dict[str, Revise] = {}
+    new: list[Stored] = []
+    for item in stored:
+        home, supersedes = item.memory.scope, item.memory.supersedes
+        if supersedes is None or item.memory.id in retried:
+            new.append(item)
+            continue
+        target = one(services, home, supersedes, "supersedes")
+        new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
+        is_private = any(
+            getattr(home, owner) is not None and getattr(target.scope, owner) is None
+            for owner in ("user_id", "agent_id")
+        )
+        if target.weight > SUPERSEDED_WEIGHT and not is_private:
+            reason = f"superseded by {item.memory.short_id}"
+            targets[target.id] = target
+            changes[target.id] = Revise(
+                target.changed("supersede", now, by=by, reason=reason, weight=SUPERSEDED_WEIGHT)
+            )
+    outdated = stale(services, list(targets.values()), now, by=by, reason="a source was superseded")
+    return [*changes.values(), *outdated], link_facts(new, facts, retried)
+
+
+def retried_ids(services: Services, stored: Sequence[Stored]) -> frozenset[str]:
+    """Return the ids of new memories whose idempotency key is taken, in the store or earlier in the call."""
+    keyed = [item.memory for item in stored if item.memory.key is not None]
+    keys: dict[Scope, list[str]] = {}
+    for memory in keyed:
+        keys.setdefault(memory.scope.without_session, []).append(str(memory.key))
+    known = {(home, held.key) for home, named in keys.items() for held in services.store.keyed(home, named)}
+    retried: set[str] = set()
+    for memory in keyed:
+        key = memory.scope.without_session, memory.key
+        if key in known:
+            retried.add(memory.id)
+        known.add(key)
+    return frozenset(retried)
+
+
+def _accesses(memories: Collection[Memory], now: datetime) -> dict[str, Touch]:
+    """Return, by id, a `Touch` that counts one access for each occurrence of a memory."""
+    counts = Counter(memory.id for memory in memories)
+    return {
+        memory.id: Touch(
+            scope=memory.scope.without_session,
+            ids=(memory.id,),
+            accessed_at=now,
+            access_count=counts[memory.id],
+            at=now,
+        )
+        for memory in memories
+    }
+
+
+def _warned(profile: Profile, receipt: Receipt, older: str | None) -> Receipt:
+    """Return the receipt of a new memory with its warning; `older` is the memory of the same fact that it replaces."""
+    memory = receipt.memory
+    if receipt.status == "unchanged":
+        return replace(receipt, warning=FORGOTTEN) if memory.forgotten_at is not None else receipt
+    conflicts = list(receipt.contradictions)
+    if memory.fact_key is not None and not FACT_STAGES.isdisjoint(profile.stages):  # recalls drop the older ones
+        conflicts = [
+            conflict
+            for conflict in conflicts
+            if fact_of(conflict.memory) != fact_of(memory) or recency(conflict.memory) > recency(memory)
+        ]
+    target = memory.supersedes if "outdated" in profile.stages else None
+    lines = [
+        *([SUPERSEDES.format(short_id(target), memory.short_id)] if target else []),
+        *([replaces(memory, older)] if older not in (None, memory.supersedes) else []),
+        *([warning(memory, conflicts)] if conflicts else []),
+    ]
+    return replace(receipt, warning="\n".join(lines) or None)
+
+
+def replaces(memory: Memory, older: str) -> str:
+    """Return the warning that a memory replaces an older one of its fact."""
+    return REPLACES.format(short_id(older), memory.fact_key)
+
+
+def _pending(receipt: Receipt, failure: str | None) -> Receipt:
+    """Return the receipt of a memory that was stored without a vector."""
+    if receipt.status == "unchanged":
+        return receipt
+    more = f"\n{receipt.warning}" if receipt.warning else ""
+    return replace(receipt, status="pending", warning=f"{PENDING} {failure}{more}")
