@@ -46,4 +46,4 @@ def test_a_pending_memory_is_not_held_against_others(target):
         memory.remember("The limit is 30")
         receipt = memory.remember("The limit is 40")
         assert (receipt.status, receipt.contradictions) == ("pending", ())
-        assert "conflicts were not looked for" in receipt.warning
+        assert "conflicts were not checked" in receipt.warning

@@ -180,7 +180,7 @@ def test_what_is_remembered_while_the_provider_fails_is_stored_found_by_words_an
     endpoint.way = FAILURES[failure]
     receipt = memory.remember(TEXT)
     assert receipt.status == "pending"
-    assert receipt.warning.startswith("Stored, and found by its words; its vector is still to come")
+    assert receipt.warning.startswith("Stored without a vector for now")
     assert REMEDIES[failure] in receipt.warning
     assert (endpoint.host in receipt.warning) == (failure != "zeros")  # told once the numbers are read, by the model
     assert "openai:model-x" in receipt.warning

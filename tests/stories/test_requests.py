@@ -78,9 +78,9 @@ def test_without_a_key_each_call_counts(memory, id):
 def test_a_key_stands_for_one_memory_and_one_verb(memory, id):
     other = memory.remember("Another").memory.id
     memory.update(id, tags=["a"], key="k")
-    with pytest.raises(ConflictError, match="'k' already stands for: update"):
+    with pytest.raises(ConflictError, match="'k' already belongs to: update"):
         memory.update(other, tags=["a"], key="k")
-    with pytest.raises(ConflictError, match="'k' already stands for: update"):
+    with pytest.raises(ConflictError, match="'k' already belongs to: update"):
         memory.forget(id, key="k")
     assert (versions(memory, other), versions(memory, id)) == ([1], [1, 2, 3])
 

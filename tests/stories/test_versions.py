@@ -209,8 +209,8 @@ def test_a_time_limit_that_is_still_to_come_stays(memory, clock):
     [
         (None, r"^version is missing, and the memory is live\. Name one of these: 1, 2, 4\.$"),
         (5, r"^version 5 is live\. Name one of these: 1, 2, 4\.$"),
-        (3, r"^version 3 was out of sight itself\. Name one of these: 1, 2, 4\.$"),
-        (6, r"^version 6 is not there\. Name one of these: 1, 2, 4\.$"),
+        (3, r"^version 3 was hidden from recalls\. Name one of these: 1, 2, 4\.$"),
+        (6, r"^version 6 does not exist\. Name one of these: 1, 2, 4\.$"),
         (0, r"^version is 0\. "),
         (1.5, r"^version is 1\.5\. "),
         (True, r"^version is True\. "),
@@ -273,7 +273,7 @@ def test_a_text_that_was_never_embedded_is_pending_when_it_comes_back(memory, cl
     memory.update(bare.memory.id, content=OSLO)
     clock.advance(hours=1)
     receipt = memory.restore(bare.memory.id, 1)
-    assert receipt.warning == "Its vector is still to come: words find it, likeness does not yet."
+    assert receipt.warning == "It has no vector for now: searches find its words only, until upkeep adds the vector."
     assert stood(memory, bare.memory.id).vector is None
     assert bare.memory.id in [hit.memory.id for hit in memory.recall("query Lyon", **EASY)]
 
@@ -293,7 +293,7 @@ def test_an_engine_of_another_model_restores_and_leaves_the_vector_for_later(mem
     other = Engine(replace(memory.services, store=memory.services.store.under(Model("other", 8))))
     receipt = other.restore(id, 1)
     assert (receipt.memory.content, receipt.status) == (LYON, "restored")
-    assert receipt.warning.startswith("Its vector is still to come")
+    assert receipt.warning.startswith("It has no vector for now")
     assert stood(memory, id).vector is None
     other.forget(id)
     assert other.restore(id).warning is None  # nothing to embed that was not missing before
