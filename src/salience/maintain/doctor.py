@@ -16,6 +16,7 @@ from salience.ports import Derive, Services, Stored
 from salience.records import DoctorReport, Finding, Memory
 from salience.records.ids import cycles, short_id
 from salience.remember import derive
+from salience.steps import embed, scan
 from salience.text import content_hash
 
 Progress = Callable[[int], None]

@@ -10,6 +10,7 @@ from salience import keywords
 from salience.errors import InputError, NotFoundError, Words
 from salience.ports import Erase, Services, Stored
 from salience.records import ANY, NARROWING, Filter, Scope, checks
+from salience.steps import retry_stale, scan
 
 NAMED: Final = (*NARROWING, "session_id")
 """Coordinates of which one at least has to be named where memories are not."""

@@ -6,10 +6,10 @@ from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Final
 
-from salience.derived import AnswerSize
 from salience.ports import Services
 from salience.records import Memory, Scope, Version
 from salience.remember import versions_of
+from salience.steps import AnswerLimit
 
 NOT_COMPARED: Final = frozenset(
     ("version", "change", "changed_at", "changed_by", "reason", "accessed_at", "access_count", "content_hash")
@@ -26,7 +26,7 @@ def history(services: Services, scope: Scope, id: str) -> tuple[Version, ...]:
         NotFoundError: no such memory is visible.
     """
     memories = [stored.memory for stored in versions_of(services, scope, id)]
-    AnswerSize(services, "Export the memory instead: an export has its versions, and no limit.").add(memories)
+    AnswerLimit(services, "Export the memory instead: an export has its versions, and no limit.").add(memories)
     changed = [(), *(_changed(services, scope, old, new) for old, new in pairwise(memories))]
     ends = [*(memory.changed_at for memory in memories[1:]), None]
     return tuple(map(Version, memories, changed, ends))

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from salience.derived import scan
 from salience.ports import Need, Services, Stored
 from salience.rank.profile import Profile
 from salience.records import Draft, Filter, Memory, Scope
 from salience.records.ids import ONCE
 from salience.remember.conflicts import Near
+from salience.steps import scan
 from salience.text import same_text
 
 SUPERSEDED_WEIGHT: Final = 0.1

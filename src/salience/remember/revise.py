@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from salience.derived import embedded_or_not, one, until_fresh
 from salience.errors import (
     ConflictError,
     EmbedderError,
@@ -30,6 +29,7 @@ from salience.remember.facts import replaced_facts, stored_facts
 from salience.remember.llm import read_facts, with_facts
 from salience.remember.reflections import stale
 from salience.remember.write import replaces
+from salience.steps import get_memory, retry_stale, try_embed
 
 MAX_VERSION: Final = 2**62
 RESTORED: Final = (
@@ -98,7 +98,7 @@ class _WrongVersionError(SalienceError):
 def once(services: Services, request: Request, attempt: Callable[[], Receipt]) -> Receipt:
     """Return the receipt of `attempt`, or the first receipt if the key of the request was answered before.
 
-    `attempt` is called again if another writer was faster, as in `until_fresh`.
+    `attempt` is called again if another writer was faster, as in `retry_stale`.
 
     Raises:
         StaleError: the memory is not at the required version; nothing was written.
@@ -119,7 +119,7 @@ def once(services: Services, request: Request, attempt: Callable[[], Receipt]) -
             return first
 
     try:
-        return until_fresh(try_once)
+        return retry_stale(try_once)
     except _WrongVersionError as error:
         raise StaleError(str(error)) from None
 
@@ -188,11 +188,11 @@ def update(
     request = Request(scope, "update", id, key, if_version, reason)
 
     def attempt(embeds: bool = True) -> Receipt:
-        old, now = one(services, scope, id), services.clock()
+        old, now = get_memory(services, scope, id), services.clock()
         request.check_version(old)
         new = replace(_updated(services, old, given, now), changed_by=scope.who, reason=reason)
         has_new_text = new.content != old.content
-        vectors, failure = embedded_or_not(services, [new.content]) if has_new_text and embeds else (None, None)
+        vectors, failure = try_embed(services, [new.content]) if has_new_text and embeds else (None, None)
         derived = derive(services, new)
         change = Revise(
             new,
@@ -278,7 +278,7 @@ def forget(
     request = Request(scope, "forget", id, key, if_version, reason)
 
     def attempt() -> Receipt:
-        memory, now = one(services, scope, id), services.clock()
+        memory, now = get_memory(services, scope, id), services.clock()
         request.check_version(memory)
         gone = memory.changed("forget", now, by=scope.who, reason=reason, forgotten_at=now)
         outdated = stale(services, [memory], now, by=scope.who, reason="a source was forgotten")

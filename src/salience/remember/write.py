@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from salience.derived import embedded_or_not, one, until_fresh
 from salience.errors import EmbedderError, MovedError
 from salience.pending import catch_up
 from salience.ports import Add, Revise, Services, Stored, Touch, touched
@@ -30,6 +29,7 @@ from salience.remember.facts import (
 )
 from salience.remember.llm import judged, with_facts
 from salience.remember.reflections import stale
+from salience.steps import get_memory, retry_stale, try_embed
 
 FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To store it again, use a new key."
 PENDING: Final = "Stored without a vector for now: searches find its words, and conflicts were not checked."
@@ -68,7 +68,7 @@ def remember(
     """
     now = services.clock()
     memories = with_facts(services, [clean(services, draft, now, scope) for draft in drafts])
-    vectors, failure = embedded_or_not(services, [memory.content for memory in memories])
+    vectors, failure = try_embed(services, [memory.content for memory in memories])
     stored = [
         derive(services, memory, None if vectors is None else vectors[place]) for place, memory in enumerate(memories)
     ]
@@ -129,7 +129,7 @@ def _write(
             results[place] = Receipt(counted, "unchanged", warning=SAME), None
         return [results[place] for place in range(len(stored))]
 
-    receipts, older = zip(*until_fresh(attempt), strict=True) if stored else ((), ())
+    receipts, older = zip(*retry_stale(attempt), strict=True) if stored else ((), ())
     return [_warned(profile, receipt, old) for receipt, old in zip(judged(services, receipts), older, strict=True)]
 
 
@@ -167,7 +167,7 @@ def decide(
         if supersedes is None or item.memory.id in retried:
             new.append(item)
             continue
-        target = one(services, home, supersedes, "supersedes")
+        target = get_memory(services, home, supersedes, "supersedes")
         new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
         is_private = any(
             getattr(home, owner) is not None and getattr(target.scope, owner) is None

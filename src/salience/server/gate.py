@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from salience import keywords, remember
-from salience.derived import size
 from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
 from salience.rank import profiles

@@ -17,6 +17,7 @@ from salience.ports import Add, Services, Stored, unread
 from salience.records import Memory, Scope, TransferReport, checks
 from salience.records.ids import cycles
 from salience.remember import clean, decide, derive, terms_and_distinctions
+from salience.steps import embed, retry_stale
 from salience.transfer import exported
 from salience.transfer.files import FORMAT, VERSION, Progress
 

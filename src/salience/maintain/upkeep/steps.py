@@ -12,6 +12,7 @@ from salience.maintain.upkeep.tiers import UPKEEP
 from salience.ports import Prune, Revise, Services
 from salience.records import Memory, Scope
 from salience.remember.reflections import stale
+from salience.steps import retry_stale, scan
 
 CHUNK: Final = 1000
 """Versions that are dropped in one transaction."""
