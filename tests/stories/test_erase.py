@@ -230,10 +230,10 @@ def test_the_vector_of_an_erased_text_is_in_no_cache(memory):
     memory.remember("a secret", user_id="u")
     memory.recall("a secret", user_id="u")
     cached = memory.services.embedder
-    assert len(cached._kept) > 0
-    assert not any(isinstance(key, str) for key in cached._kept)
+    assert len(cached._vectors) > 0
+    assert not any(isinstance(key, str) for key in cached._vectors)
     memory.erase(user_id="u")
-    assert len(cached._kept) == 0
+    assert len(cached._vectors) == 0
 
 
 def test_sessions_in_which_an_erased_user_only_asked_are_forgotten(memory):
