@@ -15,8 +15,8 @@ from salience.records import RIGHTS, Grant
 from salience.server.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
 from salience.server.keys import Door, granted, made
 from salience.store.keyring import MemoryKeyring
-from salience.wire.asked import QUESTIONS_LIMIT
-from salience.wire.told import values
+from salience.wire.requests import QUERIES_LIMIT
+from salience.wire.responses import to_json
 from salience.wire.verbs import VERBS
 
 KEYS = Path(__file__).parents[1] / "docs" / "keys.md"
@@ -37,7 +37,7 @@ class House:
 
     def ask(self, grant, verb, gate=None, /, **given):
         asked = VERBS[verb]
-        return (gate or self.gate).answer(grant, asked, asked.asks.model_validate(given))
+        return (gate or self.gate).answer(grant, asked, asked.request.model_validate(given))
 
     def standing(self):
         """Return every memory of every tenant as it stands, and its counters."""
@@ -75,7 +75,7 @@ def test_the_conflicts_that_receipts_hold_fit_into_an_answer(planted, verb):
     assert {receipt.status for receipt in receipts} == {"created"}
     assert 10 < len(receipts[0].contradictions) < 60
     assert "and 50 more" in receipts[0].warning
-    assert len(json.dumps(values(told))) < 2 * limit + 10_000 * len(receipts)
+    assert len(json.dumps(to_json(told))) < 2 * limit + 10_000 * len(receipts)
 
 
 def grant(*rights, tenant="acme", **bound):
@@ -117,7 +117,7 @@ def asked(house, verb, id="hers"):
 
 def run(house, who, verb, id="hers"):
     """Ask for a verb, whatever it takes."""
-    given = VERBS[verb].asks.model_validate(asked(house, verb, id)).arguments()
+    given = VERBS[verb].request.model_validate(asked(house, verb, id)).arguments()
     ours = {"file": STREAMS[verb]()} if verb in STREAMS else {}
     return house.gate.call(who, VERBS[verb], given, **ours)
 
@@ -156,7 +156,7 @@ def test_who_may_only_write_is_told_nothing_of_what_is_there(planted, verb):
         (receipt,) = receipts if verb == "remember_many" else [receipts]
         assert receipt.memory.content == content
         assert bool(receipt.contradictions) == bool(receipt.warning) == ("read" in rights)
-        assert (told[0] in str(values(receipt))) == ("read" in rights)
+        assert (told[0] in str(to_json(receipt))) == ("read" in rights)
 
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
@@ -228,7 +228,7 @@ def test_a_bound_is_set_where_nothing_is_given(house):
 
 
 @pytest.mark.parametrize("value", ["bob", None])
-@pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if "user_id" in verb.asks.model_fields])
+@pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if "user_id" in verb.request.model_fields])
 def test_nobody_asks_beyond_a_bound(house, verb, value):
     if verb == "import_":
         return  # held below
@@ -445,9 +445,9 @@ def test_a_request_holds_so_many(house, verb, given):
 
 
 def test_a_request_holds_no_more_questions_than_that_whatever_else_it_may_hold(house):
-    assert len(house.ask(ALICE, "recall_many", queries=["tea"] * QUESTIONS_LIMIT)) == QUESTIONS_LIMIT
+    assert len(house.ask(ALICE, "recall_many", queries=["tea"] * QUERIES_LIMIT)) == QUERIES_LIMIT
     with pytest.raises(LimitError, match="queries: 33 are more than the 32"):
-        house.ask(ALICE, "recall_many", queries=["tea"] * (QUESTIONS_LIMIT + 1))
+        house.ask(ALICE, "recall_many", queries=["tea"] * (QUERIES_LIMIT + 1))
 
 
 @pytest.mark.parametrize("name", ["tags", "kinds", "sessions"])
@@ -543,7 +543,9 @@ def test_nothing_is_done_for_one_who_is_not_admitted(house):
     gate = Gate(house.engine, admit=admit, watch=heard)
     for verb in VERBS:
         with pytest.raises(LimitError):
-            gate.call(grant("admin"), VERBS[verb], VERBS[verb].asks.model_construct(**asked(house, verb)).arguments())
+            gate.call(
+                grant("admin"), VERBS[verb], VERBS[verb].request.model_construct(**asked(house, verb)).arguments()
+            )
     assert names == ["somebody"] * len(VERBS)
     assert house.standing() == before
     assert {type(outcome) for *_, outcome in heard.told} == {LimitError}

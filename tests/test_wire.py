@@ -22,8 +22,8 @@ from salience.errors import ImportLineError, InputError, LimitError, NotFoundErr
 from salience.keywords import NAMES
 from salience.rank.profile import LIMIT
 from salience.records import ANY, Scope, ScoreDetail
-from salience.wire import failures
-from salience.wire.told import Schemas
+from salience.wire import errors as problems
+from salience.wire.responses import Schemas
 from salience.wire.verbs import VERBS
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=8)
@@ -74,7 +74,7 @@ def _has_distinct_parts(detail: ScoreDetail) -> bool:
     return len({*names}) == len(names)
 
 
-KINDS = {str(verb.answers): verb for verb in VERBS.values()}
+KINDS = {str(verb.response): verb for verb in VERBS.values()}
 """A verb for each kind of answer."""
 
 
@@ -83,10 +83,10 @@ KINDS = {str(verb.answers): verb for verb in VERBS.values()}
 @given(data=st.data())
 def test_an_answer_comes_back_as_it_was_and_is_as_its_schema_says(kind: str, data: st.DataObject) -> None:
     verb = KINDS[kind]
-    result = data.draw(any_of(verb.answers))
-    told = json.loads(to_json(verb.told(result)))
-    assert told == json.loads(json.dumps(verb.told(result)))
-    assert verb.read(told) == result
+    result = data.draw(any_of(verb.response))
+    told = json.loads(to_json(verb.to_json(result)))
+    assert told == json.loads(json.dumps(verb.to_json(result)))
+    assert verb.from_json(told) == result
     schemas = Schemas()
     schema = verb.schema(schemas)
     Draft202012Validator({**schema, "$defs": schemas.named}).validate(told)
@@ -96,7 +96,7 @@ def test_an_answer_comes_back_as_it_was_and_is_as_its_schema_says(kind: str, dat
 def test_what_is_no_answer_is_refused(told: dict[str, Any]) -> None:
     for name in ("remember", "recall", "list"):
         with pytest.raises(InputError):
-            VERBS[name].read(told)
+            VERBS[name].from_json(told)
 
 
 def every(kind: type[SalienceError]) -> list[type[SalienceError]]:
@@ -111,9 +111,9 @@ ERRORS = [kind for kind in every(SalienceError) if kind.__module__ == errors.__n
 @given(text=WORDS, number=st.integers(1, 10**6), seconds=st.floats(0.1, 1e6))
 def test_an_error_comes_back_as_it_was(kind: type[SalienceError], text: str, number: int, seconds: float) -> None:
     error = made(kind, text, number, seconds)
-    told = json.loads(to_json(failures.problem(error)))
-    Draft202012Validator(failures.schema()).validate(told)
-    back = failures.error(told)
+    told = json.loads(to_json(problems.to_problem(error)))
+    Draft202012Validator(problems.schema()).validate(told)
+    back = problems.from_problem(told)
     there = errors.ServerError if kind is errors.MissingExtraError else kind  # what is missing is missing there
     assert (type(back), str(back)) == (there, str(error))
     for name in ("field", "remedy", "id", "line", "retry_after"):
@@ -137,7 +137,7 @@ def made(kind: type[Any], text: str, number: int, seconds: float) -> SalienceErr
 
 
 def test_too_much_at_any_time_has_another_status_than_too_much_now() -> None:
-    assert [failures.failure(LimitError("x", after)).status for after in (None, 1.0)] == [413, 429]
+    assert [problems.problem_of(LimitError("x", after)).status for after in (None, 1.0)] == [413, 429]
 
 
 @pytest.mark.parametrize(
@@ -150,19 +150,19 @@ def test_too_much_at_any_time_has_another_status_than_too_much_now() -> None:
     ],
 )
 def test_what_is_wrong_with_a_value_is_the_same_on_the_other_side(error: InputError) -> None:
-    told = json.loads(to_json(failures.problem(error)))
-    back = failures.error(told)
+    told = json.loads(to_json(problems.to_problem(error)))
+    back = problems.from_problem(told)
     assert type(back) is type(error)
     assert str(back) == str(error)
     assert isinstance(back, InputError)
     assert (back.field, back.remedy, back.problem) == (error.field, error.remedy, error.problem)
     old = {key: value for key, value in told.items() if key != "problem"}  # of a server that does not tell it
-    assert str(failures.error(old)).startswith(error.field)
+    assert str(problems.from_problem(old)).startswith(error.field)
 
 
 def test_problems_of_others_are_errors_of_the_server() -> None:
     for told in ({}, {"type": "about:blank", "detail": "Bad Gateway"}, {"type": "urn:salience:problem:input"}):
-        assert type(failures.error(told)) is errors.ServerError
+        assert type(problems.from_problem(told)) is errors.ServerError
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -170,7 +170,7 @@ def test_the_arguments_of_a_verb_are_the_engines(verb: str) -> None:
     taken = inspect.signature(getattr(Engine, verb)).parameters
     names = {name for name in taken if name not in ("self", "where", *OURS)}
     scope = {*NAMES} if "where" in taken else set()
-    asked = {*VERBS[verb].asks.model_fields}
+    asked = {*VERBS[verb].request.model_fields}
     assert names <= asked <= names | scope
     assert scope - asked <= {"session_id", "scope"}  # which some verbs have no use for
 
@@ -183,11 +183,11 @@ OURS = ("progress", "file", "overwrite")
 def test_what_a_verb_needs_is_what_the_engine_does(verb: str) -> None:
     taken = inspect.signature(getattr(Engine, verb)).parameters
     needed = {name for name, one in taken.items() if one.default is one.empty and name not in ("self", "where", *OURS)}
-    assert {name for name, field in VERBS[verb].asks.model_fields.items() if field.is_required()} == needed
+    assert {name for name, field in VERBS[verb].request.model_fields.items() if field.is_required()} == needed
 
 
 def test_a_whole_number_may_be_written_as_json_has_it() -> None:
-    asks = VERBS["recall"].asks
+    asks = VERBS["recall"].request
     assert [asks.model_validate_json(f'{{"query": "x", "limit": {n}}}').arguments()["limit"] for n in ("2", "2.0")] == [
         2,
         2,
@@ -197,5 +197,5 @@ def test_a_whole_number_may_be_written_as_json_has_it() -> None:
 
 
 def test_the_most_hits_that_can_be_asked_for_are_those_of_any_profile() -> None:
-    limit, _ = VERBS["recall"].asks.model_json_schema()["properties"]["limit"]["anyOf"]
+    limit, _ = VERBS["recall"].request.model_json_schema()["properties"]["limit"]["anyOf"]
     assert (limit["minimum"], limit["maximum"]) == (0, LIMIT)

@@ -17,7 +17,7 @@ from salience.cli.bars import SCORE, Share, cells, shares, total
 from salience.cli.recalls import initials, times
 from salience.cli.signs import one_line, shortened, visible
 from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, TimeCue, Via
-from salience.wire.told import values
+from salience.wire.responses import to_json
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -137,7 +137,7 @@ def test_the_arithmetic_of_a_hit_by_activation_is_the_parent_s():
 
 def test_records_become_json_under_the_names_of_the_api():
     recall = Recall((), "cmm", Intent("time", ("now",)), True, (), {"need": 1.5})
-    assert values(recall) == {
+    assert to_json(recall) == {
         "hits": [],
         "profile": "cmm",
         "intent": {"name": "time", "words": ["now"], "time": None},
@@ -148,12 +148,12 @@ def test_records_become_json_under_the_names_of_the_api():
         "confident": True,
         "out_of_scope": [],
     }
-    assert values([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [
+    assert to_json([NOW, ANY, MappingProxyType({"a": (1, None)})]) == [
         "2026-05-01T12:00:00+00:00",
         "*",
         {"a": [1, None]},
     ]
-    assert json.dumps(values(Scope(user_id=ANY))) == '{"environment": "default", "user_id": "*"}'
+    assert json.dumps(to_json(Scope(user_id=ANY))) == '{"environment": "default", "user_id": "*"}'
 
 
 def cued(**cue):
@@ -162,7 +162,7 @@ def cued(**cue):
 
 def test_the_time_of_a_query_becomes_json_with_instants():
     found = cued(words=("last week", "latest"), start=NOW, order="latest")
-    assert values(found)["intent"]["time"] == {
+    assert to_json(found)["intent"]["time"] == {
         "words": ["last week", "latest"],
         "start": "2026-05-01T12:00:00+00:00",
         "end": None,
@@ -202,4 +202,4 @@ def test_a_query_that_names_no_time_has_no_line_of_it():
 
 def test_a_value_without_a_json_form_is_refused():
     with pytest.raises(InputError, match="value has the type object"):
-        values(object())
+        to_json(object())

@@ -15,7 +15,7 @@ from anyio.from_thread import start_blocking_portal
 import salience
 import servers
 import surfaces
-from salience.client import AsyncClient, Client, Patience, Place
+from salience.client import AsyncClient, Client, Endpoint, RetryPolicy
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -73,7 +73,7 @@ def through(request: pytest.FixtureRequest, url: str, portal: Any, waits: Waits)
     def client(*faults: Any, retries: int = 3, transport: Any = None, at: str = url, **options: Any) -> Any:
         network = transport or Network(faults)
         kind, sleep = (Client, waits) if request.param == "calls" else (AsyncClient, waits.by_coroutine)
-        verbs: Any = kind(Place.at(at), Patience(10.0, retries), transport=network, sleep=sleep, **options)
+        verbs: Any = kind(Endpoint.parse(at), RetryPolicy(10.0, retries), transport=network, sleep=sleep, **options)
         made.append(verbs if request.param == "calls" else surfaces.Blocking(portal, verbs))
         return made[-1], network
 

@@ -16,7 +16,7 @@ import salience
 import servers
 from salience import AccessError, ForbiddenError, InputError, ServerError, UnsettledError, compose
 from salience.cli import app
-from salience.client import AsyncClient, AsyncEngine, Client, Place
+from salience.client import AsyncClient, AsyncEngine, Client, Endpoint
 from salience.server import keys as access
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
@@ -50,7 +50,7 @@ def test_http_is_for_this_machine(host, monkeypatch):
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "[::1]", "a.localhost"])
 def test_which_may_be_called_by_any_name_of_its_own(host):
-    assert Place.at(f"http://{host}").is_loopback
+    assert Endpoint.parse(f"http://{host}").url.host
 
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "clé", "line\nbreak"])
@@ -62,7 +62,7 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key):
 def test_a_key_is_in_no_representation():
     with salience.connect("https://host/path/", api_key=KEY) as memory:
         assert repr(memory) == "Client('https://host/path/')"
-        assert "secret" not in repr(memory.place)
+        assert "secret" not in repr(memory.endpoint)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_the_settings_name_the_server_and_the_key(monkeypatch):
     monkeypatch.setenv("SALIENCE_CLIENT_TIMEOUT", "7")
     with salience.connect() as memory:
         assert isinstance(memory, Client)
-        assert str(memory.place.url) == "https://memory.example.org/salience/"
-        assert memory.place.headers == {"Authorization": f"Bearer {KEY}"}
+        assert str(memory.endpoint.url) == "https://memory.example.org/salience/"
+        assert memory.endpoint.api_key == KEY
     with salience.connect(":memory:", embedder=PlantedEmbedder()) as memory:  # to which the key says nothing
         assert memory.stats().memories == 0
 

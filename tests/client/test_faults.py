@@ -18,7 +18,7 @@ from salience import (
     ServerError,
     UnsettledError,
 )
-from salience.client import calling
+from salience.client import calls
 
 BUSY = (503, "busy")
 
@@ -69,7 +69,7 @@ def test_a_receipt_says_that_the_first_answer_was_lost(through, where):
     memory, _ = through(None, LOST)
     old = memory.remember("text", **where).memory
     new = memory.remember("other", supersedes=old.id, **where)
-    assert (new.status, new.superseded, new.warning) == ("superseded", old.id, calling.LOST)
+    assert (new.status, new.superseded, new.warning) == ("superseded", old.id, calls.LOST)
 
 
 def test_a_key_of_the_callers_is_told_as_an_engine_tells_it(through, where):
@@ -84,7 +84,7 @@ def test_a_key_of_the_callers_is_told_as_an_engine_tells_it(through, where):
 @pytest.mark.parametrize("fault", [LOST, CUT, LATE, (500, "unsettled")])
 def test_a_write_whose_answers_are_all_lost_is_unsettled(through, where, fault):
     memory, network = through(*[told(fault) for _ in range(3)], retries=2)
-    with pytest.raises(UnsettledError, match=r"remember: .* may have been done. .* under a key of your own"):
+    with pytest.raises(UnsettledError, match=r"remember: .* may have been done. .* your own idempotency key"):
         memory.remember("text", **where)
     assert len({json.loads(request.content)["key"] for request in network.requests}) == 1
 
@@ -105,7 +105,7 @@ def test_a_write_that_has_no_key_is_sent_once_and_its_dry_run_as_often_as_it_tak
     memory, network = through(LOST)
     arguments = {"end_session": {"session_id": "s"}, "import_": {"file": path}}.get(verb, {})
     scope = {} if verb == "upkeep" else where
-    with pytest.raises(UnsettledError, match=rf"^{verb}: .* the report is of the second time"):
+    with pytest.raises(UnsettledError, match=rf"^{verb}: .* its report describes the second call"):
         getattr(memory, verb)(**arguments, **scope)
     assert len(network.requests) == 1
     if verb in ("erase", "consolidate", "reflect", "upkeep"):
@@ -168,14 +168,14 @@ def test_no_server_is_told(through, retries):
 
 HTML = ("text/html; charset=utf-8", b"<html>Sign in</html>")
 OTHERS = [
-    pytest.param(200, *HTML, "text/html: no server of Salience", id="a page"),
+    pytest.param(200, *HTML, "text/html, not a Salience response", id="a page"),
     pytest.param(200, "application/json", b"[]", "cut off", id="a list"),
     pytest.param(200, "application/json", b'{"memories": 3, "by_ki', "cut off", id="half an object"),
-    pytest.param(200, "application/json", b'{"memories": 3}', "cannot read. Use one version", id="other fields"),
-    pytest.param(404, *HTML, "status 404, and not as a server of Salience", id="not there"),
-    pytest.param(302, *HTML, "a redirect: give the URL that it leads to", id="elsewhere"),
-    pytest.param(502, *HTML, "status 502, and not as", id="a proxy without its server"),
-    pytest.param(204, "", b"", "status 204, and not as", id="nothing"),
+    pytest.param(200, "application/json", b'{"memories": 3}', "unknown form. Use the same version", id="other fields"),
+    pytest.param(404, *HTML, "status 404. This is not a response of a Salience server", id="not there"),
+    pytest.param(302, *HTML, "a redirect: use the URL that it points to", id="elsewhere"),
+    pytest.param(502, *HTML, "status 502. This is not", id="a proxy without its server"),
+    pytest.param(204, "", b"", "status 204", id="nothing"),
 ]
 
 
@@ -200,9 +200,9 @@ def test_a_write_answered_by_half_an_object_is_asked_for_again(engine, through, 
 
 def test_a_deadline_ends_the_tries(through, where, monkeypatch):
     memory, network = through(*[problem(*BUSY) for _ in range(9)], retries=9)
-    from salience.client import trying
+    from salience.client import retries
 
-    monkeypatch.setattr(trying, "GRACE", 0.0)
+    monkeypatch.setattr(retries, "GRACE", 0.0)
     with pytest.raises(BusyError):
         memory.recall("query", deadline_ms=0, **where)
     assert len(network.requests) == 1

@@ -10,7 +10,7 @@ import pytest
 
 import salience
 from salience import ImportLineError, InputError, ServerError
-from salience.client import streams
+from salience.client import client
 from salience.testing.doubles import PlantedEmbedder
 
 LINES = "application/x-ndjson"
@@ -48,7 +48,7 @@ def test_an_import_is_whole_and_counted(through, stored):
     assert memory.import_(lines, progress=seen.append).unchanged == 200
     assert seen
     assert seen == sorted(seen)
-    assert max(len(chunk) for chunk in streams.leaving(lines, None)) < 2 * streams.CHUNK
+    assert max(len(chunk) for chunk in client._import_chunks(lines, None)) < 2 * client.CHUNK
 
 
 def test_a_broken_line_is_told_by_its_number(through, where, tmp_path):
@@ -68,11 +68,11 @@ def test_a_broken_line_is_told_by_its_number(through, where, tmp_path):
 
 
 BROKEN = [
-    pytest.param(HEADER + LINE + LINE[:9], "broke off", id="half a line"),
-    pytest.param(b"", "broke off", id="nothing"),
-    pytest.param(LINE, "something else than one export", id="no header"),
-    pytest.param(HEADER + LINE + HEADER, "something else than one export", id="two exports"),
-    pytest.param(HEADER + b"<html>\n", "something else than lines of JSON", id="a page"),
+    pytest.param(HEADER + LINE + LINE[:9], "the connection broke", id="half a line"),
+    pytest.param(b"", "the connection broke", id="nothing"),
+    pytest.param(LINE, "did not send one export", id="no header"),
+    pytest.param(HEADER + LINE + HEADER, "did not send one export", id="two exports"),
+    pytest.param(HEADER + b"<html>\n", "did not send lines of JSON", id="a page"),
 ]
 
 

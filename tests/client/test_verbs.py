@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from salience import ANY, Draft, InputError, NotFoundError, ProfileError, Scope
-from salience.client import AsyncClient, AsyncEngine, Client, calling
+from salience.client import AsyncClient, AsyncEngine, Client, calls
 from salience.engine import Engine
 from salience.rank import profiles
 from salience.records import UNSET
@@ -26,12 +26,12 @@ def public(kind: type) -> set[str]:
 
 
 def test_clients_have_every_verb_and_no_other():
-    verbs = {*VERBS, *calling.HERE, "close"}
+    verbs = {*VERBS, *calls.LOCAL_VERBS, "close"}
     assert public(Client) == public(AsyncClient) == public(AsyncEngine) == verbs
     assert public(Engine) - OWN == verbs
 
 
-@pytest.mark.parametrize("name", [*VERBS, *calling.HERE])
+@pytest.mark.parametrize("name", [*VERBS, *calls.LOCAL_VERBS])
 def test_signatures_and_texts_are_the_engines(name):
     for kind in (Client, AsyncClient, AsyncEngine):
         assert inspect.signature(getattr(kind, name)) == inspect.signature(getattr(Engine, name))
@@ -42,14 +42,14 @@ def test_signatures_and_texts_are_the_engines(name):
 @pytest.mark.parametrize("name", [name for name in VERBS if name not in ("export", "import_")])
 def test_every_argument_of_a_verb_can_be_sent(name):
     taken = set(inspect.signature(getattr(Engine, name)).parameters) - {"self", "where", "progress"}
-    assert taken <= set(VERBS[name].asks.model_fields)
+    assert taken <= set(VERBS[name].request.model_fields)
 
 
 def sent(verb: str, *args: object, **keywords: object) -> dict:
     """Return the arguments of a call as they are sent, without the key that is made for it."""
-    made = calling.call(getattr(Engine, verb), args, keywords)
+    made = calls.call(getattr(Engine, verb), args, keywords)
     told = json.loads(made.body) if made.body is not None else dict(made.query)
-    assert made.made_key == (verb in ("remember", "forget"))
+    assert made.generated_key == (verb in ("remember", "forget"))
     return {name: value for name, value in told.items() if name != "key"}
 
 
@@ -72,21 +72,21 @@ def test_values_that_json_has_no_form_for_have_one():
 
 def test_what_is_as_it_is_anyway_is_not_sent():
     assert sent("recall", "query", limit=None, tags=(), dry_run=False) == {"query": "query"}
-    made = calling.call(Engine.update, ("id",), {"ttl": None, "fact_key": None, "content": UNSET, "key": "k"})
+    made = calls.call(Engine.update, ("id",), {"ttl": None, "fact_key": None, "content": UNSET, "key": "k"})
     assert json.loads(made.body) == {"ttl": None, "fact_key": None, "key": "k"}
 
 
 @pytest.mark.parametrize(("id", "path"), [("?x=1#y", "%3Fx%3D1%23y"), ("é", "%C3%A9"), ("%2F", "%252F")])
 def test_an_id_is_one_part_of_the_path(id, path):
-    assert calling.call(Engine.get, (id,), {}).path == f"/v1/memory/{path}"
+    assert calls.call(Engine.get, (id,), {}).path == f"/v1/memory/{path}"
 
 
 def test_dots_are_no_steps_of_a_path():
     for id in ("..", ".", "a/b", "../stats"):
         with pytest.raises(NotFoundError):
-            calling.call(Engine.get, (id,), {})
+            calls.call(Engine.get, (id,), {})
     with pytest.raises(InputError, match=r"session_id is '\.\.'"):
-        calling.call(Engine.end_session, ("..",), {})
+        calls.call(Engine.end_session, ("..",), {})
 
 
 def test_a_session_may_be_called_as_a_path_is(through, engine, where):
@@ -119,19 +119,19 @@ def test_a_session_may_be_called_as_a_path_is(through, engine, where):
 )
 def test_what_cannot_be_sent_is_refused_here(verb, arguments, message):
     with pytest.raises(InputError, match=rf"^{message}.*\. [A-Z]"):
-        calling.call(getattr(Engine, verb), (), arguments)
+        calls.call(getattr(Engine, verb), (), arguments)
 
 
 def test_a_missing_argument_is_a_type_error_as_with_an_engine():
     with pytest.raises(TypeError, match="query"):
-        calling.call(Engine.recall, (), {})
+        calls.call(Engine.recall, (), {})
 
 
-@pytest.mark.parametrize("name", calling.HERE)
+@pytest.mark.parametrize("name", calls.LOCAL_VERBS)
 def test_what_is_done_where_the_store_is_says_so(through, name):
     memory, network = through()
     argument = {"calibrate": ([],), "backup": ("file.db",)}.get(name, ())
-    with pytest.raises(InputError, match=f"Run `salience {name}` where its store is."):
+    with pytest.raises(InputError, match=f"Run `salience {name}` on the machine of the store."):
         getattr(memory, name)(*argument)
     assert network.requests == []
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from salience.server.rest.document import document
 from salience.server.rest.examples import EXAMPLES
-from salience.wire import failures
+from salience.wire import errors as problems
 from salience.wire.verbs import VERBS
 
 GOLDEN = Path(__file__).with_name("openapi.txt")
@@ -59,13 +59,13 @@ def test_each_verb_and_each_status_of_an_error_is_in_it() -> None:
     asked = {(verb.path, verb.method.lower()) for verb in VERBS.values()}
     there = {(path, method) for path, methods in document()["paths"].items() for method in methods}
     assert asked == {one for one in there if one[0] not in ("/v1/profiles", "/healthz", "/readyz")}
-    assert {*document()["components"]["responses"]} == {str(status) for status in failures.STATUSES if status != 405}
+    assert {*document()["components"]["responses"]} == {str(status) for status in problems.STATUSES if status != 405}
 
 
 def test_its_examples_can_be_sent() -> None:
     for name, example in EXAMPLES.items():
         given = {**dict.fromkeys(re.findall(r"{(\w+)}", VERBS[name].path), "0" * 32), **example}
-        VERBS[name].asks.model_validate(given, strict=True)
+        VERBS[name].request.model_validate(given, strict=True)
     found = [
         (content["schema"], example["value"])
         for methods in document()["paths"].values()

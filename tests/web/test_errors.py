@@ -17,7 +17,7 @@ import servers
 from salience.engine import Engine
 from salience.errors import BusyError, EmbedderError, LimitError, SalienceError
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from salience.wire import failures
+from salience.wire import errors as problems
 
 ID = "0" * 32
 JSON = {"content-type": "application/json"}
@@ -67,9 +67,9 @@ WRONG: dict[str, tuple[tuple[str, str], dict[str, Any], int, str | None]] = {
 
 def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
     """Return the problem that an answer tells, which is held against the schema of problems."""
-    assert (response.status_code, response.headers["content-type"]) == (status, failures.MEDIA_TYPE), response.text
+    assert (response.status_code, response.headers["content-type"]) == (status, problems.MEDIA_TYPE), response.text
     told: dict[str, Any] = response.json()
-    Draft202012Validator(failures.schema()).validate(told)
+    Draft202012Validator(problems.schema()).validate(told)
     assert told["status"] == status
     assert told["instance"] == f"urn:salience:request:{response.headers['x-request-id']}"
     return told

@@ -92,9 +92,9 @@ def test_a_verb_answers_what_the_engine_does_and_what_the_document_says(
     response = sent(http, verb, {name: id if value == "{id}" else value for name, value in here.items()})
     expected = getattr(there, verb)(**{name: other if value == "{id}" else value for name, value in here.items()})
     there.close()
-    found = VERBS[verb].told(VERBS[verb].read(response.json()))
+    found = VERBS[verb].to_json(VERBS[verb].from_json(response.json()))
     assert response.is_success
-    assert bare(found) == bare(VERBS[verb].told(expected))
+    assert bare(found) == bare(VERBS[verb].to_json(expected))
     schema = told_by(VERBS[verb].method, VERBS[verb].path, response.status_code)
     Draft202012Validator(schema).validate(response.json())
 

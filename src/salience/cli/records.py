@@ -17,7 +17,7 @@ from salience.cli.screen import Answer
 from salience.cli.signs import one_line, visible
 from salience.records import Memory, Page, Receipt, SessionReport, Stats
 from salience.text import counted
-from salience.wire.told import values
+from salience.wire.responses import to_json
 
 _COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
 _NAMELESS: Final = "(none)"
@@ -57,7 +57,7 @@ def _about(memory: Memory) -> str:
 
 def memory(found: Memory) -> Answer:
     """Return one memory, whole."""
-    rows = {name: _shown(value) for name, value in values(found).items() if value not in (None, [], {})}
+    rows = {name: _shown(value) for name, value in to_json(found).items() if value not in (None, [], {})}
     return Answer(found, lambda: _aligned(rows, one_line), lambda _: _pairs(rows))
 
 

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from salience.wire.told import values
+from salience.wire.responses import to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def show(answer: Answer, as_json: bool) -> None:
     """Write the answer to stdout in the form that suits its reader."""
     console = Console(highlight=False, markup=False, emoji=False)
     if as_json:
-        in_utf8().write(json.dumps(values(answer.record), ensure_ascii=False, indent=2) + "\n")
+        in_utf8().write(json.dumps(to_json(answer.record), ensure_ascii=False, indent=2) + "\n")
     elif answer.view is not None and console.is_terminal:
         console.print(answer.view(console))
     else:

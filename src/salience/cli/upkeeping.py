@@ -23,7 +23,7 @@ from salience.errors import InputError
 from salience.maintain import upkeep
 from salience.records import ConsolidateReport, UpkeepReport, checks
 from salience.text import counted
-from salience.wire.told import values
+from salience.wire.responses import to_json
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Tell what would be done, and write nothing.")]
 NOTHING_WRITTEN: Final = "nothing was written"
@@ -72,7 +72,7 @@ def _go_on(engine: Engine, pace: upkeep.Pace, as_json: bool) -> None:
 
     def told(report: UpkeepReport) -> None:
         now = engine.services.clock().isoformat(timespec="seconds")
-        line = json.dumps({"at": now, **values(report)}) if as_json else f"{now}\t{in_a_line(report)}"
+        line = json.dumps({"at": now, **to_json(report)}) if as_json else f"{now}\t{in_a_line(report)}"
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
 

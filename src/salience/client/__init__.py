@@ -1,24 +1,15 @@
-"""The client: the engine's verbs over HTTP, and as coroutines.
+"""The HTTP client: the verbs of the engine, sync and async.
 
 ```
-faces       the verbs, with the engine's own signatures: as calls, and as coroutines
-calling     from a verb and its arguments to a call: what is sent, and whether it may be sent twice
-plain       arguments as JSON values
-trying      tries of a call: what may pass, what an answer says, what is told when no try is left
-place       the URL and the key
-streams     exports and imports, as they pass by
-remote      Client and AsyncClient: they send
-local       AsyncEngine: an engine's verbs in threads
-opening     what `aconnect` returns: awaited, or entered
+methods     the verbs with the engine's signatures; AsyncEngine, AsyncOpening
+calls       a verb and its arguments as an HTTP request
+retries     when to retry; responses to results and errors
+client      Client and AsyncClient, exports and imports
 ```
-Nothing but sending and waiting is there twice.
 """
 
-from salience.client.faces import AsyncVerbs
-from salience.client.local import AsyncEngine
-from salience.client.opening import Opening
-from salience.client.place import Place
-from salience.client.remote import AsyncClient, Client
-from salience.client.trying import Patience
+from salience.client.client import AsyncClient, Client, Endpoint
+from salience.client.methods import AsyncEngine, AsyncOpening, AsyncVerbs
+from salience.client.retries import RetryPolicy
 
-__all__ = ["AsyncClient", "AsyncEngine", "AsyncVerbs", "Client", "Opening", "Patience", "Place"]
+__all__ = ["AsyncClient", "AsyncEngine", "AsyncOpening", "AsyncVerbs", "Client", "Endpoint", "RetryPolicy"]

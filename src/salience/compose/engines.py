@@ -33,7 +33,7 @@ from salience.steps import try_embed
 from salience.text import Tokeniser
 
 if TYPE_CHECKING:  # what sends requests is loaded for those who do
-    from salience.client import AsyncVerbs, Client, Opening, Patience, Place
+    from salience.client import AsyncOpening, AsyncVerbs, Client, Endpoint, RetryPolicy
 
 EMBEDDER: Final = "minilm"
 """The embedder that is taken where none is named."""
@@ -100,7 +100,7 @@ def aconnect(
     summariser: str | Summariser | None = None,
     warm: bool | None = None,
     create: bool = True,
-) -> Opening:
+) -> AsyncOpening:
     """Return what opens a target for coroutines: `await` it, or enter it with `async with`.
 
     The verbs are those of `connect`, which has the arguments and errors as well. Those of a local store run in threads,
@@ -118,7 +118,7 @@ def aconnect(
         )
         return parts.AsyncEngine(_warming(made, settings, warm))
 
-    return parts.Opening(opened)
+    return parts.AsyncOpening(opened)
 
 
 def _warming(made: Engine, settings: Settings, warm: bool | None) -> Engine:
@@ -130,7 +130,7 @@ def _warming(made: Engine, settings: Settings, warm: bool | None) -> Engine:
 
 def _server(
     settings: Settings, target: str | Path | None, api_key: str | None, models: Mapping[str, object]
-) -> tuple[Place, Patience]:
+) -> tuple[Endpoint, RetryPolicy]:
     """Return the server that a target names, and how long it is waited for.
 
     Raises:
@@ -142,8 +142,8 @@ def _server(
             raise InputError(name, told, "Leave it out: a server has its own.", "is not for a server")
     kept = settings.api_key.get_secret_value() if settings.api_key else None
     where, key = str(settings.url if target is None else target), kept if api_key is None else api_key
-    place = parts.Place.at(where, key, allow_http=settings.client_allow_http)
-    return place, parts.Patience(settings.client_timeout, settings.client_retries)
+    endpoint = parts.Endpoint.parse(where, key, allow_http=settings.client_allow_http)
+    return endpoint, parts.RetryPolicy(settings.client_timeout, settings.client_retries)
 
 
 def local(

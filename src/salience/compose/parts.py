@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from salience.loading import on_use
 
 if TYPE_CHECKING:
-    from salience.client import AsyncClient, AsyncEngine, Client, Opening, Patience, Place
+    from salience.client import AsyncClient, AsyncEngine, AsyncOpening, Client, Endpoint, RetryPolicy
     from salience.store.keyring import MemoryKeyring
     from salience.store.memory import MemoryStore
     from salience.store.moving.on_postgres import PostgresSide
@@ -25,7 +25,7 @@ else:
     __getattr__, __dir__ = on_use(
         __name__,
         {
-            "salience.client": ("AsyncClient", "AsyncEngine", "Client", "Opening", "Patience", "Place"),
+            "salience.client": ("AsyncClient", "AsyncEngine", "AsyncOpening", "Client", "Endpoint", "RetryPolicy"),
             "salience.store.keyring": ("MemoryKeyring",),
             "salience.store.memory": ("MemoryStore",),
             "salience.store.moving.on_postgres": ("PostgresSide",),
@@ -43,16 +43,16 @@ else:
 __all__ = [
     "AsyncClient",
     "AsyncEngine",
+    "AsyncOpening",
     "Client",
+    "Endpoint",
     "MemoryKeyring",
     "MemoryStore",
-    "Opening",
-    "Patience",
-    "Place",
     "PostgresDatabase",
     "PostgresKeyring",
     "PostgresSide",
     "PostgresStore",
+    "RetryPolicy",
     "SQLiteDatabase",
     "SQLiteKeyring",
     "SQLiteSide",

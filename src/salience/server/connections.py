@@ -15,7 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from salience.errors import LimitError
 from salience.server.rest.problems import RETRY_AFTER, untyped
 from salience.settings import Settings
-from salience.wire.failures import MEDIA_TYPE, problem
+from salience.wire.errors import MEDIA_TYPE, to_problem
 
 BODY_RATE: Final = 1000
 """Bytes of a body that extend its time by one second, so that a long import over a slow line is not cut off."""
@@ -84,7 +84,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
         if (refusal := self._bounds.take(address)) is not None:
-            self._refuse(problem(refusal), {"Retry-After": str(RETRY_AFTER)})
+            self._refuse(to_problem(refusal), {"Retry-After": str(RETRY_AFTER)})
             return
         self._counted = address
         self._watch(0)

@@ -14,7 +14,7 @@ from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.records import ANY, BOUNDS, Contradiction, Grant, Receipt, checks
 from salience.steps import memory_size
-from salience.wire.asked import QUESTIONS_LIMIT, Asked, ProfileText
+from salience.wire.requests import QUERIES_LIMIT, ProfileText, VerbRequest
 from salience.wire.verbs import Verb
 
 _MANY: Final = ("drafts", "messages", "ids")
@@ -40,7 +40,7 @@ class Limits:
     """What one request may ask.
 
     Attributes:
-        batch: most memories, turns, ids or questions; of these no more than `QUESTIONS_LIMIT`, whatever it says.
+        batch: most memories, turns, ids or questions; of these no more than `QUERIES_LIMIT`, whatever it says.
         answer: largest answer with memories, bytes; of an export there is no limit.
         deadline_ms: of a recall that names none; None: no deadline.
     """
@@ -80,7 +80,7 @@ class Gate:
         self._admit = admit
         self._watch = watch
 
-    def answer(self, grant: Grant, verb: Verb, request: Asked) -> Any:
+    def answer(self, grant: Grant, verb: Verb, request: VerbRequest) -> Any:
         """Return what the engine answers to a request of somebody with a grant.
 
         A caller that may only read leaves no trace: its recalls are dry runs. One that may only write is told nothing
@@ -136,9 +136,9 @@ class Gate:
         arguments = {**given, **_meant(given)}
         _within_names(arguments)
         engine = self.engine.of(grant.tenant, self.limits.answer)
-        if "deadline_ms" in verb.asks.model_fields and arguments.get("deadline_ms") is None:
+        if "deadline_ms" in verb.request.model_fields and arguments.get("deadline_ms") is None:
             arguments["deadline_ms"] = self.limits.deadline_ms
-        if "dry_run" in verb.asks.model_fields and verb.right == "read" and not _leaves_traces(grant, given):
+        if "dry_run" in verb.request.model_fields and verb.right == "read" and not _leaves_traces(grant, given):
             arguments["dry_run"] = True
         if verb.name in ("remember", "remember_many") and not grant.may("read"):
             for one in arguments.get("drafts", [arguments]):
@@ -149,7 +149,7 @@ class Gate:
 
 
 def _within(batch: int, given: Mapping[str, Any]) -> None:
-    for name, most in {**dict.fromkeys(_MANY, batch), "queries": min(batch, QUESTIONS_LIMIT)}.items():
+    for name, most in {**dict.fromkeys(_MANY, batch), "queries": min(batch, QUERIES_LIMIT)}.items():
         count = len(given.get(name) or ())
         if count > most:
             raise LimitError(f"{name}: {count:,} are more than the {most:,} that one request may hold. Send fewer.")

@@ -13,7 +13,7 @@ from salience.server.metrics import NO_VERB, Meter
 from salience.server.streams import Streams
 from salience.server.traces import Traces
 from salience.server.watching import FAILED, NOTE, Note
-from salience.wire.failures import failure
+from salience.wire.errors import problem_of
 
 QUIET: Final = ("/healthz", "/readyz", "/metrics")
 """Paths of probes: neither counted nor, but for debugging, logged."""
@@ -120,7 +120,7 @@ def _failure(error: BaseException | None) -> dict[str, Any]:
     """Return what is told of an error: its code; and what the services did, where that failed, which quotes no text."""
     if not isinstance(error, SalienceError):
         return {} if error is None else {"error": type(error).__name__}
-    found = failure(error)
+    found = problem_of(error)
     return {"error": found.code, **({"detail": str(error)} if found.status >= FAILED else {})}
 
 

@@ -11,7 +11,7 @@ from salience.errors import SalienceError
 from salience.records import Grant
 from salience.server.metrics import NO_VERB, Meter
 from salience.server.traces import Traces
-from salience.wire.failures import failure
+from salience.wire.errors import problem_of
 
 FAILED: Final = 500
 
@@ -62,5 +62,5 @@ class Watcher:
 def status_of(outcome: object) -> int:
     """Return the status that an outcome has over HTTP, or would have."""
     if isinstance(outcome, SalienceError):
-        return failure(outcome).status
+        return problem_of(outcome).status
     return FAILED if isinstance(outcome, BaseException) else 200

@@ -1,1 +1,1 @@
-"""What passes between surfaces and client: requests, answers, verbs and errors, in JSON, with their schemas."""
+"""The wire format that server and client share: verbs, requests, responses and errors."""

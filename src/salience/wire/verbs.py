@@ -1,7 +1,4 @@
-"""The table of verbs: how each is asked for over HTTP, which right it takes, and what it answers.
-
-REST, MCP and the client are made from this table; the arguments of a verb are the fields of what it `asks`.
-"""
+"""The table of verbs: route, required right, request and response. REST, MCP and the client are built from it."""
 
 from __future__ import annotations
 
@@ -24,103 +21,103 @@ from salience.records import (
     UpkeepReport,
     Version,
 )
-from salience.wire import asked
-from salience.wire.told import Schemas, read, values
+from salience.wire import requests
+from salience.wire.responses import Schemas, from_json, to_json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb of the engine, as the wire has it.
+    """A verb of the engine over HTTP.
 
     Attributes:
-        name: of the engine's method.
-        method, path: of the request; what stands in braces is an argument.
-        right: one of `RIGHTS`, which the caller needs.
-        asks: the arguments.
-        answers: the kind of the result.
-        under: the name under which the result stands in an object, where it is none itself.
-        creates: whether a new memory comes of it, which is told by the status 201.
-        changes: ids of a memory that it changes: the argument's name; None for the others.
-        summary: what it does, in a line.
+        name: the engine's method.
+        method, path: the route; braces mark arguments in the path.
+        right: one of `RIGHTS` that the caller needs.
+        request: the model of the arguments.
+        response: the type of the result.
+        result_key: the key of the result in the JSON object, for results that are not objects themselves.
+        creates: whether it can create memories, answered with status 201.
+        changes: the argument with the id of the memory that the verb changes; None for other verbs.
+        summary: one line.
     """
 
     name: str
     method: str
     path: str
     right: str
-    asks: type[asked.Asked]
-    answers: Any
-    under: str | None = None
+    request: type[requests.VerbRequest]
+    response: Any
+    result_key: str | None = None
     creates: bool = False
     changes: str | None = None
     summary: str = ""
 
-    def told(self, result: object) -> dict[str, Any]:
+    def to_json(self, result: object) -> dict[str, Any]:
         """Return a result as a JSON object."""
-        told = values(result)
-        return {self.under: told} if self.under else told
+        data = to_json(result)
+        return {self.result_key: data} if self.result_key else data
 
-    def read(self, told: Mapping[str, Any]) -> Any:
-        """Return the result that a JSON object tells; `InputError` if it tells none."""
-        return read(self.answers, told[self.under] if self.under else told)
+    def from_json(self, data: Mapping[str, Any]) -> Any:
+        """Return the result in a JSON object; raises `InputError` if it has another form."""
+        return from_json(self.response, data[self.result_key] if self.result_key else data)
 
     def schema(self, schemas: Schemas) -> dict[str, Any]:
-        """Return the schema of what `told` returns; records go into `schemas`."""
-        found = schemas.of(self.answers)
-        if self.under is None:
+        """Return the schema of `to_json`; records go into `schemas`."""
+        found = schemas.of(self.response)
+        if self.result_key is None:
             return found
-        return {"type": "object", "properties": {self.under: found}, "required": [self.under]}
+        return {"type": "object", "properties": {self.result_key: found}, "required": [self.result_key]}
 
 
 _ONE: Final = "/v1/memory/{id}"
 _ALL: Final = (
-    Verb(name="remember", method="POST", path="/v1/memories", right="write", asks=asked.Remember, answers=Receipt,
-         creates=True, summary="Store one memory and tell of those that it may contradict."),
-    Verb(name="remember_many", method="POST", path="/v1/memories", right="write", asks=asked.RememberMany,
-         answers=list[Receipt], under="receipts", creates=True, summary="Store several memories, all or none."),
-    Verb(name="ingest", method="POST", path="/v1/ingest", right="write", asks=asked.Ingest, answers=list[Receipt],
-         under="receipts", creates=True, summary="Store a conversation turn by turn, verbatim and in order."),
-    Verb(name="list", method="GET", path="/v1/memories", right="read", asks=asked.Listing, answers=Page,
+    Verb("remember", "POST", "/v1/memories", "write", requests.Remember, Receipt, creates=True,
+         summary="Store one memory; returns the memories that it may contradict."),
+    Verb("remember_many", "POST", "/v1/memories", "write", requests.RememberMany, list[Receipt],
+         result_key="receipts", creates=True, summary="Store several memories, all or none."),
+    Verb("ingest", "POST", "/v1/ingest", "write", requests.Ingest, list[Receipt], result_key="receipts", creates=True,
+         summary="Store a conversation turn by turn, verbatim and in order."),
+    Verb("list", "GET", "/v1/memories", "read", requests.Listing, Page,
          summary="Return one page of memories in the order of storing, and the cursor of the next."),
-    Verb(name="get", method="GET", path=_ONE, right="read", asks=asked.OfId, answers=Memory,
-         summary="Return one memory: its importance, status, environment, when it was last recalled, and all else."),
-    Verb(name="update", method="PATCH", path=_ONE, right="write", asks=asked.Update, answers=Receipt, changes="id",
-         summary="Change a memory; the version before is kept."),
-    Verb(name="forget", method="DELETE", path=_ONE, right="write", asks=asked.Forget, answers=Receipt, changes="id",
-         summary="Take a memory out of every recall; its versions are kept."),
-    Verb(name="history", method="GET", path=f"{_ONE}/history", right="read", asks=asked.OfId,
-         answers=tuple[Version, ...], under="versions", summary="Return every version of a memory, oldest first."),
-    Verb(name="restore", method="POST", path=f"{_ONE}/restore", right="write", asks=asked.Restore, answers=Receipt,
-         changes="id", summary="Put an older version in place again, or bring back what was forgotten."),
-    Verb(name="recall", method="POST", path="/v1/recall", right="read", asks=asked.Recall, answers=Recall,
-         summary="Return the memories that answer a question, best first, each score taken apart."),
-    Verb(name="recall_many", method="POST", path="/v1/recall", right="read", asks=asked.RecallMany,
-         answers=list[Recall], under="recalls", summary="Return the answer to each of several questions, in order."),
-    Verb(name="graph_recall", method="POST", path="/v1/graphrag", right="read", asks=asked.GraphRecall, answers=Recall,
-         summary="Recall by likeness, and by nearness to the entities that the question names."),
-    Verb(name="context", method="POST", path="/v1/context", right="read", asks=asked.Context, answers=Context,
-         summary="Return the memories for a question, packed for a prompt within a budget of tokens."),
-    Verb(name="explain", method="POST", path="/v1/explain", right="read", asks=asked.Explain, answers=Explanation,
-         summary="Return why a memory is, or is not, in the answer to a question."),
-    Verb(name="reflect", method="POST", path="/v1/reflect", right="write", asks=asked.Consolidate,
-         answers=ReflectReport, summary="Sum up memories that belong together in one more, which names them."),
-    Verb(name="consolidate", method="POST", path="/v1/consolidate", right="write", asks=asked.Consolidate,
-         answers=ConsolidateReport, summary="Move memories to the tiers that they have earned."),
-    Verb(name="end_session", method="POST", path="/v1/sessions/{session_id}/end", right="write", asks=asked.EndSession,
-         answers=SessionReport, summary="End a session: its memories move to the tiers that they have earned."),
-    Verb(name="stats", method="GET", path="/v1/stats", right="read", asks=asked.InScope, answers=Stats,
-         summary="Count the memories in sight."),
-    Verb(name="help", method="GET", path="/v1/help", right="read", asks=asked.Topic, answers=str, under="text",
-         summary="Return what there is to know about a topic."),
-    Verb(name="erase", method="POST", path="/v1/erase", right="admin", asks=asked.Erase, answers=int, under="erased",
-         summary="Delete memories for good; there is no way back."),
-    Verb(name="upkeep", method="POST", path="/v1/upkeep", right="admin", asks=asked.Upkeep, answers=UpkeepReport,
-         summary="Do all that is due: embed what is pending, expire, move tiers, drop old versions."),
-    Verb(name="export", method="GET", path="/v1/export", right="read", asks=asked.InScope, answers=TransferReport,
+    Verb("get", "GET", _ONE, "read", requests.MemoryId, Memory,
+         summary="Return one memory with all its fields."),
+    Verb("update", "PATCH", _ONE, "write", requests.Update, Receipt, changes="id",
+         summary="Change a memory; earlier versions are kept."),
+    Verb("forget", "DELETE", _ONE, "write", requests.Forget, Receipt, changes="id",
+         summary="Remove a memory from every recall; its versions are kept."),
+    Verb("history", "GET", f"{_ONE}/history", "read", requests.MemoryId, tuple[Version, ...], result_key="versions",
+         summary="Return every version of a memory, oldest first."),
+    Verb("restore", "POST", f"{_ONE}/restore", "write", requests.Restore, Receipt, changes="id",
+         summary="Restore an older version, or a forgotten memory."),
+    Verb("recall", "POST", "/v1/recall", "read", requests.Recall, Recall,
+         summary="Return the memories that answer a query, best first, with the parts of each score."),
+    Verb("recall_many", "POST", "/v1/recall", "read", requests.RecallMany, list[Recall], result_key="recalls",
+         summary="Return the answer to each of several queries, in order."),
+    Verb("graph_recall", "POST", "/v1/graphrag", "read", requests.GraphRecall, Recall,
+         summary="Recall by similarity and by distance to the entities in the query."),
+    Verb("context", "POST", "/v1/context", "read", requests.Context, Context,
+         summary="Return the memories for a query, packed for a prompt within a token budget."),
+    Verb("explain", "POST", "/v1/explain", "read", requests.Explain, Explanation,
+         summary="Explain why a memory is, or is not, in the answer to a query."),
+    Verb("reflect", "POST", "/v1/reflect", "write", requests.Consolidate, ReflectReport,
+         summary="Summarise related memories in a new memory that refers to them."),
+    Verb("consolidate", "POST", "/v1/consolidate", "write", requests.Consolidate, ConsolidateReport,
+         summary="Promote memories to the tiers that they qualify for."),
+    Verb("end_session", "POST", "/v1/sessions/{session_id}/end", "write", requests.EndSession, SessionReport,
+         summary="End a session and promote its memories."),
+    Verb("stats", "GET", "/v1/stats", "read", requests.ScopeOnly, Stats,
+         summary="Count the visible memories."),
+    Verb("help", "GET", "/v1/help", "read", requests.Topic, str, result_key="text",
+         summary="Return the help text of a topic."),
+    Verb("erase", "POST", "/v1/erase", "admin", requests.Erase, int, result_key="erased",
+         summary="Delete memories permanently."),
+    Verb("upkeep", "POST", "/v1/upkeep", "admin", requests.Upkeep, UpkeepReport,
+         summary="Run the maintenance that is due: embed, expire, promote, prune."),
+    Verb("export", "GET", "/v1/export", "read", requests.ScopeOnly, TransferReport,
          summary="Return memories with their versions and vectors as lines of JSON."),
-    Verb(name="import_", method="POST", path="/v1/import", right="admin", asks=asked.Import, answers=TransferReport,
-         summary="Store the memories of an export, or of drafts as lines of JSON."),
+    Verb("import_", "POST", "/v1/import", "admin", requests.Import, TransferReport,
+         summary="Store the memories of an export, or drafts as lines of JSON."),
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL}
-"""Each verb by its name. `export` answers, and `import_` takes, a stream of lines and no object."""
+"""Verbs by name. `export` responds with, and `import_` takes, a stream of lines of JSON."""

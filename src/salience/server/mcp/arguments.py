@@ -6,17 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from salience.errors import InputError, Words, unknown_field
-from salience.wire import reading
-from salience.wire.asked import Asked
+from salience.wire.requests import VerbRequest, parse
 
 
 def request(
-    asks: type[Asked],
+    asks: type[VerbRequest],
     names: Iterable[str],
     synonyms: Mapping[str, str],
     defaults: Mapping[str, str],
     given: Mapping[str, Any],
-) -> Asked:
+) -> VerbRequest:
     """Return the request that arguments make.
 
     Args:
@@ -50,4 +49,4 @@ def request(
         for name, value in defaults.items()
         if name in asks.model_fields and not (everywhere and name == "project")
     }
-    return reading.shaped(asks, {**held, **meant})
+    return parse(asks, {**held, **meant})

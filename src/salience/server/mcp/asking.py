@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from salience.errors import ForbiddenError
 from salience.records import ANY, BOUNDS, Grant
 from salience.server.gate import Gate
-from salience.wire.asked import Asked, ProfileText
+from salience.wire.requests import ProfileText, VerbRequest
 from salience.wire.verbs import Verb
 
 
@@ -25,7 +25,7 @@ class Asker(Protocol):
         """Return whether the caller has the right that a verb takes, as far as this is known here."""
         ...
 
-    def ask(self, verb: Verb, request: Asked) -> Any:
+    def ask(self, verb: Verb, request: VerbRequest) -> Any:
         """Return the result of a verb; raises `SalienceError`."""
         ...
 
@@ -42,7 +42,7 @@ class Gated:
         """Return whether the grant holds what a verb takes."""
         return self.gate.may(self.grant, verb)
 
-    def ask(self, verb: Verb, request: Asked) -> Any:
+    def ask(self, verb: Verb, request: VerbRequest) -> Any:
         """Return what the gate answers."""
         return self.gate.answer(self.grant, verb, request)
 
@@ -59,7 +59,7 @@ class Remote:
         """Return whether a verb only reads, or anything may be asked."""
         return verb.right == "read" or not self.read_only
 
-    def ask(self, verb: Verb, request: Asked) -> Any:
+    def ask(self, verb: Verb, request: VerbRequest) -> Any:
         """Return what the server answers to the verb of that name."""
         if not self.may(verb):
             raise ForbiddenError(f"{verb.name}: this was started to read only. Start it without --read-only.")

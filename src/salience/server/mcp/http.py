@@ -26,7 +26,7 @@ from salience.server.mcp.asking import Gated
 from salience.server.mcp.auth import Admitted, Verifier
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import DEFAULT, Tool
-from salience.wire.failures import MEDIA_TYPE, instance, problem
+from salience.wire.errors import MEDIA_TYPE, instance, to_problem
 
 PATH: Final = "/mcp"
 """Where a server routes to it."""
@@ -101,7 +101,7 @@ class Endpoint:
         await self._answer({**scope, USER: user}, receive, send)
 
     def _refusal(self, scope: Scope, error: SalienceError) -> Response:
-        details, named = problem(error), scope.get("state", {}).get(ID)
+        details, named = to_problem(error), scope.get("state", {}).get(ID)
         details |= {} if named is None else {"instance": instance(named)}
         headers = {"WWW-Authenticate": self._challenge} if isinstance(error, AccessError) else {}
         return Response(to_json(details), details["status"], headers, MEDIA_TYPE)

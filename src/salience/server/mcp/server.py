@@ -22,7 +22,7 @@ from salience.server.mcp import bootstrap
 from salience.server.mcp.asking import Asker
 from salience.server.mcp.prompts import PROMPTS, Prompt
 from salience.server.mcp.tools import DEFAULT, TOOLS, Tool
-from salience.wire.failures import failure, place_of
+from salience.wire.errors import problem_of, stack_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -149,7 +149,7 @@ def _called(tool: Tool, asker: Asker, given: dict[str, Any]) -> types.CallToolRe
     except SalienceError as error:
         return _failed(str(error))
     except Exception as error:
-        _log.error("tool %s: %s", tool.name, place_of(error))
+        _log.error("tool %s: %s", tool.name, stack_of(error))
         return _failed(UNEXPECTED)
 
 
@@ -165,10 +165,10 @@ def _refusing(what: str) -> Iterator[None]:
     except MCPError:
         raise
     except SalienceError as error:
-        theirs = failure(error).status < HTTPStatus.INTERNAL_SERVER_ERROR
+        theirs = problem_of(error).status < HTTPStatus.INTERNAL_SERVER_ERROR
         raise MCPError(types.INVALID_PARAMS if theirs else types.INTERNAL_ERROR, str(error)) from None
     except Exception as error:
-        _log.error("%s: %s", what, place_of(error))
+        _log.error("%s: %s", what, stack_of(error))
         raise MCPError(types.INTERNAL_ERROR, UNEXPECTED) from None
 
 

@@ -19,8 +19,8 @@ from salience.rank import profiles
 from salience.records import Context, Hit, Memory, Page, Recall, Receipt
 from salience.server.mcp import arguments
 from salience.server.mcp.texts import TEXTS
-from salience.wire.asked import Asked
-from salience.wire.told import Schemas, values
+from salience.wire.requests import VerbRequest
+from salience.wire.responses import Schemas, to_json
 from salience.wire.verbs import VERBS, Verb
 
 _WHERE: Final = ("project", "user_id", "agent_id", "environment")
@@ -91,14 +91,14 @@ class Tool:
         """The verb."""
         return VERBS[self.name]
 
-    def request(self, given: Mapping[str, Any], defaults: Mapping[str, str]) -> Asked:
+    def request(self, given: Mapping[str, Any], defaults: Mapping[str, str]) -> VerbRequest:
         """Return the request that arguments make; `InputError` if they make none."""
-        return arguments.request(self.verb.asks, self.takes, self.synonyms, defaults, given)
+        return arguments.request(self.verb.request, self.takes, self.synonyms, defaults, given)
 
     def answer(self, result: Any) -> types.CallToolResult:
         """Return a result as values that keep the output schema, and as text beside them."""
         text = types.TextContent(text=TEXTS[self.name](result))
-        told = self.verb.told(result) if self.shape is None else self.shape.of(result)
+        told = self.verb.to_json(result) if self.shape is None else self.shape.of(result)
         return types.CallToolResult(content=[text], structured_content=told)
 
     def told(self, defaults: Mapping[str, str]) -> types.Tool:
@@ -129,7 +129,7 @@ class Tool:
     @cached_property
     def input_schema(self) -> dict[str, Any]:
         """The JSON Schema of the arguments."""
-        whole = _lean(self.verb.asks.model_json_schema())
+        whole = _lean(self.verb.request.model_json_schema())
         offered = {name: _described(name, whole["properties"][name]) for name in self.takes}
         if self.shape is not None:
             offered = {name: _shortest(schema, self.words.get(name)) for name, schema in offered.items()}
@@ -339,7 +339,7 @@ _MEMORY: Final = {"id": _TEXT, "content": _TEXT, "created_at": _TEXT, "kind": _T
 
 
 def _brief(memory: Memory) -> dict[str, Any]:
-    return {name: values(getattr(memory, name)) for name in _MEMORY}
+    return {name: to_json(getattr(memory, name)) for name in _MEMORY}
 
 
 def _hit(hit: Hit) -> dict[str, Any]:
@@ -355,7 +355,7 @@ def _changed(made: Receipt) -> dict[str, Any]:
 
 
 def _stored(made: Receipt) -> dict[str, Any]:
-    return {**_changed(made), "superseded": values(made.superseded)}
+    return {**_changed(made), "superseded": to_json(made.superseded)}
 
 
 def _context(found: Context) -> dict[str, Any]:

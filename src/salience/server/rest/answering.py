@@ -29,7 +29,7 @@ def answered(request: Request, verb: Verb, result: object) -> Response:
     if isinstance(result, Memory) and _has(request.headers.get("if-none-match"), result.version):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     status = HTTPStatus.CREATED if verb.creates and _creates(result) else HTTPStatus.OK
-    return json_response(verb.told(result), status, headers)
+    return json_response(verb.to_json(result), status, headers)
 
 
 def json_response(told: Any, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
@@ -47,7 +47,7 @@ def wanted(request: Request, verb: Verb) -> list[int] | None:
     said = request.headers.get("if-match")
     if said is None or verb.changes is None or said.strip() == "*":
         return None
-    if "if_version" not in verb.asks.model_fields:
+    if "if_version" not in verb.request.model_fields:
         raise InputError(
             "If-Match", Words("a condition"), f"Leave it out: {verb.name} takes none.", "is not for this request"
         )

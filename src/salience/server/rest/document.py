@@ -15,9 +15,9 @@ from salience.server.rest.examples import EXAMPLES
 from salience.server.rest.grouping import STREAMED, arguments, groups, is_in_query
 from salience.server.rest.links import links
 from salience.server.rest.reading import JSON, KEY, KEY_LIMIT, LINES, MANY
-from salience.wire import failures
-from salience.wire.asked import Asked
-from salience.wire.told import Schemas
+from salience.wire import errors as problems
+from salience.wire.requests import VerbRequest
+from salience.wire.responses import Schemas
 from salience.wire.verbs import Verb
 
 Json = dict[str, Any]
@@ -90,8 +90,8 @@ def document() -> Json:
                 "key": {"type": "http", "scheme": "bearer", "description": "a key that `salience keys create` made"}
             },
             "headers": dict(_HEADERS),
-            "responses": {str(status): _problem(status) for status in failures.STATUSES if status != _NO_METHOD},
-            "schemas": {**schemas.named, **requests, "Problem": failures.schema()},
+            "responses": {str(status): _problem(status) for status in problems.STATUSES if status != _NO_METHOD},
+            "schemas": {**schemas.named, **requests, "Problem": problems.schema()},
         },
     }
 
@@ -116,7 +116,7 @@ def _operation(verbs: Sequence[Verb], schemas: Schemas, requests: Json) -> Json:
 
 def _parameters(verb: Verb) -> list[Json]:
     """Return the parameters of the path and the query; those of a body are none."""
-    schema = _plain(verb.asks.model_json_schema())
+    schema = _plain(verb.request.model_json_schema())
     _chosen(schema["properties"])
     in_path, in_query = arguments(verb)
     made = [_parameter(name, schema["properties"][name]) | {"in": "path", "required": True} for name in in_path]
@@ -141,7 +141,7 @@ def _parameter(name: str, found: Json) -> Json:
 
 def _conditions(verbs: Sequence[Verb]) -> list[Json]:
     """Return the headers that an operation reads."""
-    names = {name for verb in verbs for name in verb.asks.model_fields}
+    names = {name for verb in verbs for name in verb.request.model_fields}
     made = []
     if names & {"key", *MANY}:
         key = {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[!-~]+$"}
@@ -159,18 +159,18 @@ def _conditions(verbs: Sequence[Verb]) -> list[Json]:
 def _body(verbs: Sequence[Verb], requests: Json) -> Json:
     """Return the body of an operation: the arguments that are not in its path."""
     for verb in verbs:
-        made = _plain(verb.asks.model_json_schema(ref_template=_SCHEMAS + "{model}"))
+        made = _plain(verb.request.model_json_schema(ref_template=_SCHEMAS + "{model}"))
         requests |= made.pop("$defs", {})
         in_path, _ = arguments(verb)
         made["properties"] = {name: one for name, one in _chosen(made["properties"]).items() if name not in in_path}
         made["required"] = [name for name in made.get("required", ()) if name not in in_path]
-        requests[_name(verb.asks)] = made
-    either = [{"$ref": _SCHEMAS + _name(verb.asks)} for verb in verbs]
+        requests[_name(verb.request)] = made
+    either = [{"$ref": _SCHEMAS + _name(verb.request)} for verb in verbs]
     examples = {verb.name: {"value": EXAMPLES[verb.name]} for verb in verbs if verb.name in EXAMPLES}
     content: Json = {"schema": either[0] if len(either) == 1 else {"anyOf": either}}
     if examples:
         content["examples"] = examples
-    is_needed = all(made["required"] or "anyOf" in made for made in (requests[_name(verb.asks)] for verb in verbs))
+    is_needed = all(made["required"] or "anyOf" in made for made in (requests[_name(verb.request)] for verb in verbs))
     return {"required": is_needed, "content": {JSON[0]: content}}
 
 
@@ -182,7 +182,7 @@ def _chosen(properties: Json) -> Json:
     return properties
 
 
-def _name(asks: type[Asked]) -> str:
+def _name(asks: type[VerbRequest]) -> str:
     return f"{asks.__name__}Request"  # some have the name of what is answered
 
 
@@ -222,7 +222,7 @@ def _headers(verb: Verb, *more: str) -> Json:
 
 def _errors(verbs: Sequence[Verb]) -> Json:
     """Return the errors that an operation can end with."""
-    names = {name for verb in verbs for name in verb.asks.model_fields}
+    names = {name for verb in verbs for name in verb.request.model_fields}
     statuses = {*_ALWAYS}
     if not is_in_query(verbs[0]):
         statuses |= {408, 413, 415, 502}
@@ -241,9 +241,9 @@ def _references(statuses: Iterable[int]) -> Json:
 
 def _problem(status: int) -> Json:
     """Return what is answered with the status of an error."""
-    titles = sorted({found.title for found in failures.FAILURES.values() if found.status == status})
+    titles = sorted({found.title for found in problems.PROBLEMS.values() if found.status == status})
     said = ". ".join(titles or [HTTPStatus(status).phrase]) + "."
-    made: Json = {"description": said, "content": {failures.MEDIA_TYPE: {"schema": _PROBLEM}}}
+    made: Json = {"description": said, "content": {problems.MEDIA_TYPE: {"schema": _PROBLEM}}}
     if status in _OF_STATUS:
         made["headers"] = {_OF_STATUS[status]: {"$ref": f"#/components/headers/{_OF_STATUS[status]}"}}
     return made

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from salience.errors import shown
 from salience.server.rest.options import Options
 from salience.server.rest.problems import ID, Refused, told
-from salience.wire.failures import place_of
+from salience.wire.errors import stack_of
 
 HEALTH: Final = ("/healthz", "/readyz")
 """Paths that are open under any name and from anywhere: what probes ask, and nothing of a memory."""
@@ -131,7 +131,7 @@ class Net:
         except ClientDisconnect:
             return  # nobody is there to be told
         except Exception as error:
-            _log.error("request %s: %s", scope["state"][ID], place_of(error))  # its message may hold a user's text
+            _log.error("request %s: %s", scope["state"][ID], stack_of(error))  # its message may hold a user's text
             if not has_begun:
                 await told(scope["state"][ID], error)(scope, receive, send)
 

@@ -26,5 +26,5 @@ def is_in_query(verb: Verb) -> bool:
 def arguments(verb: Verb) -> tuple[list[str], list[str]]:
     """Return the names of the arguments that stand in the path, and of those in the query."""
     in_path = re.findall(r"{(\w+)}", verb.path)
-    rest = [name for name in verb.asks.model_fields if name not in in_path]
+    rest = [name for name in verb.request.model_fields if name not in in_path]
     return in_path, rest if is_in_query(verb) else []

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from salience.errors import AccessError, ForbiddenError, LimitError, SalienceError
-from salience.wire.failures import MEDIA_TYPE, UNTYPED, instance, problem
+from salience.wire.errors import MEDIA_TYPE, UNTYPED, instance, to_problem
 
 ID: Final = "request_id"
 """Where the state of a request holds its id."""
@@ -42,7 +42,7 @@ def told(id: str, error: Exception) -> Response:
     """Return an error as the answer to the request of an id; of one that nobody expected, the id is all it tells."""
     match error:
         case SalienceError():
-            found = problem(error)
+            found = to_problem(error)
             return _response(id, found, _headers(error, found["status"]))
         case Refused():
             return _response(id, untyped(error.status, error.detail), error.headers)

@@ -14,8 +14,7 @@ from salience.errors import InputError, LimitError, Words
 from salience.records import checks
 from salience.server.rest.grouping import is_in_query
 from salience.server.rest.problems import Refused
-from salience.wire.asked import Asked
-from salience.wire.reading import kind_of, shaped
+from salience.wire.requests import VerbRequest, parse, type_name
 from salience.wire.verbs import Verb
 
 JSON: Final = ("application/json",)
@@ -86,7 +85,7 @@ def require_type(request: Request, accepted: Sequence[str]) -> None:
         raise Refused(415, f"Content-Type: not what this takes. Send {accepted[0]}, in UTF-8.")
 
 
-def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb, Asked]:
+def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb, VerbRequest]:
     """Return which verb of a path and method a request asks for, and with what arguments.
 
     Raises:
@@ -105,12 +104,12 @@ def asked_by(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb
         verb = next((verb for verb in verbs if _required(verb) <= {*given, *path}), verbs[0])
     for name in given.keys() & path.keys():
         raise InputError(name, Words("a second value"), "Leave it out: the path has it.", "is given twice")
-    return verb, shaped(verb.asks, _under_key(verb, {**given, **path}, request.headers.get(KEY)))
+    return verb, parse(verb.request, _under_key(verb, {**given, **path}, request.headers.get(KEY)))
 
 
-def asked_in_query(verb: Verb, request: Request) -> Asked:
+def asked_in_query(verb: Verb, request: Request) -> VerbRequest:
     """Return the arguments in the query of a request for a verb that has no others; raises as `asked_by` does."""
-    return shaped(verb.asks, _in_query(verb, request.query_params.multi_items()))
+    return parse(verb.request, _in_query(verb, request.query_params.multi_items()))
 
 
 def _in_query(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -121,7 +120,7 @@ def _in_query(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """
     given: dict[str, Any] = {}
     for name, text in pairs:
-        kinds = _kinds(verb.asks.model_fields[name].annotation) if name in verb.asks.model_fields else set()
+        kinds = _kinds(verb.request.model_fields[name].annotation) if name in verb.request.model_fields else set()
         if list in kinds:
             given.setdefault(name, []).append(text)
         elif name in given:
@@ -144,12 +143,12 @@ def _object(request: Request, body: bytes) -> dict[str, Any]:
         place = re.search(r"line \d+ column \d+$", str(error))
         raise Refused(400, f"body: no JSON ({place[0] if place else 'cut off'}). Send an object, in UTF-8.") from None
     if not isinstance(found, dict):
-        raise InputError("body", kind_of(found), "Send an object of the arguments.")
+        raise InputError("body", type_name(found), "Send an object of the arguments.")
     return found
 
 
 def _required(verb: Verb) -> set[str]:
-    return {name for name, field in verb.asks.model_fields.items() if field.is_required()}
+    return {name for name, field in verb.request.model_fields.items() if field.is_required()}
 
 
 def _kinds(annotation: Any) -> set[Any]:
@@ -171,7 +170,7 @@ def _under_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, 
             f"Give up to {KEY_LIMIT} ASCII characters without spaces.",
             "is too long, or has other characters",
         )
-    if "key" in verb.asks.model_fields:
+    if "key" in verb.request.model_fields:
         if given.get("key") not in (None, key):
             raise InputError(
                 KEY, Words("another key than the body's"), "Give one of them.", "is another key than the body's"

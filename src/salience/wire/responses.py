@@ -1,4 +1,4 @@
-"""Records as JSON values, back again, and the JSON Schema of each: all three read off the records' own annotations."""
+"""Responses: records to JSON and back, and their JSON Schemas, all derived from the annotations of the records."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from salience.records.ids import ONCE
 T = TypeVar("T")
 
 
-def values(value: object) -> Any:
-    """Return `value` as JSON values: records by the names of their fields, instants in ISO 8601, lengths in seconds.
+def to_json(value: object) -> Any:
+    """Return a record as JSON values: field names as keys, instants in ISO 8601, durations in seconds.
 
-    A memory has its `short_id` and `status` besides, and its key unless a client made that one for a single call.
+    A memory also has `short_id` and `status`; its key is null if a client generated it for one call.
 
     Raises:
-        InputError: something that has no form in JSON.
+        InputError: the value has no JSON form.
     """
     match value:
         case None | bool() | int() | float() | str():
@@ -38,70 +38,64 @@ def values(value: object) -> Any:
         case Scope() | ScoreDetail():
             return value.as_dict()
         case Memory():
-            told = {"id": value.id, "short_id": value.short_id, "status": value.status, **_record(value)}
-            return told | {"key": None} if value.key is not None and value.key.startswith(ONCE) else told
+            found = {"id": value.id, "short_id": value.short_id, "status": value.status, **_record(value)}
+            return found | {"key": None} if value.key is not None and value.key.startswith(ONCE) else found
         case Mapping():
-            return {str(key): values(item) for key, item in value.items()}
+            return {str(key): to_json(item) for key, item in value.items()}
         case _ if is_dataclass(value):
             return _record(value)
         case Iterable():
-            return [values(item) for item in value]
+            return [to_json(item) for item in value]
     raise wrong_type("value", value, "Give text, numbers, true, false, null, lists or mappings.")
 
 
 def _record(value: Any) -> dict[str, Any]:
-    return {item.name: values(getattr(value, item.name)) for item in fields(value)}
+    return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
 
 
-def read(kind: type[T], told: Any) -> T:
-    """Return the record of a kind that `values` told; what it does not know, it leaves out.
+def from_json(kind: type[T], data: Any) -> T:
+    """Return the record that `to_json` wrote; unknown fields are ignored.
 
     Raises:
-        InputError: something else; names where.
+        InputError: the data does not have the form of the record.
     """
     try:
-        found: T = _read(kind, told, kind.__name__)
+        found: T = _read(kind, data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
-            kind.__name__, Words(type(error).__name__), "Give what a server of this version says.", "cannot be read"
+            kind.__name__,
+            Words(type(error).__name__),
+            "Use the same version of Salience on both sides.",
+            "cannot be read",
         ) from None
     return found
 
 
-def _read(kind: Any, told: Any, path: str) -> Any:
+def _read(kind: Any, data: Any) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any or kind in (str, bool, int, type(None)) or origin is Literal:
-        return told
+        return data
     if kind is float:
-        return float(told)
+        return float(data)
     if kind is datetime:
-        return datetime.fromisoformat(told)
+        return datetime.fromisoformat(data)
     if kind is Scope:
-        named: dict[str, Any] = {name: ANY if value == ANY.value else value for name, value in told.items()}
+        named: dict[str, Any] = {name: ANY if value == ANY.value else value for name, value in data.items()}
         return Scope(**named)
     if kind is ScoreDetail:
-        return _score_detail(told)
+        parts = tuple(Part(signal=name, **part) for name, part in data["parts"].items())
+        return ScoreDetail(parts, data["final"], None if data["via"] is None else Via(**data["via"]))
     if origin in (Union, types.UnionType):
-        return None if told is None else _read(_present(inner), told, path)
+        return None if data is None else _read(_present(inner), data)
     if origin is tuple and inner[-1] is not Ellipsis:
-        return tuple(_read(one, item, path) for one, item in zip(inner, told, strict=True))
+        return tuple(_read(one, item) for one, item in zip(inner, data, strict=True))
     if origin is list:
-        return [_read(inner[0], item, path) for item in told]
+        return [_read(inner[0], item) for item in data]
     if origin in (tuple, Sequence):
-        return tuple(_read(inner[0], item, path) for item in told)
+        return tuple(_read(inner[0], item) for item in data)
     if origin is Mapping:
-        return frozen({key: _read(inner[1], item, path) for key, item in told.items()})
-    return _read_record(kind, told)
-
-
-def _read_record(kind: Any, told: Mapping[str, Any]) -> Any:
-    hints = _hints(kind)
-    return kind(**{name: _read(hint, told[name], name) for name, hint in hints.items() if name in told})
-
-
-def _score_detail(told: Mapping[str, Any]) -> ScoreDetail:
-    parts = tuple(Part(signal=name, **part) for name, part in told["parts"].items())
-    return ScoreDetail(parts, told["final"], None if told["via"] is None else Via(**told["via"]))
+        return frozen({key: _read(inner[1], item) for key, item in data.items()})
+    return kind(**{name: _read(hint, data[name]) for name, hint in _hints(kind).items() if name in data})
 
 
 @cache
@@ -111,7 +105,6 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _present(kinds: Sequence[Any]) -> Any:
-    """Return the one kind of a union that is not null."""
     (kind,) = (kind for kind in kinds if kind is not type(None))
     return kind
 
@@ -128,10 +121,10 @@ _PLAIN: Final[Mapping[Any, Mapping[str, Any]]] = {
 
 
 class Schemas:
-    """JSON Schemas of records, each once, under its name.
+    """JSON Schemas of records, by name.
 
     Args:
-        prefix: what a reference to one of them starts with: `#/$defs/`, `#/components/schemas/`.
+        prefix: of references: `#/$defs/` or `#/components/schemas/`.
     """
 
     def __init__(self, prefix: str = "#/$defs/") -> None:
@@ -139,7 +132,7 @@ class Schemas:
         self._prefix = prefix
 
     def of(self, kind: Any) -> dict[str, Any]:
-        """Return the schema of what `values` tells of a kind; records go into `named`, and are referred to."""
+        """Return the schema of `to_json` for a kind; adds records to `named` and refers to them."""
         origin, inner = get_origin(kind), get_args(kind)
         if kind in _PLAIN:
             return dict(_PLAIN[kind])
@@ -148,7 +141,7 @@ class Schemas:
         if origin in (Union, types.UnionType):
             return {"anyOf": [self.of(one) for one in inner]}
         if origin is tuple and inner[-1] is not Ellipsis:
-            items = {"anyOf": [self.of(one) for one in inner]}  # not one by one, which few readers understand
+            items = {"anyOf": [self.of(one) for one in inner]}  # many readers do not know `prefixItems`
             return {"type": "array", "items": items, "minItems": len(inner), "maxItems": len(inner)}
         if origin in (tuple, Sequence, list):
             return {"type": "array", "items": self.of(inner[0])}
@@ -158,7 +151,7 @@ class Schemas:
 
     def _record(self, kind: Any) -> dict[str, Any]:
         if kind.__name__ not in self.named:
-            self.named[kind.__name__] = {}  # against a kind that holds itself
+            self.named[kind.__name__] = {}  # ends the recursion of a kind that contains itself
             made = _SPECIAL.get(kind, Schemas._fields)(self, kind)
             self.named[kind.__name__] = {"description": _first_line(kind), **made}
         return {"$ref": self._prefix + kind.__name__}
@@ -181,7 +174,7 @@ class Schemas:
 
 
 _SPECIAL: Final = {Scope: Schemas._scope, ScoreDetail: Schemas._parts}
-"""Records that are told otherwise than by their fields."""
+"""Records whose JSON form differs from their fields."""
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:

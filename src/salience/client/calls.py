@@ -1,0 +1,304 @@
+"""A verb and its arguments as an HTTP request, and whether the request can be sent twice."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import uuid4
+
+from salience import keywords, remember
+from salience.errors import InputError, NotFoundError, ServerError, Words, wrong_type
+from salience.rank import profiles
+from salience.rank.profile import LIMIT
+from salience.rank.profiles import ProfileLike
+from salience.records import UNSET, Draft, Filter, Query, Receipt, Scope, checks
+from salience.records.ids import ONCE
+from salience.wire.responses import to_json
+from salience.wire.verbs import VERBS, Verb
+
+LOCAL_VERBS: Final = ("calibrate", "reembed", "doctor", "backup")
+"""Verbs that run where the store is, not over HTTP."""
+LOST: Final = (
+    "Stored. The server's first response was lost, and with it any conflicts, superseded memory and vector status."
+)
+"""Warning of a receipt from a retry."""
+_DRAFT: Final = tuple(item.name for item in fields(Draft) if item.name != "scope")
+_COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
+_FILTER: Final = ("tags", "kinds", "tiers", "sessions", "since", "until")
+_QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
+_RANKED: Final = ("recall", "recall_many", "context", "explain")
+"""Verbs that use the profile of the connection by default."""
+_LONG: Final = ("consolidate", "reflect", "end_session", "upkeep", "erase")
+"""Verbs that may scan a whole store."""
+_KEYED: Final = ("remember", "update", "forget", "restore", "remember_many", "ingest")
+"""Verbs with idempotency keys; the last two have a key per item."""
+_MESSAGE: Final = {"content": "content", "speaker": "speaker", "created_at": "timestamp", "metadata": "metadata",
+                   "key": "key"}  # fmt: skip
+"""Fields of a draft -> fields of a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A verb as an HTTP request.
+
+    Attributes:
+        path: with the arguments filled in.
+        query: the arguments in the URL.
+        body: the arguments in the body, as JSON; None for no body.
+        writes: whether it changes what is stored, beyond the counters of a recall.
+        idempotent: whether sending it twice has the same effect as sending it once.
+        generated_key: whether the idempotency key was generated for this call.
+        is_long: whether it may scan a whole store.
+        deadline: of the recall, seconds.
+    """
+
+    verb: Verb
+    path: str
+    query: Mapping[str, Any]
+    body: bytes | None = None
+    writes: bool
+    idempotent: bool
+    generated_key: bool = False
+    is_long: bool = False
+    deadline: float | None = None
+
+    def result(self, data: Any, *, retried: bool) -> Any:
+        """Return the result in a JSON object; `retried` if the response is not that of the first attempt.
+
+        Raises:
+            ServerError: the object has another form.
+        """
+        try:
+            result = self.verb.from_json(data)
+        except (InputError, KeyError, TypeError):
+            raise ServerError(
+                f"{self.verb.name}: the response has an unknown form. Use the same version of Salience on both sides."
+            ) from None
+        if not (retried and self.generated_key):
+            return result
+        return _first_receipt(result) if isinstance(result, Receipt) else [_first_receipt(one) for one in result]
+
+
+def _first_receipt(receipt: Receipt) -> Receipt:
+    """Return the receipt of the earlier attempt that stored the memory, as far as it is known."""
+    if receipt.status != "unchanged" or receipt.warning or receipt.memory.key is not None:  # this attempt stored it
+        return receipt
+    superseded = receipt.memory.supersedes
+    status: Any = "created" if superseded is None else "superseded"
+    return replace(receipt, status=status, superseded=superseded, warning=LOST)
+
+
+def call(
+    method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any], profile: ProfileLike | None = None
+) -> Call:
+    """Return the request of an engine method with arguments.
+
+    `profile` is the default of recalls; None for the server's.
+
+    Raises:
+        InputError: the verb is not available over HTTP, or an argument is not acceptable.
+    """
+    arguments = {
+        name: tuple(value) if isinstance(value, Iterator) else value  # read twice below
+        for name, value in bind(method, args, given).items()
+    }
+    verb = verb_named(method.__name__)
+    if verb.name in _RANKED and profile is not None:
+        arguments.setdefault("profile", profile)
+    needs_key = verb.name in _KEYED and arguments.get("key") is None
+    body = _BODIES.get(verb.name, _checked)(arguments)
+    if needs_key:
+        body |= _generated_key(body)
+    in_path = {name: body.pop(name) for name in list(body) if f"{{{name}}}" in verb.path}
+    in_query = verb.method in ("GET", "DELETE")
+    writes = verb.right != "read" and not body.get("dry_run", False)
+    deadline_ms = body.get("deadline_ms")
+    return Call(
+        verb=verb,
+        path=verb.path.format(**{name: _segment(name, value) for name, value in in_path.items()}),
+        query={name: value for name, value in body.items() if value is not None} if in_query else {},
+        body=None if in_query else json.dumps(body, allow_nan=False, separators=(",", ":")).encode("ascii"),
+        writes=writes,
+        idempotent=not writes or verb.name in _KEYED,
+        generated_key=needs_key,
+        is_long=verb.name in _LONG,
+        deadline=None if deadline_ms is None else deadline_ms / 1000,
+    )
+
+
+def transfer_call(name: str, given: Mapping[str, Any]) -> Call:
+    """Return the request of an export or import, which is sent once and streams its body."""
+    verb = verb_named(name)
+    query = {field: plain(field, value) for field, value in given.items() if value is not None}
+    writes = verb.right != "read"
+    return Call(verb=verb, path=verb.path, query=query, writes=writes, idempotent=False, is_long=True)
+
+
+def bind(method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by name, without those that have their default."""
+    signature = _signature(method)
+    found = signature.bind(None, *args, **given).arguments
+    found.pop("self")
+    where = found.pop("where", {})
+    keywords.scope("default", where)
+    own = {name: value for name, value in found.items() if value is not signature.parameters[name].default}
+    return {name: value for name, value in {**own, **where}.items() if value is not UNSET}
+
+
+_signature = cache(inspect.signature)
+
+
+def verb_named(name: str) -> Verb:
+    """Return a verb; raises `InputError` for verbs that are not available over HTTP."""
+    if name in LOCAL_VERBS:
+        remedy = f"Run `salience {name}` on the machine of the store."
+        raise InputError(name, Words("a server over HTTP"), remedy, "is not available over HTTP")
+    return VERBS[name]
+
+
+def _picked(arguments: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: arguments[name] for name in names if name in arguments}
+
+
+def _home(arguments: Mapping[str, Any]) -> Scope:
+    return keywords.home("default", _picked(arguments, keywords.NAMES))
+
+
+def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments as JSON values, checked as the engine checks them."""
+    scope, level = keywords.scope("default", _picked(arguments, keywords.NAMES))
+    where = Filter(**_picked(arguments, _FILTER), level=level)
+    if arguments.get("limit") is not None:
+        checks.whole("limit", arguments["limit"], 0, LIMIT)
+    texts = list(checks.texts("queries", arguments["queries"])) if "queries" in arguments else []
+    for text in [*texts, *_picked(arguments, ["query"]).values()]:
+        Query(text=text, scope=scope, filter=where, **_picked(arguments, _QUERY))
+    found = {name: plain(name, value) for name, value in arguments.items() if name != "profile"}
+    chosen = arguments.get("profile")
+    return found if chosen is None else found | {"profile": _profile(chosen)}
+
+
+def _remember(arguments: dict[str, Any]) -> dict[str, Any]:
+    _home(arguments)
+    given = _picked(arguments, _DRAFT)
+    given |= {"tier": arguments["memory_type"]} if "memory_type" in arguments else {}
+    return _draft(Draft(**given)) | _checked(_picked(arguments, keywords.NAMES))
+
+
+def _remember_many(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the coordinates that all drafts share, and each draft with the others.
+
+    A draft cannot reset a coordinate of the request, so a coordinate is shared only if every draft has it.
+    """
+    home = _home(arguments)
+    drafts = list(remember.drafts(arguments["drafts"], home))
+    homes = [replace(one.scope or home, tenant=home.tenant).as_home().as_dict() for one in drafts]
+    shared = {name: value for name, value in home.as_dict().items() if all(name in one for one in homes)}
+    lines = [
+        _draft(one) | {name: at[name] for name in _COORDINATES if name in at and at[name] != shared.get(name)}
+        for one, at in zip(drafts, homes, strict=True)
+    ]
+    return {**shared, "drafts": lines}
+
+
+def _ingest(arguments: dict[str, Any]) -> dict[str, Any]:
+    turns = remember.turns(arguments["messages"], _home(arguments))
+    messages = [to_json({name: getattr(turn, f) for f, name in _MESSAGE.items() if getattr(turn, f)}) for turn in turns]
+    return {**_checked(_picked(arguments, keywords.NAMES)), "messages": messages}
+
+
+def _update(arguments: dict[str, Any]) -> dict[str, Any]:
+    Draft(**{"content": "-", **_picked(arguments, _DRAFT)})
+    return _checked(arguments)
+
+
+_BODIES: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "remember": _remember,
+    "remember_many": _remember_many,
+    "ingest": _ingest,
+    "update": _update,
+}
+"""Verbs whose JSON differs from their arguments."""
+
+
+def _generated_key(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that add an idempotency key to a request, or to those of its items that have none."""
+    key = ONCE + uuid4().hex
+    for many in ("drafts", "messages"):
+        if many in body:
+            return {many: [{"key": f"{key}/{place}", **item} for place, item in enumerate(body[many])]}
+    return {"key": key}
+
+
+def _segment(name: str, value: object) -> str:
+    """Return an argument as a path segment. Dots alone would be steps in the path; no id has dots or slashes."""
+    text = checks.name(name, value)
+    if name == "id" and {*text} & {*"./"}:
+        raise NotFoundError(text)
+    if not text.strip("."):
+        raise InputError(name, text, "Give a name that is not dots alone.")
+    return quote(text, safe="")
+
+
+def _draft(draft: Draft) -> dict[str, Any]:
+    """Return the given fields of a draft, without its scope and None."""
+    given = {item.name: getattr(draft, item.name) for item in fields(Draft) if item.name in draft.given - {"scope"}}
+    found: dict[str, Any] = to_json({name: value for name, value in given.items() if value is not None})
+    return found
+
+
+def plain(field: str, value: object) -> Any:
+    """Return an argument as a JSON value.
+
+    Raises:
+        InputError: it has no JSON form; names the argument, or the place in it.
+    """
+    match value:
+        case None | bool() | Enum():
+            return to_json(value)
+        case str():
+            return checks.text(field, value) if value.strip() else value
+        case Integral():
+            if not -(2**63) <= int(value) < 2**63:
+                raise InputError(field, value, "Give a number of at most 63 bits.")
+            return int(value)
+        case Real():
+            if not math.isfinite(value):
+                raise InputError(field, value, "Give a finite number.")
+            return float(value)
+        case bytes():
+            raise wrong_type(field, value, "Give text (str).")
+        case Mapping():
+            return {str(name): plain(f"{field}.{name}", item) for name, item in value.items()}
+        case Iterable():
+            return [plain(f"{field}[{place}]", item) for place, item in enumerate(value)]
+    try:
+        return to_json(value)
+    except InputError as error:
+        raise error.at(field) from None
+
+
+def _profile(chosen: ProfileLike) -> str | dict[str, str]:
+    """Return a profile as the name of a built-in, or its TOML.
+
+    Raises:
+        ProfileError: there is no such profile.
+        InputError: the profile was changed after it was read, so it has no TOML.
+    """
+    if isinstance(chosen, str) and chosen in profiles.NAMES:
+        return chosen
+    profile = profiles.load(chosen)
+    if profile.toml is None:
+        remedy = "Give its name or the path of its TOML, and pass weights= to the recall."
+        raise InputError("profile", Words("a modified profile"), remedy, "was changed after it was read")
+    if profile.name in profiles.NAMES and profile.toml == profiles.source(profile.name):
+        return profile.name
+    return {"toml": profile.toml}

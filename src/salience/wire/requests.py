@@ -1,0 +1,458 @@
+"""Requests: one pydantic model per verb, with the argument names of the engine.
+
+The models check names and types. The engine checks values, so its errors are the same with and without a server; the
+JSON schemas state both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
+
+from salience.errors import InputError, Words, unknown_field
+from salience.records import KINDS, SCOPE_LEVELS, TIERS
+from salience.records.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT
+
+_PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+CHANGEABLE: Final = (
+    "content",
+    "kind",
+    "importance",
+    "weight",
+    "tags",
+    "entities",
+    "fact_key",
+    "ttl",
+    "tier",
+    "metadata",
+)
+"""Fields that an update can change; it names at least one."""
+ERASE_SCOPE: Final = ("project", "user_id", "agent_id", "session_id")
+"""Coordinates of which `erase` needs one unless it names ids."""
+QUERIES_LIMIT: Final = 32
+"""Maximum number of queries in one request."""
+
+
+def _text(**schema: Any) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", **schema})
+
+
+def _number(low: float, high: float, kind: str = "number") -> WithJsonSchema:
+    return WithJsonSchema({"type": kind, "minimum": low, "maximum": high})
+
+
+def _whole(low: int, high: int) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Return a validator that accepts 2.0 as 2, as JSON does, and the schema."""
+    as_int = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+    return as_int, _number(low, high, "integer")
+
+
+def _required_one_of(*names: str) -> list[Any]:
+    return [{"required": [name]} for name in names]
+
+
+def _omittable(description: str) -> Any:
+    """Return a field that can be left out but cannot be null."""
+    return Field(default_factory=lambda: None, description=description)
+
+
+_NAME: Final = _text(minLength=1, maxLength=NAME_LIMIT, pattern=_PRINTABLE)
+Name = Annotated[str, _NAME]
+Text = Annotated[str, _text(minLength=1, pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
+Id = Annotated[str, _text(pattern="^([0-9a-f]{32}|[0-9a-f]{8})$")]
+Cursor = Annotated[str, _text(pattern="^[0-9a-f]{32}$")]
+Instant = Annotated[str, _text(format="date-time")]
+Seconds = Annotated[float, _number(0, 1e14)]
+Tier = Annotated[str, _text(enum=list(TIERS))]
+Level = Annotated[str, _text(enum=list(SCOPE_LEVELS))]
+Fraction = Annotated[float, _number(0, 1)]
+Weight = Annotated[float, _number(0.1, 1)]
+MinScore = Annotated[float, _number(0, 100)]
+Limit = Annotated[int, *_whole(0, 1000)]
+Milliseconds = Annotated[float, _number(0, 3_600_000)]
+Metadata = Annotated[dict[str, Any], WithJsonSchema({"type": "object", "propertyNames": _NAME.json_schema})]
+Utterance = Annotated[str, _text(pattern=r"^[^\x00]*$")]
+Weights = Annotated[
+    dict[str, float], WithJsonSchema({"type": "object", "additionalProperties": _number(0, 100).json_schema})
+]
+Version = Annotated[int, *_whole(1, 2**31 - 1)]
+Ttl = Annotated[
+    float | str,
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _number(TTL_LEAST, TTL_LIMIT).json_schema,
+                {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[smhdwSMHDW]?\s*$"},
+            ],
+            "examples": ["24h", "7d", 3600],
+        }
+    ),
+]
+
+
+class VerbRequest(BaseModel):
+    """Base of all requests: no unknown names, no coercion."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that were given, by name."""
+        return {name: getattr(self, name) for name in self.__class__.model_fields if name in self.model_fields_set}
+
+
+class CallerScope(VerbRequest):
+    """The caller's scope; `*` matches every value of a coordinate."""
+
+    environment: Name = Field("default", description="matches exactly; * for any")
+    project: Name | None = Field(None, description="the project; memories of none are shared by all")
+    user_id: Name | None = Field(None, description="the user; memories of none are shared by all")
+    agent_id: Name | None = Field(None, description="the agent; memories of none are shared by all")
+
+
+class FullScope(CallerScope):
+    """The caller's scope, the session and mememory's scope level."""
+
+    session_id: Name | None = Field(None, description="the session: orders turns, hides nothing")
+    scope: Level | None = Field(None, description="`global`: memories of no project; `project`: those of the project")
+
+
+class DraftFields(VerbRequest):
+    """The fields of a memory to store."""
+
+    content: Text = Field(description="the text, as it is to be recalled")
+    kind: Name = Field("fact", description=f"one of {', '.join(KINDS)}, or a name of your own")
+    importance: Fraction | None = Field(None, description="without it, read from the text")
+    weight: Weight = Field(1.0, description="confidence")
+    tags: list[Name] = Field([], description="names to filter by")
+    entities: list[Name] | None = Field(None, description="who and what it names; without it, read from the text")
+    fact_key: Name | None = Field(None, description="identity of the fact, such as user.theme; without it, read")
+    supersedes: Id | None = Field(None, description="id of the memory that this one replaces")
+    ttl: Ttl | None = Field(None, description="time to live: seconds, 24h, 7d")
+    tier: Tier = Field("episodic", description="where it starts")
+    metadata: Metadata = Field({}, description="values of your own, given back as they are")
+    key: Name | None = Field(None, description="idempotency key: a retry under it returns the first receipt")
+    created_at: Instant | None = Field(None, description="when it came to be; without it, now")
+    duplicate: bool = Field(False, description="store it even where a current memory has the same text")
+
+
+class Remember(DraftFields, FullScope):
+    """Store one memory."""
+
+    memory_type: Tier | None = Field(None, description="another word for `tier`")
+
+
+class DraftLine(DraftFields, CallerScope):
+    """One of several memories; its coordinates take precedence over those of the request."""
+
+    session_id: Name | None = None
+    speaker: Name | None = Field(None, description="who said it")
+
+
+class RememberMany(FullScope):
+    """Store several memories, all or none."""
+
+    drafts: list[DraftLine] = Field(description="the memories, in order")
+
+
+class MessagePart(BaseModel):
+    """A part of a message; only text parts are stored."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    type: str = "text"
+    text: Utterance | None = None
+
+
+class Message(BaseModel):
+    """A turn of a conversation in the form of chat APIs; other fields are ignored."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    content: Utterance | list[MessagePart] | None = Field(
+        None, description="what was said; needed unless it calls tools"
+    )
+    text: Utterance | list[MessagePart] | None = Field(None, description="another word for `content`")
+    role: Name | None = Field(None, description="user, assistant, ...")
+    speaker: Name | None = Field(None, description="who said it, where that is known by name")
+    name: Name | None = Field(None, description="another word for `speaker`")
+    timestamp: Instant | Seconds | None = Field(
+        None, description="when: ISO 8601 with an offset, or seconds since 1970"
+    )
+    metadata: Metadata | None = None
+    key: Name | None = Field(None, description="idempotency key")
+
+
+class Ingest(FullScope):
+    """Store a conversation turn by turn."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["session_id", "messages"]})
+
+    session_id: Annotated[str | None, _NAME] = Field(None, description="the session that the messages belong to")
+    messages: list[Message] = Field(description="the turns, in order")
+
+
+class Update(FullScope):
+    """Change a memory; fields that are not named stay."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": _required_one_of(*CHANGEABLE)})
+
+    id: Id
+    content: Text = _omittable("the text")
+    kind: Name = _omittable("the kind")
+    importance: Fraction = _omittable("its importance")
+    weight: Weight = _omittable("confidence")
+    tags: list[Name] = _omittable("all of them")
+    entities: list[Name] = _omittable(
+        "all of them; where the content is new and they are not given, they are read from it"
+    )
+    fact_key: Name | None = _omittable("identity of the fact; null: of none")
+    ttl: Ttl | None = _omittable("time to live from now; null: no end")
+    tier: Tier = _omittable("where it is from now")
+    metadata: Metadata = _omittable("all of it")
+    reason: Name | None = Field(None, description="why, for the history")
+    if_version: Version | None = Field(None, description="refused unless the memory is at this version")
+    key: Name | None = Field(None, description="idempotency key")
+
+
+class MemoryId(FullScope):
+    """A memory by its id."""
+
+    id: Id = Field(description="whole, or its last 8 characters")
+
+
+class Forget(MemoryId):
+    """Take a memory out of every recall."""
+
+    reason: Name | None = None
+    if_version: Version | None = None
+    key: Name | None = None
+
+
+class Restore(MemoryId):
+    """Restore an older version, or a forgotten memory."""
+
+    version: Version | None = None
+    reason: Name | None = None
+    key: Name | None = None
+
+
+class ProfileText(VerbRequest):
+    """A custom profile."""
+
+    toml: Text = Field(description="its TOML, as docs/profiles has it")
+
+
+class Filtered(FullScope):
+    """Filters on memories."""
+
+    tags: list[Name] = Field([], description="a memory carries all of them")
+    kinds: list[Name] = Field([], description="of one of them")
+    tiers: list[Tier] = Field([], description="in one of them")
+    sessions: list[Name] = Field([], description="of one of them")
+    since: Instant | None = Field(None, description="earliest created_at, included")
+    until: Instant | None = Field(None, description="latest created_at, excluded")
+
+
+class Ranked(FullScope):
+    """Ranking options."""
+
+    limit: Limit | None = Field(None, description="most hits; without it, the profile's")
+    profile: Name | ProfileText | None = Field(None, description="how to rank: a profile's name, or its text")
+    now: Instant | None = Field(None, description="when it is asked")
+
+
+class Question(Ranked):
+    """A query and its ranking options."""
+
+    query: Text = Field(description="what is asked, in words")
+
+
+class RecallOptions(Ranked, Filtered):
+    """Options of a recall."""
+
+    min_score: MinScore | None = Field(None, description="least score, on the profile's scale")
+    dry_run: bool = Field(False, description="leave every counter and clock as it is")
+    as_of: Instant | None = Field(None, description="answer as it would have been then")
+    deadline_ms: Milliseconds | None = Field(None, description="milliseconds that an answer may take")
+    weights: Weights | None = Field(None, description="other weights of the profile's signals, by label")
+
+
+class Recall(Question, RecallOptions):
+    """Recall memories for a query."""
+
+
+class RecallMany(RecallOptions):
+    """Recall memories for each of several queries."""
+
+    queries: list[Text] = Field(description=f"what is asked, in words: up to {QUERIES_LIMIT} questions")
+
+
+class GraphRecall(Question):
+    """Recall by similarity and by distance to the entities in the query."""
+
+    graph_weight: Fraction | None = None
+    max_hops: Annotated[int, *_whole(0, 10)] | None = None
+    tags: list[Name] = []
+    dry_run: bool = False
+
+
+class Explain(Question, Filtered):
+    """Explain why a memory is, or is not, in the answer to a query."""
+
+    memory_id: Id = Field(description="whole, or its last 8 characters")
+    min_score: MinScore | None = None
+    as_of: Instant | None = None
+    deadline_ms: Milliseconds | None = None
+    weights: Weights | None = None
+
+
+class Context(Question):
+    """Pack the memories for a query into a prompt."""
+
+    budget_tokens: Annotated[int, *_whole(0, 10_000_000)] = 2000
+    min_score: MinScore | None = None
+    tags: list[Name] = []
+    dry_run: bool = False
+
+
+class Listing(Filtered):
+    """List memories in the order they were stored."""
+
+    limit: Annotated[int, *_whole(1, 1000)] = 100
+    cursor: Cursor | None = Field(None, description="of the page before")
+
+
+class EndSession(CallerScope):
+    """End a session."""
+
+    session_id: Name
+
+
+class Consolidate(CallerScope):
+    """Promote memories to the tiers that they qualify for."""
+
+    dry_run: bool = False
+
+
+class Erase(FullScope):
+    """Delete memories for good."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["ids"], "properties": {"ids": {"type": "array"}}},
+                {
+                    "anyOf": _required_one_of(*ERASE_SCOPE),
+                    "properties": {name: {"type": "string"} for name in ERASE_SCOPE},
+                },
+            ]
+        }
+    )
+
+    ids: list[Id] | None = Field(None, description="the memories; without it, all that live in the scope")
+    dry_run: bool = Field(False, description="count, and delete nothing")
+
+
+class Upkeep(VerbRequest):
+    """Run all maintenance that is due."""
+
+    dry_run: bool = False
+
+
+class Topic(VerbRequest):
+    """A help topic."""
+
+    topic: Name | None = None
+
+
+class ScopeOnly(FullScope):
+    """A scope and nothing else."""
+
+
+class Import(FullScope):
+    """Store lines of JSON."""
+
+    on_error: Literal["stop", "skip"] = Field("stop", description="a broken line: store nothing, or leave it out")
+
+
+R = TypeVar("R", bound=VerbRequest)
+_TYPE_NAMES: Final = ((bool, "true or false"), (str, "text"), (int, "a number"), (float, "a number"), (list, "a list"),
+                      (dict, "an object"), (NoneType, "null"))  # fmt: skip
+_REMEDIES: Final = {
+    "string_type": "Give text.",
+    "int_type": "Give a whole number.",
+    "float_type": "Give a number.",
+    "bool_type": "Give true or false.",
+    "list_type": "Give a list.",
+    "dict_type": "Give an object.",
+    "model_type": "Give an object.",
+}
+"""Remedies by pydantic's error type."""
+
+
+def parse(model: type[R], arguments: Mapping[str, Any]) -> R:
+    """Return arguments as a request.
+
+    Raises:
+        InputError: a wrong type or an unknown name. The error names the first wrong field and never shows its value.
+    """
+    try:
+        return model.model_validate(arguments, strict=True)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)
+        first = _path(found[0]["loc"])
+        # A union reports an error per member. The deepest error belongs to the member that the caller meant.
+        same_field = (one for one in found if _path(one["loc"]).startswith(first))
+        raise _input_error(model, max(same_field, key=lambda one: len(_path(one["loc"])))) from None
+
+
+def type_name(value: object) -> Words:
+    """Return the type of a JSON value in words: `a number`, `an object`."""
+    return Words(next((words for kind, words in _TYPE_NAMES if isinstance(value, kind)), type(value).__name__))
+
+
+def _input_error(model: type[VerbRequest], error: ErrorDetails) -> InputError:
+    path = _path(error["loc"])
+    match error["type"]:
+        case "extra_forbidden":
+            *parents, name = error["loc"]
+            return unknown_field(str(name), tuple(_model_at(model, parents).model_fields), _path(parents))
+        case "missing":
+            return InputError(path, None, "Give a value.")
+    remedy = _REMEDIES.get(error["type"]) or error["msg"].replace("Input should be", "Give") + "."
+    return InputError(path or "body", type_name(error["input"]), remedy)
+
+
+def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel]:
+    """Return the model of the object at a location in a request."""
+    for name in location:
+        field = model.model_fields.get(name) if isinstance(name, str) else None
+        if field is not None:
+            model = next(_models_in(field.annotation), model)
+    return model
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)
+
+
+def _path(location: Sequence[int | str]) -> str:
+    """Return a location as `drafts[0].content`, without pydantic's names of union members."""
+    names = [item for item in location if isinstance(item, int) or item in _FIELDS]
+    return "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in names).removeprefix(".")
+
+
+_FIELDS: Final = {
+    name
+    for model in list(vars().values())
+    if isinstance(model, type) and issubclass(model, BaseModel)
+    for name in model.model_fields
+}
+"""Names of all fields of all requests."""
