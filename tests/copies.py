@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-import numpy as np
 import pytest
 
 import salience
@@ -13,7 +12,6 @@ from bench.torture.journal import Journal
 from bench.torture.writing import board, hand, opened, seeded, step
 from salience import compose
 from salience.errors import EmbedderError
-from salience.store import schema
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 TENANTS = ("default", "Ünï/çødé 你好", "x' OR 1=1 --")
@@ -60,24 +58,11 @@ def write_all_kinds(target, monkeypatch):
     monkeypatch.delenv("SALIENCE_TENANT")
 
 
-def lay_by(path):
-    """Lay vectors of another model by, as a change of model that was cut off does."""
-    vector = np.arange(3, dtype="<f4").tobytes()
-    with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute(
-            "INSERT INTO laid_by SELECT tenant, id, version, content_hash, ? FROM memories WHERE vector IS NOT NULL",
-            (vector,),
-        )
-        pin = {"laid_by_embedder": "other", "laid_by_dimension": "3", "laid_by_fingerprint": ""}
-        file.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", pin.items())
-
-
 @pytest.fixture(scope="session")
 def filled_files(tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         folder = tmp_path_factory.mktemp("copied")
         write_all_kinds(folder / "a.db", monkeypatch)
-        lay_by(folder / "a.db")
         with opened(folder / "mixed.db") as memory:
             mine = hand(memory, Journal(folder / "w0.journal"), seeded(3), board(memory, Journal(folder / "b.journal")))
             for _ in range(60):
@@ -101,42 +86,16 @@ def mixed(filled_files, tmp_path):
     return path
 
 
-def held(path):
-    """Return all that a file holds: rows by table, as they now stand, and what it says of itself but for the epoch."""
-    with closing(sqlite3.connect(path)) as file:
-        names = [table.name for table in schema.metadata.tables.values() if table.info != schema.SERVER]
-        asked = {name: f"SELECT * FROM {name}" for name in names}  # noqa: S608
-        found = {name: sorted(file.execute(statement), key=repr) for name, statement in asked.items()}
-    found["meta"] = [pair for pair in found["meta"] if pair[0] not in ("epoch", "traces")]
-    return found
-
-
 def sql(path, statement, *values):
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         return file.execute(statement, values).fetchall()
 
 
-def stopping(at, step="copying"):
-    """Return a progress that breaks the copy off once so many rows are done."""
+def cut_off(source, target):
+    """Copy one page."""
 
-    def told(what, done, of):
-        if what == step and done >= at:
-            raise KeyboardInterrupt
+    def stop(*_):
+        raise KeyboardInterrupt
 
-    return told
-
-
-def cut_off(source, target, at=1, **options):
     with pytest.raises(KeyboardInterrupt):
-        compose.copy(source, target, progress=stopping(at), **options)
-
-
-def once(work):
-    """Return a progress that does some work when it is first told of anything."""
-    left = [work]
-
-    def told(*_):
-        if left:
-            left.pop()()
-
-    return told
+        compose.copy(source, target, progress=stop)

@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 from salience import compose
 from salience.cli import app
-from salience.store.moving.tables import TABLES
 
 
 @pytest.fixture
@@ -40,44 +39,36 @@ def test_a_line_for_each_tenant_and_the_sum(copy, source, tmp_path):
     result = copy(source, f"sqlite:///{tmp_path}/b.db")
     tenant, rows, checksum = result.stdout.splitlines()[0].split("\t")
     assert tenant == "default"
-    assert rows == "memories=2 versions=0 touches=0 laid_by=0 sessions=0 activations=0"
+    assert rows == "memories=2 versions=0"
     assert len(checksum) == 12
-    assert result.stdout.splitlines()[1:] == [
-        f"copied 2 rows of 1 tenant to {tmp_path}/b.db: counts and checksums are equal"
-    ]
+    assert result.stdout.splitlines()[1:] == [f"copied 2 memories of 1 tenant to {tmp_path}/b.db"]
     assert result.stderr == ""
 
 
 def test_json_has_the_whole_checksum_of_each_table(copy, source, tables):
     found = json.loads(copy(source, tables, "--json").stdout)
-    assert list(found["tenants"]["default"]) == [moved.name for moved in TABLES]
+    assert list(found["tenants"]["default"]) == ["memories", "versions"]
     assert found["tenants"]["default"]["memories"]["rows"] == 2
     assert len(found["tenants"]["default"]["memories"]["checksum"]) == 64
-    assert (found["written"], found["removed"], found["resumed"]) == (2, 0, None)
+    assert (found["written"], found["unchanged"]) == (2, 0)
 
 
 def test_a_terminal_gets_a_table(copy, source, tmp_path):
     shown = copy(source, str(tmp_path / "b.db"), env={"FORCE_COLOR": "1"}).stdout
-    assert "laid by" in shown
+    assert "versions" in shown
     assert "checksum" in shown
     assert "\t" not in shown
 
 
-def test_it_says_that_it_went_on(copy, source, tmp_path, run):
+def test_a_copy_that_was_cut_off_continues(copy, source, tmp_path, run):
     target = str(tmp_path / "b.db")
     cut_off(source, target)
-    refused = run("--store", target, "list", "--user", "alice", code=1)
-    assert f"Run it to its end: salience copy {source} {target}" in " ".join(refused.stderr.split())
     said = copy(source, target).stdout.splitlines()
-    assert said[-2] == "went on with a copy that was cut short: 2 rows were there"
+    assert said[-1] == f"copied 0 memories of 1 tenant to {target}; 2 were there already"
     assert "Python" in run("--store", target, "list", "--user", "alice").stdout
 
 
-def test_nothing_is_copied_over_memories(copy, source, tmp_path, run):
-    run("--store", str(tmp_path / "b.db"), "remember", "Something else", "--user", "alice")
-    refused = copy(source, str(tmp_path / "b.db"), code=2)
-    assert "holds memories of the tenant 'default'" in refused.stderr
-    assert "Something else" not in refused.stderr
+def test_what_cannot_be_copied_is_refused(copy, source, tmp_path):
     assert copy(source, source, code=2).stderr.startswith("salience: target ")
     assert "--tenant" in copy(source, str(tmp_path / "c.db"), "--tenant", "nobody", code=2).stderr
     assert "does not exist" in copy(str(tmp_path / "none.db"), str(tmp_path / "c.db"), code=2).stderr

@@ -1,4 +1,4 @@
-"""A copy of a store is that store, row for row, and one that was cut off goes on where it was."""
+"""Copying a store: every memory arrives as it is, and a copy that was cut off continues when it is run again."""
 
 import os
 import signal
@@ -8,57 +8,50 @@ import sys
 import psycopg
 import pytest
 
-from copies import ODD, TENANTS, cut_off, engine, filled, filled_files, held, mixed, once, sql
+from copies import ODD, TENANTS, cut_off, engine, filled, filled_files, mixed, sql
 from salience import compose
-from salience.errors import StoreError
-from salience.store.moving.tables import TABLES
-from salience.testing.doubles import StoppedClock
-
-LEFT = ("leases", "requests", "api_keys")
-"""Tables that are not copied."""
+from salience.errors import ConflictError, InputError, PinnedError, StoreError
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 __all__ = ["filled", "filled_files", "mixed"]  # fixtures
 
 PROFILES = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
 
 
+def exported(target, folder, monkeypatch):
+    """Return the export of every tenant, which holds all that a copy brings."""
+    lines = {}
+    for tenant in TENANTS:
+        monkeypatch.setenv("SALIENCE_TENANT", tenant)
+        file = folder / "export.jsonl"
+        with engine(target) as memory:
+            memory.export(file, overwrite=True)
+        lines[tenant] = file.read_text("utf-8")
+    monkeypatch.delenv("SALIENCE_TENANT")
+    return lines
+
+
 @pytest.mark.parametrize("name", ["filled", "mixed"])
 @pytest.mark.parametrize("user", ["tables", "as_application"])
-def test_to_a_server_and_back_is_the_same_row_for_row(request, name, user, tmp_path):
+def test_a_copy_to_a_server_and_back_exports_the_same(request, name, user, tmp_path, monkeypatch):
     source, server = request.getfixturevalue(name), request.getfixturevalue(user)
     there = compose.copy(source, server)
     back = compose.copy(server, tmp_path / "back.db")
-    assert held(tmp_path / "back.db") == held(source)
+    assert exported(tmp_path / "back.db", tmp_path, monkeypatch) == exported(source, tmp_path, monkeypatch)
     assert there.tenants == back.tenants
-    counts = {moved.name: sum(tables[moved.name].rows for tables in back.tenants.values()) for moved in TABLES}
-    assert counts == {name: len(rows) for name, rows in held(source).items() if name in counts}
-    assert {name for name, count in counts.items() if count} >= {"memories", "versions", "touches", "sessions"}
-    assert there.resumed is back.resumed is None
-    assert there.written == sum(counts.values())
+    (memories,), (versions,) = (sql(source, f"SELECT count(*) FROM {table}")[0] for table in ("memories", "versions"))  # noqa: S608
+    assert sum(tables["memories"].rows for tables in there.tenants.values()) == memories > 0
+    assert sum(tables["versions"].rows for tables in there.tenants.values()) == versions > 0
+    assert (there.written, there.unchanged) == (memories, 0)
 
 
-def test_what_is_tested_holds_rows_of_every_kind(filled, mixed):
-    rows, more = held(filled), held(mixed)
-    assert [name for name, found in rows.items() if not found and name not in (*LEFT, "activations")] == []
+def test_the_source_holds_rows_of_every_kind(filled, mixed):
     assert sql(filled, "SELECT count(DISTINCT tenant) FROM memories") == [(len(TENANTS),)]
     assert sql(filled, "SELECT count(*) FROM memories WHERE vector IS NULL") == [(len(TENANTS),)]
     assert sql(filled, "SELECT count(*) FROM memories WHERE forgotten_at IS NOT NULL")[0][0] > 0
+    assert sql(filled, "SELECT count(*) FROM memories WHERE access_count > 0")[0][0] > 0
+    assert sql(filled, "SELECT count(*) FROM memories WHERE key IS NOT NULL")[0][0] > 0
     assert sql(mixed, "SELECT count(*) FROM memories WHERE kind = 'reflection'")[0][0] > 0
-    assert more["activations"] or more["touches"]
-
-
-def test_from_file_to_file(filled, tmp_path):
-    compose.copy(filled, tmp_path / "b.db")
-    assert held(tmp_path / "b.db") == held(filled)
-    assert sql(tmp_path / "b.db", "PRAGMA integrity_check") == [("ok",)]
-
-
-def test_from_server_to_server(filled, tables, database, tmp_path):
-    there = compose.copy(filled, tables)
-    again = compose.copy(tables, database)
-    assert again.tenants == there.tenants
-    compose.copy(database, tmp_path / "b.db")
-    assert held(tmp_path / "b.db") == held(filled)
 
 
 def test_recalls_answer_the_same_with_the_same_scores(filled, tables, monkeypatch):
@@ -85,32 +78,20 @@ def test_a_copy_is_written_to_and_checked_like_any_store(filled, tables):
         assert len(memory.history(made.memory.id, user_id="ann")) == 1
 
 
-def sequence(server, tenant):
-    with psycopg.connect(server) as connection:
-        found = connection.execute("SELECT sequence FROM salience.tenants WHERE tenant = %s", (tenant,)).fetchone()
-    return found[0]
-
-
-def test_change_sequences_go_on_where_they_were(filled, tables, tmp_path):
-    known = int(sql(filled, "SELECT value FROM meta WHERE name = 'sequence'")[0][0])
-    compose.copy(filled, tables)
-    assert [sequence(tables, tenant) for tenant in TENANTS] == [known] * len(TENANTS)
-
-
-def test_leases_requests_and_keys_stay_where_they_are(filled, tmp_path):
-    sql(filled, "INSERT INTO leases VALUES ('upkeep', 'me', 1)")
+def test_requests_and_keys_are_not_copied(filled, tmp_path):
     sql(filled, "INSERT INTO requests VALUES (?, 'home', 'k', 'forget', 'id', 2, 1)", TENANTS[0])
     sql(filled, "INSERT INTO api_keys VALUES ('p', 'd', ?, '[\"read\"]', '{}', NULL, 1, NULL, NULL)", TENANTS[0])
-    assert [len(held(filled)[name]) for name in LEFT] == [1, 1, 1]
     compose.copy(filled, tmp_path / "b.db")
-    assert [held(tmp_path / "b.db")[name] for name in LEFT] == [[], [], []]
+    for table in ("requests", "api_keys"):
+        assert sql(tmp_path / "b.db", f"SELECT * FROM {table}") == []  # noqa: S608
 
 
-def test_chosen_tenants_go_alone_and_others_later(filled, tables):
+def test_chosen_tenants_are_copied_alone_and_others_later(filled, tables):
     first = compose.copy(filled, tables, tenants=[TENANTS[0]])
     assert list(first.tenants) == [TENANTS[0]]
-    second = compose.copy(filled, tables, tenants=TENANTS[1:])
-    assert sorted(second.tenants) == sorted(TENANTS[1:])
+    second = compose.copy(filled, tables)
+    assert sorted(second.tenants) == sorted(TENANTS)
+    assert second.unchanged == first.written
     with psycopg.connect(tables) as connection:
         found = connection.execute("SELECT DISTINCT tenant FROM salience.memories").fetchall()
     assert sorted(tenant for (tenant,) in found) == sorted(TENANTS)
@@ -119,16 +100,15 @@ def test_chosen_tenants_go_alone_and_others_later(filled, tables):
 KILLED = """
 import sys
 from salience import compose
+from salience.transfer import copy
 
-def told(step, done, of):
-    print(step, done, flush=True)
-
-compose.copy(sys.argv[1], sys.argv[2], progress=told)
+copy.PAGE = 5
+compose.copy(sys.argv[1], sys.argv[2], progress=lambda done, of: print(done, flush=True))
 """
 
 
 def killed(source, target, lines):
-    """Copy in a process that is killed once it told so many steps; return whether it came to its end before."""
+    """Copy in a process that is killed after some pages; return whether it finished before."""
     command = [sys.executable, "-c", KILLED, str(source), str(target)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         told = [process.stdout.readline() for _ in range(lines)]
@@ -137,93 +117,104 @@ def killed(source, target, lines):
 
 
 @pytest.mark.parametrize("kind", ["server", "file"])
-def test_killed_again_and_again_it_goes_on(request, filled, tmp_path, kind, monkeypatch):
+def test_a_copy_that_is_killed_again_and_again_continues(request, filled, tmp_path, kind, monkeypatch):
     monkeypatch.setattr("os.environ", {**os.environ, "OMP_NUM_THREADS": "1"})
     target = request.getfixturevalue("tables") if kind == "server" else tmp_path / "b.db"
-    assert not any(killed(filled, target, lines) for lines in (1, 3, 8, 15))
-    with pytest.raises(StoreError, match=r"holds part of a copy of .*a\.db.*Run it to its end: salience copy .*a\.db"):
-        engine(target)
+    assert not any(killed(filled, target, lines) for lines in (1, 3, 8))
     report = compose.copy(filled, target)
-    assert report.resumed > 0
-    assert report.written + report.resumed == sum(t.rows for found in report.tenants.values() for t in found.values())
-    compose.copy(target, tmp_path / "back.db")
-    assert held(tmp_path / "back.db") == held(filled)
-    engine(target).close()
-
-
-def test_a_kill_before_the_mark_leaves_an_empty_store_to_copy_into(filled, tables, tmp_path):
-    engine(tables).close()
-    engine(tmp_path / "b.db").close()
-    for target in (tables, tmp_path / "b.db"):
-        assert compose.copy(filled, target).resumed is None
+    assert report.unchanged > 0
+    assert report.written + report.unchanged == sum(found["memories"].rows for found in report.tenants.values())
+    assert exported(target, tmp_path, monkeypatch) == exported(filled, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["server", "file"])
-def test_what_is_written_to_the_source_meanwhile_is_not_in_the_copy(request, filled, tmp_path, kind):
-    source, before = filled, held(filled)
-    if kind == "server":
-        source = request.getfixturevalue("tables")
-        compose.copy(filled, source)
-    with engine(source) as memory:
-
-        def write():
-            memory.remember("Meanwhile", user_id="late")
-            memory.update(memory.list(user_id="ann").memories[0].id, content="changed meanwhile", user_id="ann")
-
-        compose.copy(source, tmp_path / "b.db", progress=once(write))
-        assert memory.list(user_id="late").memories
-    assert held(tmp_path / "b.db") == before
-
-
-@pytest.mark.parametrize("kind", ["server", "file"])
-def test_what_changed_in_the_source_since_is_brought_too(request, filled, tmp_path, kind):
-    """Memories gone, changed and new; and an idempotency key that another memory, earlier in the order, has by now."""
+def test_memories_that_changed_in_the_source_get_their_later_versions(request, filled, tmp_path, kind, monkeypatch):
     target = request.getfixturevalue("as_application") if kind == "server" else tmp_path / "b.db"
-    cut_off(filled, target, at=75)
+    monkeypatch.setattr("salience.transfer.copy.PAGE", 5)
+    cut_off(filled, target)
     with engine(filled) as memory:
-        gone = memory.list(user_id="ann", limit=100).memories
-        keyed = next(item for item in gone if item.key == "same key")
-        memory.erase([keyed.id, gone[4].id], user_id="ann")
-        memory.update(gone[5].id, content="changed since", user_id="ann")
+        first = memory.list(user_id="ann", limit=100).memories[0]
+        memory.update(first.id, content="A zebra was seen", user_id="ann", reason="changed")
+        memory.update(first.id, importance=0.125, tags=["late"], user_id="ann")
+        memory.forget(first.id, user_id="ann")
+        memory.restore(first.id, user_id="ann")
         memory.remember("New since", user_id="ann")
-        memory.recall("query again", user_id="ann", min_score=0, profile="zeromemory")
-    home = sql(filled, "SELECT home FROM memories WHERE id = ?", gone[6].id)
-    first = sql(filled, "SELECT min(id) FROM memories WHERE tenant = 'default' AND home = ?", *home[0])[0][0]
-    sql(filled, "UPDATE memories SET key = 'same key' WHERE id = ?", first)
     report = compose.copy(filled, target)
-    assert report.resumed
-    assert report.removed >= 2
-    compose.copy(target, tmp_path / "back.db")
-    assert held(tmp_path / "back.db") == held(filled)
+    assert report.unchanged == 4
+    assert exported(target, tmp_path, monkeypatch) == exported(filled, tmp_path, monkeypatch)
+    with engine(target) as memory:
+        assert memory.recall("zebra", user_id="ann", min_score=0)[0].memory.id == first.id
 
 
-def test_a_tenant_that_is_gone_since_goes_from_the_copy_too(filled, tables, monkeypatch):
-    cut_off(filled, tables, at=60)
-    for table in ("versions", "touches", "laid_by", "activations", "memories", "sessions"):
-        sql(filled, f"DELETE FROM {table} WHERE tenant = 'default'")  # noqa: S608 - names of ours
-    report = compose.copy(filled, tables)
-    assert sorted(report.tenants) == sorted(TENANTS[1:])
-    with psycopg.connect(tables) as connection:
-        for table in (*(moved.name for moved in TABLES), "postings"):
-            asked = f"SELECT count(*) FROM salience.{table} WHERE tenant = 'default'"  # noqa: S608
-            assert connection.execute(asked).fetchone() == (0,)
+def test_memories_of_the_target_stay_and_later_versions_are_left(filled, tables):
+    compose.copy(filled, tables)
+    with engine(tables) as memory:
+        own = memory.remember("Only in the target", user_id="ann").memory
+        mine = memory.list(user_id="ann", limit=100).memories[0]
+        memory.update(mine.id, content="Changed in the target", user_id="ann")
+    assert compose.copy(filled, tables).written == 0
+    with engine(tables) as memory:
+        assert memory.get(own.id, user_id="ann") == own
+        assert memory.get(mine.id, user_id="ann").content == "Changed in the target"
 
 
-def test_words_are_found_after_a_copy_that_was_cut_off(filled, database):
-    """What PostgreSQL alone has is made of the rows as they stand in the end."""
-    cut_off(filled, database, at=40)
-    with engine(filled) as memory:
-        some = memory.list(user_id="ann", limit=100).memories[7]
-        memory.update(some.id, content="A zebra was seen", user_id="ann")
-    compose.copy(filled, database)
-    with psycopg.connect(database) as connection:
-        faults = connection.execute(
-            "SELECT count(*) FROM salience.memories AS m, unnest(m.search_keys) AS k WHERE m.forgotten_at IS NULL AND "
-            "(m.tenant, k, m.number) NOT IN (SELECT tenant, key, number FROM salience.postings)"
-        ).fetchone()
-        posted, due = connection.execute(
-            "SELECT (SELECT count(*) FROM salience.postings), "
-            "(SELECT sum(cardinality(search_keys)) FROM salience.memories WHERE forgotten_at IS NULL)"
-        ).fetchone()
-    assert faults == (0,)
-    assert posted == due
+def test_another_memory_under_the_same_key_is_refused(filled, tmp_path):
+    with engine(tmp_path / "b.db") as memory:
+        memory.remember("Another text", key="same key", user_id="ann")
+    with pytest.raises(ConflictError, match="same key"):
+        compose.copy(filled, tmp_path / "b.db")
+
+
+def test_a_target_of_another_model_or_language_is_refused(filled, tmp_path, monkeypatch):
+    with engine(tmp_path / "b.db", PlantedEmbedder(dimension=3)) as memory:
+        memory.remember("With another model")
+    with pytest.raises(PinnedError, match="was written with embedder"):
+        compose.copy(filled, tmp_path / "b.db")
+    monkeypatch.setenv("SALIENCE_LANGUAGE", "german")
+    with engine(tmp_path / "c.db") as memory:
+        memory.remember("In another language")
+    with pytest.raises(PinnedError, match="language"):
+        compose.copy(filled, tmp_path / "c.db")
+
+
+def test_the_target_is_pinned_as_the_source_is(filled, tables, monkeypatch):
+    compose.copy(filled, tables)
+    monkeypatch.setenv("SALIENCE_LANGUAGE", "german")
+    with pytest.raises(PinnedError, match="language"):
+        engine(tables)
+    monkeypatch.delenv("SALIENCE_LANGUAGE")
+    with engine(filled) as here, engine(tables) as there:
+        own, copied = here.services.store.pinned(), there.services.store.pinned()
+    assert (own.name, own.dimension) == (copied.name, copied.dimension)
+    assert own.fingerprint().tobytes() == copied.fingerprint().tobytes()
+
+
+def test_unknown_tenants_and_stores_are_refused(filled, tmp_path, database):
+    with pytest.raises(InputError, match="nothing in"):
+        compose.copy(filled, tmp_path / "b.db", tenants=["nobody"])
+    with pytest.raises(InputError, match="is the source itself"):
+        compose.copy(filled, filled.parent / "." / filled.name)
+    with pytest.raises(InputError, match="does not exist"):
+        compose.copy(tmp_path / "none.db", tmp_path / "b.db")
+    with pytest.raises(StoreError, match="no tables"):
+        compose.copy(database, tmp_path / "b.db")
+    with pytest.raises(InputError):
+        compose.copy(filled, ":memory:")
+
+
+def test_a_user_who_may_make_no_tables_learns_who_may(filled, postgres, database):
+    with psycopg.connect(database, autocommit=True) as superuser:
+        superuser.execute("CREATE ROLE salience_test_nobody LOGIN PASSWORD 'x'")
+        name = superuser.info.dbname
+    try:
+        with pytest.raises(StoreError, match=r"salience db upgrade|CREATE EXTENSION"):
+            compose.copy(filled, postgres.dsn(name, "salience_test_nobody", "x"))
+    finally:
+        with psycopg.connect(database, autocommit=True) as superuser:
+            superuser.execute("DROP ROLE salience_test_nobody")
+
+
+def test_an_empty_store_copies_nothing(tmp_path):
+    engine(tmp_path / "a.db").close()
+    report = compose.copy(tmp_path / "a.db", tmp_path / "b.db")
+    assert (report.tenants, report.written) == ({}, 0)

@@ -122,8 +122,12 @@ class TouchedStore:
         """Return a handle on this store for an engine that embeds with `model`."""
         return TouchedStore(self.store.under(model), self._touches, self._through)
 
+    def tenants(self) -> dict[str, int]:
+        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        return self.store.tenants()
+
     def pinned(self) -> Model | None:
-        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
         return self.store.pinned()
 
     def check(self, *, repair: bool = False) -> list[Finding]:

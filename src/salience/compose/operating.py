@@ -8,18 +8,18 @@ from pathlib import Path
 
 from salience import settings as configuration
 from salience.compose import parts
+from salience.compose.stores import opened
 from salience.compose.targets import SERVERS, named, on_server, path_of
-from salience.errors import InputError, StoreError, shown
+from salience.errors import InputError, StoreError, Words, shown
 from salience.extract.distinctions import distinctions
 from salience.loading import require
-from salience.ports import Database
+from salience.ports import Database, Model
 from salience.records import CopyReport, Distributed
-from salience.settings import Settings
 from salience.store import copying
 from salience.store.copying import Progress
-from salience.store.moving.copy import Progress as CopyProgress
-from salience.store.moving.copy import copy as moving_copy
-from salience.store.moving.side import Side
+from salience.transfer.copy import End
+from salience.transfer.copy import Progress as CopyProgress
+from salience.transfer.copy import copy as transfer_copy
 
 
 def file_of(target: str | Path | None = None) -> Path:
@@ -115,29 +115,39 @@ def copy(
     tenants: Sequence[str] | None = None,
     progress: CopyProgress | None = None,
 ) -> CopyReport:
-    """Bring all that a store holds into another one, as it is, and return what was done.
+    """Copy the memories of a store into another one, and return the counts by tenant.
 
-    Cut off, it goes on where it was when it is called again; until it is whole, the target is refused to `connect`.
+    A copy that was cut off continues when this is called again.
 
     Args:
-        source: as for `connect`; it has to be there, and may be in use.
-        target: likewise; made if it is not there.
-        tenants: copied alone; None: all.
-        progress: called with "copying" or "comparing", the rows done, and the rows in all.
+        source: as for `connect`; it must exist, and may be in use.
+        target: likewise; made if it does not exist.
+        tenants: the tenants to copy; None: all.
+        progress: called with the memories done so far and the memories in all.
 
     Raises:
-        InputError, StoreError, ConflictError: as `store.moving.copy.copy` does.
+        InputError: the two are one store, the source does not exist, or a tenant has no memories in it.
+        PinnedError: the target is pinned to another model or language.
+        ConflictError, StoreError: as `transfer.copy.copy` does.
     """
     settings = configuration.load()
-    with closing(_side(source, settings, is_source=True)) as here, closing(_side(target, settings)) as there:
-        return moving_copy(here, there, tenants, progress or (lambda *_: None))
+    with database(source) as found:
+        state = found.state()
+    name = place_of(target)
+    if name == place_of(source):
+        raise InputError("target", Words(name), "Name another store.", f"{name} is the source itself")
+    if state.revision is None:
+        raise StoreError(state.faults[0])
+    if state.embedder is None or state.dimension is None:  # no memory was ever stored
+        return CopyReport(state.store, name, {}, 0, 0)
+    settings = settings.model_copy(update={"language": state.language or settings.language})
+    model = Model(state.embedder, state.dimension)
+    with closing(opened(source, model, settings)) as here:
+        model = here.pinned() or model
+        with closing(opened(target, model, settings)) as there:
+            return transfer_copy(End(here, state.store), End(there, name), tenants, progress)
 
 
-def _side(target: str | Path, settings: Settings, *, is_source: bool = False) -> Side:
-    """Return the store that `target` names, as a copy works on it."""
-    if on_server(target):
-        require("psycopg", "a store on PostgreSQL", "postgres")
-        own = {"is_source": is_source, "prepares": settings.prepared_statements}
-        return parts.PostgresSide.open(str(target), settings.busy_timeout, distinctions, **own)
-    path = path_of(str(target)).resolve()
-    return parts.SQLiteSide.open(path, settings.busy_timeout, distinctions, is_source=is_source)
+def place_of(target: str | Path) -> str:
+    """Return the name of the store in messages: the path of a file, or the URL of a database without its password."""
+    return parts.place_name(str(target)) if on_server(str(target)) else str(path_of(str(target)).resolve())

@@ -12,12 +12,11 @@ if TYPE_CHECKING:
     from salience.client import AsyncClient, AsyncEngine, AsyncOpening, Client, Endpoint, RetryPolicy
     from salience.store.keyring import MemoryKeyring
     from salience.store.memory import MemoryStore
-    from salience.store.moving.on_postgres import PostgresSide
-    from salience.store.moving.on_sqlite import SQLiteSide
     from salience.store.postgres import PostgresStore
     from salience.store.postgres.citus import distribute
     from salience.store.postgres.database import PostgresDatabase
     from salience.store.postgres.keyring import PostgresKeyring
+    from salience.store.postgres.opening import place_name
     from salience.store.sqlite import SQLiteStore
     from salience.store.sqlite_database import SQLiteDatabase
     from salience.store.sqlite_keyring import SQLiteKeyring
@@ -28,9 +27,8 @@ else:
             "salience.client": ("AsyncClient", "AsyncEngine", "AsyncOpening", "Client", "Endpoint", "RetryPolicy"),
             "salience.store.keyring": ("MemoryKeyring",),
             "salience.store.memory": ("MemoryStore",),
-            "salience.store.moving.on_postgres": ("PostgresSide",),
-            "salience.store.moving.on_sqlite": ("SQLiteSide",),
             "salience.store.postgres": ("PostgresStore",),
+            "salience.store.postgres.opening": ("place_name",),
             "salience.store.postgres.citus": ("distribute",),
             "salience.store.postgres.database": ("PostgresDatabase",),
             "salience.store.postgres.keyring": ("PostgresKeyring",),
@@ -50,12 +48,11 @@ __all__ = [
     "MemoryStore",
     "PostgresDatabase",
     "PostgresKeyring",
-    "PostgresSide",
     "PostgresStore",
     "RetryPolicy",
     "SQLiteDatabase",
     "SQLiteKeyring",
-    "SQLiteSide",
     "SQLiteStore",
     "distribute",
+    "place_name",
 ]

@@ -46,6 +46,13 @@ def store(target: str, embedder: Embedder, settings: Settings, moving: bool = Fa
     return TouchedStore(_sqlite(path, pinning, settings, moving), queue_of(str(path.resolve())))
 
 
+def opened(target: str | Path, model: Model, settings: Settings) -> Store:
+    """Return the store that a file or database holds, for a handle of some model; it is made if it does not exist."""
+    if on_server(target):
+        return _postgres(str(target), model, settings, moving=False, create=True)
+    return _sqlite(path_of(str(target)), model, settings, moving=False)
+
+
 def absent(path: Path, target: str) -> StoreError:
     """Return the error that a store is not there, with the way to make one."""
     if target == configuration.default_target():
@@ -80,7 +87,6 @@ def _sqlite(path: Path, pinning: Model, settings: Settings, moving: bool) -> Sto
         busy_timeout=settings.busy_timeout,
         distinguish=distinctions,
         moving=moving,
-        tenant=settings.tenant,
         arena=settings.arena,
     )
 
@@ -102,7 +108,6 @@ def _postgres(target: str, pinning: Model, settings: Settings, moving: bool, cre
         prepares=settings.prepared_statements,
         distinguish=distinctions,
         moving=moving,
-        tenant=settings.tenant,
         create=create,
     )
 

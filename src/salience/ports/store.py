@@ -115,8 +115,12 @@ class Store(Protocol):
         """
         ...
 
+    def tenants(self) -> dict[str, int]:
+        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        ...
+
     def pinned(self) -> Model | None:
-        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
         ...
 
     def check(self, *, repair: bool = False) -> list[Finding]:

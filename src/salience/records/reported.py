@@ -191,7 +191,7 @@ class TransferReport:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A tenant's rows of one table as they are in both stores: how many, and their SHA-256."""
+    """The number of a tenant's rows in one table, and the SHA-256 of their ids, versions, contents and vectors."""
 
     rows: int
     checksum: str
@@ -199,19 +199,17 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What a copy of a store did; both stores were read and compared in the end.
+    """The result of a copy; every memory that was written was read back and compared.
 
     Attributes:
         source, target: the stores, without passwords.
-        tenants: each tenant -> each table -> its rows.
-        written: rows written by this run.
-        removed: rows that an earlier run had written and that the source has no more.
-        resumed: rows that an earlier run, which was cut off, had written and that are the same; None: there was none.
+        tenants: tenant -> table -> the rows of the source.
+        written: memories written by this run.
+        unchanged: memories that were in the target already.
     """
 
     source: str
     target: str
     tenants: Mapping[str, Mapping[str, Copied]]
     written: int
-    removed: int
-    resumed: int | None
+    unchanged: int

@@ -171,11 +171,16 @@ class MemoryStore:
         made._handle = Handle(model, ":memory:")
         return made
 
+    def tenants(self) -> dict[str, int]:
+        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        with self._opened() as state:
+            return dict(Counter(tenant for tenant, _ in state.rows))
+
     def pinned(self) -> Model | None:
-        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
         with self._opened() as state:
             pin = state.pins.get("pinned")
-        return None if pin is None else Model(pin.name, pin.dimension)
+        return None if pin is None else pin.model()
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return nothing: dictionaries have no books that could be wrong."""

@@ -20,6 +20,11 @@ class Pin:
     dimension: int
     fingerprint: Vectors32 | None = None
 
+    def model(self) -> Model:
+        """Return the pin as a model."""
+        known = self.fingerprint
+        return Model(self.name, self.dimension, None if known is None else lambda: known)
+
     def __str__(self) -> str:
         return f"embedder {self.name!r} ({self.dimension} dimensions)"
 

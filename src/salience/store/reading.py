@@ -200,6 +200,12 @@ def older(
     return held
 
 
+def tenants(reader: Connection) -> dict[str, int]:
+    """Return the number of memories of each tenant that has some."""
+    found = reader.exec_driver_sql("SELECT tenant, count(*) FROM memories GROUP BY tenant")
+    return dict(map(tuple, found))
+
+
 def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tuple[int, int]:
     """Return how many memories and how many older versions there are, in all or of some tenants."""
     held, older = connection.execute(sql_history.counts(tenants)).one()

@@ -26,7 +26,6 @@ from salience.store.filling import PART
 from salience.store.gather import Activations, gather, out_of_scope, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, note_pruned, pinning, void
-from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.pins import Handle, Pin
 from salience.store.places import PLACES, InMemory
 from salience.store.recounted import shows_counters
@@ -74,7 +73,6 @@ class SQLiteStore:
         distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
-        tenant: str | None = None,
         arena: str = "memory",
     ) -> Self:
         """Return the store in the file `path`, which is made if it is not there, its folder too.
@@ -89,7 +87,6 @@ class SQLiteStore:
                 and none of them counts as a near-duplicate.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the file may be pinned to another model, which this one is to replace.
-            tenant: whose memories are to be there in whole; None: all of them.
             arena: where vectors lie that are searched, one of `places.PLACES`.
 
         Raises:
@@ -98,7 +95,6 @@ class SQLiteStore:
             VersionError: the file is newer than this code.
             PinnedError: the file was written with another embedder, dimension or language.
             BusyError: another process kept the file locked for longer than the timeout.
-            StoreError: it holds part of a copy.
         """
         path = str(path)
         opening.prepare(path)
@@ -112,7 +108,6 @@ class SQLiteStore:
                 opening.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
                     meta = Meta.read(reader)
-                refuse_half(meta, path, None if tenant is None else [tenant])
                 store._refuse_other(meta, moving)
                 if meta.values.get(TRACES):
                     store._wipe()
@@ -170,7 +165,6 @@ class SQLiteStore:
         writer, direct = self._writes.connection, self._writes.direct
         direct.leave_log(is_bulk(changes))
         meta = Meta(dict(direct.asked(sql.META)))
-        refuse_changes(meta, self._path, changes)
         if carries_vectors(changes):
             self._handle.admit(meta.pin())
         sequence = meta.sequence + 1
@@ -343,11 +337,16 @@ class SQLiteStore:
         """Whether the store was found to be pinned to another model since this handle was made."""
         return self._handle.moved
 
+    def tenants(self) -> dict[str, int]:
+        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        with self._transaction(self._reader, self._reading) as reader:
+            return reading.tenants(reader)
+
     def pinned(self) -> Model | None:
-        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
         with self._transaction(self._reader, self._reading) as reader:
             pin = Meta.read(reader).pin()
-        return None if pin is None else Model(pin.name, pin.dimension)
+        return None if pin is None else pin.model()
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return what is wrong with the file, its tables and their numbers, mended where `repair` asks for it.

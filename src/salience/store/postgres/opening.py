@@ -144,6 +144,11 @@ def named(place: Place) -> str:
     return f"postgresql://{','.join(each) or 'local socket'}/{known.get('dbname', '')}"
 
 
+def place_name(dsn: str) -> str:
+    """Return how messages name the database of a DSN."""
+    return named(place(dsn))
+
+
 def engine(place: Place, size: int, patience: float, *, prepares: bool = True) -> Engine:
     """Return an engine with a pool of up to `size` connections, for one of which it waits `patience` seconds.
 

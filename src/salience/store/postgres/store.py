@@ -21,7 +21,6 @@ from salience.store.arena import Arena
 from salience.store.gather import Activations, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import Meta, keep, pinning
-from salience.store.moving.mark import refuse_changes, refuse_half
 from salience.store.pins import Handle
 from salience.store.postgres import arenas, books, checking, opening, search, standing, statements, tokens, words
 from salience.store.postgres.arenas import Arenas
@@ -79,7 +78,6 @@ class PostgresStore:
         distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
-        tenant: str | None = None,
         create: bool = True,
     ) -> Self:
         """Return the store in a database; one without tables gets them.
@@ -98,7 +96,6 @@ class PostgresStore:
             distinguish: gives memories of older revisions their distinctions.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the database may be pinned to another model, which this one is to replace.
-            tenant: whose memories are to be there in whole; None: all of them.
             create: whether a database without tables gets them; a `StoreError` if not.
 
         Raises:
@@ -106,7 +103,7 @@ class PostgresStore:
             NotAStoreError: the database has no pgvector.
             VersionError: its tables are of another revision than this code's.
             PinnedError: it was written with another embedder, dimension or language.
-            StoreError: it cannot be reached, or holds part of a copy.
+            StoreError: it cannot be reached.
         """
         place = opening.place(dsn)
         where = opening.named(place)
@@ -117,7 +114,7 @@ class PostgresStore:
             runner = Runner(engine, where, found.rules(statement_timeout), busy_timeout)
             model = Model(embedder, dimension, fingerprint)
             store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows)
-            store._refuse_other(moving, tenant)
+            store._refuse_other(moving)
         except BaseException:
             engine.dispose()
             raise
@@ -162,7 +159,6 @@ class PostgresStore:
         """Make changes in a transaction; None, and nothing is written, where that needs a store to itself."""
         (alone if adopts or is_alone else shared)(connection)
         meta = Meta.read(connection)
-        refuse_changes(meta, self._where, changes)
         brings = carries_vectors(changes)
         if brings:
             self._handle.admit(meta.pin())
@@ -324,10 +320,14 @@ class PostgresStore:
         """Whether the store was found to be pinned to another model since this handle was made."""
         return self._handle.moved
 
+    def tenants(self) -> dict[str, int]:
+        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        return self._runner.read(None, reading.tenants)
+
     def pinned(self) -> Model | None:
-        """Return the model that the store is pinned to, without its fingerprint; None before its first memory."""
+        """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
         pin = self._runner.read(None, Meta.read).pin()
-        return None if pin is None else Model(pin.name, pin.dimension)
+        return None if pin is None else pin.model()
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return what is wrong with the tables, their numbers and indexes, mended where `repair` asks for it.
@@ -357,10 +357,9 @@ class PostgresStore:
         self._arenas.clear()
         self._runner.close()
 
-    def _refuse_other(self, moving: bool, tenant: str | None) -> None:
-        """Raise unless the tenant's memories are whole, and the store pinned to this language and model, or not yet."""
+    def _refuse_other(self, moving: bool) -> None:
+        """Raise unless the store is pinned to this language and model, or not yet pinned."""
         meta = self._runner.read(None, Meta.read)
-        refuse_half(meta, self._where, None if tenant is None else [tenant])
         language = meta.values.get("language", self._language)
         if language != self._language:
             raise PinnedError(
