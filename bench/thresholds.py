@@ -25,7 +25,7 @@ from salience.extract.distinctions import distinctions
 from salience.maintain.calibrate import relatedness
 from salience.ports import EDGE
 from salience.rank import profiles
-from salience.rank.sameness import covers
+from salience.rank.stages import covers
 from salience.records import Judged
 
 TEST: Final = Path("sick") / "SICK_test_annotated.txt"

@@ -10,8 +10,7 @@ from typing import Final
 
 from salience.ports import Need, Services
 from salience.rank.profile import Profile
-from salience.rank.stages import STAGES
-from salience.rank.state import State
+from salience.rank.stages import STAGES, State
 from salience.recall import HIT, recall, touch
 from salience.records import Context, Filter, Hit, Memory, Query, ScoreDetail, checks
 from salience.steps import AnswerLimit

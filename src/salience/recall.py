@@ -18,9 +18,10 @@ from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import intent, voice
 from salience.ports import Need, Reranker, Services, Touch
 from salience.rank.bound import exact, provable, pruning, starved
-from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
-from salience.rank.run import Ranked, details, rank, weak
+from salience.rank.run import details, rank, weak
+from salience.rank.signals import lexical_cosines
+from salience.rank.stages import State
 from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
 from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
@@ -90,7 +91,7 @@ def empty(services: Services, query: Query, found: Recall) -> Recall:
 def answered(services: Services, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
     """Return the answer to a need that has the vectors of its query; nothing is counted yet."""
     need, batch, ranked = searched(services, profile, need, query.text, watch)
-    hits = shaped(services, profile, need, batch, ranked)
+    hits = shaped(services, ranked)
     watch.lap("fetch")
     degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
     by: str | None = None
@@ -134,14 +135,14 @@ def needed(services: Services, profile: Profile, query: Query) -> Need:
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
     now = at_an_instant(services, query).now or services.clock()
     cue = timed(query.text, now) if profile.reads_time else None
-    meant = intent.detect(query.text, profile.intent_words)
+    meant = intent.detect(query.text, {name: rule.words for name, rule in profile.intents.items()})
     terms = distinct_terms(services, query.text) if profile.brings("terms") else ()
     return Need(
         scope=query.scope,
         now=now,
         filter=query.filter,
         as_of=query.as_of,
-        columns=profile.gathered_columns,
+        columns=profile.columns | {"embedded"},
         terms=terms,
         windows=profile.brings("windows"),
         names=phrases(query.text) if profile.brings("entities") else (),
@@ -244,7 +245,7 @@ def undirected(need: Need) -> Need:
 
 def searched(
     services: Services, profile: Profile, need: Need, text: str, watch: Stopwatch, spare: int = 1
-) -> tuple[Need, Batch, Ranked]:
+) -> tuple[Need, Batch, State]:
     """Return the candidates, the need that they meet, and their ranking.
 
     A store that brings no more than the best, or no more than `need.reach`, is asked for more until none that is left
@@ -290,14 +291,14 @@ def gathered(services: Services, need: Need, text: str) -> Batch:
         need = need.replace(columns=need.columns | {"embedded"})
     if need.vector is None:
         batch = services.store.gather(need.replace(terms=distinct_terms(services, text), candidates=None))
-        return batch.with_columns(**instead_of_cosines(batch))
+        return batch.with_columns(**lexical_cosines(batch))
     batch = services.store.gather(need)
     if batch["embedded"].all():
         return batch
     if batch.floor is not None and batch.windows is None:  # the best by words is the measure, and may not be there
         return gathered(services, need.replace(pruning=None), text)
     batch = batch if need.terms else services.store.gather(need.replace(terms=distinct_terms(services, text)))
-    stand_ins = {name: column for name, column in instead_of_cosines(batch).items() if name in batch.columns}
+    stand_ins = {name: column for name, column in lexical_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(
         **{name: np.where(batch["embedded"], batch[name], column) for name, column in stand_ins.items()}
     )
@@ -308,20 +309,21 @@ def distinct_terms(services: Services, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(services.tokeniser.terms(text)))
 
 
-def shaped(services: Services, profile: Profile, need: Need, batch: Batch, ranked: Ranked) -> tuple[Hit, ...]:
+def shaped(services: Services, ranked: State) -> tuple[Hit, ...]:
     """Return the ranked rows as hits; a memory that went away meanwhile is left out.
 
     Raises:
         LimitError: they are more than one answer may hold.
     """
+    batch, need = ranked.batch, ranked.need
     ids: list[str] = batch.ids[ranked.rows].tolist()
     size, memories = AnswerLimit(services, LOWER, HIT), dict[str, Memory]()
     for first in range(0, len(ids), FETCHED):
         fetched = services.store.fetch(need.scope, ids[first : first + FETCHED], as_of=need.as_of)
         size.add(fetched)
         memories |= {memory.id: memory for memory in fetched}
-    scores = details(profile, ranked, batch, ranked.rows, need.intent.name)
-    marks = weak(profile, ranked, ranked.rows, need.intent.name)
+    scores = details(ranked, ranked.rows)
+    marks = weak(ranked)
     return tuple(
         Hit(memories[found], score.final, score, score.via, _ids(batch, ranked.absorbed.get(row, ())), weak=is_weak)
         for found, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, marks, strict=True)

@@ -70,7 +70,7 @@ def test_a_trial_returns_the_rows_that_ranking_returns_and_their_scores(sampled)
             expected = rank(other, batch, need)
             assert trials.ranked(case, other) == expected.rows.tolist()
             np.testing.assert_array_equal(
-                trials.rescored(case, other).scored[expected.rows], _scores(other, batch, need)[expected.rows]
+                trials.rescored(case, other).scores[expected.rows], _scores(other, batch, need)[expected.rows]
             )
 
 
@@ -79,7 +79,7 @@ def _scores(profile, batch, need):
     state = trials.State.start(profile, batch, need)
     for step in range(profile.stages.index("score") + 1):
         state = trials.advanced(state, step)
-    return state.scored
+    return state.scores
 
 
 def test_the_value_of_a_case_is_that_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

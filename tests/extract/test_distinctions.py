@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from salience.batch import KINDS
 from salience.extract.contrasts import CONTRASTS, IDIOMS
 from salience.extract.distinctions import distinctions
-from salience.rank.sameness import covers
+from salience.rank.stages import covers
 from salience.store.postings import Distinctions
 from salience.text import normalise
 

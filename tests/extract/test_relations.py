@@ -17,7 +17,7 @@ from salience.extract.distinctions import distinctions
 from salience.extract.opposites import OPPOSITES, SIDES, opposed, opposites
 from salience.extract.relation_reading import SHOWN
 from salience.extract.relations import Relation, relation
-from salience.rank.sameness import covers
+from salience.rank.stages import covers
 from salience.records import Label
 from salience.store.postings import Distinctions
 from salience.text import normalise

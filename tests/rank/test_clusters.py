@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from salience.batch import Ragged, Vectors32, cosines
 from salience.errors import InputError
-from salience.rank import clusters as module
 from salience.rank.clusters import Cluster, clusters, medoid
 
 Case = tuple[Vectors32, list[list[int]], dict[str, float]]
@@ -98,17 +97,6 @@ def test_a_row_of_another_subject_changes_nothing(case, place):
     more = np.insert(vectors, place, stranger, axis=0)
     wider = clusters(more, Ragged.of([*about[:place], [99], *about[place:]]), **given)
     assert sets(wider, names) == sets(found(case), np.arange(len(about)))
-
-
-@given(cases())
-def test_blocks_of_any_size_give_the_same(case):
-    whole = found(case)
-    block = module._BLOCK
-    try:
-        module._BLOCK = 1  # type: ignore[misc]
-        assert found(case) == whole
-    finally:
-        module._BLOCK = block  # type: ignore[misc]
 
 
 def fan(*degrees: float) -> Vectors32:

@@ -11,7 +11,7 @@ import pytest
 
 from salience.batch import Batch, Entities, Lexicon, Postings, Ragged
 from salience.ports import Calibration, Need
-from salience.rank import fuse
+from salience.rank import signals as fuse
 from salience.rank.signals import SIGNALS
 from salience.records import Intent, Scope, TimeCue
 from salience.text import Tokeniser
@@ -53,27 +53,27 @@ def test_bm25_against_the_formula_written_out(k1, b):
 
 def test_a_share_is_of_all_that_the_terms_could_give():
     lexicon = lexicon_of(TEXTS, "deploy key vault unheard")
-    found = fuse.share(lexicon, len(TEXTS), 1.2, 0.75)
+    found = fuse.bm25_share(lexicon, len(TEXTS), 1.2, 0.75)
     assert found == pytest.approx(fuse.bm25(lexicon, 1.2, 0.75) / fuse.inverse_document_frequency(lexicon).sum())
     assert found.max() < 1
     assert found[4] == 0
     endless = replace(lexicon_of(["deploy"], "deploy"), postings=Postings.of([(np.array([0]), np.array([1e9]))]))
-    assert fuse.share(endless, 1, 1.2, 0.75) == pytest.approx([1.0])
-    assert fuse.share(None, 3, 1.2, 0.75).tolist() == [0, 0, 0]
-    assert fuse.share(lexicon_of(TEXTS, "the"), 5, 1.2, 0.75).tolist() == [0] * 5
+    assert fuse.bm25_share(endless, 1, 1.2, 0.75) == pytest.approx([1.0])
+    assert fuse.bm25_share(None, 3, 1.2, 0.75).tolist() == [0, 0, 0]
+    assert fuse.bm25_share(lexicon_of(TEXTS, "the"), 5, 1.2, 0.75).tolist() == [0] * 5
 
 
 def test_words_stand_in_for_cosines():
     lexicon, windows = lexicon_of(TEXTS, "deploy key vault"), lexicon_of([text * 2 for text in TEXTS], "deploy vault")
     batch = Batch(np.array(list("abcde"), object), lexicon=lexicon)
-    alone = fuse.instead_of_cosines(batch)
+    alone = fuse.lexical_cosines(batch)
     scores = fuse.bm25(lexicon, 1.2, 0.75)
     assert alone["cosine"] == pytest.approx(scores / scores.max())
     assert alone["context_cosine"].tolist() == [0] * 5
-    both = fuse.instead_of_cosines(replace(batch, windows=windows))
-    assert both["cosine"] == pytest.approx(fuse.share(lexicon, 5, 1.2, 0.75))
-    assert both["context_cosine"] == pytest.approx(fuse.share(windows, 5, 1.2, 0.75))
-    nothing = fuse.instead_of_cosines(replace(batch, lexicon=lexicon_of(TEXTS, "unheard")))
+    both = fuse.lexical_cosines(replace(batch, windows=windows))
+    assert both["cosine"] == pytest.approx(fuse.bm25_share(lexicon, 5, 1.2, 0.75))
+    assert both["context_cosine"] == pytest.approx(fuse.bm25_share(windows, 5, 1.2, 0.75))
+    nothing = fuse.lexical_cosines(replace(batch, lexicon=lexicon_of(TEXTS, "unheard")))
     assert nothing["cosine"].tolist() == [0] * 5
 
 

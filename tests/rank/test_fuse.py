@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.batch import Lexicon, Postings
-from salience.rank.fuse import bm25, inverse_document_frequency, share
+from salience.rank.signals import bm25, bm25_share, inverse_document_frequency
 
 
 @st.composite
@@ -38,4 +38,4 @@ def test_all_terms_at_once_have_the_bits_of_one_after_the_other(lexicon, paramet
     assert bm25(lexicon, *parameters).tobytes() == scores.tobytes()
     most = float(inverse_document_frequency(lexicon).sum())
     expected = scores / most if most else scores
-    assert share(lexicon, len(lexicon.length), *parameters).tobytes() == expected.tobytes()
+    assert bm25_share(lexicon, len(lexicon.length), *parameters).tobytes() == expected.tobytes()

@@ -14,7 +14,7 @@ from salience.batch import KINDS, Batch, Entities, Lexicon, Postings, Ragged, Ve
 from salience.ports import Calibration, Need
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
-from salience.rank.run import detail, rank
+from salience.rank.run import details, rank
 from salience.rank.signals import CLOCKS, SIGNALS
 from salience.rank.stages import SCORE, STAGES
 from salience.records import Intent, Scope
@@ -102,7 +102,7 @@ def test_every_score_recomputes_from_its_detail(name, case):
     profile = profiles.load(name)
     ranked = rank(profile, batch, need)
     for row in range(len(batch)):
-        part = detail(profile, ranked, batch, row, need.intent.name)
+        part = details(ranked, np.array([row]))[0]
         assert abs(part.recompute() - part.final) <= 1e-9
         assert part.final == ranked.scores[row]
 
@@ -154,7 +154,7 @@ def test_every_score_of_any_profile_recomputes_from_its_detail(case, profile):
     ranked = rank(profile, batch, need)
     labels = [term.label for term in profile.terms]
     for row in range(len(batch)):
-        part = detail(profile, ranked, batch, row, need.intent.name)
+        part = details(ranked, np.array([row]))[0]
         assert abs(part.recompute() - part.final) <= 1e-9
         assert part.final == ranked.scores[row]
         assert [share.signal for share in part.parts] == labels

@@ -15,7 +15,7 @@ from salience.ports import EDGE, Calibration, Need
 from salience.rank import stages
 from salience.rank.profile import parse
 from salience.rank.run import rank
-from salience.rank.sameness import covers
+from salience.rank.stages import covers
 from salience.records import Scope
 from salience.store.postings import Distinctions
 

@@ -11,7 +11,7 @@ import pytest
 from salience.batch import Batch
 from salience.ports import Need
 from salience.rank import profiles
-from salience.rank.state import ALIVE, NOBODY, State
+from salience.rank.stages import ALIVE, NOBODY, State
 from salience.records import Scope
 
 
@@ -26,7 +26,7 @@ def test_other_values_are_those_of_another_state(state):
     scores = np.array([0.1, 0.2, 0.3])
     made, expected = state.replace(scores=scores, step=2), replace(state, scores=scores, step=2)
     assert all(getattr(made, field.name) is getattr(expected, field.name) for field in fields(State))
-    assert (state.scores, state.step) == (None, 0)
+    assert (len(state.scores), state.step) == (0, 0)
     with pytest.raises(AttributeError):
         made.step = 3
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from salience.batch import Batch, Lexicon, Postings
 from salience.ports import Need
-from salience.rank.time import DAY, time
+from salience.rank.signals import DAY, time
 from salience.records import Intent, Scope, TimeCue
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)

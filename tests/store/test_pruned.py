@@ -27,7 +27,7 @@ from salience.rank import bound, profiles
 from salience.rank.bound import exact, pruning
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details
-from salience.rank.state import ALIVE
+from salience.rank.stages import ALIVE
 from salience.recall import Stopwatch, searched
 from salience.records import ANY, TIERS, Filter, Intent, Scope, TimeCue
 from salience.store import bounds, candidates, distances, pruned, view
@@ -247,7 +247,7 @@ def answer(services: Any, profile: Profile, asked: Need, text: str, spare: int) 
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
         batch.ids[ranked.rows].tolist(),
-        details(profile, ranked, batch, ranked.rows, met.intent.name),
+        details(ranked, ranked.rows),
         {id: absorbed[id] for id in batch.ids[ranked.rows] if id in absorbed},
         exact(profile, batch, met, ranked),
     )
@@ -277,7 +277,7 @@ def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: N
     assert_they_are_told_alike(part, everything.take(rows))
     alive[rows] = False
     embedded = part.columns.get("embedded", np.ones(1, np.bool_)).all()
-    assert not alive.any() or before.scored[alive].max() < part.floor or not embedded
+    assert not alive.any() or before.scores[alive].max() < part.floor or not embedded
     return bool(alive.any())
 
 

@@ -13,7 +13,7 @@ import salience
 from salience.extract.distinctions import distinctions
 from salience.models.calibration import CALIBRATIONS
 from salience.models.minilm import MiniLM
-from salience.rank.sameness import covers
+from salience.rank.stages import covers
 from salience.store.postings import Distinctions
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import EVERYTHING

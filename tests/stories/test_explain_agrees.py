@@ -24,7 +24,7 @@ from salience.explain.story import tried
 from salience.explain.trial import Trial, verdicts
 from salience.ports import EDGE, Calibration
 from salience.rank import profiles
-from salience.rank.run import detail
+from salience.rank.run import details
 from salience.records import Filter, Query, Scope
 from salience.testing.doubles import StoppedClock
 
@@ -157,7 +157,7 @@ def assert_it_is_what_recall_returns(shelf, profile, case, trial, found):
     for row, hit in zip(rows.tolist(), answer, strict=True):
         assert trial.batch.ids[row] == hit.memory.id
         assert found.score[row] == hit.score
-        assert detail(trial.profile, trial.ranked, trial.batch, row, trial.need.intent.name) == hit.score_detail
+        assert details(trial.ranked, np.array([row]))[0] == hit.score_detail
         assert (str(trial.batch.ids[found.by[row]]) if found.by[row] >= 0 else None) == (hit.via and hit.via.id)
         collapsed = np.flatnonzero((found.stage == "near_duplicate") & (found.by == row))
         assert sorted(hit.absorbed) == trial.batch.ids[collapsed].tolist()

@@ -157,9 +157,9 @@ def whole(shelf: Shelf, profile: str, case: Case) -> tuple[salience.Hit, ...]:
     )
     need, texts = recalls.heard(services, ranking, query, recalls.needed(services, ranking, query))
     need = recalls.directed(need, recalls.embedded(services, query, texts))
-    met, batch, ranked = recalls.searched(services, ranking, need, query.text, recalls.Stopwatch(), spare=0)
+    _, batch, ranked = recalls.searched(services, ranking, need, query.text, recalls.Stopwatch(), spare=0)
     assert batch.complete
-    return recalls.shaped(services, ranking, met, batch, ranked)
+    return recalls.shaped(services, ranked)
 
 
 def brought(shelf: Shelf, profile: str, case: Case) -> set[str]:

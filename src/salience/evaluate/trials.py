@@ -20,8 +20,7 @@ from salience.ports import Embedder
 from salience.rank.profile import Profile, Term
 from salience.rank.run import advanced
 from salience.rank.signals import SIGNALS
-from salience.rank.stages import SCORE, scored
-from salience.rank.state import State
+from salience.rank.stages import SCORE, State, scored
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,7 @@ from salience.batch import cosines
 from salience.explain.trial import RETURNED, Trial
 from salience.ports import EDGE
 from salience.rank.signals import SIGNALS
-from salience.rank.stages import least_fit
-from salience.rank.state import NOBODY
+from salience.rank.stages import NOBODY, least_fit
 from salience.records import Waypoint
 from salience.records.ids import short_id
 
@@ -188,14 +187,14 @@ def _cut_off(trial: Trial, row: int, step: int) -> str:
     fit = _fit(trial, step)
     if fit is None:
         return "a least score is given"
-    return "nothing fits" if np.isinf(fit) else beside("score", float(trial.states[step].scored[row]), fit)
+    return "nothing fits" if np.isinf(fit) else beside("score", float(trial.states[step].scores[row]), fit)
 
 
 def _cut_off_reason(trial: Trial, row: int, step: int) -> str:
     state, fit = trial.states[step], _fit(trial, step) or 0.0
     if np.isinf(fit):
         return f"Of {len(state.rows)} memories none fits the query but for who said it, so that nothing is returned."
-    best = float(state.scored[state.rows].max())
+    best = float(state.scores[state.rows].max())
     told = below("score", _score(trial, row), "score that it takes to fit the query", fit)
     return f"{told[:-1]}, where the best of {len(state.rows)} has {best:.3f}."
 
@@ -217,10 +216,10 @@ NOTES: Final[Mapping[str, Says]] = {
     "same_fact": _same_fact,
     "similarity_floor": lambda trial, row, _: beside("similarity", _similarity(trial, row), trial.need.min_score),
     "score": lambda trial, row, step: (
-        f"{float(trial.states[step + 1].scored[row]):.4f}, rank {trial.place(row, step + 1)}"
+        f"{float(trial.states[step + 1].scores[row]):.4f}, rank {trial.place(row, step + 1)}"
     ),
-    "nonzero": lambda trial, row, step: f"score {float(trial.states[step].scored[row]):.4g}",
-    "threshold": lambda trial, row, step: beside("score", float(trial.states[step].scored[row]), trial.need.min_score),
+    "nonzero": lambda trial, row, step: f"score {float(trial.states[step].scores[row]):.4g}",
+    "threshold": lambda trial, row, step: beside("score", float(trial.states[step].scores[row]), trial.need.min_score),
     "near_duplicate": _near_duplicate,
     "spread": _spread,
     "update": _spread,

@@ -29,10 +29,10 @@ from salience.explain.trial import (
     verdicts,
 )
 from salience.ports import Need, Reranker, Services
-from salience.rank.fuse import instead_of_cosines
 from salience.rank.profile import Profile
-from salience.rank.run import detail
-from salience.rank.state import NOBODY
+from salience.rank.run import details
+from salience.rank.signals import lexical_cosines
+from salience.rank.stages import NOBODY
 from salience.records import Explanation, Filter, Memory, Query, Waypoint
 from salience.records.ids import short_id
 
@@ -119,7 +119,7 @@ def ranked(trial: Trial, row: int) -> Explanation:
         reason=reason(trial, row),
         by=None if by == NOBODY else str(trial.batch.ids[by]),
         rank=int(found.rank[row]) or None,
-        score_detail=detail(trial.profile, trial.ranked, trial.batch, row, trial.need.intent.name),
+        score_detail=details(trial.ranked, np.array([row]))[0],
         path=apart.before(trial.profile) + path(trial, row),
         counterfactual=None,
         profile=trial.profile.name,
@@ -189,7 +189,7 @@ def joined(question: Question, trial: Trial, failing: tuple[str, ...]) -> Trial:
     batch = question.gather(replace(need, ids=(*map(str, trial.batch.ids), question.id), reach=question.need.reach))
     batch = replace(batch, complete=trial.batch.complete)
     if question.need.vector is None:  # the stand-in for the cosine is a share of the best one in the batch
-        batch = batch.with_columns(**instead_of_cosines(batch))
+        batch = batch.with_columns(**lexical_cosines(batch))
     return Trial.of(trial.profile, batch, question.need)
 
 
@@ -233,7 +233,7 @@ def reranked(question: Question, reranker: Reranker, trial: Trial, found: Explan
     found = replace(found, counterfactual=None)
     if found.stage != RETURNED:
         return found
-    hits = recalls.shaped(question.services, trial.profile, trial.need, trial.batch, trial.ranked)
+    hits = recalls.shaped(question.services, trial.ranked)
     order, name = recalls.reranked(reranker, question.query, len(hits), hits, recalls.Stopwatch())
     ids, limit = [hit.memory.id for hit in order], trial.need.limit
     if question.id not in ids:  # it went away meanwhile

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from salience.batch import Batch, Codes, Floats, Rows
 from salience.ports import Need
 from salience.rank.profile import Profile
-from salience.rank.run import Ranked, advanced
-from salience.rank.stages import SCORE, STAGES
-from salience.rank.state import ALIVE, State
+from salience.rank.run import advanced
+from salience.rank.stages import ALIVE, SCORE, STAGES, State
 
 RETURNED: Final = "returned"
 OUT_OF_SCOPE: Final = "out_of_scope"
@@ -54,14 +53,14 @@ class Trial:
     """
 
     states: tuple[State, ...]
-    ranked: Ranked
+    ranked: State
 
     @classmethod
     def of(cls, profile: Profile, batch: Batch, need: Need) -> Trial:
         """Return the trial of `batch`: the same steps that `rank` takes."""
         start = State.start(profile, batch, need)
         states = tuple(accumulate(range(len(profile.stages)), advanced, initial=start))
-        return cls(states, Ranked.of(states[-1]))
+        return cls(states, states[-1])
 
     @property
     def profile(self) -> Profile:
@@ -90,7 +89,7 @@ class Trial:
         """Return the place, from 1, of a row among those with a score that stage number `step` meets; None if none."""
         state = self.states[step]
         places = np.flatnonzero(state.rows == row)
-        return int(places[0]) + 1 if state.scores is not None and len(places) else None
+        return int(places[0]) + 1 if state.parts and len(places) else None
 
     def outcome(self, row: int, step: int) -> Outcome:
         """Return what stage number `step` did to a row."""

@@ -28,7 +28,7 @@ Fitted on SICK train: below it, texts with one word in the place of another more
 FARTHEST: Final = 0.5
 """Share of the paraphrase threshold below which two texts do not speak of one thing."""
 ORDERED: Final = (("number",), ("date",), ("name", "claim"))
-"""Kinds of distinctions that are compared in the order of the text, as `rank.sameness.ORDERED` has them."""
+"""Kinds of distinctions that are compared in the order of the text, as `rank.stages.ORDERED` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def _says_the_same(mine: Said, theirs: Said, similarity: float, paraphrase: floa
 def _covers(kept: Said, other: Said) -> bool:
     """Return whether the text kept makes the same claims and says all numbers, dates and names of the other in order.
 
-    The rule of `rank.sameness.covers`, on texts.
+    The rule of `rank.stages.covers`, on texts.
     """
     if kept.values("claim") != other.values("claim"):
         return False

@@ -12,8 +12,8 @@ import numpy as np
 from salience.batch import Batch, Floats
 from salience.ports import EDGE, Matching, Need, Pruning
 from salience.rank.profile import Profile, Term
-from salience.rank.run import Ranked
 from salience.rank.signals import SIGNALS
+from salience.rank.stages import State
 
 LIFTING: Final = ("spread", "update")
 """Stages that can give a memory more than the score of its signals."""
@@ -40,13 +40,11 @@ KNOWN: Final = ("similarity", "context_similarity", "speaker", "entity")
 """Channels that a store knows bounds of, by their weight."""
 MATCHING: Final = ("lexical", "context_lexical")
 """Those that are told by terms."""
-WHOLE: Final = ("graph_proximity",)
-"""Signals that depend on the other candidates."""
 SPARE: Final = 8
 """How many more of the best are kept than are looked at for sure, since near-duplicates fall."""
 
 
-def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
+def exact(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
     """Return whether no visible memory outside the candidates could have reached the answer.
 
     One outside is no nearer than `batch.beyond`. It would have had to pass the least score and, where the answer is
@@ -59,7 +57,7 @@ def exact(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
     return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(profile, need, ranked)
 
 
-def provable(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool:
+def provable(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
     """Return whether more candidates are likely to make an answer exact.
 
     The first ones lie between the nearest and `batch.beyond`; many times as many are taken to lie no further beyond
@@ -71,7 +69,7 @@ def provable(profile: Profile, batch: Batch, need: Need, ranked: Ranked) -> bool
     return ceiling(profile, need, farthest) < _to_pass(profile, need, ranked)
 
 
-def starved(profile: Profile, need: Need, ranked: Ranked) -> bool:
+def starved(profile: Profile, need: Need, ranked: State) -> bool:
     """Return whether fewer candidates than are wanted stood for how well they fit the query.
 
     Those that fell since their time is over, or another stands for them, took up the places of others, which may fit.
@@ -85,7 +83,7 @@ def _lifts(profile: Profile) -> bool:
     return any(stage in LIFTING for stage in profile.stages)
 
 
-def _to_pass(profile: Profile, need: Need, ranked: Ranked) -> float:
+def _to_pass(profile: Profile, need: Need, ranked: State) -> float:
     """Return the score that a memory outside the candidates would have to pass."""
     last = float(ranked.scores[ranked.rows[-1]]) if len(ranked.rows) >= need.wanted else -np.inf
     least = -np.inf if need.min_score is None or "threshold" not in profile.stages else need.min_score
@@ -118,7 +116,7 @@ def pruning(profile: Profile, need: Need, times: int = 1) -> Pruning | None:
     """
     if need.candidates is not None or not need.limit or need.anchor:  # an event is what any memory may tell of best
         return None
-    made = profile.found(_made_of, need.intent.name)
+    made = _made_of(profile, need.intent.name)
     if made is None:
         return None
     rule = made.cut_off
@@ -159,7 +157,7 @@ def _made_of(profile: Profile, intent: str) -> _Made | None:
     """Return what the scores are made of; None where each memory has a say in the others."""
     in_order = tuple(name for name in PRUNABLE for _ in range(profile.stages.count(name)))
     signals = [term.signal for term in profile.terms]
-    if profile.stages != in_order or not set(WHOLE).isdisjoint(signals):
+    if profile.stages != in_order or any(SIGNALS[name].whole for name in signals):
         return None
     weights, rest, most, others = profile.weights(intent), 0.0, 1.0, list[tuple[Term, float]]()
     channels: dict[str, Any] = {}
@@ -183,7 +181,7 @@ def _made_of(profile: Profile, intent: str) -> _Made | None:
         rest,
         most,
         frozenset(profile.stages) & {"expired", "outdated"},
-        frozenset().union(*(SIGNALS[term.signal].reads(term.parameters) for term, _ in others)),
+        frozenset().union(*(SIGNALS[term.signal].columns(term.parameters) for term, _ in others)),
         profile.stage_parameters.get("cut_off"),
     )
 
@@ -209,7 +207,7 @@ def _updated(profile: Profile) -> int:
     return int(profile.stage_parameters.get("update", {}).get("top", 0))
 
 
-def _settled(profile: Profile, batch: Batch, need: Need, ranked: Ranked, floor: float) -> bool:
+def _settled(profile: Profile, batch: Batch, need: Need, ranked: State, floor: float) -> bool:
     """Return whether the ranking would be the same with the memories that are not here, which score less than `floor`.
 
     They would stand below as many as `update` looks at. The cut-off heeds how many there are, which the batch tells,

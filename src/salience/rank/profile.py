@@ -1,4 +1,4 @@
-"""A ranking profile: choices over signals and stages, read from TOML and checked before anything runs."""
+"""Ranking profiles: signals with weights, and stages in order. `parse` reads and checks the TOML of a profile."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 from salience.errors import InputError, ProfileError, Words, shown, wrong_type
-from salience.lazy import lazy
-from salience.rank.signals import DECAYING, SIGNALS, Parameter
-from salience.rank.stages import SCORE, STAGES
-from salience.rank.state import State
+from salience.rank.signals import SIGNALS, Parameter
+from salience.rank.stages import SCORE, STAGES, State
 from salience.records import ScoreDetail, checks
 
 Combine = Literal["sum", "product"]
-Found = TypeVar("Found")
 REPEATABLE: Final = ("threshold",)
-"""Stages that may stand in a profile more than once."""
+"""Stages that a profile can name more than once."""
 LIMIT: Final = 1000
-"""Most memories that one recall can ask for."""
+"""Most memories that one recall can return."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class IntentRule:
-    """Words that give an intent away, and the weights that hold under it."""
+    """Words that signal an intent, and the weights that apply under it."""
 
     words: tuple[str, ...]
     weights: Mapping[str, float]
@@ -45,12 +42,12 @@ class IntentRule:
 
 @dataclass(frozen=True, slots=True)
 class OnRecall:
-    """What a recall does to the memories that it returns.
+    """Changes that a recall makes to the memories that it returns.
 
     Attributes:
-        access_count, importance: added; importance stops at 1.
-        accessed_at: whether the recall resets their clock.
-        activate: whether it primes them in the caller's session.
+        access_count, importance: increments; importance stops at 1.
+        accessed_at: whether to set `accessed_at` to now.
+        activate: whether to prime the memories in the caller's session.
     """
 
     access_count: int = 0
@@ -64,23 +61,29 @@ class OnRecall:
 
 @dataclass(frozen=True)
 class Profile:
-    """How memories are ranked; what follows from it is found once.
+    """A ranking profile.
 
     Attributes:
-        name, summary: for people.
+        name, summary: shown to users.
         terms: the signals.
-        stages: names of the stages, in order; `stage_parameters` holds their parameters.
-        limit, max_limit: how many memories a recall returns by default and at most.
-        min_score: least score by default; None for none.
-        weak_below: hits are marked weak whose score, without what `speaker` adds, is below this; None marks none.
-        threshold_scale: whether similarities, and so thresholds, are raw cosines or calibrated.
-        candidates: (times the limit, at least) nearest by cosine to rank; None ranks every visible memory.
-        intents: name of an intent -> its words and weights, in the profile's order.
-        on_recall: what a recall changes.
-        contradiction_above: similarity from which a new memory is reported to conflict with an old one; None: never.
-        graph_weight, max_hops: of `graph_recall`.
-        first_person: whether a question about a speaker of the store is embedded as that speaker would put it.
-        toml: the text that it was read from; None of one that was changed since.
+        stages, stage_parameters: names of the stages in order, and parameters by name.
+        limit, max_limit: default and maximum number of hits.
+        min_score: default least score; None for no minimum.
+        weak_below: score without the signal `speaker` below which a hit is marked weak; None marks none.
+        threshold_scale: scale of similarities and thresholds: raw cosines or calibrated relatedness.
+        candidates: (factor, minimum): rank the factor x limit nearest by cosine, at least the minimum; None ranks every
+            visible memory.
+        intents: name of an intent -> its words and weights, in order of precedence.
+        on_recall: changes that a recall makes.
+        contradiction_above: least similarity at which a new memory is reported as a possible conflict; None for never.
+        graph_weight, max_hops: defaults of `graph_recall`.
+        first_person: whether to also embed a question about a speaker in that speaker's own voice.
+        toml: the source text; None for a profile that was changed after parsing.
+        columns, parts: columns and other parts of the batch that the signals and stages read.
+        steps: the stages as functions of the state.
+        sums: whether any signal is summed.
+        favours_latest: whether any signal decays.
+        reads_time: whether the time that a query names matters.
     """
 
     name: str
@@ -102,82 +105,48 @@ class Profile:
     first_person: bool = False
     toml: str | None = field(default=None, compare=False, repr=False)
 
-    def weights(self, intent: str) -> Mapping[str, float]:
-        """Return label -> weight under an intent."""
-        return self._weights.get(intent, self._weights[None])
+    columns: frozenset[str] = field(init=False, compare=False, repr=False)
+    parts: frozenset[str] = field(init=False, compare=False, repr=False)
+    steps: tuple[Callable[[State], State], ...] = field(init=False, compare=False, repr=False)
+    sums: bool = field(init=False, compare=False, repr=False)
+    favours_latest: bool = field(init=False, compare=False, repr=False)
+    reads_time: bool = field(init=False, compare=False, repr=False)
 
-    @lazy
-    def _weights(self) -> Mapping[str | None, Mapping[str, float]]:
-        """Label -> weight under each intent; under None, without any."""
-        own = {term.label: term.weight for term in self.terms}
-        return {None: own, **{name: {**own, **rule.weights} for name, rule in self.intents.items()}}
-
-    def found(self, how: Callable[[Profile, str], Found], intent: str) -> Found:
-        """Return what a function finds of the profile under an intent, found once: a recall asks for it each time."""
-        if (how, intent) not in self._found:
-            self._found[how, intent] = how(self, intent)
-        made: Found = self._found[how, intent]
-        return made
-
-    @lazy
-    def _found(self) -> dict[tuple[Callable[..., Any], str], Any]:
-        return {}
-
-    @lazy
-    def columns(self) -> frozenset[str]:
-        """The columns that its signals and stages read."""
-        reads = [SIGNALS[term.signal].reads(term.parameters) for term in self.terms]
-        return frozenset().union(*reads, *(STAGES[name].reads for name in self.stages))
-
-    @lazy
-    def gathered_columns(self) -> frozenset[str]:
-        """Those, and whether a memory has a vector, which a recall asks for besides."""
-        return self.columns | {"embedded"}
-
-    @lazy
-    def intent_words(self) -> Mapping[str, tuple[str, ...]]:
-        """Name of an intent -> the words that give it away."""
-        return {name: rule.words for name, rule in self.intents.items()}
+    def __post_init__(self) -> None:
+        signals, stages = [SIGNALS[term.signal] for term in self.terms], [STAGES[name] for name in self.stages]
+        columns = [signal.columns(term.parameters) for signal, term in zip(signals, self.terms, strict=True)]
+        derived = {
+            "columns": frozenset().union(*columns, *(stage.reads for stage in stages)),
+            "parts": frozenset().union(*(one.brings for one in signals), *(one.brings for one in stages)),
+            "steps": tuple(
+                partial(stage.step, **self.stage_parameters.get(name, {}))
+                for name, stage in zip(self.stages, stages, strict=True)
+            ),
+            "sums": any(term.combine == "sum" for term in self.terms),
+            "favours_latest": any(signal.decays for signal in signals),
+            "reads_time": any(term.signal == "time" for term in self.terms),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
 
     def brings(self, part: str) -> bool:
-        """Return whether a signal or stage reads a part of the batch: one that some `brings` names."""
-        return part in self._parts
+        """Return whether a signal or stage reads this part of the batch, such as `terms`."""
+        return part in self.parts
 
-    @lazy
-    def _parts(self) -> frozenset[str]:
-        """The parts of the batch that its signals and stages read."""
-        signals = (SIGNALS[term.signal].brings for term in self.terms)
-        return frozenset().union(*signals, *(STAGES[name].brings for name in self.stages))
-
-    @lazy
-    def steps(self) -> tuple[Callable[[State], State], ...]:
-        """What each stage does, in their order."""
-        return tuple(partial(STAGES[name].step, **self.stage_parameters.get(name, {})) for name in self.stages)
-
-    @lazy
-    def sums(self) -> bool:
-        """Whether any of its signals is summed."""
-        return any(term.combine == "sum" for term in self.terms)
-
-    @lazy
-    def favours_latest(self) -> bool:
-        """Whether what is recent may come before what fits the query better."""
-        return any(term.signal in DECAYING for term in self.terms)
-
-    @lazy
-    def reads_time(self) -> bool:
-        """Whether it weighs the time that a query names."""
-        return any(term.signal == "time" for term in self.terms)
+    def weights(self, intent: str) -> dict[str, float]:
+        """Return label -> weight under an intent."""
+        own = {term.label: term.weight for term in self.terms}
+        return own | dict(self.intents[intent].weights) if intent in self.intents else own
 
     def candidate_count(self, limit: int) -> int | None:
-        """Return how many of the nearest memories to rank for `limit`; None for every visible one."""
+        """Return how many of the nearest memories to rank for `limit`; None for every visible memory."""
         return None if self.candidates is None else max(self.candidates[0] * limit, self.candidates[1])
 
     def with_weights(self, weights: Mapping[str, float]) -> Profile:
-        """Return the profile with other weights, which hold under every intent.
+        """Return the profile with other weights, which apply under every intent.
 
         Raises:
-            InputError: no mapping, a label that the profile has not, or a weight that is not a number from 0 to 100.
+            InputError: not a mapping, an unknown label, or a weight that is not a number from 0 to 100.
         """
         if not isinstance(weights, Mapping):
             raise wrong_type("weights", weights, 'Give labels with numbers, such as {"similarity": 2.0}.')
@@ -191,7 +160,7 @@ class Profile:
         return replace(self, terms=terms, intents=intents, toml=None)
 
     def for_graph(self, graph_weight: float, max_hops: int) -> Profile:
-        """Return the profile of `graph_recall`: (1 - w) x similarity + w x graph proximity over these stages.
+        """Return the profile of `graph_recall`: (1 - w) x similarity + w x graph proximity, with the same stages.
 
         Source: zeromemory, GraphRAG Scoring.
         """
@@ -203,14 +172,15 @@ class Profile:
 
 
 def parse(text: str, source: str) -> Profile:
-    """Return the profile that a TOML text states.
+    """Return the profile of a TOML text.
 
     Args:
         text: the TOML.
-        source: what to call it in an error: a path or a name.
+        source: a path or name for error messages.
 
     Raises:
-        ProfileError: no TOML, or an unknown, missing or unacceptable key; names the key and lists the real ones.
+        ProfileError: invalid TOML, or an unknown, missing or invalid key; the message names the key and lists the known
+            keys.
     """
     try:
         return replace(_profile(tomllib.loads(text)), toml=text)
@@ -218,13 +188,9 @@ def parse(text: str, source: str) -> Profile:
         raise ProfileError(source, str(error), "Write it in TOML.", f"is not TOML ({shown(Words(error))})") from None
     except InputError as error:
         raise ProfileError(f"{source}: {error.field}", error.value, error.remedy, error.problem) from None
-    except (RecursionError, ValueError):  # what the parser itself does not foresee
-        raise ProfileError(
-            source,
-            Words("what is nested too deeply, or a number too long"),
-            "Write less.",
-            "is nested too deeply, or has a number too long",
-        ) from None
+    except (RecursionError, ValueError):  # raised by the TOML parser itself
+        problem = "is nested too deeply, or has a number too long"
+        raise ProfileError(source, Words(problem), "Write less.", problem) from None
 
 
 _KEYS: Final = (
@@ -294,7 +260,7 @@ def _weight(path: str, value: object) -> float:
 
 
 def _parameters(path: str, table: Mapping[str, Any], known: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return the parameters that are set or have a default, checked."""
+    """Return the parameters that are set or have a default, after checks."""
     found: dict[str, Any] = {}
     for name, parameter in known.items():
         value = table.get(name, parameter.default)
@@ -376,7 +342,7 @@ def _tables(name: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _known(path: str, table: object, keys: Iterable[str]) -> Mapping[str, Any]:
-    """Return `table` if it is one and has no key but `keys`."""
+    """Return `table` if it is a table with no other keys than `keys`."""
     if not isinstance(table, Mapping):
         raise ProfileError(path, table, f"Write it as a table: [{path}].")
     choices = sorted(set(keys))

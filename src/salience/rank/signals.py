@@ -1,4 +1,9 @@
-"""One formula per function: a batch in, a column out. `SIGNALS` names them, their parameters and what they read."""
+"""Signals: one formula per function, from a batch of candidates to a column of numbers. `SIGNALS` lists them.
+
+To add a signal, write a function `(batch, need, **parameters) -> float64[n]` over existing columns and add one entry to
+`SIGNALS`. Profiles, `score_detail`, `explain` and `tune` take the range, parameters and columns from that entry. A
+signal whose value for one memory depends on the other candidates also sets `whole`.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +13,23 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Batch, Codes, Entities, Floats
+from salience.batch import Batch, Codes, Entities, Floats, Lexicon
 from salience.errors import ProfileError
 from salience.ports import Need
-from salience.rank import fuse
-from salience.rank.time import period, time
-from salience.records import TIERS
+from salience.records import TIERS, TimeCue
 
-HOUR = 3600.0
-DAY = 24 * HOUR
-WEEK = 7 * DAY
+HOUR: Final = 3600.0
+DAY: Final = 24 * HOUR
+WEEK: Final = 7 * DAY
+CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
+"""Columns from which `recency` can count an age."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number that a profile may set: closed range and default; None as default means that it may be left out.
+    """A number that a profile may set: closed range and default; without a default it may be left out.
 
-    With `keys`, it is a table of one such number for each of them; `whole` refuses fractions.
+    With `keys`, the parameter is a table with one such number per key; `whole` refuses fractions.
     """
 
     low: float
@@ -36,77 +41,197 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What a profile needs to know of a formula.
+    """A formula and what profiles need to know of it.
 
     Attributes:
         formula: (batch, need, **parameters) -> float64[n].
         low, high: range of the column.
-        parameters: numbers that the profile may set.
-        choices: parameters that are one of some words; the first word is the default.
-        reads: the columns that it reads under given parameters.
-        brings: parts of the batch besides columns: `terms`, `windows`, `entities`, `vectors`.
-        check: refuses parameters that do not go together.
+        reads: columns of the batch, or a function from parameters to columns.
+        parameters: numbers that a profile may set.
+        choices: parameters with a fixed set of words; the first word is the default.
+        brings: other parts of the batch: `terms`, `windows`, `entities`, `vectors`.
+        check: raises ProfileError for parameters that exclude each other.
+        decays: whether the signal favours recent memories.
+        whole: whether the value of a row depends on the other rows, so that the store must not leave out candidates.
     """
 
     formula: Callable[..., Floats]
     low: float
     high: float
-    reads: Callable[[Mapping[str, Any]], frozenset[str]]
+    reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    brings: frozenset[str] = frozenset()
+    brings: tuple[str, ...] = ()
     check: Callable[[str, Mapping[str, Any]], None] = lambda _path, _parameters: None
+    decays: bool = False
+    whole: bool = False
+
+    def columns(self, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the columns of the batch that the formula reads under these parameters."""
+        return self.reads(parameters) if callable(self.reads) else self.reads
 
 
 def similarity(batch: Batch, need: Need) -> Floats:
     """Return the cosine of query and memory clipped to [0, 1]; 0 is unrelated.
 
-    Under `threshold_scale = "calibrated"` the cosine is first mapped to the relatedness that people see, so that a
-    number means the same under every embedder.
+    Under `threshold_scale = "calibrated"` the calibration first maps the cosine to the relatedness that people judge,
+    so that a number means the same under every embedder.
     """
     return need.related(batch["cosine"])
 
 
 def context_similarity(batch: Batch, need: Need) -> Floats:
-    """Return the mean cosine of the memory and its neighbours in the session as `similarity` has it, [0, 1].
+    """Return the mean cosine of the memory and its neighbours in the session, [0, 1], scaled like `similarity`.
 
-    A turn of a conversation says half of what it means; the turns beside it say the rest.
+    A turn of a conversation holds half of its meaning; the neighbouring turns hold the rest.
     """
     return need.related(batch["context_cosine"])
 
 
 def lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
-    """Return BM25 as a share of what the query's terms could give, [0, 1]; 0 where none of them occurs."""
-    return fuse.share(batch.lexicon, len(batch), k1, b)
+    """Return the BM25 score as a share of the query's maximum, [0, 1]; 0 if no query term occurs."""
+    return bm25_share(batch.lexicon, len(batch), k1, b)
 
 
 def context_lexical(batch: Batch, need: Need, *, k1: float, b: float) -> Floats:
-    """Return the share of BM25 that the memory's window has: its own text twice and that beside it; [0, 1]."""
-    return fuse.share(batch.windows, len(batch), k1, b)
+    """Return the BM25 share, [0, 1], of the memory's window: its own text twice and its neighbours in the session."""
+    return bm25_share(batch.windows, len(batch), k1, b)
+
+
+def inverse_document_frequency(lexicon: Lexicon) -> Floats:
+    """Return float64[t], the IDF of each query term: ln(1 + (N - df + 0.5) / (df + 0.5)), >= 0.
+
+    Source: Robertson and Zaragoza, The Probabilistic Relevance Framework (2009), with Lucene's 1 + inside the
+    logarithm, which keeps frequent terms from counting against a memory.
+    """
+    frequency = lexicon.document_frequency
+    return np.log1p((lexicon.documents - frequency + 0.5) / (frequency + 0.5))
+
+
+def bm25(lexicon: Lexicon, k1: float, b: float) -> Floats:
+    """Return float64[n], the BM25 score of each row: >= 0, 0 if no query term occurs.
+
+    Args:
+        lexicon: term statistics of the visible memories, and the postings of the rows.
+        k1: saturation of term frequency, >= 0.
+        b: penalty of long texts, [0, 1].
+
+    Source: Robertson and Zaragoza (2009), equation 3.15, without the constant factor k1 + 1.
+    """
+    rows, frequency = lexicon.postings.rows, lexicon.postings.frequency
+    saturation = k1 * (1 - b + b * lexicon.length / max(lexicon.average_length, 1.0))
+    weight = inverse_document_frequency(lexicon).repeat(lexicon.postings.lengths)
+    shares: Floats = weight * frequency / (frequency + saturation[rows])
+    return np.bincount(rows, weights=shares, minlength=len(lexicon.length)).astype(np.float64, copy=False)
+
+
+def bm25_share(lexicon: Lexicon | None, rows: int, k1: float, b: float) -> Floats:
+    """Return float64[rows], BM25 divided by its upper bound, the sum of the IDFs of all query terms; [0, 1].
+
+    The bound includes terms that no memory contains. The share therefore means the same for short and long queries, and
+    is small if the store knows little of the query. It is 0 if the query has no terms.
+    """
+    most = 0.0 if lexicon is None else float(np.add.reduce(inverse_document_frequency(lexicon)))
+    return np.zeros(rows) if lexicon is None or most == 0 else bm25(lexicon, k1, b) / most
+
+
+def lexical_cosines(batch: Batch, k1: float = 1.2, b: float = 0.75) -> dict[str, Floats]:
+    """Return stand-ins for `cosine` and `context_cosine`, float64[n] in [0, 1], for a query without a vector.
+
+    With windows they are the BM25 shares of text and window, an absolute scale. Without windows `cosine` is BM25
+    divided by the best row's, so that profiles with only cosines still answer.
+    """
+    if batch.windows is not None:
+        return {
+            "cosine": bm25_share(batch.lexicon, len(batch), k1, b),
+            "context_cosine": bm25_share(batch.windows, len(batch), k1, b),
+        }
+    scores = np.zeros(len(batch)) if batch.lexicon is None else bm25(batch.lexicon, k1, b)
+    best = scores.max(initial=0.0)
+    return {"cosine": scores / best if best > 0 else scores, "context_cosine": np.zeros(len(batch))}
 
 
 def speaker(batch: Batch, need: Need) -> Floats:
-    """Return 1 where the query names who said the memory, else 0."""
+    """Return 1 if the query names the speaker of the memory, else 0."""
     return batch["speaker_named"].astype(np.float64)
 
 
 def entity(batch: Batch, need: Need) -> Floats:
-    """Return how telling the most telling entity is that query and memory both name, [0, 1]; 0 for none.
+    """Return the rarity of the rarest entity that both query and memory name, [0, 1]; 0 without a common entity.
 
-    It is 1 for an entity that no other visible memory names and falls to 0 as all of them do: 1 - (n - 1) / N.
+    The rarity of an entity that n of N visible memories name is 1 - (n - 1) / N.
     """
-    telling = np.zeros(len(batch))
-    if batch.entities is None or not len(telling) or not len(batch.entities.of_query):
-        return telling
+    rarity = np.zeros(len(batch))
+    if batch.entities is None or not len(rarity) or not len(batch.entities.of_query):
+        return rarity
     rows, codes = batch.entities.of_row.pairs()
     for code, count in zip(batch.entities.of_query, batch.entities.frequency, strict=True):
         naming = rows[codes == code]
-        telling[naming] = np.maximum(telling[naming], 1 - (count - 1) / batch.entities.documents)
-    return telling
+        rarity[naming] = np.maximum(rarity[naming], 1 - (count - 1) / batch.entities.documents)
+    return rarity
+
+
+def time(batch: Batch, need: Need, *, slack_days: float, floor: float) -> Floats:
+    """Return how well the memory's `created_at` fits the time that the query names, [floor, 1]; 1 if it names none.
+
+    The fit is 1 inside the window of the query. Outside it falls towards `floor` as exp(-distance / (length of the
+    window + slack)); an open window has length 0. A window bounded by an event ("before the move") ends at the memory
+    that names the event best. An order ("the latest") falls linearly from the wanted end of the living memories to the
+    other end.
+    """
+    fit = np.ones(len(batch))
+    cue = need.intent.time
+    if cue is None or not len(batch):
+        return floor + (1.0 - floor) * fit
+    moments = batch["created_at"]
+    start, end = _seconds(cue.start, -np.inf), _seconds(cue.end, np.inf)
+    event = _event(batch, need) if cue.relation is not None else None
+    if event is not None:
+        start, end = (start, min(end, event)) if cue.relation == "before" else (max(start, event), end)
+    if cue.relation is None or event is not None:
+        length = end - start if np.isfinite(start) and np.isfinite(end) else 0.0
+        distance = np.maximum(np.maximum(start - moments, moments - end), 0.0)
+        fit = np.exp(-distance / max(length + slack_days * DAY, 1.0))
+        fit = fit * _order(batch, cue) if cue.order else fit
+    return floor + (1.0 - floor) * fit
+
+
+def period(batch: Batch, need: Need) -> Floats:
+    """Return 1 if `created_at` lies in the window that the query names, else 0; 0 if it names no window."""
+    cue = need.intent.time
+    if cue is None or (cue.start is None and cue.end is None):
+        return np.zeros(len(batch))
+    moments = batch["created_at"]
+    inside = (moments >= _seconds(cue.start, -np.inf)) & (moments < _seconds(cue.end, np.inf))
+    return inside.astype(np.float64)
+
+
+def _seconds(moment: Any, otherwise: float) -> float:
+    return otherwise if moment is None else float(moment.timestamp())
+
+
+def _event(batch: Batch, need: Need) -> float | None:
+    """Return the time of the event that the query names: the latest of the living memories that name it best."""
+    if batch.lexicon is None or not need.anchor:
+        return None
+    lexicon = batch.lexicon.of_terms([need.terms.index(term) for term in need.anchor])
+    named = bm25_share(lexicon, len(batch), k1=0.9, b=0.4) * batch["alive"]
+    best = np.flatnonzero(named == named.max())
+    return float(batch["created_at"][best].max()) if named.max() > 0 else None
+
+
+def _order(batch: Batch, cue: TimeCue) -> Floats:
+    """Return the rank of each moment among the living memories, scaled to [0, 1]; 1 is the wanted end."""
+    moments = batch["created_at"]
+    distinct = np.unique(moments[batch["alive"]]) if batch.moments is None else batch.moments
+    if len(distinct) < 2:
+        return np.ones(len(moments))
+    place = np.clip(np.searchsorted(distinct, moments) / (len(distinct) - 1), 0.0, 1.0)
+    return place if cue.order == "latest" else 1.0 - place
 
 
 def importance(batch: Batch, need: Need, *, floor: float) -> Floats:
-    """Return the importance, [0, 1], or, with a floor, floor + (1 - floor) x importance; neutral is that of 0.5."""
+    """Return floor + (1 - floor) x importance, [floor, 1]; neutral is the value of importance 0.5."""
     return floor + (1.0 - floor) * batch["importance"]
 
 
@@ -116,7 +241,7 @@ def importance_multiplier(batch: Batch, need: Need) -> Floats:
 
 
 def weight(batch: Batch, need: Need) -> Floats:
-    """Return the confidence that the caller gave, [0.1, 1]; neutral 1. Source: mememory, Memory Weight."""
+    """Return the confidence that the caller set, [0.1, 1]; neutral 1. Source: mememory, Memory Weight."""
     return batch["weight"]
 
 
@@ -134,9 +259,9 @@ def recency(
     rate_per_day: float | None = None,
     rate_per_hour: Mapping[str, float] | None = None,
 ) -> Floats:
-    """Return exp(-rate x age), (0, 1]; 1 is now. Age counts from `clock` and is never negative.
+    """Return exp(-rate x age), (0, 1]; 1 is now. The age counts from `clock` and is never negative.
 
-    One of these says how fast: `half_life_days`, `rate_per_day`, or `rate_per_hour` with a rate for each tier.
+    A profile sets one of `half_life_days`, `rate_per_day`, and `rate_per_hour` with one rate per tier.
 
     Source: mememory, Temporal Decay; memlayer, Recency; zeromemory, Recency Score; memorysync, How Results Are Ranked.
     """
@@ -152,7 +277,7 @@ def recency(
 
 
 def staleness(batch: Batch, need: Need, *, idle_days: float, rate_per_day: float, floor: float) -> Floats:
-    """Return 1 up to `idle_days` without a recall, then exp(-rate x further days), never under `floor`.
+    """Return 1 up to `idle_days` without a recall, then exp(-rate x further days), at least `floor`; neutral 1.
 
     Source: memorysync, Staleness Penalty.
     """
@@ -169,9 +294,9 @@ def rehearsed_decay(
     half_life_days: float,
     frequency_weight: float,
 ) -> Floats:
-    """Return the decay since the last access, (0, 1]: 1 within the grace period or when accessed often enough.
+    """Return the decay since the last access, (0, 1]: 1 in the grace period, and if accessed often enough.
 
-    Else exp(-lambda_eff x age), with age in seconds since the last access, lambda = ln 2 / half-life, lambda_eff =
+    Otherwise exp(-lambda_eff x age), with age in seconds since the last access, lambda = ln 2 / half-life, lambda_eff =
     lambda / (1 + frequency_weight x f), and f = access_count / max(1, weeks since creation). Source: cmm, Decay.
     """
     idle = age(batch, need, "accessed_at")
@@ -192,9 +317,9 @@ def priming(batch: Batch, need: Need, *, boost: float, rate_per_turn: float) -> 
 def graph_proximity(batch: Batch, need: Need, *, per_hop: float, max_hops: int) -> Floats:
     """Return per_hop ^ hops between the query's entities and the memory, [0, 1]; 0 beyond `max_hops`.
 
-    Memories and the entities they name are the two kinds of node. A memory that names an entity of the query is 0
-    hops away; one that shares an entity with that memory is 1 hop away, and so on. All are 0 when the query names no
-    known entity. Source: zeromemory, GraphRAG Scoring.
+    The graph links memories and the entities that they name. A memory that names an entity of the query is 0 hops away,
+    a memory that shares an entity with that one is 1 hop away, and so on. All are 0 if the query names no known entity.
+    Source: zeromemory, GraphRAG Scoring.
     """
     proximity = np.zeros(len(batch))
     if batch.entities is None:
@@ -229,50 +354,43 @@ def _one_rate(path: str, parameters: Mapping[str, Any]) -> None:
         raise ProfileError(path, given, "Set one of half_life_days, rate_per_day and rate_per_hour.")
 
 
-def _reads(*columns: str) -> Callable[[Mapping[str, Any]], frozenset[str]]:
-    return lambda _parameters: frozenset(columns)
-
-
-def _recency_reads(parameters: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset({parameters["clock"], "tier"} if parameters.get("rate_per_hour") else {parameters["clock"]})
+def _recency_columns(parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    return (parameters["clock"], "tier") if parameters.get("rate_per_hour") else (parameters["clock"],)
 
 
 _BM25: Final = {"k1": Parameter(0.0, 10.0, 1.2), "b": Parameter(0.0, 1.0, 0.75)}
-CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
 
 SIGNALS: Final[Mapping[str, Signal]] = {
-    "similarity": Signal(similarity, 0, 1, _reads("cosine")),
-    "context_similarity": Signal(context_similarity, 0, 1, _reads("context_cosine")),
-    "lexical": Signal(lexical, 0, 1, _reads(), parameters=_BM25, brings=frozenset({"terms"})),
-    "context_lexical": Signal(
-        context_lexical, 0, 1, _reads(), parameters=_BM25, brings=frozenset({"terms", "windows"})
-    ),
-    "speaker": Signal(speaker, 0, 1, _reads("speaker_named")),
-    "entity": Signal(entity, 0, 1, _reads(), brings=frozenset({"entities"})),
+    "similarity": Signal(similarity, 0, 1, ("cosine",)),
+    "context_similarity": Signal(context_similarity, 0, 1, ("context_cosine",)),
+    "lexical": Signal(lexical, 0, 1, parameters=_BM25, brings=("terms",)),
+    "context_lexical": Signal(context_lexical, 0, 1, parameters=_BM25, brings=("terms", "windows")),
+    "speaker": Signal(speaker, 0, 1, ("speaker_named",)),
+    "entity": Signal(entity, 0, 1, brings=("entities",)),
     "time": Signal(
         time,
         0,
         1,
-        _reads("created_at"),
+        ("created_at",),
         parameters={"slack_days": Parameter(0.0, 1e6, 7.0), "floor": Parameter(0.0, 1.0, 0.5)},
-        brings=frozenset({"terms"}),  # by which it finds the event that a query names
+        brings=("terms",),  # to find the event that a query names
     ),
-    "period": Signal(period, 0, 1, _reads("created_at")),
-    "importance": Signal(importance, 0, 1, _reads("importance"), parameters={"floor": Parameter(0.0, 1.0, 0.0)}),
-    "importance_multiplier": Signal(importance_multiplier, 0, 2, _reads("importance")),
-    "weight": Signal(weight, 0.1, 1, _reads("weight")),
+    "period": Signal(period, 0, 1, ("created_at",)),
+    "importance": Signal(importance, 0, 1, ("importance",), parameters={"floor": Parameter(0.0, 1.0, 0.0)}),
+    "importance_multiplier": Signal(importance_multiplier, 0, 2, ("importance",)),
+    "weight": Signal(weight, 0.1, 1, ("weight",)),
     "scope_weight": Signal(
         scope_weight,
         0,
         1,
-        _reads("is_global"),
+        ("is_global",),
         parameters={"project": Parameter(0.0, 1.0, 1.0), "global": Parameter(0.0, 1.0, 0.8)},
     ),
     "recency": Signal(
         recency,
         0,
         1,
-        _recency_reads,
+        _recency_columns,
         parameters={
             "half_life_days": Parameter(1e-6, 1e6),
             "rate_per_day": Parameter(0.0, 1e3),
@@ -280,46 +398,47 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         },
         choices={"clock": CLOCKS},
         check=_one_rate,
+        decays=True,
     ),
     "staleness": Signal(
         staleness,
         0,
         1,
-        _reads("accessed_at"),
+        ("accessed_at",),
         parameters={
             "idle_days": Parameter(0.0, 1e6, 30.0),
             "rate_per_day": Parameter(0.0, 1e3, 0.01),
             "floor": Parameter(0.0, 1.0, 0.5),
         },
+        decays=True,
     ),
     "rehearsed_decay": Signal(
         rehearsed_decay,
         0,
         1,
-        _reads("accessed_at", "created_at", "access_count"),
+        ("accessed_at", "created_at", "access_count"),
         parameters={
             "grace_seconds": Parameter(0.0, 1e12, 1_209_600.0),
             "lock_per_week": Parameter(0.0, 1e6, 0.5),
             "half_life_days": Parameter(1e-6, 1e6, 60.0),
             "frequency_weight": Parameter(0.0, 1e6, 1.0),
         },
+        decays=True,
     ),
     "priming": Signal(
         priming,
         1,
         2,
-        _reads("turns_since_activation"),
+        ("turns_since_activation",),
         parameters={"boost": Parameter(0.0, 1.0, 0.3), "rate_per_turn": Parameter(0.0, 1e3, 0.5)},
     ),
     "graph_proximity": Signal(
         graph_proximity,
         0,
         1,
-        _reads(),
         parameters={"per_hop": Parameter(0.0, 1.0, 0.5), "max_hops": Parameter(0, 10, 2, whole=True)},
-        brings=frozenset({"entities"}),
+        brings=("entities",),
+        whole=True,
     ),
 }
-"""Every signal that a profile may name."""
-DECAYING: Final = ("recency", "staleness", "rehearsed_decay")
-"""Those that are greatest for what is recent."""
+"""Every signal that a profile can name."""

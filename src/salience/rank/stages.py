@@ -1,52 +1,139 @@
-"""One step of ranking per function: a state in, a state out. `STAGES` names them and their parameters."""
+"""Stages: each takes the state of a ranking and returns the next one. `STAGES` lists them with their parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from salience.batch import Floats, Ragged, Rows, Vectors, upto
-from salience.ports import EDGE
-from salience.rank.sameness import covers
+from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, cosines, upto
+from salience.ports import EDGE, Need
 from salience.rank.signals import SIGNALS, Parameter
-from salience.rank.spread import activation
-from salience.rank.state import NOBODY, Spread, State
 from salience.rank.updates import Likeness, updates
+from salience.records import Replaceable
 
-if TYPE_CHECKING:  # a profile is checked against the stages
+if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
 
+Mask = NDArray[np.bool_]
+ALIVE: Final = -1
+"""Value of `State.fates` for a row that no stage has dropped."""
+NOBODY: Final = -1
+"""Value of `State.by` for a row that fell without another memory."""
 BLOCK: Final = 32
 """Most rows that `near_duplicate` compares at a time."""
 SCORE: Final = "score"
-"""The stage that gives the rows their scores; every profile has it once."""
+"""The stage that computes the scores; every profile has it once."""
+ORDERED: Final = (("number",), ("date",), ("name", "claim"))
+"""Kinds of distinctions that `covers` compares in the order of the text, each group as one sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A score that another row passed on: the parent's row and score, the factor per hop, the hops, and the link."""
+
+    parent: int
+    score: float
+    factor: float
+    hops: int
+    link: Literal["neighbour", "entity", "update"]
+
+    @property
+    def activation(self) -> float:
+        """The score that reaches the row: score x factor ^ hops."""
+        return self.score * self.factor**self.hops
+
+
+@dataclass(frozen=True, eq=False)
+class State(Replaceable):
+    """A batch during ranking.
+
+    Attributes:
+        profile, batch, need: the input of the ranking.
+        rows: intp[m], the remaining rows: ascending before scoring, best first after it.
+        fates: int64[n], the number of the stage that dropped a row, or `ALIVE`.
+        by: int64[n], the row that caused the drop, or `NOBODY`.
+        scores: float64[n] of all rows; empty before scoring.
+        factors: float64[n], the product of each row's multiplying signals; empty before scoring.
+        parts: signal label -> its values, float64[n].
+        absorbed: row -> rows collapsed into it.
+        spread: row -> the score that another row passed on to it, if larger than its own.
+        step: number of the current stage.
+    """
+
+    profile: Profile
+    batch: Batch
+    need: Need
+    rows: Rows
+    fates: Codes
+    by: Codes
+    scores: Floats = field(default_factory=lambda: np.empty(0))
+    factors: Floats = field(default_factory=lambda: np.empty(0))
+    parts: Mapping[str, Floats] = field(default_factory=dict)
+    absorbed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    spread: Mapping[int, Spread] = field(default_factory=dict)
+    step: int = 0
+
+    @classmethod
+    def start(cls, profile: Profile, batch: Batch, need: Need) -> State:
+        """Return the state before the first stage."""
+        count = len(batch)
+        return cls(profile, batch, need, upto(count), np.full(count, ALIVE), np.full(count, NOBODY))
+
+    @property
+    def alive(self) -> Mask:
+        """bool[n], whether each row remains."""
+        alive: Mask = self.fates == ALIVE
+        return alive
+
+    def keep(self, kept: Rows) -> State:
+        """Return the state with the rows `kept`, in that order; this stage drops the other remaining rows."""
+        fates = self.fates.copy()
+        fates[self.rows] = self.step
+        fates[kept] = ALIVE
+        return self.replace(rows=kept, fates=fates)
+
+    def drop(self, fallen: Mapping[int, int]) -> State:
+        """Return the state without the rows in `fallen`, a mapping to the row that caused each drop."""
+        if not fallen:
+            return self
+        rows, by = np.array(list(fallen), np.intp), self.by.copy()
+        by[rows] = list(fallen.values())
+        stays = np.ones(len(by), np.bool_)
+        stays[rows] = False
+        return self.keep(self.rows[stays[self.rows]]).replace(by=by)
+
+    def keep_where(self, mask: Mask) -> State:
+        """Return the state with the remaining rows where `mask`, bool[n] over all rows, is true."""
+        holds = mask[self.rows]
+        return self if holds.all() else self.keep(self.rows[holds])
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What a profile needs to know of a stage.
+    """A stage and what profiles need to know of it.
 
     Attributes:
         step: (state, **parameters) -> state.
-        after_score: whether it works on scored rows; if not, it must stand before `score`.
-        reads: the columns that it reads.
-        parameters: numbers that the profile may set.
-        brings: parts of the batch besides columns: `terms`, `entities`, `vectors`, `distinctions`.
+        after_score: whether it reads scores; such stages stand after `score`, all others before it.
+        reads: columns of the batch.
+        parameters: numbers that a profile may set.
+        brings: other parts of the batch: `terms`, `entities`, `vectors`, `distinctions`.
     """
 
     step: Callable[..., State]
     after_score: bool
-    reads: frozenset[str] = frozenset()
+    reads: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    brings: frozenset[str] = frozenset()
+    brings: tuple[str, ...] = ()
 
 
 def expired(state: State) -> State:
-    """Drop the memories whose time to live has passed. Source: mememory, Filter expired."""
+    """Drop expired memories. Source: mememory, Filter expired."""
     return state.keep_where(state.batch["expires_at"] > state.need.now.timestamp())
 
 
@@ -60,9 +147,9 @@ def superseded(state: State) -> State:
 
 
 def outdated(state: State) -> State:
-    """Drop the memories in whose place another holds now, be that one among the candidates or not.
+    """Drop memories that have a successor, whether it is among the candidates or not.
 
-    Unlike `superseded` and `same_fact`, a filter that the newer memory does not pass brings no older one back.
+    Unlike `superseded` and `same_fact`, this keeps an older memory out even if a filter excludes the newer one.
     """
     codes, successors = state.batch["code"], state.batch["successor"]
     old = state.rows[successors[state.rows] >= 0]
@@ -75,12 +162,12 @@ def outdated(state: State) -> State:
 
 
 def importance_floor(state: State, *, minimum: float) -> State:
-    """Drop the memories of less importance than `minimum`. Source: memorysync, retrieval threshold."""
+    """Drop memories with an importance below `minimum`. Source: memorysync, retrieval threshold."""
     return state.keep_where(state.batch["importance"] >= minimum)
 
 
 def same_fact(state: State) -> State:
-    """Keep, of each fact, the memory updated last (of two at the same instant, the one stored last).
+    """Keep the most recently updated memory of each fact; of two at the same instant, the one stored last.
 
     Source: memorysync, Conflict Resolution.
     """
@@ -98,9 +185,9 @@ def same_fact(state: State) -> State:
 
 
 def score(state: State) -> State:
-    """Give every row its score and put the living in order, best first, ties by id.
+    """Compute every row's score and sort the remaining rows, best first, ties by id.
 
-    The score is the sum of the summed signals (weight x value) times the product of the others (value ^ weight).
+    score = sum of (weight x value) over summed signals, times the product of (value ^ weight) over multiplying signals.
     """
     batch = state.batch.with_columns(alive=state.alive)
     return scored(
@@ -113,7 +200,7 @@ def score(state: State) -> State:
 
 
 def scored(state: State, parts: Mapping[str, Floats]) -> State:
-    """Return the state with the scores that the values of the signals, by label, make."""
+    """Return the state with the scores computed from `parts`, the values of each signal by label."""
     terms, weights = state.profile.terms, state.profile.weights(state.need.intent.name)
     summed, factors = np.zeros(len(state.batch)), np.ones(len(state.batch))
     for term in terms:
@@ -131,28 +218,28 @@ def best_first(scores: np.ndarray, rows: Rows) -> Rows:
 
 
 def similarity_floor(state: State) -> State:
-    """Drop the memories whose similarity alone is below the least score. Source: memlayer, Cosine Similarity."""
+    """Drop memories whose similarity alone is below `min_score`. Source: memlayer, Cosine Similarity."""
     similarity = SIGNALS["similarity"].formula(state.batch, state.need)
     return state if state.need.min_score is None else state.keep_where(similarity >= state.need.min_score - EDGE)
 
 
 def threshold(state: State) -> State:
-    """Drop the memories whose score is below the least score. Source: memlayer, Tuning min_score; cmm, Threshold."""
-    return state if state.need.min_score is None else state.keep_where(state.scored >= state.need.min_score - EDGE)
+    """Drop memories whose score is below `min_score`. Source: memlayer, Tuning min_score; cmm, Threshold."""
+    return state if state.need.min_score is None else state.keep_where(state.scores >= state.need.min_score - EDGE)
 
 
 def nonzero(state: State) -> State:
-    """Drop the memories whose score is 0, since a factor of it is. Source: cmm, Why Multiplicative?"""
-    return state.keep_where(state.scored > 0)
+    """Drop memories whose score is 0 because one factor is 0. Source: cmm, Why Multiplicative?"""
+    return state.keep_where(state.scores > 0)
 
 
 def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
-    """Collapse each memory into the most similar kept one that ranks higher and says the same.
+    """Collapse each memory into the most similar kept memory that ranks higher and says the same.
 
-    Two memories may say the same from a cosine of `paraphrase`, by default the embedder's calibrated one, and do if
-    the kept one covers the other: what would be lost with the other is no number, date, name, negation or speaker (see
-    `sameness.covers`). Looks no further down than the limit needs. Source: memorysync, Semantic Dedup Threshold; the
-    cover is ours, since a model hardly sees such differences.
+    Two memories say the same if their cosine is at least `paraphrase` (by default the embedder's calibrated threshold)
+    and the kept one `covers` the other, so that no number, date, name, negation or speaker is lost. The stage looks no
+    further down than the limit needs. Source: memorysync, Semantic Dedup Threshold; `covers` is an addition, since
+    embedding models hardly see such differences.
     """
     vectors, calibration = state.batch.vectors, state.need.calibration
     least = calibration.paraphrase if paraphrase is None and calibration else paraphrase
@@ -170,15 +257,15 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
     return state.drop(fallen).replace(absorbed=absorbed) if fallen else state
 
 
-def _keepers(vectors: Vectors, told: Ragged, rows: list[int], first: int, least: float) -> dict[int, int]:
-    """Return which rows collapse, of those from place `first` on: row -> the most similar kept one that covers it.
+def _keepers(vectors: Vectors, distinctions: Ragged, rows: list[int], first: int, least: float) -> dict[int, int]:
+    """Return row -> the most similar kept row that covers it, for the rows from position `first` on that collapse.
 
     Args:
-        vectors: of all rows.
-        told: what tells each row from others.
-        rows: best first; those before `first` are kept.
-        first: where the others begin.
-        least: the cosine from which two may say the same.
+        vectors: vectors of all rows.
+        distinctions: distinctions of all rows.
+        rows: best first; the rows before `first` are kept.
+        first: position of the first row to decide on.
+        least: least cosine of rows that say the same.
     """
     found, places = np.array(rows, np.intp), upto(len(rows))
     alike = vectors.cosines(found, found[first:])
@@ -187,52 +274,117 @@ def _keepers(vectors: Vectors, told: Ragged, rows: list[int], first: int, least:
     for place in np.flatnonzero(near.any(axis=0)).tolist():
         above = np.flatnonzero(near[:, place])
         nearest = above[np.argsort(-alike[above, place], kind="stable")].tolist()
-        own = told.of_row(rows[first + place])
+        own = distinctions.of_row(rows[first + place])
         kept = (rows[other] for other in nearest if rows[other] not in fallen)
-        keeper = next((row for row in kept if covers(told.of_row(row), own)), None)
+        keeper = next((row for row in kept if covers(distinctions.of_row(row), own)), None)
         if keeper is not None:
             fallen[rows[first + place]] = keeper
     return fallen
 
 
-def spread(state: State, *, factor: float, hops: int, neighbours: int, links: int) -> State:
-    """Give the memories next to the best ones a share of their score, and put all in order again.
+def covers(kept: Sequence[int], other: Sequence[int]) -> bool:
+    """Return whether a reader of `kept` misses nothing that distinguishes the text of `other`.
 
-    Each of the best (as many as were asked for) passes `factor` of its score, per hop, to its `neighbours` nearest by
-    cosine and to the `links` nearest of those that name one of its entities. A memory keeps the larger of that and its
-    own score. What an earlier stage dropped, unless for its low score, stays out.
+    Both texts must have the same speaker, or none. Texts that are equal in normal form cover each other. Any other kept
+    text must make the same claims (a negation more or less reverses the meaning) and contain all numbers, dates and
+    names of the other, as often and in the same order: "from Berlin to Paris" is not "from Paris to Berlin". A name
+    must stay on its side of a claim: "Alice agreed, Bob did not" does not cover "Alice did not agree, Bob did". The
+    kept text may say more. A memory without known distinctions covers none and is covered by none.
+
+    Args:
+        kept: codes of distinctions, as in `Batch.distinctions`.
+        other: codes of the other text.
+    """
+    if not kept or not other or _of_kinds(kept, "speaker") != _of_kinds(other, "speaker"):
+        return False
+    if set(_of_kinds(kept, "text")) & set(_of_kinds(other, "text")):
+        return True
+    if _of_kinds(kept, "claim") != _of_kinds(other, "claim"):
+        return False
+    return all(_is_subsequence(_of_kinds(other, *kinds), _of_kinds(kept, *kinds)) for kinds in ORDERED)
+
+
+def _of_kinds(codes: Iterable[int], *kinds: str) -> list[int]:
+    places = {KINDS.index(kind) for kind in kinds}
+    return [code for code in codes if code % len(KINDS) in places]
+
+
+def _is_subsequence(part: Iterable[int], whole: Iterable[int]) -> bool:
+    rest = iter(whole)
+    return all(code in rest for code in part)
+
+
+def spread(state: State, *, factor: float, hops: int, neighbours: int, links: int) -> State:
+    """Pass a share of the best scores on to neighbouring memories, and sort again.
+
+    Each of the first `need.limit` rows passes `factor` of its score per hop to its `neighbours` nearest rows by cosine,
+    and to the `links` nearest rows that name one of its entities. A row keeps the larger of its own score and the one
+    passed on. Rows that an earlier stage dropped stay out, except those below the threshold.
 
     Source: cmm, Spreading Activation.
     """
-    reached = activation(state, factor, hops, neighbours, links)
-    scores = state.scored.copy()
-    gained = {row: link for row, link in reached.items() if link.activation > scores[row]}
-    for row, link in gained.items():
-        scores[row] = link.activation
+    batch = state.batch
+    if batch.vectors is None:
+        return state
+    thresholds = [step for step, name in enumerate(state.profile.stages) if name == "threshold"]
+    within = np.flatnonzero(state.alive | np.isin(state.fates, thresholds))
+    vectors = batch.vectors.at(within)
+    naming, named = batch.entities.of_row.pairs() if batch.entities is not None else (upto(0), upto(0))
+    reached: dict[int, Spread] = {}
+    frontier = {
+        int(row): Spread(int(row), float(state.scores[row]), factor, 0, "neighbour")
+        for row in state.rows[: state.need.limit]
+    }
+    for hop in range(1, hops + 1):
+        found: dict[int, Spread] = {}
+        for row, origin in frontier.items():
+            closeness = cosines(vectors, batch.vectors.at(np.array([row]))[0])
+            linked = np.isin(within, naming[np.isin(named, named[naming == row])])
+            others = within != row
+            for link, mask, count in (("entity", others & linked, links), ("neighbour", others, neighbours)):
+                for other in within[_nearest(closeness, mask, count)].tolist():
+                    passed = Spread(origin.parent, origin.score, factor, hop, link)  # type: ignore[arg-type]
+                    known = (before.activation for before in (reached.get(other), found.get(other)) if before)
+                    if passed.activation > max(known, default=-np.inf):
+                        found[other] = passed
+        reached |= found
+        frontier = found
+    gained = {row: passed for row, passed in reached.items() if passed.activation > state.scores[row]}
+    scores = state.scores.copy()
+    for row, passed in gained.items():
+        scores[row] = passed.activation
     rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
     return state.keep(best_first(scores, rows)).replace(scores=scores, spread={**state.spread, **gained})
 
 
-def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
-    """Put what was said later before what was said of the same thing earlier; both stay.
+def _nearest(closeness: Floats, mask: Mask, count: int) -> Rows:
+    """Return the places in `mask` of the `count` largest values, the first ones where they tie."""
+    places = np.flatnonzero(mask)
+    if 0 < count < len(places):  # a partition first: a sort of 100,000 rows per frontier row would take 10 ms
+        least = np.partition(closeness[places], len(places) - count)[len(places) - count]
+        places = places[closeness[places] >= least]
+    return places[np.argsort(-closeness[places], kind="stable")[:count]]
 
-    Of the `top` best, one that updates an older one (see `updates`) takes over `lift` times what the older one's summed
-    signals make, if that is more than its own: what holds now comes first, however well the words of the older one fit
-    the query. The factors of either stay its own, so that a time which the query names and the caller's doubt still
-    count.
+
+def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
+    """Rank the newer of two statements about the same thing before the older one; both stay.
+
+    Among the `top` best rows, a row that updates an older one (see `updates`) takes over `lift` times the older row's
+    summed score if that exceeds its own: the current state comes first, however well the older words fit the query. The
+    newer row keeps its own factors, so that a time named by the query and its own confidence still count.
     """
     rows = np.sort(state.rows[:top])
-    rows = rows[(state.factored[rows] > 0)]
+    rows = rows[(state.factors[rows] > 0)]
     if len(rows) < 2:
         return state
     rows = rows[np.argsort(state.batch["created_at"][rows], kind="stable")]
     newer = updates(state.batch, rows, state.need.calibration, Likeness(**likeness))
     if not newer.any():
         return state
-    scores, gained = state.scored.copy(), dict[int, Spread]()
+    scores, gained = state.scores.copy(), dict[int, Spread]()
     for place in np.flatnonzero(newer.any(axis=1)).tolist():
         row, older = int(rows[place]), rows[newer[place]]
-        factors = state.factored[row] / state.factored[older]
+        factors = state.factors[row] / state.factors[older]
         factors = np.where(factors >= 1, lift, 1.0) * factors
         best = int((scores[older] * factors).argmax())
         if scores[older[best]] * factors[best] > scores[row]:
@@ -244,32 +396,32 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
 
 
 def cut_off(state: State, *, alone: float, growth: float, most: float, share: float, content: float) -> State:
-    """Drop the memories that fit the query no better than chance has it, and those far behind the best one.
+    """Drop memories that fit the query no better than chance, and memories far behind the best one.
 
-    The best of many memories fits any query somewhat, and the better the more there are: the score to reach among n is
-    `alone` x n ^ `growth`, up to `most`. It is also `share` of the best score. And some memory must reach `content` of
-    what chance has without counting whose words it is: else the query asks for something that the one whom it names
-    never spoke of, and nothing is returned. A least score that the caller gives takes the place of all this. Without a
-    vector of the query, of which half of a score is made, what shares a word with it is returned.
+    The best of many unrelated memories fits any query somewhat, and more so the more there are. The score to reach
+    among n memories is therefore `alone` x n ^ `growth`, at most `most`, and at least `share` of the best score.
+    Without the signal `speaker`, some memory must reach `content` of the chance score; otherwise the query asks for
+    something that the named speaker never mentioned, and the stage drops all. A `min_score` from the caller replaces
+    these rules. For a query without a vector, all memories with a score stay.
     """
     if state.need.min_score is not None or not len(state.rows):
         return state
     if state.need.vector is None:
-        return state.keep_where(state.scored > 0)
-    return state.keep_where(state.scored >= least_fit(state, alone, growth, most, share, content))
+        return state.keep_where(state.scores > 0)
+    return state.keep_where(state.scores >= least_fit(state, alone, growth, most, share, content))
 
 
 def least_fit(state: State, alone: float, growth: float, most: float, share: float, content: float) -> float:
-    """Return the score that `cut_off` asks for; infinity where no memory has the content."""
-    chance: float = min(alone * _chances(state) ** growth, most)
-    told = without_speaker(state.profile, state.need.intent.name, state.scored, state.factored, state.parts)
-    if told[state.rows].max() < content * chance - EDGE:
+    """Return the score that `cut_off` requires; infinity if no memory reaches `content`."""
+    chance: float = min(alone * _participants(state) ** growth, most)
+    content_scores = without_speaker(state.profile, state.need.intent.name, state.scores, state.factors, state.parts)
+    if content_scores[state.rows].max() < content * chance - EDGE:
         return float("inf")
-    return max(chance, share * float(state.scored[state.rows].max())) - EDGE
+    return max(chance, share * float(state.scores[state.rows].max())) - EDGE
 
 
-def _chances(state: State) -> int:
-    """Return how many memories had a chance, those that are not here too."""
+def _participants(state: State) -> int:
+    """Return how many memories took part, including those outside the batch."""
     batch = state.batch
     if batch.standing is not None:
         return batch.standing
@@ -280,7 +432,7 @@ def _chances(state: State) -> int:
 def without_speaker(
     profile: Profile, intent: str, scores: Floats, factors: Floats, parts: Mapping[str, Floats]
 ) -> Floats:
-    """Return float64[n], the scores without what the signal `speaker` adds to them."""
+    """Return float64[n], the scores without the contribution of the signal `speaker`."""
     weights = profile.weights(intent)
     for term in profile.terms:
         if term.signal == "speaker" and term.combine == "sum":
@@ -289,22 +441,22 @@ def without_speaker(
 
 
 def trim(state: State) -> State:
-    """Keep the best, as many as were asked for."""
+    """Keep the first `need.wanted` rows."""
     return state if len(state.rows) <= state.need.wanted else state.keep(state.rows[: state.need.wanted])
 
 
 STAGES: Final[Mapping[str, Stage]] = {
-    "expired": Stage(expired, after_score=False, reads=frozenset({"expires_at"})),
-    "superseded": Stage(superseded, after_score=False, reads=frozenset({"code", "supersedes"})),
-    "outdated": Stage(outdated, after_score=False, reads=frozenset({"code", "successor"})),
+    "expired": Stage(expired, after_score=False, reads=("expires_at",)),
+    "superseded": Stage(superseded, after_score=False, reads=("code", "supersedes")),
+    "outdated": Stage(outdated, after_score=False, reads=("code", "successor")),
     "importance_floor": Stage(
         importance_floor,
         after_score=False,
-        reads=frozenset({"importance"}),
+        reads=("importance",),
         parameters={"minimum": Parameter(0.0, 1.0, 0.1)},
     ),
-    "same_fact": Stage(same_fact, after_score=False, reads=frozenset({"fact", "updated_at"})),
-    "similarity_floor": Stage(similarity_floor, after_score=False, reads=frozenset({"cosine"})),
+    "same_fact": Stage(same_fact, after_score=False, reads=("fact", "updated_at")),
+    "similarity_floor": Stage(similarity_floor, after_score=False, reads=("cosine",)),
     SCORE: Stage(score, after_score=False),
     "nonzero": Stage(nonzero, after_score=True),
     "threshold": Stage(threshold, after_score=True),
@@ -312,7 +464,7 @@ STAGES: Final[Mapping[str, Stage]] = {
         near_duplicate,
         after_score=True,
         parameters={"paraphrase": Parameter(-1.0, 1.0)},
-        brings=frozenset({"vectors", "distinctions"}),
+        brings=("vectors", "distinctions"),
     ),
     "spread": Stage(
         spread,
@@ -323,12 +475,12 @@ STAGES: Final[Mapping[str, Stage]] = {
             "neighbours": Parameter(0, 100, 5, whole=True),
             "links": Parameter(0, 100, 5, whole=True),
         },
-        brings=frozenset({"vectors", "entities"}),
+        brings=("vectors", "entities"),
     ),
     "update": Stage(
         update,
         after_score=True,
-        reads=frozenset({"created_at", "speaker"}),
+        reads=("created_at", "speaker"),
         parameters={
             "top": Parameter(2, 1000, 20, whole=True),
             "lift": Parameter(1.0, 10.0, 1.01),
@@ -337,7 +489,7 @@ STAGES: Final[Mapping[str, Stage]] = {
             "terms": Parameter(0.0, 1.0, 0.4),
             "kept": Parameter(0.0, 1.0, 0.7),
         },
-        brings=frozenset({"terms", "vectors", "distinctions"}),
+        brings=("terms", "vectors", "distinctions"),
     ),
     "cut_off": Stage(
         cut_off,
@@ -352,4 +504,4 @@ STAGES: Final[Mapping[str, Stage]] = {
     ),
     "trim": Stage(trim, after_score=True),
 }
-"""Every stage that a profile may name."""
+"""Every stage that a profile can name."""

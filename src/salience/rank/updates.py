@@ -1,4 +1,4 @@
-"""Which memories tell of the same thing as an older one, and what holds since then."""
+"""Updates: pairs of memories in which the newer one states the current value of the same thing."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows, upto
 from salience.ports import EDGE, Calibration
-from salience.rank.fuse import inverse_document_frequency
-from salience.rank.state import Mask
+from salience.rank.signals import inverse_document_frequency
 
+Mask = NDArray[np.bool_]
 VALUES: Final = ("number", "date", "name")
-"""Kinds of distinctions that are values: what is told of a thing, and may be another at another time."""
+"""Kinds of distinctions that are values of a thing, which can change over time."""
 _PLACES: Final = tuple(KINDS.index(kind) for kind in VALUES)
 
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """When two memories are of the same thing; all in [0, 1].
+    """Thresholds for two memories about the same thing, all in [0, 1].
 
     Attributes:
-        alike: relatedness from which texts with another value are of the same thing.
-        same: relatedness from which texts say the same.
-        terms: share of the query's terms that both must hold.
-        kept: how much of what the older one holds of the query, by what its terms tell, the newer one must hold too.
+        alike: least relatedness of texts about the same thing with different values.
+        same: least relatedness of texts that say the same.
+        terms: share of the query's terms that both must contain.
+        kept: share of the older text's query terms, weighted by IDF, that the newer one must contain too.
     """
 
     alike: float
@@ -36,16 +37,16 @@ class Likeness:
 
 
 def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness: Likeness) -> Mask:
-    """Return bool[n, n]: whether the row of the first place tells later of what the row of the second place tells.
+    """Return bool[n, n]: whether the first row updates the second.
 
-    Both are by one speaker (or by none). Either their texts say the same, and neither gives a value that the other does
-    not; or they are alike, give another value each, and answer the query with the same of its words.
+    Both rows have the same speaker, or none, and the first is newer. Either their texts say the same with the same
+    values, or they are alike, have different values, and contain the same terms of the query.
 
     Args:
-        batch: brings vectors, the lexicon and distinctions.
-        rows: those to compare.
-        calibration: from cosine to relatedness; None leaves cosines as they are.
-        likeness: when two memories are of the same thing.
+        batch: the candidates with vectors, lexicon and distinctions.
+        rows: the rows to compare.
+        calibration: maps cosines to relatedness; None uses cosines.
+        likeness: the thresholds.
     """
     found = np.zeros((len(rows), len(rows)), np.bool_)
     if batch.vectors is None or batch.distinctions is None:
@@ -64,20 +65,19 @@ def updates(batch: Batch, rows: Rows, calibration: Calibration | None, likeness:
     return found
 
 
-def _later(batch: Batch, told: Ragged, rows: Rows) -> Mask:
-    """Return bool[n, n]: whether one speaker told the first later than the second, and both are told from others."""
+def _later(batch: Batch, distinctions: Ragged, rows: Rows) -> Mask:
+    """Return bool[n, n]: whether the first row is newer, by the same speaker, and both rows have distinctions."""
     moments, speakers = batch["created_at"][rows], batch["speaker"][rows]
-    known = told.offsets[rows + 1] > told.offsets[rows]
+    known = distinctions.offsets[rows + 1] > distinctions.offsets[rows]
     later: Mask = (moments[:, None] > moments) & (speakers[:, None] == speakers) & known & known[:, None]
     return later
 
 
 def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Mask:
-    """Return bool[n, n], whether the row of the first place answers the query with the words of that of the second.
+    """Return bool[n, n]: whether the first row contains the query terms of the second.
 
-    Words count by their inverse document frequency where one text is held against the other, so that a rare one, such
-    as the code that is asked for, is not lost; and alike where they are held against the query, of which a small store
-    may know little.
+    Between the two texts, terms are weighted by IDF, so that a rare term such as a code is not lost. Against the query
+    all terms weigh the same, since a small store may know few of them.
     """
     if lexicon is None or not len(lexicon.postings):
         return np.zeros((len(rows), len(rows)), np.bool_)
@@ -85,19 +85,19 @@ def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Ma
     whole = np.zeros((len(lexicon.length), count))
     whole[postings.rows, upto(count).repeat(postings.lengths)] = 1.0
     held = whole[rows]
-    told = held * inverse_document_frequency(lexicon)
+    weighted = held * inverse_document_frequency(lexicon)
     enough = held @ held.T >= likeness.terms * count - EDGE
-    tells = told.sum(axis=1)
-    keeps = held @ told.T >= likeness.kept * tells - EDGE
-    found: Mask = enough & keeps & (tells > 0) & (tells[:, None] > 0)
+    total = weighted.sum(axis=1)
+    keeps = held @ weighted.T >= likeness.kept * total - EDGE
+    found: Mask = enough & keeps & (total > 0) & (total[:, None] > 0)
     return found
 
 
 def _values(codes: Sequence[int]) -> tuple[frozenset[int], ...]:
-    """Return the values of each kind of `VALUES` among the codes of distinctions."""
+    """Return the values among codes of distinctions, one set per kind of `VALUES`."""
     return tuple(frozenset(code for code in codes if code % len(KINDS) == place) for place in _PLACES)
 
 
 def _differ(one: Sequence[frozenset[int]], other: Sequence[frozenset[int]]) -> bool:
-    """Return whether either gives a value, of one kind, that the other does not."""
+    """Return whether each side has a value of the same kind that the other lacks."""
     return any(mine - yours and yours - mine for mine, yours in zip(one, other, strict=True))

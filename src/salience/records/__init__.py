@@ -13,7 +13,6 @@ from salience.records.answered import (
     ScoreDetail,
     Via,
     Waypoint,
-    score_detail,
 )
 from salience.records.asked import PERIOD, Filter, Intent, Query, TimeCue
 from salience.records.database import DatabaseState, Distributed, Indexed, IndexState, TableState, Upgraded
@@ -113,5 +112,4 @@ __all__ = [
     "memory_maker",
     "memory_of",
     "recalled",
-    "score_detail",
 ]

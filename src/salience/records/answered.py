@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -53,15 +53,8 @@ class Via:
         return self.score * self.factor**self.hops
 
 
-class _Makes:
-    """What makes the parts of a score when somebody looks at them, which seldom anybody does."""
-
-    __slots__ = ("_make",)
-    _make: Callable[[], tuple[Part, ...]]
-
-
 @dataclass(frozen=True, slots=True)
-class ScoreDetail(_Makes):
+class ScoreDetail:
     """A score taken apart: the sum of the summed parts, times the product of the multiplying ones.
 
     A part's raw value is also an attribute: `score_detail.similarity`, or by its label, `score_detail.cosine`.
@@ -87,14 +80,11 @@ class ScoreDetail(_Makes):
                 score *= part.contribution
         return score
 
-    def __getattr__(self, name: str) -> float | Any:
-        if name == "parts":  # at which nobody has looked yet
-            made = object.__getattribute__(self, "_make")()
-            object.__setattr__(self, "parts", made)
-            return made
-        for part in self.parts:
-            if part.signal == name:
-                return float(part.raw)
+    def __getattr__(self, name: str) -> float:
+        if name != "parts":  # missing while the object is unpickled
+            for part in self.parts:
+                if part.signal == name:
+                    return float(part.raw)
         raise AttributeError(f"score_detail has no part {name!r}")
 
     def as_dict(self) -> dict[str, Any]:
@@ -110,15 +100,6 @@ class ScoreDetail(_Makes):
         }
         via = None if self.via is None else {item.name: getattr(self.via, item.name) for item in fields(self.via)}
         return {"parts": parts, "final": self.final, "via": via}
-
-
-def score_detail(parts: Callable[[], tuple[Part, ...]], final: float, via: Via | None = None) -> ScoreDetail:
-    """Return the `ScoreDetail` of what `parts` returns, which is called when somebody looks at them first."""
-    made, keep = object.__new__(ScoreDetail), object.__setattr__
-    keep(made, "_make", parts)
-    keep(made, "final", final)
-    keep(made, "via", via)
-    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from salience.batch import cosines
 from salience.ports import EDGE, Calibration, Need, Services, Stored
 from salience.ports import Near as NearVectors
 from salience.rank.profile import Profile
-from salience.rank.stages import expired, superseded
-from salience.rank.state import State
+from salience.rank.stages import State, expired, superseded
 from salience.records import Contradiction, Memory
 from salience.text import one_line
 

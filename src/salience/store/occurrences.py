@@ -57,7 +57,7 @@ class Occurrences:
 
         Args:
             is_window: whether it is that in the windows, or in the texts.
-            k1: as of `rank.fuse.bm25`.
+            k1: as of `rank.signals.bm25`.
             b: likewise.
             length: float64[m], of all windows or texts of the view; the same at each call.
             average: their mean.

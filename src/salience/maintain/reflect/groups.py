@@ -14,7 +14,7 @@ import numpy as np
 from salience.batch import Ragged, Vectors32
 from salience.extract.subjects import Subjects
 from salience.ports import Calibration, Clustering
-from salience.rank.clusters import LOOSEST, clusters, medoid
+from salience.rank.clusters import MIN_TIGHTNESS, clusters, medoid
 from salience.records import Memory, Scope
 from salience.text import words
 
@@ -92,7 +92,7 @@ def groups(
         for cluster in clusters(
             matrix,
             Ragged.of([sorted(code[term] for term in terms) for terms in about]),
-            tightness=max(tightness, LOOSEST),
+            tightness=max(tightness, MIN_TIGHTNESS),
             share=clustering.share,
             least=clustering.least,
             greatest=clustering.greatest,

@@ -1,4 +1,4 @@
-"""The profiles that ship, as TOML beside this file, and the way from a name, a path or an object to a `Profile`."""
+"""The shipped profiles, as TOML beside this file; `load` finds a profile by name, path or object."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from salience.errors import ProfileError, Words, shown
 from salience.rank.profile import Profile, parse
 
 ProfileLike = str | Path | Profile
-"""A profile by the name of one that ships, by the path of a TOML file, or as it is."""
+"""The name of a shipped profile, the path of a TOML file, or a `Profile`."""
 
 NAMES: Final = ("salience", "precise", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
-"""The profiles that ship."""
+"""Names of the shipped profiles."""
 
 
 def load(profile: ProfileLike) -> Profile:
-    """Return a profile by the name of one that ships, by the path of a TOML file, or as it is.
+    """Return a shipped profile by name, a profile from the path of a TOML file, or the given `Profile`.
 
     Raises:
-        ProfileError: an unknown name (the error lists the known ones), a file that cannot be read, bad TOML, or a value
+        ProfileError: an unknown name (the message lists the known names), an unreadable file, invalid TOML, or a value
             of another type.
     """
     if isinstance(profile, Profile):
@@ -43,7 +43,7 @@ def load(profile: ProfileLike) -> Profile:
 
 
 def source(name: str) -> str:
-    """Return the TOML text of a profile that ships."""
+    """Return the TOML text of a shipped profile."""
     return resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8")
 
 
