@@ -9,7 +9,7 @@ import pytest
 
 import salience
 from salience.errors import LeaseError
-from salience.maintain.upkeep import story
+from salience.maintain import upkeep
 from salience.server.keys import made
 from salience.server.metrics import Meter
 from salience.server.upkeep import Keeper, Rounds, Shared
@@ -91,7 +91,7 @@ def test_what_is_due_is_done_and_counted(engine, keyring):
 def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
     meter = Reports(passes=2)
     keeper = Keeper(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
-    with story.leased(engine.services):
+    with upkeep.leased(engine.services):
         keeper.start()
         assert meter.enough.wait(30)
         keeper.stop()

@@ -380,7 +380,7 @@ def test_an_embedder_that_is_down_mends_what_needs_none(opened, path):
     memory = opened(Down("e", 16))
     report = memory.doctor(repair=True)
     assert {finding.check: finding.repaired for finding in report.findings} == {"terms": True, "vectors": False}
-    assert any("It stays so: embedder 'e' failed" in problem for problem in told(report))
+    assert any("It was not repaired: embedder 'e' failed" in problem for problem in told(report))
     with pytest.raises(EmbedderError):
         memory.doctor(deep=True)
 
@@ -405,7 +405,7 @@ def test_a_reflection_of_what_is_not_there_is_told(opened, path):
     plant(path, """UPDATE memories SET sources = '["nobody"]' WHERE content = :secret""")
     (finding,) = opened().doctor().findings
     assert finding.check == "sources"
-    assert "1 of the 1 memories that it sums up are not there" in finding.problem
+    assert "1 of the 1 memories that it sums up do not exist" in finding.problem
 
 
 def test_an_index_that_lost_rows_is_made_anew(opened, path):

@@ -237,7 +237,7 @@ def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
 def test_two_at_once_are_refused(memory):
     seed(memory, 3)
     now = memory.services.clock()
-    memory.services.store.apply([Lease(reembed.WORK, "somebody", now, now + reembed.HELD)])
+    memory.services.store.apply([Lease(reembed.LEASE, "somebody", now, now + reembed.HELD)])
     with pytest.raises(LeaseError, match="reembed: somebody is at it"):
         memory.reembed(NEW)
     assert memory.stats().embedder == "old"
@@ -248,7 +248,7 @@ def test_the_lease_is_given_back_also_after_a_failure(memory):
     with pytest.raises(EmbedderError):
         memory.reembed(Failing("new", 24, 0))
     now = memory.services.clock()
-    memory.services.store.apply([Lease(reembed.WORK, "somebody", now, now)])  # raises while another one has it
+    memory.services.store.apply([Lease(reembed.LEASE, "somebody", now, now)])  # raises while another one has it
 
 
 def test_an_engine_made_by_hand_cannot_change_its_model_by_name(memory):

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.extract.subjects import Subjects
-from salience.maintain.reflect.groups import Group, groups, taking_part
-from salience.maintain.reflect.matching import match
-from salience.maintain.reflect.wording import labels
+from salience.maintain.groups import Group, groups, match, reflectable
+from salience.maintain.reflect import common_labels
 from salience.ports import Calibration, Clustering
 from salience.records import Memory
 from salience.testing.memories import NOW, id_of, memory, unit
@@ -97,7 +96,7 @@ def test_groups_do_not_depend_on_the_order_of_the_memories():
 def test_of_a_fact_what_was_said_last_takes_part():
     older = memory(1, fact_key="ana.home", updated_at=NOW)
     newer = memory(2, fact_key="ana.home", updated_at=NOW + timedelta(days=1))
-    assert taking_part([newer, older], NOW) == [newer]
+    assert reflectable([newer, older], NOW) == [newer]
 
 
 @pytest.mark.parametrize(
@@ -112,4 +111,4 @@ def test_of_a_fact_what_was_said_last_takes_part():
     ],
 )
 def test_labels_are_what_several_sources_name(names, found):
-    assert labels(names) == found
+    assert common_labels(names) == found

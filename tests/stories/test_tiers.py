@@ -11,11 +11,16 @@ import pytest
 
 import salience
 from salience.errors import StoreError
-from salience.maintain.upkeep import earned_tier
+from salience.maintain.tiers import promotion
 from salience.ports import Revise
 from salience.store import memory_changes
 
 HOUR = timedelta(hours=1)
+
+
+def earned_tier(memory, now, ended):
+    step = promotion(memory, now, ended)
+    return memory.tier if step is None else step.tier
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_what_a_restore_would_bring_back_is_not_dropped(kept, clock):
 
 
 def test_many_versions_are_dropped_in_chunks(kept, clock, monkeypatch):
-    monkeypatch.setattr("salience.maintain.upkeep.steps.CHUNK", 3)
+    monkeypatch.setattr("salience.maintain.upkeep.CHUNK", 3)
     memory = kept(keep_versions="1d")
     made = [receipt.memory for receipt in memory.remember_many([Draft(content=f"text {n}") for n in range(4)])]
     for memory_id in [item.id for item in made] * 2:
@@ -227,7 +227,7 @@ def test_a_step_that_fails_is_named_and_keeps_none_of_the_others_from_being_done
     full(memory, embedder, clock)
     embedder.down = True
     monkeypatch.setattr(
-        "salience.maintain.upkeep.story.expire", lambda *_, **__: (_ for _ in ()).throw(StoreError("no disk"))
+        "salience.maintain.upkeep.expire", lambda *_, **__: (_ for _ in ()).throw(StoreError("no disk"))
     )
     memory.remember("pending too")
     report = memory.upkeep()
@@ -259,7 +259,7 @@ def test_the_lease_is_given_back_also_after_a_failure(kept, embedder, clock, mon
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr("salience.maintain.upkeep.story.prune", crash)
+        patched.setattr("salience.maintain.upkeep.prune", crash)
         with pytest.raises(ZeroDivisionError):
             memory.upkeep()
     assert memory.upkeep().warning is None

@@ -10,7 +10,7 @@ from salience import keywords
 from salience.engine.base import Base
 from salience.keywords import CallerKeywords, ScopeKeywords
 from salience.maintain import calibrate as calibrations
-from salience.maintain import doctor, reembed, reflect, upkeep
+from salience.maintain import doctor, reembed, reflect, tiers, upkeep
 from salience.models import calibration
 from salience.ports import Calibration, Embedder
 from salience.records import (
@@ -31,7 +31,7 @@ class Keeping(Base):
 
     def end_session(self, session_id: str, **where: Unpack[CallerKeywords]) -> SessionReport:
         """Move the session's memories to the tiers that they have earned and return which moved."""
-        return upkeep.end_session(self.services, self._scope({**where})[0], session_id)
+        return tiers.end_session(self.services, self._scope({**where})[0], session_id)
 
     def export(
         self,
@@ -93,7 +93,7 @@ class Keeping(Base):
 
     def consolidate(self, *, dry_run: bool = False, **where: Unpack[CallerKeywords]) -> ConsolidateReport:
         """Move the visible memories to the tiers that they have earned, all or none, and return which moved."""
-        return upkeep.consolidate(self.services, self._scope({**where})[0], dry_run=dry_run)
+        return tiers.consolidate(self.services, self._scope({**where})[0], dry_run=dry_run)
 
     def reflect(
         self, *, dry_run: bool = False, progress: reflect.Progress | None = None, **where: Unpack[CallerKeywords]
@@ -103,7 +103,7 @@ class Keeping(Base):
         Sources stay. Reflections whose sources changed are made anew; a second run without a change writes nothing.
         `progress` is called with how many memories were looked at since the last call.
         """
-        upkeep.consolidate(self.services, self._scope({**where})[0], dry_run=dry_run)
+        tiers.consolidate(self.services, self._scope({**where})[0], dry_run=dry_run)
         return reflect.reflect(
             self.services, self._scope({**where})[0], dry_run=dry_run, progress=progress or (lambda _: None)
         )

@@ -1,4 +1,4 @@
-"""The story of a calibration: embed judged pairs, compare, fit."""
+"""Calibration of an embedder: fit what its cosines mean to pairs of texts that people judged."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Progress = Callable[[int], None]
 def calibrate(
     services: Services, pairs: Sequence[Judged], source: str, progress: Progress | None = None
 ) -> Calibration:
-    """Return what the cosines of the configured embedder mean, by pairs that people judged.
+    """Return the calibration of the configured embedder.
 
     Args:
         services: the ports.
-        pairs: at least 20 with a relatedness from 0.75 on, and 20 below 0.5.
-        source: the data, as the calibration is to name it.
-        progress: told how many texts are embedded.
+        pairs: at least 20 with a relatedness of 0.75 or more, and 20 below 0.5.
+        source: name of the data, for the calibration.
+        progress: called after each chunk of texts.
 
     Raises:
         InputError: too few pairs.
@@ -38,51 +38,48 @@ def calibrate(
     return fitted(pairs, cosines(services, pairs, progress), source)
 
 
-def fitted(pairs: Sequence[Judged], alike: Floats, source: str) -> Calibration:
-    """Return the calibration that the pairs and their cosines ask for; `calibrate` says what is raised."""
-    return fit(alike, relatedness(pairs), checks.text("source", source))
+def fitted(pairs: Sequence[Judged], cosines: Floats, source: str) -> Calibration:
+    """Return the calibration for judged pairs and their cosines; raises as `calibrate`."""
+    return fit(cosines, relatedness(pairs), checks.text("source", source))
 
 
 def cosines(services: Services, pairs: Sequence[Judged], progress: Progress | None = None) -> Floats:
-    """Return float64[len(pairs)], the raw cosine of each pair, [-1, 1]; a text that occurs twice is embedded once."""
+    """Return float64[len(pairs)], the raw cosine of each pair, [-1, 1]; equal texts are embedded once."""
     texts = sorted({text for pair in pairs for text in (pair.first, pair.second)})
-    place = {text: number for number, text in enumerate(texts)}
+    row = {text: number for number, text in enumerate(texts)}
     parts = [np.empty((0, services.embedder.dimension), np.float32)]
     for start in range(0, len(texts), CHUNK):
         parts.append(embed(services, texts[start : start + CHUNK]))
         if progress is not None:
             progress(min(start + CHUNK, len(texts)))
     vectors = np.concatenate(parts)
-    first, second = np.array([[place[pair.first], place[pair.second]] for pair in pairs], np.intp).reshape(-1, 2).T
+    first, second = np.array([[row[pair.first], row[pair.second]] for pair in pairs], np.intp).reshape(-1, 2).T
     alike: Floats = np.vecdot(vectors[first], vectors[second]).astype(np.float64)
     return alike
 
 
 def relatedness(pairs: Sequence[Judged]) -> Floats:
-    """Return float64[len(pairs)], what people said of each pair, [0, 1]."""
+    """Return float64[len(pairs)], the judged relatedness of each pair, [0, 1]."""
     return np.array([pair.relatedness for pair in pairs], np.float64)
 
 
 def judged(pairs: Iterable[object]) -> list[Judged]:
-    """Return pairs as they are, or from tuples (text, text, relatedness) with or without a label.
+    """Return `Judged` pairs, from such pairs or tuples (text, text, relatedness[, label]).
 
     Raises:
-        InputError: something else; names its place.
+        InputError: an invalid pair; the error names its position.
     """
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
         raise wrong_type("pairs", pairs, "Give a list of pairs.")
-    made = []
-    for place, pair in enumerate(pairs):
+    made: list[Judged] = []
+    for position, pair in enumerate(pairs):
         try:
-            made.append(_judged(pair))
+            if isinstance(pair, Judged):
+                made.append(pair)
+            elif isinstance(pair, (tuple, list)) and len(pair) in (3, 4):
+                made.append(Judged(*pair))
+            else:
+                raise wrong_type("pair", pair, "Give (text, text, relatedness), or a Judged.")
         except InputError as error:
-            raise error.at(f"pairs[{place}].{error.field}") from None
+            raise error.at(f"pairs[{position}].{error.field}") from None
     return made
-
-
-def _judged(pair: object) -> Judged:
-    if isinstance(pair, Judged):
-        return pair
-    if not isinstance(pair, (tuple, list)) or len(pair) not in (3, 4):
-        raise wrong_type("pair", pair, "Give (text, text, relatedness), or a Judged.")
-    return Judged(*pair)

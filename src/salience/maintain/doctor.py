@@ -1,4 +1,4 @@
-"""The health of a store: what is stored against what is derived from it."""
+"""Doctor: check what is stored against what is derived from it, and repair what can be derived again."""
 
 from __future__ import annotations
 
@@ -22,68 +22,82 @@ from salience.text import content_hash
 Progress = Callable[[int], None]
 """Called with the number of memories read so far."""
 PAGE: Final = 100
-"""Memories that are looked at, and mended, at a time."""
-SAME: Final = 0.999
-"""Least cosine of two vectors that one model made of one text: on another machine, or beside other texts, they differ
-a little."""
-UNIT: Final = 1e-3
-"""Most by which the length of a stored vector may differ from 1."""
-_MENDED: Final = "To make it anew: salience doctor --repair"
-_BACKUP: Final = "Put a backup in the place of the store: salience reinstate FILE"
+"""Memories checked and repaired at a time."""
+SAME_COSINE: Final = 0.999
+"""Least cosine of two vectors of one text by one model; machine and batch size cause small differences."""
+UNIT_TOLERANCE: Final = 1e-3
+"""Largest allowed difference of a stored vector's length from 1."""
+REPAIR: Final = "To make it anew: salience doctor --repair"
+BACKUP: Final = "Put a backup in the place of the store: salience reinstate FILE"
 
 
 def doctor(
     services: Services, *, repair: bool = False, deep: bool = False, progress: Progress | None = None
 ) -> DoctorReport:
-    """Check the whole store, mend what is derived if `repair` asks for it, and return what was wrong.
+    """Check the whole store and return the problems found; repair derived data on request.
 
-    The store's own books come first, for all tenants; then every memory and version of this tenant. What people wrote
-    is never changed: a text that is not what its hash says can only be told of.
+    The tables of all tenants are checked first, then every memory and version of this tenant. Texts are never changed:
+    a text that does not match its hash is only reported.
 
     Args:
         services: the ports.
-        repair: whether to mend what can be made anew from the texts.
-        deep: whether to embed every text, and hold the stored vectors against that.
-        progress: called with the number of memories read so far.
+        repair: whether to derive damaged data again from the texts.
+        deep: whether to embed every text and compare the stored vector.
+        progress: called after each page.
 
     Raises:
-        EmbedderError: the embedder failed at a deep check.
-        StoreError: the store is closed, or cannot be written where something is to be mended.
+        EmbedderError: the embedder failed during a deep check.
+        StoreError: the store is closed, or cannot be written during a repair.
     """
-    books = services.store.check(repair=repair)
-    seen, told = _Seen(_dimension(services)), progress or (lambda _: None)
-    for page in _pages(services, seen):
-        _examine(services, seen, page, repair, deep)
-        told(seen.memories)
-    return DoctorReport(seen.memories, seen.versions, seen.pending, (*books, *seen.findings))
+    findings = list(services.store.check(repair=repair))
+    pinned = services.store.pinned()
+    dimension = services.embedder.dimension if pinned is None else pinned.dimension
+    seen = _Seen()
+    for page in _pages(services, seen, findings):
+        for versions in page:
+            seen.add(versions)
+            findings += _number_problems([stored.memory for stored in versions])
+        findings += _check_page(services, [stored for versions in page for stored in versions], dimension, repair, deep)
+        if progress is not None:
+            progress(seen.memories)
+    return DoctorReport(seen.memories, seen.versions, seen.pending, tuple(findings))
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What was read so far, and what is wrong with it.
+    """Counts and links of the memories read so far.
 
     Attributes:
-        dimension: length of the vectors of the store.
-        memories, versions, pending: how many memories, older versions, and memories without a vector were read.
+        memories, versions, pending: numbers of memories, older versions, and memories without a vector.
         ids: of all memories.
-        sources: reflection -> what it sums up.
-        supersedes: live memory -> the one that it supersedes.
-        findings: what is wrong.
+        sources: live reflection -> ids of the memories that it sums up.
+        supersedes: live memory -> id of the one that it supersedes.
     """
 
-    dimension: int
     memories: int = 0
     versions: int = 0
     pending: int = 0
     ids: set[str] = field(default_factory=set)
     sources: dict[str, tuple[str, ...]] = field(default_factory=dict)
     supersedes: dict[str, str] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, versions: Sequence[Stored]) -> None:
+        """Count one memory."""
+        memory = versions[-1].memory
+        self.ids.add(memory.id)
+        self.memories += 1
+        self.versions += len(versions) - 1
+        self.pending += versions[-1].vector is None
+        if memory.forgotten_at is None:
+            if memory.sources:
+                self.sources[memory.id] = memory.sources
+            if memory.supersedes is not None:
+                self.supersedes[memory.id] = memory.supersedes
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
-    """What is wrong with one version of a memory, and the change that mends it; None where nothing does."""
+    """A problem of one version of a memory, and the change that repairs it; None: only a backup helps."""
 
     check: str
     memory: Memory
@@ -91,134 +105,100 @@ class _Fault:
     change: Derive | None = None
 
     @property
-    def remedy(self) -> str:
-        """What is to be done about it."""
-        return _BACKUP if self.change is None else _MENDED
-
-    @property
-    def name(self) -> tuple[str, str, int]:
-        """By what it is known again."""
+    def key(self) -> tuple[str, str, int]:
+        """Identity of the fault, to find out after a repair whether it is still there."""
         return self.check, self.memory.id, self.memory.version
 
     def finding(self, repaired: bool) -> Finding:
-        """Return it as it is told."""
-        told = f"version {self.memory.version}: {self.problem}"
-        return Finding(self.check, self.memory.id, told if repaired else f"{told} {self.remedy}", repaired)
+        """Return the fault as part of a report."""
+        text = f"version {self.memory.version}: {self.problem}"
+        remedy = BACKUP if self.change is None else REPAIR
+        return Finding(self.check, self.memory.id, text if repaired else f"{text} {remedy}", repaired)
 
 
-def _dimension(services: Services) -> int:
-    """Return the length of the vectors of the store, which may be another model's than the configured."""
-    pinned = services.store.pinned()
-    return services.embedder.dimension if pinned is None else pinned.dimension
-
-
-def _pages(services: Services, seen: _Seen) -> Iterator[list[list[Stored]]]:
-    """Yield the versions of every memory of the tenant, oldest first, some memories at a time.
-
-    A row that nothing can read ends it, which is noted; so are reflections of what was not met.
-    """
+def _pages(services: Services, seen: _Seen, findings: list[Finding]) -> Iterator[list[list[Stored]]]:
+    """Yield pages of memories, each with its versions, oldest first; note unreadable rows and broken links."""
     everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
-    passed: list[DamagedError] = []  # which the store's own books have told of
-    rows = scan(services, everything, forgotten=True, versions=True, passed=passed)
-    held = groupby(rows, key=lambda stored: stored.memory.id)
-    each = (list(versions) for _, versions in held)
+    skipped: list[DamagedError] = []  # `Store.check` has reported them
+    rows = scan(services, everything, forgotten=True, versions=True, passed=skipped)
+    memories = (list(versions) for _, versions in groupby(rows, key=lambda stored: stored.memory.id))
     try:
-        while page := list(islice(each, PAGE)):
+        while page := list(islice(memories, PAGE)):
             yield page
     except (ArithmeticError, LookupError, StoreError, TypeError, ValueError) as error:
-        what = f"reading ended after {seen.memories} memories with {type(error).__name__}. {_BACKUP}"
-        seen.findings.append(Finding("rows", None, what))
+        problem = f"reading ended after {seen.memories} memories with {type(error).__name__}. {BACKUP}"
+        findings.append(Finding("rows", None, problem))
     else:
-        _trace(seen)
+        findings += _link_problems(seen)
 
 
-def _examine(services: Services, seen: _Seen, page: Sequence[list[Stored]], repair: bool, deep: bool) -> None:
-    """Look at some memories, each with its versions, mend what can be, and note it all."""
-    for versions in page:
-        memory = versions[-1].memory
-        seen.ids.add(memory.id)
-        seen.memories += 1
-        seen.versions += len(versions) - 1
-        seen.pending += versions[-1].vector is None
-        if memory.sources and memory.forgotten_at is None:
-            seen.sources[memory.id] = memory.sources
-        if memory.supersedes is not None and memory.forgotten_at is None:
-            seen.supersedes[memory.id] = memory.supersedes
-        seen.findings += _numbered([stored.memory for stored in versions])
-    held = [stored for versions in page for stored in versions]
-    faults = _faults(services, held, seen.dimension, deep)
-    changes, reason = _changes(services, faults) if repair else ([], None)
-    left = {fault.name for fault in faults}
+def _check_page(
+    services: Services, stored: Sequence[Stored], dimension: int, repair: bool, deep: bool
+) -> list[Finding]:
+    """Return the problems of some versions, after a repair if asked."""
+    faults = _faults(services, stored, dimension, deep)
+    changes, reason = _repairs(services, faults) if repair else ([], None)
+    left = {fault.key for fault in faults}
     if changes:
         services.store.apply(changes)
-        left = {fault.name for fault in _faults(services, _again(services, faults), seen.dimension, deep)}
+        left = {fault.key for fault in _faults(services, _read_again(services, faults), dimension, deep)}
+    found = []
     for fault in faults:
-        is_left = fault.name in left
-        if reason and is_left and fault.check == "vectors":
-            fault = replace(fault, problem=f"{fault.problem} It stays so: {reason}")
-        seen.findings.append(fault.finding(repaired=not is_left))
+        if reason and fault.key in left and fault.check == "vectors":
+            fault = replace(fault, problem=f"{fault.problem} It was not repaired: {reason}")
+        found.append(fault.finding(repaired=fault.key not in left))
+    return found
 
 
-def _faults(services: Services, held: Sequence[Stored], dimension: int, deep: bool) -> list[_Fault]:
-    """Return what is wrong with some versions, each by itself."""
-    fresh = _embedded(services, held) if deep else [None] * len(held)
-    return [
-        fault
-        for stored, vector in zip(held, fresh, strict=True)
-        for fault in _text(stored.memory) or (*_derived(services, stored), *_vector(stored, dimension, vector))
-    ]
-
-
-def _text(memory: Memory) -> list[_Fault]:
-    if content_hash(memory.content) == memory.content_hash:
-        return []
-    return [_Fault("content", memory, "its text is not the one that was stored.")]
-
-
-def _derived(services: Services, stored: Stored) -> list[_Fault]:
-    """Return what is wrong with the terms and distinctions of a version, as they are read from its text now."""
-    memory, right = stored.memory, derive(services, stored.memory)
-    faults = []
-    if stored.terms != right.terms:
-        change = replace(_change(memory), terms=right.terms)
-        faults.append(_Fault("terms", memory, "its terms are not those of its text.", change))
-    if stored.distinctions != right.distinctions:
-        change = replace(_change(memory), distinctions=right.distinctions)
-        faults.append(_Fault("distinctions", memory, "what tells it from others is not what its text says.", change))
+def _faults(services: Services, stored: Sequence[Stored], dimension: int, deep: bool) -> list[_Fault]:
+    fresh = _embedded(services, stored) if deep else [None] * len(stored)
+    faults: list[_Fault] = []
+    for item, vector in zip(stored, fresh, strict=True):
+        memory = item.memory
+        if content_hash(memory.content) != memory.content_hash:
+            faults.append(_Fault("content", memory, "its text is not the one that was stored."))
+            continue
+        right, change = derive(services, memory), _derive(memory)
+        if item.terms != right.terms:
+            repaired = replace(change, terms=right.terms)
+            faults.append(_Fault("terms", memory, "its terms are not those of its text.", repaired))
+        if item.distinctions != right.distinctions:
+            repaired = replace(change, distinctions=right.distinctions)
+            faults.append(_Fault("distinctions", memory, "its distinctions are not those of its text.", repaired))
+        problem = _vector_problem(item.vector, dimension, vector)
+        if problem is not None:
+            faults.append(_Fault("vectors", memory, problem, change))
     return faults
 
 
-def _vector(stored: Stored, dimension: int, fresh: Vectors32 | None) -> list[_Fault]:
-    """Return what is wrong with the vector of a version; `fresh` is the one that the model makes of its text."""
-    vector = stored.vector
-    if vector is None or vector.shape != (dimension,):  # of the latter, the store's own books tell
-        return []
-    problem = None
+def _vector_problem(vector: Vectors32 | None, dimension: int, fresh: Vectors32 | None) -> str | None:
+    if vector is None or vector.shape != (dimension,):  # `Store.check` reports wrong lengths
+        return None
     if not np.isfinite(vector).all():
-        problem = "its vector holds NaN or infinity."
-    elif abs(float(np.linalg.norm(vector.astype(np.float64))) - 1.0) > UNIT:
-        problem = "its vector is not of length 1."
-    elif fresh is not None and float(vector.astype(np.float64) @ fresh) < SAME:
-        problem = "its vector is not the one that the model makes of its text."
-    return [] if problem is None else [_Fault("vectors", stored.memory, problem, _change(stored.memory))]
+        return "its vector holds NaN or infinity."
+    if abs(float(np.linalg.norm(vector.astype(np.float64))) - 1.0) > UNIT_TOLERANCE:
+        return "its vector is not of length 1."
+    if fresh is not None and float(vector.astype(np.float64) @ fresh) < SAME_COSINE:
+        return "its vector is not the one that the model makes of its text."
+    return None
 
 
-def _change(memory: Memory) -> Derive:
+def _derive(memory: Memory) -> Derive:
     return Derive(memory.scope.tenant, memory.id, memory.version, memory.content_hash)
 
 
-def _embedded(services: Services, held: Sequence[Stored]) -> list[Vectors32 | None]:
-    """Return the vector that the model makes of each text, where it is by its name the one of the store."""
+def _embedded(services: Services, stored: Sequence[Stored]) -> Sequence[Vectors32 | None]:
+    """Return a new vector of each text, or None if the store is pinned to another model."""
     pinned = services.store.pinned()
     if pinned is None or (pinned.name, pinned.dimension) != (services.embedder.name, services.embedder.dimension):
-        return [None] * len(held)
-    texts = list(dict.fromkeys(stored.memory.content for stored in held))
+        return [None] * len(stored)
+    texts = list(dict.fromkeys(item.memory.content for item in stored))
     vectors = dict(zip(texts, embed(services, texts), strict=True))
-    return [vectors[stored.memory.content] for stored in held]
+    return [vectors[item.memory.content] for item in stored]
 
 
-def _changes(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive], str | None]:
-    """Return the changes that mend what can be mended, and why vectors cannot be, if they cannot."""
+def _repairs(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive], str | None]:
+    """Return the changes that repair the faults, and why vectors cannot be repaired, if they cannot."""
     changes = [(fault, fault.change) for fault in faults if fault.change is not None]
     derived = [change for fault, change in changes if fault.check != "vectors"]
     lacking = [fault.memory for fault, _ in changes if fault.check == "vectors"]
@@ -229,41 +209,44 @@ def _changes(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive]
         vectors = embed(services, [memory.content for memory in lacking])
     except EmbedderError as error:
         return derived, str(error)
-    embedded = [replace(_change(memory), vector=vector) for memory, vector in zip(lacking, vectors, strict=True)]
-    return [*derived, *embedded], None
+    return [
+        *derived,
+        *(replace(_derive(one), vector=vector) for one, vector in zip(lacking, vectors, strict=True)),
+    ], None
 
 
-def _again(services: Services, faults: Iterable[_Fault]) -> list[Stored]:
-    """Return the faulty versions as they stand by now; one that is gone has no fault any more."""
+def _read_again(services: Services, faults: Iterable[_Fault]) -> list[Stored]:
+    """Return the faulty versions as they are now; a version that was deleted meanwhile has no fault."""
     everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
-    wanted = {fault.name[1:] for fault in faults}
-    held = [
-        stored for named in sorted({name for name, _ in wanted}) for stored in services.store.history(everything, named)
-    ]
-    return [stored for stored in held if (stored.memory.id, stored.memory.version) in wanted]
+    wanted = {fault.key[1:] for fault in faults}
+    ids = sorted({id_ for id_, _ in wanted})
+    versions = [stored for id_ in ids for stored in services.store.history(everything, id_)]
+    return [stored for stored in versions if (stored.memory.id, stored.memory.version) in wanted]
 
 
-def _numbered(versions: Sequence[Memory]) -> list[Finding]:
-    """Return what is wrong with the order of a memory's versions; the oldest may have been dropped by upkeep."""
+def _number_problems(versions: Sequence[Memory]) -> list[Finding]:
+    """Return gaps and disorder in the versions of a memory; upkeep may have dropped the oldest."""
     found = []
     for older, newer in pairwise(versions):
         if newer.version != older.version + 1:
-            told = f"version {newer.version} follows on version {older.version}: what was between is gone. {_BACKUP}"
-            found.append(Finding("versions", newer.id, told))
+            problem = f"version {newer.version} follows on version {older.version}: the ones between are gone. {BACKUP}"
+            found.append(Finding("versions", newer.id, problem))
         if newer.changed_at < older.changed_at:
-            told = f"version {newer.version} is older than version {older.version}. {_BACKUP}"
-            found.append(Finding("versions", newer.id, told))
+            problem = f"version {newer.version} is older than version {older.version}. {BACKUP}"
+            found.append(Finding("versions", newer.id, problem))
     return found
 
 
-def _trace(seen: _Seen) -> None:
-    """Note links that cannot be: reflections of memories that do not exist, and memories that supersede themselves."""
+def _link_problems(seen: _Seen) -> list[Finding]:
+    """Return reflections whose sources do not exist, and cycles of `supersedes`."""
+    found = []
     for cycle in cycles(seen.supersedes):
-        said = ", ".join(map(short_id, cycle))
-        problem = f"supersedes forms a cycle ({said}). Forget the memory that is out of date: salience forget ID"
-        seen.findings.append(Finding("supersedes", min(cycle), problem))
+        names = ", ".join(map(short_id, cycle))
+        problem = f"supersedes forms a cycle ({names}). Forget the memory that is out of date: salience forget ID"
+        found.append(Finding("supersedes", min(cycle), problem))
     for reflection, sources in seen.sources.items():
         gone = [source for source in sources if source not in seen.ids]
         if gone:
-            told = f"{len(gone)} of the {len(sources)} memories that it sums up are not there. Run: salience reflect"
-            seen.findings.append(Finding("sources", reflection, told))
+            problem = f"{len(gone)} of the {len(sources)} memories that it sums up do not exist. Run: salience reflect"
+            found.append(Finding("sources", reflection, problem))
+    return found
