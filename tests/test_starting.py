@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import salience
-from salience import compose
-from salience.compose import parts
 
 MODELS = {"onnxruntime", "tokenizers", "wordllama", "fastembed", "sentence_transformers", "torch", "spacy", "openai"}
 SURFACES = {"typer", "rich", "fastapi", "starlette", "uvicorn", "mcp", "structlog", "httpx", "anyio"}
@@ -42,7 +38,6 @@ CASES = {
     "a command": (COMMAND.format("'config', 'path'"), ALWAYS_LATER | {"httpx", "fastapi", "mcp"} | OTHER_COMMANDS),
 }
 """What is started -> its code, and what it is to leave unimported."""
-OFFERING = (salience, compose, parts)
 
 
 def imported(code, folder):
@@ -50,14 +45,6 @@ def imported(code, folder):
     told = f"{code}\nimport sys\nprint('\\n' + ' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", told], cwd=folder, check=True, capture_output=True, text=True)
     return set(done.stdout.splitlines()[-1].split())
-
-
-def offered(module):
-    """Return (home, name) of each import that only type checkers read."""
-    tree = ast.parse(Path(module.__file__).read_text("utf-8"))
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    froms = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
-    return [(node.module, alias.name) for node in froms for alias in node.names]
 
 
 @pytest.fixture
@@ -85,29 +72,17 @@ def test_what_is_said_to_be_left_is_there_to_be_imported():
     assert all(import_module(name) for name in ours)
 
 
-@pytest.mark.parametrize("module", OFFERING, ids=lambda module: module.__name__)
-def test_what_runs_is_what_type_checkers_read(module):
-    assert offered(module)
-    for home, name in offered(module):
-        assert getattr(module, name) is getattr(import_module(home), name)
-        assert name in vars(module)  # from the second time on without a search
+def test_every_name_is_imported_on_first_use():
+    assert {*dir(salience)} >= {*salience.__all__}
+    for name in salience.__all__:
+        assert getattr(salience, name) is not None
 
 
-@pytest.mark.parametrize("module", OFFERING, ids=lambda module: module.__name__)
-def test_no_more_is_offered_than_type_checkers_read(module):
-    tree = ast.walk(ast.parse(Path(module.__file__).read_text("utf-8")))
-    (call,) = [node for node in tree if isinstance(node, ast.Call) and ast.unparse(node.func) == "on_use"]
-    listed = ast.literal_eval(call.args[1])
-    assert sorted((home, name) for home, names in listed.items() for name in names) == sorted(offered(module))
-    assert {*dir(module)} >= {*module.__all__, *vars(module)}
-
-
-@pytest.mark.parametrize("module", OFFERING, ids=lambda module: module.__name__)
-def test_an_unknown_name_is_an_attribute_error(module):
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="nothing_of_this_name"):
-        _ = module.nothing_of_this_name
+        _ = salience.nothing_of_this_name
     with pytest.raises(ImportError, match="nothing_of_this_name"):
-        exec(f"from {module.__name__} import nothing_of_this_name")  # noqa: S102
+        exec("from salience import nothing_of_this_name")  # noqa: S102
 
 
 def test_a_star_brings_all_that_is_exported():

@@ -48,7 +48,7 @@ def test_one_string_makes_it_a_server(tables, scheme, monkeypatch):
     monkeypatch.setenv("SALIENCE_URL", target)
     for given in (target, None):
         with salience.connect(given, embedder=PlantedEmbedder()) as memory:
-            assert isinstance(memory.services.store.store, PostgresStore)
+            assert isinstance(memory.services.store, PostgresStore)
             assert memory.remember("Alice prefers Python", user_id="alice", key="k").memory.content
             assert len(memory.list(user_id="alice").memories) == 1
 

@@ -18,7 +18,7 @@ from bench.bench_postgres.corpus import END, SESSION, YEAR, Corpus, question, te
 from bench.bench_postgres.place import asked_at, of, opened
 from salience.engine import Engine
 from salience.ports import Need
-from salience.recall import NARROWEST
+from salience.recall import MIN_REACH
 from salience.records import ANY, Filter, Scope
 
 LIMIT: Final = 10
@@ -157,7 +157,7 @@ def nearest(engine: Engine, case: Case, questions: Sequence[str], count: int) ->
             columns=frozenset({"cosine"}),
             vector=vector,
             candidates=count,
-            reach=NARROWEST,
+            reach=MIN_REACH,
         )
         batch = engine.services.store.gather(need)
         best = np.argsort(-batch["cosine"], kind="stable")[:count]

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from bench.torture.journal import Mark, key_of
-from salience.access_log import settle_all
+from salience.access_log import flush_all
 from salience.engine import Engine
 from salience.errors import LeaseError
 from salience.records import Draft, Memory, Recall
@@ -313,7 +313,7 @@ def race(hand: Hand) -> Step | None:
 
 def touched(answer: Recall) -> tuple[str, ...]:
     """Return the ids on which a recall is counted for good: a kill takes with it what is not yet written."""
-    is_written = any(settle_all() for _ in range(PATIENCE))  # others that write may hold it up, and a full disk prevent
+    is_written = any(flush_all() for _ in range(PATIENCE))  # others that write may hold it up, and a full disk prevent
     return tuple(hit.memory.id for hit in answer) if is_written else ()
 
 

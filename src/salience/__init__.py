@@ -1,6 +1,7 @@
 """Salience: memory for AI agents that ranks what matters, shows why, and loses nothing."""
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from salience.errors import (
     AccessError,
@@ -31,7 +32,6 @@ from salience.errors import (
     UnsettledError,
     VersionError,
 )
-from salience.loading import on_use
 
 if TYPE_CHECKING:
     from salience.compose import aconnect, connect
@@ -51,30 +51,6 @@ if TYPE_CHECKING:
         Stats,
         Version,
     )
-else:  # the command line, a client and a reader of one error need no store
-    __getattr__, __dir__ = on_use(
-        __name__,
-        {
-            "salience.compose": ("aconnect", "connect"),
-            "salience.records": (
-                "ANY",
-                "Context",
-                "Contradiction",
-                "Draft",
-                "Explanation",
-                "Hit",
-                "Memory",
-                "OutOfScope",
-                "Recall",
-                "Receipt",
-                "Scope",
-                "ScoreDetail",
-                "Stats",
-                "Version",
-            ),
-        },
-    )
-
 __version__ = "0.1.0"
 
 __all__ = [
@@ -122,3 +98,16 @@ __all__ = [
     "aconnect",
     "connect",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the engine and the records on first use: the command line, a client and `except` clauses start faster."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "salience.compose" if name in ("aconnect", "connect") else "salience.records"
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,12 +6,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from salience.ports import Need, Services
 from salience.rank.profile import Profile
 from salience.rank.stages import STAGES, State
-from salience.recall import HIT, recall, touch
+from salience.recall import HIT_SIZE, instant_of, recall, touch
 from salience.records import Context, Filter, Hit, Memory, Query, ScoreDetail, checks
 from salience.steps import AnswerLimit
 from salience.text import spelled
@@ -42,17 +43,18 @@ def context(services: Services, profile: Profile, query: Query, budget_tokens: i
     """
     budget = checks.whole("budget_tokens", budget_tokens, 0, 10_000_000)
     limit = min(LIMIT, profile.max_limit) if query.limit is None else query.limit
-    first = [Hit(memory, 1.0, ScoreDetail((), 1.0)) for memory in bootstrap(services, profile, query)]
+    now = instant_of(services, query)
+    first = [Hit(memory, 1.0, ScoreDetail((), 1.0)) for memory in bootstrap(services, profile, query, now)]
     known = {hit.memory.id for hit in first}
-    found = recall(services, profile, replace(query, limit=limit, dry_run=True))
+    found = recall(services, profile, replace(query, limit=limit, dry_run=True, now=now))
     most = profile.limit if query.limit is None and query.min_score is None else len(found)
     kept = [hit for rank, hit in enumerate(found) if hit.memory.id not in known and (rank < most or not hit.weak)]
     header = HEADER if found.confident or not found.hits else UNSURE
     hits = [*first, *newest_first(kept)]
     packed = pack(hits, budget, header)
-    AnswerLimit(services, "Lower limit or budget_tokens.", HIT).add(hit.memory for hit in packed)
+    AnswerLimit(services, "Lower limit or budget_tokens.", HIT_SIZE).add(hit.memory for hit in packed)
     if not query.dry_run:
-        touch(services, profile, query, [hit for hit in packed if hit.memory.id not in known])
+        touch(services, profile, query, now, [hit for hit in packed if hit.memory.id not in known])
     text = quote(packed, header)
     elsewhere = () if hits else found.out_of_scope
     return Context(text, tuple(packed), tokens(text), len(hits) - len(packed), found.confident, elsewhere)
@@ -80,14 +82,14 @@ def pack(hits: Sequence[Hit], budget: int, header: str) -> list[Hit]:
     return packed
 
 
-def bootstrap(services: Services, profile: Profile, query: Query) -> list[Memory]:
+def bootstrap(services: Services, profile: Profile, query: Query, now: datetime) -> list[Memory]:
     """Return the visible bootstrap memories that hold, most important first.
 
     Those whose time is over, that a newer one supersedes, or of whose fact there is a newer one do not hold.
     """
     need = Need(
         scope=query.scope,
-        now=query.now or services.clock(),
+        now=now,
         filter=Filter(kinds=(BOOTSTRAP,), level=query.filter.level),
         columns=frozenset().union(*(STAGES[name].reads for name in HOLDING)),
     )

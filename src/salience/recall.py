@@ -1,4 +1,16 @@
-"""The story of recall: need, embed, gather, rank, fetch, shape, rerank where one is chosen, touch."""
+"""Recall: the memories that answer a query, best first.
+
+```
+need    Query + Profile  -> Need           what the store brings and ranking knows
+embed   texts            -> float32[n, d]  the query, and the query as a named speaker would ask it
+gather  Need             -> Batch          candidates as columns                            1 call of the store
+rank    Batch            -> Ranked         the profile's stages
+fetch   ids              -> Memories                                                        1 call of the store
+shape   Memories         -> Hits           each with its score taken apart
+rerank  Hits             -> Hits           if a reranker is configured
+touch   Hits             -> access log     the profile's [on_recall], written after the answer
+```
+"""
 
 from __future__ import annotations
 
@@ -6,398 +18,371 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, partial
-from types import ModuleType
+from functools import partial
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
 
-from salience.batch import Batch, Floats, Vectors32
+from salience.batch import Batch, Vectors32
 from salience.deadline import OutOfTime, places, within
-from salience.errors import EmbedderError, InputError, MovedError, RerankerError, StoreError
-from salience.extract import intent, voice
+from salience.errors import EmbedderError, InputError, MovedError, RerankerError
+from salience.extract import intent, voice, when
 from salience.ports import Need, Reranker, Services, Touch
 from salience.rank.bound import exact, provable, pruning, starved
 from salience.rank.profile import Profile
 from salience.rank.run import details, rank, weak
 from salience.rank.signals import lexical_cosines
 from salience.rank.stages import State
-from salience.records import PERIOD, Hit, Memory, Query, Recall, TimeCue, checks
+from salience.records import PERIOD, Hit, Memory, Query, Recall, checks
 from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope, rerank_scores
 from salience.text import phrases
 
-NARROWEST: Final = 100
-"""How many of the nearest, and of those that hold rare terms, a store is asked for at first."""
-PER_HIT: Final = 4
-"""How many at least for each memory that is wanted."""
-WIDEST: Final = 1600
-"""How many at most."""
-WIDER: Final = 4
-"""How many times as many it is asked for where those were too few."""
-SPARING: Final = 4
-"""How many times as many of the best a store keeps at most before it is asked for all."""
-FETCHED: Final = 100
-"""Memories that are read at a time, so that an answer over its limit is not read to its end."""
-HIT: Final = 1600
-"""Size of a hit without what its memory holds, bytes."""
-LOWER: Final = "Lower limit, or ask fewer questions at once."
-_late: Final = places()
+MIN_REACH: Final = 100
+"""Fewest nearest memories, and fewest with a rare term, to ask an indexed store for."""
+REACH_PER_HIT: Final = 4
+"""How many of them to ask for per wanted hit."""
+MAX_REACH: Final = 1600
+"""Most of them."""
+GROWTH: Final = 4
+"""Factor by which a search widens when its answer may not be exact."""
+MAX_SPARE: Final = 4
+"""Largest multiple of the likely best to ask a store for, before asking for every candidate."""
+HIT_SIZE: Final = 1600
+"""Bytes to count per hit besides its memory's own texts."""
+TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
+Marks = list[tuple[str, float]]
+"""The end of each step so far: its name and `time.perf_counter()`. A step may come more than once."""
+_late_embeddings: Final = places()
 _late_rerankings: Final = places()
-
-
-class Stopwatch:
-    """Milliseconds by step: each call of `lap` closes the step that it names, which may come again."""
-
-    def __init__(self) -> None:
-        self._last = time.perf_counter()
-        self.laps: dict[str, float] = {}
-
-    def lap(self, step: str) -> None:
-        """Note the time since the last lap as that of `step`."""
-        now = time.perf_counter()
-        self.laps[step] = self.laps.get(step, 0.0) + (now - self._last) * 1e3
-        self._last = now
-
-    def seconds(self) -> float:
-        """Return how long it is since the first step began, up to now."""
-        return sum(self.laps.values()) / 1e3 + time.perf_counter() - self._last
 
 
 def recall(services: Services, profile: Profile, query: Query) -> Recall:
     """Return the memories that answer `query`, best first, as `profile` ranks them.
 
     Raises:
-        InputError: a limit over the profile's, or a query that is too long.
+        InputError: a limit above the profile's maximum, a query that is too long, or an `as_of` in the future.
         LimitError: the answer is larger than `Services.answer_limit`.
         StoreError: the store failed.
     """
-    watch = Stopwatch()
-    query = at_an_instant(services, query)
-    need, texts = heard(services, profile, query, deeper(services, needed(services, profile, query)))
-    watch.lap("need")
-    need = directed(need, embedded(services, query, texts))
-    watch.lap("embed")
-    found = counted(services, profile, query, answered(services, profile, query, need, watch), watch)
-    return found if found.hits else empty(services, query, found)
+    return recall_many(services, profile, [query])[0]
 
 
-def empty(services: Services, query: Query, found: Recall) -> Recall:
-    """Return an answer without hits, with the places whose memories it left out; one of the past tells of none."""
-    if query.as_of is not None or query.filter.level is not None:
-        return found
-    return replace(found, out_of_scope=out_of_scope(services, query.scope))
+def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) -> list[Recall]:
+    """Return the answer to each query, in order, each the same as if it were asked alone at the same instant.
 
+    All texts are embedded together, and access counters change only after the last answer.
 
-def answered(services: Services, profile: Profile, query: Query, need: Need, watch: Stopwatch) -> Recall:
-    """Return the answer to a need that has the vectors of its query; nothing is counted yet."""
-    need, batch, ranked = searched(services, profile, need, query.text, watch)
-    hits = shaped(services, ranked)
-    watch.lap("fetch")
-    degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
-    by: str | None = None
-    if services.reranker is not None and hits:
-        hits, by = reranked(services.reranker, query, need.limit, hits, watch)
-        degraded += () if by else ("rerank",)
-        watch.lap("rerank")
-    is_exact = exact(profile, batch, need, ranked)
-    confident = any(not hit.weak for hit in hits)
-    return Recall(hits, profile.name, need.intent, is_exact, degraded, watch.laps, by, confident)
-
-
-def counted(services: Services, profile: Profile, query: Query, found: Recall, watch: Stopwatch) -> Recall:
-    """Return the answer once its recall is recorded, as the profile says; a dry run, or one of the past, is not."""
-    if query.dry_run or query.as_of is not None:
-        return found
-    degraded = touch(services, profile, query, found.hits)
-    watch.lap("touch")  # which `found.timings` are
-    return replace(found, degraded=(*found.degraded, *degraded)) if degraded else found
-
-
-def at_an_instant(services: Services, query: Query) -> Query:
-    """Return the query with the instant at which it is asked: its own, else that of the state it asks for, else now.
+    Args:
+        services: the ports.
+        profile: how to rank.
+        queries: they differ in their text alone; their deadline covers all of them together.
 
     Raises:
-        InputError: a state of the future.
+        InputError, LimitError, StoreError: as `recall`; the size limit covers all answers together.
+    """
+    if not queries:
+        return []
+    now = instant_of(services, queries[0])
+    asked: list[tuple[Query, Need, tuple[str, ...], Marks]] = []
+    for query in queries:
+        start = ("start", time.perf_counter())
+        need, texts = make_need(services, profile, query, now)
+        asked.append((query, need, texts, [start, ("need", time.perf_counter())]))
+    vectors = _embed_all(services, queries[0], [texts for _, _, texts, _ in asked])
+    embedded = time.perf_counter()
+    size, answers = AnswerLimit(services, TOO_LARGE, HIT_SIZE), list[Recall]()
+    for (query, need, _, marks), found in zip(asked, vectors, strict=True):
+        marks += [("embed", embedded), ("wait", time.perf_counter())] if len(asked) > 1 else [("embed", embedded)]
+        answers.append(_answer(services, profile, query, with_vectors(need, found), marks, size))
+    is_past, first = queries[0].as_of is not None, queries[0]
+    if not (first.dry_run or is_past):
+        answers = [
+            _touched(services, profile, query, found, now) for query, found in zip(queries, answers, strict=True)
+        ]
+    if is_past or first.filter.level is not None or all(answer.hits for answer in answers):
+        return answers
+    elsewhere = out_of_scope(services, first.scope)
+    return [answer if answer.hits else replace(answer, out_of_scope=elsewhere) for answer in answers]
+
+
+def _answer(services: Services, profile: Profile, query: Query, need: Need, marks: Marks, size: AnswerLimit) -> Recall:
+    """Return the answer to a need that has the vectors of its query."""
+    ranked = search(services, profile, need, query.text, marks)
+    need, hits = ranked.need, make_hits(services, ranked, size)
+    marks.append(("fetch", time.perf_counter()))
+    degraded: tuple[str, ...] = () if need.vector is not None else ("embedding",)
+    reranker: str | None = None
+    if services.reranker is not None and hits:
+        hits, reranker = rerank(services.reranker, query, need.limit, hits, marks[0][1])
+        degraded += () if reranker else ("rerank",)
+        marks.append(("rerank", time.perf_counter()))
+    is_exact = exact(profile, ranked.batch, need, ranked)
+    is_confident = any(not hit.weak for hit in hits)
+    return Recall(hits, profile.name, need.intent, is_exact, degraded, _timings(marks), reranker, is_confident)
+
+
+def _timings(marks: Marks) -> dict[str, float]:
+    """Return milliseconds by step."""
+    timings: dict[str, float] = {}
+    for (_, start), (step, end) in pairwise(marks):
+        timings[step] = timings.get(step, 0.0) + (end - start) * 1e3
+    return timings
+
+
+def instant_of(services: Services, query: Query) -> datetime:
+    """Return the instant at which the query is asked: its own `now`, else its `as_of`, else the clock's.
+
+    Raises:
+        InputError: `as_of` is in the future.
     """
     if query.now is not None and query.as_of is None:
-        return query
+        return query.now
     now = services.clock()
     if query.as_of is not None and query.as_of > now:
         remedy = "Give an instant of the past; leave it out for the present."
         at = query.as_of.isoformat()
         raise InputError("as_of", at, remedy, f"{at} is in the future")
-    return query.replace(now=query.now or query.as_of or checks.instant("now", now))
+    return query.now or query.as_of or checks.instant("now", now)
 
 
-def needed(services: Services, profile: Profile, query: Query) -> Need:
-    """Return what the store has to bring and ranking has to know for `query` under `profile`."""
-    checks.text("query", query.text, services.content_limit)
+def make_need(services: Services, profile: Profile, query: Query, now: datetime) -> tuple[Need, tuple[str, ...]]:
+    """Return the need of `query` under `profile`, without vectors, and the texts to embed for it.
+
+    The second text, if any, is the question in the first person ("What did I paint?" for "What did Caroline paint?"):
+    a speaker says "I" and not their own name, so this text is nearer to what the named speaker said. Only speakers of
+    memories that the caller can see are recognised.
+    """
+    text = query.text
+    checks.text("query", text, services.content_limit)
     limit = profile.limit if query.limit is None else checks.whole("limit", query.limit, 0, profile.max_limit)
-    now = at_an_instant(services, query).now or services.clock()
-    cue = timed(query.text, now) if profile.reads_time else None
-    meant = intent.detect(query.text, {name: rule.words for name, rule in profile.intents.items()})
-    terms = distinct_terms(services, query.text) if profile.brings("terms") else ()
-    return Need(
+    depth = max(limit, services.rerank_top) if services.reranker is not None and limit else None
+    parts = profile.parts
+    tokeniser = services.tokeniser
+    terms = tuple(dict.fromkeys(tokeniser.terms(text))) if "terms" in parts else ()
+    names = phrases(text) if "entities" in parts else ()
+    own_text = text
+    known: tuple[str, ...] = ()
+    speakers: tuple[str, ...] = ()
+    if profile.first_person or "speaker_named" in profile.columns:
+        named = voice.named(text, services.store.speakers(query.scope, names or phrases(text), as_of=query.as_of))
+        known = voice.forms(named)
+        speakers = (*known, *voice.roles(text))
+        names = tuple(name for name in names if name not in known)
+        if named and profile.first_person and tokeniser.language == voice.LANGUAGE:
+            own_text = voice.first_person(text, named)
+    meant = intent.detect(text, {name: rule.words for name, rule in profile.intents.items()})
+    cue = when.read(text, now) if profile.reads_time else None
+    if cue is not None:
+        meant = replace(meant, time=cue)
+        if PERIOD in profile.intents and when.asks_only_time(text, cue, now, known):
+            meant = replace(meant, name=PERIOD, words=cue.words)
+    need = Need(
         scope=query.scope,
         now=now,
         filter=query.filter,
         as_of=query.as_of,
         columns=profile.columns | {"embedded"},
         terms=terms,
-        windows=profile.brings("windows"),
-        names=phrases(query.text) if profile.brings("entities") else (),
-        anchor=tuple(term for term in services.tokeniser.terms(cue.anchor) if term in terms) if cue else (),
-        entities=profile.brings("entities"),
-        vectors=profile.brings("vectors"),
-        distinctions=profile.brings("distinctions"),
+        windows="windows" in parts,
+        names=names,
+        speakers=speakers,
+        anchor=tuple(term for term in tokeniser.terms(cue.anchor) if term in terms) if cue else (),
+        entities="entities" in parts,
+        vectors="vectors" in parts,
+        distinctions="distinctions" in parts,
         candidates=profile.candidate_count(limit),
-        reach=reach_for(limit),
+        reach=reach_for(depth or limit),
         latest=profile.favours_latest,
         limit=limit,
+        depth=depth,
         min_score=profile.min_score if query.min_score is None else query.min_score,
-        intent=replace(meant, time=cue) if cue else meant,
+        intent=meant,
         calibration=services.calibration,
         calibrated=profile.threshold_scale == "calibrated",
     )
+    return need, (text,) if own_text == text else (text, own_text)
 
 
 def reach_for(count: int) -> int:
-    """Return how far a store is to reach at first where the best `count` are wanted."""
-    return max(NARROWEST, PER_HIT * count)
+    """Return the reach of the first search for the best `count`."""
+    return max(MIN_REACH, REACH_PER_HIT * count)
 
 
-def timed(text: str, now: datetime) -> TimeCue | None:
-    """Return when a query is about; None if it names no time."""
-    found: TimeCue | None = _times().read(text, now)
-    return found
+def embed_query(services: Services, query: Query, texts: Sequence[str]) -> Vectors32 | None:
+    """Return unit vectors float32[len(texts), d]; None if the embedder fails or the query's deadline passes first."""
+    return _embed_within(services, _embed_deadline(services, query, len(texts)), texts)
 
 
-@cache
-def _times() -> ModuleType:
-    from salience.extract import when  # it takes longer to load than a recall: only a profile that reads time waits
-
-    return when
-
-
-def heard(services: Services, profile: Profile, query: Query, need: Need) -> tuple[Need, tuple[str, ...]]:
-    """Return the need that knows which speakers the query names, and the texts to embed: its own, and theirs.
-
-    A speaker tells of "I" and not of a name, so that what somebody said is asked for in that one's voice, and all else
-    as the query has it. Only speakers of memories that the caller sees are known; their names are no entities besides.
-    """
-    if not (profile.first_person or "speaker_named" in profile.columns):
-        return at_a_time(profile, need, query.text, ()), (query.text,)
-    names = need.names or phrases(query.text)
-    speakers = voice.named(query.text, services.store.speakers(query.scope, names, as_of=query.as_of))
-    known, own = voice.forms(speakers), query.text
-    if spoken := (*known, *voice.roles(query.text)):
-        need = need.replace(names=tuple(name for name in need.names if name not in known), speakers=spoken)
-    if speakers and profile.first_person and services.tokeniser.language == voice.LANGUAGE:
-        own = voice.first_person(query.text, speakers)
-    need = at_a_time(profile, need, query.text, known)
-    return need, (query.text,) if own == query.text else (query.text, own)
-
-
-def at_a_time(profile: Profile, need: Need, text: str, speakers: Sequence[str]) -> Need:
-    """Return the need with the intent `period`, where the profile knows it and the query asks about a time alone."""
-    cue = need.intent.time
-    if cue is None or PERIOD not in profile.intents or not _times().asks_only_time(text, cue, need.now, speakers):
-        return need
-    return need.replace(intent=replace(need.intent, name=PERIOD, words=cue.words))
-
-
-def embedded(services: Services, query: Query, texts: Sequence[str]) -> Vectors32 | None:
-    """Return unit vectors float32[len(texts), d]; None where the embedder fails or the deadline passes before."""
-    return embedded_within(services, allowance(services, query, len(texts)), texts)
-
-
-def allowance(services: Services, query: Query, texts: int = 1) -> float | None:
-    """Return the seconds that the vectors of a query's texts are waited for; None: as long as it takes.
-
-    Without a deadline a remote embedder is waited for no longer than a write waits for it.
-    """
+def _embed_deadline(services: Services, query: Query, texts: int) -> float | None:
+    """Return the seconds to wait for vectors; without a deadline, as long as a write waits for a remote embedder."""
     return embed_timeout(services, texts) if query.deadline_ms is None else query.deadline_ms / 1e3
 
 
-def embedded_within(services: Services, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
-    """Return unit vectors float32[len(texts), d]; None where the embedder fails or needs longer."""
+def _embed_within(services: Services, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
     try:
-        return (
-            embed_each(services, texts)
-            if seconds is None
-            else within(seconds, partial(embed_each, services, texts), _late)
-        )
+        if seconds is None:
+            return embed_each(services, texts)
+        return within(seconds, partial(embed_each, services, texts), _late_embeddings)
     except (EmbedderError, OutOfTime):
         return None
 
 
-def directed(need: Need, vectors: Vectors32 | None) -> Need:
-    """Return the need with the vector of the query, and that of a named speaker's voice, if there are any."""
+def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]]) -> Sequence[Vectors32 | None]:
+    """Return the vectors of each query's texts; None for a query whose texts could not be embedded in time."""
+    start, distinct = time.perf_counter(), tuple(dict.fromkeys(chain.from_iterable(texts)))
+    seconds = _embed_deadline(services, query, len(distinct))
+    found = _embed_within(services, seconds, distinct)
+    if len(texts) == 1:
+        return [found]
+    if found is not None:
+        rows = {text: row for row, text in enumerate(distinct)}
+        return [found[[rows[text] for text in own]] for own in texts]
+    vectors: list[Vectors32 | None] = []
+    for own in texts:  # one bad text must not fail the others
+        left = None if seconds is None else seconds - (time.perf_counter() - start)
+        vectors.append(_embed_within(services, left, own))
+    return vectors
+
+
+def with_vectors(need: Need, vectors: Vectors32 | None) -> Need:
+    """Return the need with the vectors of its texts; without any, its terms reach far, for they alone find memories."""
     if vectors is None:
-        return undirected(need)
-    return need.replace(vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
+        return replace(need, vector=None, voice=None, reach=need.reach and max(need.reach, MAX_REACH))
+    return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
 
 
-def undirected(need: Need) -> Need:
-    """Return the need without a vector of the query; its words alone are to find the answer, and so reach far."""
-    return need.replace(vector=None, voice=None, reach=need.reach and max(need.reach, WIDEST))
+def search(services: Services, profile: Profile, need: Need, text: str, marks: Marks, spare: int = 1) -> State:
+    """Return the ranking of the candidates, with the need that they meet.
 
-
-def searched(
-    services: Services, profile: Profile, need: Need, text: str, watch: Stopwatch, spare: int = 1
-) -> tuple[Need, Batch, State]:
-    """Return the candidates, the need that they meet, and their ranking.
-
-    A store that brings no more than the best, or no more than `need.reach`, is asked for more until none that is left
-    out can be in the answer, as long as that can be shown at all; and while the answer lacks memories for no better
-    reason than that others stand for those that were brought.
+    A store may bring only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens until
+    no memory left out can be in the answer, as far as this can be proved, and while the answer is short only because
+    expired or replaced memories took the places of others.
 
     Args:
         services: the ports.
         profile: how to rank.
         need: of the query.
         text: of the query.
-        watch: notes how long the steps take.
-        spare: how many times as many as are likely to do the store is to keep, where it brings the best alone; 0: it is
-            to bring every candidate.
+        marks: gets the ends of the steps.
+        spare: multiple of the likely best to ask the store for; 0 asks for every candidate.
     """
-    need = need.replace(pruning=pruning(profile, need, spare) if spare else None)
-    need, batch = met(services, need, text)
-    watch.lap("gather")
-    ranked = rank(profile, batch, need)
-    watch.lap("rank")
-    if exact(profile, batch, need, ranked):
-        return need, batch, ranked
-    if batch.floor is not None:
-        return searched(services, profile, need, text, watch, 0 if spare > SPARING else WIDER * spare)
-    reach = WIDER * (need.reach or WIDEST)
-    if reach > WIDEST or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
-        return need, batch, ranked
-    return searched(services, profile, need.replace(reach=reach), text, watch, spare)
+    while True:
+        need = replace(need, pruning=pruning(profile, need, spare) if spare else None)
+        try:
+            batch = gather(services, need, text)
+        except (MovedError, EmbedderError):  # the store has another model by now, or its check of the model failed
+            need = with_vectors(need, None)
+            batch = gather(services, need, text)
+        marks.append(("gather", time.perf_counter()))
+        ranked = rank(profile, batch, need)
+        marks.append(("rank", time.perf_counter()))
+        if exact(profile, batch, need, ranked):
+            return ranked
+        if batch.floor is not None:
+            spare = 0 if spare > MAX_SPARE else GROWTH * spare
+            continue
+        reach = GROWTH * (need.reach or MAX_REACH)
+        if reach > MAX_REACH or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
+            return ranked
+        need = replace(need, reach=reach)
 
 
-def met(services: Services, need: Need, text: str) -> tuple[Need, Batch]:
-    """Return the candidates, and the need that they meet: without vectors, if the store is another model's by now."""
-    try:
-        return need, gathered(services, need, text)
-    except (MovedError, EmbedderError):  # the latter where the store's check of the model gets no answer
-        need = undirected(need)
-        return need, gathered(services, need, text)
-
-
-def gathered(services: Services, need: Need, text: str) -> Batch:
-    """Return the candidates; where a query or a memory has no vector, the lexical channels stand in for its cosines."""
+def gather(services: Services, need: Need, text: str) -> Batch:
+    """Return the candidates; lexical shares replace cosines where the query or a memory has no vector."""
+    services.access_log.flush(None if need.as_of else need.columns)
     if "embedded" not in need.columns:
-        need = need.replace(columns=need.columns | {"embedded"})
+        need = replace(need, columns=need.columns | {"embedded"})
     if need.vector is None:
-        batch = services.store.gather(need.replace(terms=distinct_terms(services, text), candidates=None))
+        terms = need.terms or tuple(dict.fromkeys(services.tokeniser.terms(text)))
+        batch = services.store.gather(replace(need, terms=terms, candidates=None))
         return batch.with_columns(**lexical_cosines(batch))
     batch = services.store.gather(need)
     if batch["embedded"].all():
         return batch
-    if batch.floor is not None and batch.windows is None:  # the best by words is the measure, and may not be there
-        return gathered(services, need.replace(pruning=None), text)
-    batch = batch if need.terms else services.store.gather(need.replace(terms=distinct_terms(services, text)))
-    stand_ins = {name: column for name, column in lexical_cosines(batch).items() if name in batch.columns}
+    if batch.floor is not None and batch.windows is None:  # lexical shares are relative to the best, which may be out
+        return gather(services, replace(need, pruning=None), text)
+    if not need.terms:
+        batch = services.store.gather(replace(need, terms=tuple(dict.fromkeys(services.tokeniser.terms(text)))))
+    shares = {name: column for name, column in lexical_cosines(batch).items() if name in batch.columns}
     return batch.with_columns(
-        **{name: np.where(batch["embedded"], batch[name], column) for name, column in stand_ins.items()}
+        **{name: np.where(batch["embedded"], batch[name], column) for name, column in shares.items()}
     )
 
 
-def distinct_terms(services: Services, text: str) -> tuple[str, ...]:
-    """Return the terms of a text, each once, in order."""
-    return tuple(dict.fromkeys(services.tokeniser.terms(text)))
-
-
-def shaped(services: Services, ranked: State) -> tuple[Hit, ...]:
-    """Return the ranked rows as hits; a memory that went away meanwhile is left out.
+def make_hits(services: Services, ranked: State, size: AnswerLimit) -> tuple[Hit, ...]:
+    """Return the ranked rows as hits, without memories that were deleted meanwhile.
 
     Raises:
-        LimitError: they are more than one answer may hold.
+        LimitError: the answer is larger than `size` allows.
     """
     batch, need = ranked.batch, ranked.need
     ids: list[str] = batch.ids[ranked.rows].tolist()
-    size, memories = AnswerLimit(services, LOWER, HIT), dict[str, Memory]()
-    for first in range(0, len(ids), FETCHED):
-        fetched = services.store.fetch(need.scope, ids[first : first + FETCHED], as_of=need.as_of)
-        size.add(fetched)
-        memories |= {memory.id: memory for memory in fetched}
+    fetched = services.store.fetch(need.scope, ids, as_of=need.as_of) if ids else []
+    size.add(fetched)
+    memories = {memory.id: memory for memory in fetched}
     scores = details(ranked, ranked.rows)
     marks = weak(ranked)
-    return tuple(
-        Hit(memories[found], score.final, score, score.via, _ids(batch, ranked.absorbed.get(row, ())), weak=is_weak)
-        for found, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, marks, strict=True)
-        if found in memories
-    )
+    hits: list[Hit] = []
+    for key, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, marks, strict=True):
+        if key in memories:
+            absorbed = tuple(batch.ids[list(ranked.absorbed.get(row, ()))].tolist())
+            hits.append(Hit(memories[key], score.final, score, score.via, absorbed, weak=is_weak))
+    return tuple(hits)
 
 
-def _ids(batch: Batch, rows: Sequence[int]) -> tuple[str, ...]:
-    return tuple(batch.ids[list(rows)].tolist()) if rows else ()
-
-
-def deeper(services: Services, need: Need) -> Need:
-    """Return the need that has ranking return as many memories as the reranker, if there is one, is to read."""
-    if services.reranker is None or not need.limit:
-        return need
-    depth = max(need.limit, services.rerank_top)
-    return need.replace(depth=depth, reach=reach_for(depth))
-
-
-def reranked(
-    reranker: Reranker, query: Query, limit: int, hits: tuple[Hit, ...], watch: Stopwatch
+def rerank(
+    reranker: Reranker, query: Query, limit: int, hits: tuple[Hit, ...], started: float
 ) -> tuple[tuple[Hit, ...], str | None]:
-    """Return the best `limit` hits by the reranker's score, ties in their former order, and the reranker's name.
+    """Return the best `limit` hits by the reranker's score (ties keep their order), and the reranker's name.
 
-    Where it fails, or the deadline passes before, the hits stand in their former order, and there is no name.
-    """
-    try:
-        scores = reranking(reranker, query, hits, watch)
-    except (RerankerError, OutOfTime):
-        return hits[:limit], None
-    best = np.argsort(-scores, kind="stable")[:limit]
-    return tuple(replace(hits[place], rerank=float(scores[place])) for place in best.tolist()), reranker.name
-
-
-def reranking(reranker: Reranker, query: Query, hits: Sequence[Hit], watch: Stopwatch) -> Floats:
-    """Return float64[len(hits)], how well each answers the query by the reranker; a turn is read with its speaker.
-
-    Raises:
-        RerankerError: it failed, or gave no number for each.
-        TimeoutError: it was late; the deadline counts from the start of the recall.
+    If the reranker fails or the deadline, which counts from `started` (`time.perf_counter()`), passes first, the hits
+    keep the profile's order and the name is None.
     """
     texts = [spoken(hit.memory) for hit in hits]
-    if query.deadline_ms is None:
-        return rerank_scores(reranker, query.text, texts)
-    left = query.deadline_ms / 1e3 - watch.seconds()
-    return within(left, lambda: rerank_scores(reranker, query.text, texts), _late_rerankings)
+    work = partial(rerank_scores, reranker, query.text, texts)
+    try:
+        if query.deadline_ms is None:
+            scores = work()
+        else:
+            scores = within(started + query.deadline_ms / 1e3 - time.perf_counter(), work, _late_rerankings)
+    except (RerankerError, OutOfTime):
+        return hits[:limit], None
+    best = np.argsort(-scores, kind="stable")[:limit].tolist()
+    return tuple(replace(hits[place], rerank=float(scores[place])) for place in best), reranker.name
 
 
 def spoken(memory: Memory) -> str:
-    """Return a memory as a person would read it out: a turn after the name of who said it."""
+    """Return the text of a memory after the name of its speaker, if it has one."""
     return f"{memory.speaker}: {memory.content}" if memory.speaker else memory.content
 
 
-def touch(services: Services, profile: Profile, query: Query, hits: Sequence[Hit]) -> tuple[str, ...]:
-    """Record the recall on the memories that it returned, as the profile's `[on_recall]` says.
+def _touched(services: Services, profile: Profile, query: Query, answer: Recall, now: datetime) -> Recall:
+    """Record the recall on its hits, and return the answer, `degraded` if counters could not be written."""
+    start = time.perf_counter()
+    is_written = touch(services, profile, query, now, answer.hits)
+    timings = {**answer.timings, "touch": (time.perf_counter() - start) * 1e3}
+    degraded = answer.degraded if is_written else (*answer.degraded, "touch")
+    return replace(answer, degraded=degraded, timings=timings)
 
-    Returns `("touch",)` if what recalls have touched could not be written, this one's or that of earlier ones, which
-    takes nothing from the answer; else `()`.
+
+def touch(services: Services, profile: Profile, query: Query, now: datetime, hits: Sequence[Hit]) -> bool:
+    """Record a recall on its hits, as the profile's `[on_recall]` says.
+
+    Returns False while the access log cannot write its entries; they are retried.
     """
     rule = profile.on_recall
     if not rule or not (hits or (rule.activate and query.scope.session_key)):
-        return ()
-    asked, clock = query.now or services.clock(), services.clock()
-    change = Touch(
-        scope=query.scope,
-        ids=tuple(hit.memory.id for hit in hits),
-        accessed_at=min(asked, clock) if rule.accessed_at else None,  # a question about the future is no access then
-        access_count=rule.access_count,
-        importance=rule.importance,
-        activate=rule.activate,
-        at=clock,
+        return True
+    clock = services.clock()
+    return services.access_log.add(
+        Touch(
+            scope=query.scope,
+            ids=tuple(hit.memory.id for hit in hits),
+            accessed_at=min(now, clock) if rule.accessed_at else None,  # a `now` in the future is no access then
+            access_count=rule.access_count,
+            importance=rule.importance,
+            activate=rule.activate,
+            at=clock,
+        )
     )
-    try:
-        services.store.apply([change])
-    except StoreError:
-        return ("touch",)
-    return ()

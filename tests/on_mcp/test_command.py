@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 import salience
 from salience.cli import app
-from salience.engine import warming
 from salience.server.mcp import stdio
 from salience.server.mcp.asking import Gated, Remote
 from salience.server.mcp.tools import DEFAULT, TOOLS
@@ -100,7 +99,7 @@ def test_another_model_than_that_of_the_store_is_told_at_once(started, tmp_path,
 
 def test_the_model_and_the_memories_are_loaded_before_the_first_question(started, monkeypatch):
     warmed = []
-    monkeypatch.setattr(warming, "begin", warmed.append)
+    monkeypatch.setattr("salience.compose.warm_in_background", warmed.append)
     asker, _ = started("mcp")
     assert warmed == [asker.gate.engine]
 

@@ -20,7 +20,6 @@ import pytest
 import structlog
 
 from salience import settings
-from salience.engine import warming
 from salience.models import registry
 from salience.server import Plan, logs
 from salience.server.site import standing
@@ -54,7 +53,7 @@ def started(planned: Callable[..., Plan]) -> Iterator[Started]:
         def start(plan: Plan | None = None, **given: Any) -> httpx.Client:
             site = stack.enter_context(standing(plan or planned(**given)))
             for thread in threading.enumerate():
-                if thread.name == warming.NAME:
+                if thread.name == "salience-warm":
                     thread.join(PATIENCE)  # so that counts stand still
             url = stack.enter_context(served(site.app, lifespan="on"))
             return stack.enter_context(httpx.Client(base_url=url, timeout=PATIENCE))

@@ -1,7 +1,6 @@
 """What the indexes of a server bring of more memories than are at hand, and what readers see of states that change."""
 
 from datetime import timedelta
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -241,20 +240,12 @@ def test_explain_tells_what_the_indexes_did_not_bring(tables, monkeypatch, clock
     assert found.score_detail.parts[0].raw == pytest.approx(0.75)
 
 
-def test_a_store_is_to_reach_as_far_as_a_reranker_reads():
-    services = SimpleNamespace(reranker=object(), rerank_top=200)
-    asked = recall.deeper(services, need(limit=5, reach=100))
-    assert (asked.depth, asked.reach) == (200, 800)
-    assert recall.deeper(services, need(limit=0, reach=100)).reach == 100
-    assert recall.deeper(SimpleNamespace(reranker=None), need(limit=5, reach=100)).reach == 100
-
-
 def test_words_alone_reach_far():
     """While the embedder is down."""
-    assert recall.directed(need(reach=100), None).reach == recall.WIDEST
-    assert recall.directed(need(reach=4000), None).reach == 4000
-    assert recall.directed(need(), None).reach is None
-    assert recall.directed(need(reach=100), unit(1)[None]).reach == 100
+    assert recall.with_vectors(need(reach=100), None).reach == recall.MAX_REACH
+    assert recall.with_vectors(need(reach=4000), None).reach == 4000
+    assert recall.with_vectors(need(), None).reach is None
+    assert recall.with_vectors(need(reach=100), unit(1)[None]).reach == 100
 
 
 TENANTS = ("default", "other")

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from computing import WAYS, computed_by
+from salience.access_log import AccessLog
 from salience.batch import Batch
 from salience.explain.trial import Trial
 from salience.ports import Calibration, Need
@@ -28,7 +29,7 @@ from salience.rank.bound import exact, pruning
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
-from salience.recall import Stopwatch, searched
+from salience.recall import search
 from salience.records import ANY, TIERS, Filter, Intent, Scope, TimeCue
 from salience.store import bounds, candidates, distances, pruned, view
 from salience.store.arena import Arena
@@ -59,7 +60,7 @@ class Store:
         return gather(self.arena, asked, self.activations)
 
     def services(self) -> Any:
-        return SimpleNamespace(store=self, tokeniser=SimpleNamespace(terms=str.split))
+        return SimpleNamespace(store=self, access_log=AccessLog(self), tokeniser=SimpleNamespace(terms=str.split))
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,8 @@ def lowered(random: np.random.Generator):
 
 def answer(services: Any, profile: Profile, asked: Need, text: str, spare: int) -> tuple[Any, ...]:
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
-    met, batch, ranked = searched(services, profile, asked, text, Stopwatch(), spare)
+    ranked = search(services, profile, asked, text, [], spare)
+    met, batch = ranked.need, ranked.batch
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
         batch.ids[ranked.rows].tolist(),

@@ -67,7 +67,7 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("engine.remember_many([salience.Draft(content=f'The door has code {number}.') for number in range(100)])", 1),
         ("engine.ingest([{'content': 'Hello.', 'speaker': 'Ann'}], session_id='s')", 1),
         ("engine.recall('first write')", 0),  # what it counts is written later
-        ("[engine.recall('first write'), engine.services.store.settle()]", 1),
+        ("[engine.recall('first write'), engine.services.access_log.flush()]", 1),
     ],
     ids=["five writes", "a hundred in a call", "a turn", "a recall", "a recall and what it counts"],
 )

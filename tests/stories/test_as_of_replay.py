@@ -28,7 +28,6 @@ from salience.explain.story import tried
 from salience.explain.trial import verdicts
 from salience.ports import Clustering
 from salience.rank import profiles
-from salience.recall import at_an_instant
 from salience.records import Filter, Query, Scope
 from salience.testing.doubles import StoppedClock
 
@@ -147,7 +146,7 @@ class Services:
         query = Query(
             text=text, scope=Scope(**where), filter=Filter(tags=options.get("tags", ())), as_of=as_of, **asked
         )
-        trial = tried(self.engine.services, profiles.load(name), at_an_instant(self.engine.services, query))
+        trial = tried(self.engine.services, profiles.load(name), query)
         found, ids = verdicts(trial), trial.batch.ids
         return {
             str(ids[row]): (str(found.stage[row]), int(found.rank[row]), None if by < 0 else str(ids[by]))

@@ -190,6 +190,8 @@ def test_a_recall_whose_touch_cannot_be_written_still_answers(planted, monkeypat
         raise salience.StoreError("the disk is full")
 
     monkeypatch.setattr(memory.services.store, "apply", full)
+    assert memory.recall("query").degraded == ()  # the touch is queued
+    assert not memory.services.access_log.flush()
     answer = memory.recall("query")
     assert contents(answer) == ["text"]
     assert answer.degraded == ("touch",)

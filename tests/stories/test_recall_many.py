@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import salience
 from salience import InputError
-from salience.errors import EmbedderError, StoreError
+from salience.errors import EmbedderError
 from salience.rank.profiles import NAMES
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
@@ -151,10 +151,7 @@ def test_counts_that_cannot_be_written_take_nothing_from_the_answers(planted, mo
     store(memory, *COSINES)
     whole = memory.recall_many(["query", "query too"], dry_run=True)
 
-    def fail(changes):
-        raise StoreError("store: full.")
-
-    monkeypatch.setattr(memory.services.store, "apply", fail)
+    monkeypatch.setattr(memory.services.access_log, "add", lambda touch: False)
     found = memory.recall_many(["query", "query too"])
     assert [contents(one) for one in found] == [contents(one) for one in whole]
     assert {one.degraded for one in found} == {("touch",)}

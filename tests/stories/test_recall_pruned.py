@@ -23,10 +23,12 @@ from salience import recall as recalls
 from salience.engine import Engine
 from salience.explain.story import tried
 from salience.explain.trial import verdicts
-from salience.ports import Calibration
+from salience.ports import Calibration, Need, Services
 from salience.rank import profiles
 from salience.rank.bound import pruning
+from salience.rank.profile import Profile
 from salience.records import Filter, Query, Scope
+from salience.steps import AnswerLimit
 from salience.testing.doubles import StoppedClock
 
 QUESTIONS = int(os.environ.get("SALIENCE_TEST_STEPS") or 240)
@@ -148,29 +150,24 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     engine.close()
 
 
+def asked(shelf: Shelf, profile: str, case: Case) -> tuple[Services, Profile, Query, Need]:
+    """Return what a recall of the case searches with."""
+    services, ranking, query = shelf.engine.services, profiles.load(profile), case.query()
+    need, texts = recalls.make_need(services, ranking, query, recalls.instant_of(services, query))
+    return services, ranking, query, recalls.with_vectors(need, recalls.embed_query(services, query, texts))
+
+
 def whole(shelf: Shelf, profile: str, case: Case) -> tuple[salience.Hit, ...]:
     """Return the hits of a ranking of every memory."""
-    services, ranking, query = (
-        shelf.engine.services,
-        profiles.load(profile),
-        recalls.at_an_instant(shelf.engine.services, case.query()),
-    )
-    need, texts = recalls.heard(services, ranking, query, recalls.needed(services, ranking, query))
-    need = recalls.directed(need, recalls.embedded(services, query, texts))
-    _, batch, ranked = recalls.searched(services, ranking, need, query.text, recalls.Stopwatch(), spare=0)
-    assert batch.complete
-    return recalls.shaped(services, ranked)
+    services, ranking, query, need = asked(shelf, profile, case)
+    ranked = recalls.search(services, ranking, need, query.text, [], spare=0)
+    assert ranked.batch.complete
+    return recalls.make_hits(services, ranked, AnswerLimit(services, ""))
 
 
 def brought(shelf: Shelf, profile: str, case: Case) -> set[str]:
     """Return the ids of the memories that a recall ranks, at first."""
-    services, ranking, query = (
-        shelf.engine.services,
-        profiles.load(profile),
-        recalls.at_an_instant(shelf.engine.services, case.query()),
-    )
-    need, texts = recalls.heard(services, ranking, query, recalls.needed(services, ranking, query))
-    need = recalls.directed(need, recalls.embedded(services, query, texts))
+    services, ranking, _, need = asked(shelf, profile, case)
     return set(services.store.gather(replace(need, pruning=pruning(ranking, need))).ids.tolist())
 
 
@@ -196,9 +193,7 @@ def test_explain_tells_of_what_a_recall_did_not_read(shelf, profile):
     """What was left out has the fate, the rank and the score that a ranking of everything gives it."""
     left_out = 0
     for case in shelf.cases[:: max(1, len(shelf.cases) // 12)]:
-        trial = tried(
-            shelf.engine.services, profiles.load(profile), recalls.at_an_instant(shelf.engine.services, case.query())
-        )
+        trial = tried(shelf.engine.services, profiles.load(profile), case.query())
         found, read = verdicts(trial), brought(shelf, profile, case)
         others = [row for row, id in enumerate(trial.batch.ids) if id not in read]
         for row in others[:: max(1, len(others) // 3)]:

@@ -223,11 +223,11 @@ def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
             if self.is_away:
                 raise ConnectionError("the provider is away")
             if FINGERPRINTED in texts:
-                salience.engine.Engine(old_world).update(first, content="late")  # which the last page is past
+                salience.engine.Engine(old_services).update(first, content="late")  # which the last page is past
                 self.is_away = True
             return super().embed(texts)
 
-    old_world, failed = memory.services, Failed("new", 24)
+    old_services, failed = memory.services, Failed("new", 24)
     assert memory.reembed(failed).made == 20
     failed.is_away = False
     assert (memory.stats().embedder, memory.stats().pending) == ("new", 1)
@@ -301,7 +301,7 @@ def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call(filed, monkeyp
     for _ in range(5):
         assert other.recall("memory 3", limit=1).degraded == ("embedding",)
     assert loads == [1]
-    monkeypatch.setattr("salience.engine.base.REST", 0.0)
+    monkeypatch.setattr("salience.engine.FOLLOW_PAUSE", 0.0)
     monkeypatch.setattr(other, "_rests_until", 0.0)
     down.left = 1000
     assert other.recall("memory 3", limit=1).degraded == ()

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 import salience
-from salience import InputError
-from salience.engine import warming
+from salience import InputError, compose
+from salience import engine as engines
 from salience.errors import EmbedderError
 from salience.ports import FINGERPRINTED
 from salience.testing.doubles import PlantedEmbedder
@@ -24,7 +24,7 @@ def target(tmp_path):
 
 def joined():
     """Wait until nothing is warmed any more, and return how many engines were."""
-    found = [thread for thread in threading.enumerate() if thread.name == warming.NAME]
+    found = [thread for thread in threading.enumerate() if thread.name == "salience-warm"]
     for thread in found:
         thread.join(60)
         assert not thread.is_alive()
@@ -35,7 +35,7 @@ def joined():
 def begun(monkeypatch):
     """The engines whose warming was begun, of which none is warmed."""
     found = []
-    monkeypatch.setattr(warming, "begin", found.append)
+    monkeypatch.setattr(compose, "warm_in_background", found.append)
     return found
 
 
@@ -79,7 +79,7 @@ def test_the_model_is_asked_once_and_the_store_is_read_and_nothing_is_counted(ta
         needs = []
         gather = memory.services.store.gather
         memory.services.store.gather = lambda need: needs.append(need) or gather(need)
-        warming.begin(memory).join(60)
+        engines.warm_in_background(memory).join(60)
         assert embedder.texts == [FINGERPRINTED]
         assert needs
         assert memory.get(memory.list(user_id="alice", project="kitchen").memories[0].id[-8:], user_id="alice",
@@ -92,7 +92,7 @@ def test_a_remote_embedder_is_not_asked(target):
     with salience.connect(target, embedder=embedder) as memory:
         memory.remember("tea")
         embedder.texts.clear()
-        warming.warm(memory)
+        engines.warm(memory)
         assert embedder.texts == []
 
 
@@ -104,7 +104,7 @@ def test_what_fails_ahead_is_left_to_the_first_recall(target):
     with salience.connect(target, embedder=Failing(), warm=True) as memory:
         joined()
         assert memory.recall("tea").degraded == ("embedding",)
-    warming.begin(memory).join(60)  # one that is closed
+    engines.warm_in_background(memory).join(60)  # one that is closed
 
 
 def test_a_process_may_end_while_the_model_loads(target):

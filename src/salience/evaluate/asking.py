@@ -1,6 +1,6 @@
 """A question asked once and ranked under many profiles: one batch that holds what each of them needs.
 
-It calls what `recall` is made of (`needed`, `heard`, `gathered`, `rank`), so that it follows when that changes; a test
+It calls what `recall` is made of (`make_need`, `gather`, `rank`), so that it follows when that changes; a test
 holds the ids against those that `Engine.recall` returns. A profile that embeds more than the question has a
 batch of its own.
 """
@@ -99,19 +99,18 @@ def gathered(planted: Planted, question: Question, terms: Terms) -> dict[str, Ga
     for (texts, _), labels in alike.items():
         vectors, embedding = _timed(partial(embed_each, services, texts))
         whole = union(needs[label][0][0] for label in labels)
-        batch, gathering = _timed(partial(recalls.gathered, services, recalls.directed(whole, vectors), query.text))
+        batch, gathering = _timed(partial(recalls.gather, services, recalls.with_vectors(whole, vectors), query.text))
         for label in labels:
             (need, _), lap = needs[label]
             laps = {"need": lap, "embed": embedding, "gather": gathering}
-            found[label] = Gathered(recalls.directed(need, vectors), batch, laps)
+            found[label] = Gathered(recalls.with_vectors(need, vectors), batch, laps)
     return found
 
 
 def _heard(services: Services, profile: Profile, query: Query, limit: int) -> tuple[Need, tuple[str, ...]]:
     """Return what a profile needs, and the texts that it embeds."""
-    need = recalls.needed(services, profile, query)
-    need = replace(need, limit=limit, candidates=profile.candidate_count(limit))
-    return recalls.heard(services, profile, query, need)
+    need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
+    return replace(need, limit=limit, depth=None, candidates=profile.candidate_count(limit)), texts
 
 
 def _timed(work: Callable[[], Made]) -> tuple[Made, float]:

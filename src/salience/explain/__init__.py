@@ -7,3 +7,7 @@ reasons     a sentence and a note for each stage
 levers      the one change that would have a memory returned
 ```
 """
+
+from salience.explain.story import explain
+
+__all__ = ["explain"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +36,7 @@ from salience.rank.signals import lexical_cosines
 from salience.rank.stages import NOBODY
 from salience.records import Explanation, Filter, Memory, Query, Waypoint
 from salience.records.ids import short_id
+from salience.steps import AnswerLimit
 
 
 def explain(services: Services, profile: Profile, query: Query, id: str) -> Explanation:
@@ -46,8 +48,9 @@ def explain(services: Services, profile: Profile, query: Query, id: str) -> Expl
         InputError: as `recall`.
         NotFoundError: no such memory, or one that the caller may not know of.
     """
-    query = replace(recalls.at_an_instant(services, query), dry_run=True)
-    recalls.needed(services, profile, query)  # refuses what recall refuses, before anything is looked for
+    now = recalls.instant_of(services, query)
+    query = replace(query, now=now, dry_run=True)
+    recalls.make_need(services, profile, query, now)  # refuses what recall refuses, before anything is looked for
     target = sought(services, query.scope, id, query.as_of)
     if query.as_of is not None and target.memory.changed_at > query.as_of:
         return never_met(profile, target.memory, NOT_STORED, apart.later(target.memory))
@@ -61,11 +64,10 @@ def explain(services: Services, profile: Profile, query: Query, id: str) -> Expl
 
 def tried(services: Services, profile: Profile, query: Query) -> Trial:
     """Return the ranking of the recall that `query` asks for; the need has the query's vector, if there is one."""
-    need = recalls.deeper(services, recalls.needed(services, profile, query))
-    need, texts = recalls.heard(services, profile, query, need)
-    need = recalls.directed(need, recalls.embedded(services, query, texts))
-    need, batch, _ = recalls.searched(services, profile, need, query.text, recalls.Stopwatch(), spare=0)
-    return Trial.of(profile, batch, need)
+    need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
+    need = recalls.with_vectors(need, recalls.embed_query(services, query, texts))
+    ranked = recalls.search(services, profile, need, query.text, [], spare=0)
+    return Trial.of(profile, ranked.batch, ranked.need)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +92,7 @@ class Question:
 
     def gather(self, need: Need) -> Batch:
         """Return the batch for a need, as the recall gathers it."""
-        return recalls.gathered(self.services, need, self.query.text)
+        return recalls.gather(self.services, need, self.query.text)
 
 
 def told(question: Question, trial: Trial) -> Explanation:
@@ -233,8 +235,9 @@ def reranked(question: Question, reranker: Reranker, trial: Trial, found: Explan
     found = replace(found, counterfactual=None)
     if found.stage != RETURNED:
         return found
-    hits = recalls.shaped(question.services, trial.ranked)
-    order, name = recalls.reranked(reranker, question.query, len(hits), hits, recalls.Stopwatch())
+    size = AnswerLimit(question.services, recalls.TOO_LARGE, recalls.HIT_SIZE)
+    hits = recalls.make_hits(question.services, trial.ranked, size)
+    order, name = recalls.rerank(reranker, question.query, len(hits), hits, time.perf_counter())
     ids, limit = [hit.memory.id for hit in order], trial.need.limit
     if question.id not in ids:  # it went away meanwhile
         raise NotFoundError(question.id)

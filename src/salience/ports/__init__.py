@@ -42,6 +42,7 @@ from salience.ports.needs import (
     Pruning,
 )
 from salience.ports.store import (
+    AccessLog,
     Services,
     Store,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "EDGE",
     "FINGERPRINTED",
     "SAME_MODEL",
+    "AccessLog",
     "Add",
     "Adopt",
     "Answered",

@@ -135,6 +135,17 @@ class Touch:
     at: datetime | None = None
 
     @property
+    def columns(self) -> frozenset[str]:
+        """The columns of `batch.COLUMNS` that may change."""
+        changed = {
+            "accessed_at": self.accessed_at is not None,
+            "access_count": self.access_count != 0,
+            "importance": self.importance != 0,
+            "turns_since_activation": self.scope.session_id is not None,
+        }
+        return frozenset(name for name, is_changed in changed.items() if is_changed)
+
+    @property
     def counts(self) -> bool:
         """Whether a recall counter may change."""
         return self.accessed_at is not None or bool(self.access_count or self.importance)

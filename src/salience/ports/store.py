@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from salience.batch import Batch
 from salience.errors import DamagedError
-from salience.ports.changes import Answered, Change, Stored
+from salience.ports.changes import Answered, Change, Stored, Touch
 from salience.ports.models import (
     Calibration,
     Clustering,
@@ -140,12 +140,28 @@ class Store(Protocol):
         ...
 
 
+class AccessLog(Protocol):
+    """Queue of the changes that recalls make to counters. `salience.access_log` has the one that engines use."""
+
+    def add(self, touch: Touch, /) -> bool:
+        """Queue a touch; return False if the last attempt to write earlier ones failed."""
+        ...
+
+    def flush(self, columns: Set[str] | None = None, /) -> bool:
+        """Write the queue, if any touch in it changes one of `columns` (None: any column); return False on failure."""
+        ...
+
+    def close(self) -> None:
+        """Write the queue, and drop the touches that cannot be written."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Services:
-    """What an engine stands on, handed to every story.
+    """The ports and settings that every story gets.
 
     Attributes:
-        store, embedder, extractor: the ports.
+        store, access_log, embedder, extractor: the ports.
         tokeniser: text to terms, in the store's language.
         calibration: what the embedder's cosines mean.
         clock: returns an aware UTC instant.
@@ -168,6 +184,7 @@ class Services:
     """
 
     store: Store
+    access_log: AccessLog
     embedder: Embedder
     extractor: Extractor
     tokeniser: Tokeniser

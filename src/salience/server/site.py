@@ -14,7 +14,7 @@ from prometheus_client.values import ValueClass
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from salience.engine import Engine, warming
+from salience.engine import Engine, warm_in_background
 from salience.errors import InputError
 from salience.ports import FINGERPRINTED, Embedder, Keyring
 from salience.records import Grant
@@ -71,7 +71,7 @@ def standing(plan: Plan) -> Iterator[Site]:
         sent = traces.to(settings.otlp_endpoint)
         stack.callback(sent.close)
         engine, keyring = stack.enter_context(opened(plan, lambda bare: Measured(awake(bare), meter, sent)))
-        warming.begin(engine)  # whose memories may take longer to load than a start should
+        warm_in_background(engine)  # whose memories may take longer to load than a start should
         keeper = Keeper(engine, keyring, settings.server_upkeep, meter)
         stack.callback(keeper.stop)
         unlocked = Unlocked(settings, keyring, engine.services.tenant)

@@ -1,0 +1,140 @@
+"""The access log: what recalls change in the memories that they return, written in batches after the answers.
+
+A recall queues a `Touch`. One background thread per engine writes the queue in one transaction, up to `LINGER` seconds
+or `BATCH` touches later, so that no recall waits for the disk. Entries that cannot be written are retried.
+
+Verbs that show or change counters (`get`, `list`, `history`, `export`, `explain`, `update`, ...), recalls whose profile
+ranks by a queued counter, and recalls `as_of` an instant flush the queue first. Other recalls show counters as last
+written. A process that is killed loses the touches of its last `LINGER` seconds, and no memories; `close` and the end
+of the interpreter flush the queue. A forked child starts with an empty queue, since its parent writes the entries.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Set
+from typing import Final
+from weakref import WeakSet
+
+from salience.errors import SalienceError
+from salience.ports import Store, Touch
+
+LINGER: Final = 0.25
+"""Seconds that the first touch in the queue waits for others."""
+BATCH: Final = 64
+"""Touches that are written without waiting any longer."""
+IDLE: Final = 5.0
+"""Seconds without a touch after which the thread ends."""
+RETRY: Final = 1.0
+"""Seconds between attempts after a failure."""
+LIMIT: Final = 10_000
+"""Most touches that are kept after a failure; the oldest are dropped."""
+
+
+class AccessLog:
+    """A queue of touches and the thread that writes them. Safe to share between threads.
+
+    Args:
+        store: where they are written.
+        linger: as `LINGER`.
+    """
+
+    def __init__(self, store: Store, linger: float = LINGER) -> None:
+        self._store = store
+        self._linger = linger
+        self._reset()
+        _LOGS.add(self)
+
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._writing = threading.Lock()
+        self._queue: list[Touch] = []
+        self._columns: set[str] = set()
+        self._has_thread = False
+        self._failed = False
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def add(self, touch: Touch) -> bool:
+        """Queue a touch; return False if the last attempt to write earlier ones failed."""
+        with self._changed:
+            if self._closed:
+                return False
+            self._queue.append(touch)
+            self._columns |= touch.columns
+            starts, self._has_thread = not self._has_thread, True
+            if len(self._queue) in (1, BATCH):
+                self._changed.notify()
+        if starts:
+            try:
+                threading.Thread(target=self._write_queue, name="salience-access-log", daemon=True).start()
+            except RuntimeError:  # the interpreter is shutting down
+                self._has_thread = False
+                self.flush()
+        return not self._failed
+
+    def flush(self, columns: Set[str] | None = None) -> bool:
+        """Write the queue, if any touch in it changes one of `columns` (None: any column).
+
+        Returns False if some touches could not be written. They stay in the queue.
+        """
+        if not self._queue or (columns is not None and self._columns.isdisjoint(columns)):
+            return True
+        with self._writing:
+            batch = list(self._queue)
+            failed: list[Touch] = []
+            for tenant in dict.fromkeys(touch.scope.tenant for touch in batch):
+                touches = [touch for touch in batch if touch.scope.tenant == tenant]
+                try:
+                    self._store.apply(touches)
+                except SalienceError:
+                    failed += touches
+            with self._changed:
+                self._queue = [*failed, *self._queue[len(batch) :]][-LIMIT:]
+                self._columns = set().union(*(touch.columns for touch in self._queue))
+                self._failed = bool(failed)
+        return not failed
+
+    def close(self) -> None:
+        """Write the queue, and drop the touches that cannot be written."""
+        self.flush()
+        with self._changed:
+            self._closed = True
+            self._queue.clear()
+
+    def _write_queue(self) -> None:
+        tidy: Callable[[], None] | None = getattr(self._store, "tidy", None)
+        while True:
+            with self._changed:
+                self._has_thread = self._changed.wait_for(lambda: bool(self._queue), IDLE)
+                if not self._has_thread:
+                    return
+                self._changed.wait_for(
+                    lambda: not self._failed and len(self._queue) >= BATCH, RETRY if self._failed else self._linger
+                )
+            self.flush()
+            if tidy is not None:  # upkeep that a commit would have had to do otherwise, such as a checkpoint
+                tidy()
+
+
+_LOGS: Final[WeakSet[AccessLog]] = WeakSet()
+
+
+def flush_all() -> bool:
+    """Write the queues of all engines of this process; return False if some touches could not be written."""
+    written = [log.flush() for log in list(_LOGS)]
+    return all(written)
+
+
+def _reset_all() -> None:
+    for log in list(_LOGS):
+        log._reset()
+
+
+atexit.register(flush_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_all)
