@@ -1,9 +1,8 @@
-"""A line of an export is read at once where it is as an export writes it, and gives what the checks give."""
+"""Lines of an export are parsed to the memories that they were, or refused by field."""
 
 from __future__ import annotations
 
 import base64
-import gc
 import io
 import json
 from dataclasses import replace
@@ -17,13 +16,12 @@ from hypothesis import strategies as st
 import salience
 from salience import ImportLineError, InputError
 from salience.ports import Stored
-from salience.records import Memory, Scope, checks, memory_maker, memory_of
+from salience.records import Scope, checks, memory_maker
 from salience.store.rows import of_memory, to_memory
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import NOW, memory
-from salience.transfer import exported as exported_lines
 from salience.transfer.export import as_record
-from salience.transfer.exported import FIELDS, Reader, checked, sure_vectors, vector
+from salience.transfer.parse import FIELDS, parse_memory, parse_vector
 
 LIMIT = 1_000
 HOUR = timedelta(hours=1)
@@ -51,83 +49,35 @@ def line(**changes: object) -> dict[str, object]:
     return {**json.loads(json.dumps(as_record(Stored(WHOLE, None, (), {}))))["memory"], **changes}
 
 
-def outcome(read, data):
-    try:
-        made = read(data)
-    except InputError as error:
-        return str(error)
-    return made, {name: type(getattr(made, name)) for name in FIELDS}
+def parsed(data: object):
+    return parse_memory(data, "default", LIMIT)
 
 
-def test_what_an_export_writes_is_read_as_it_was_and_at_once(monkeypatch):
-    reader = Reader("default", LIMIT)
-    assert checked(line(), "default", LIMIT) == WHOLE
-    monkeypatch.delattr("salience.transfer.exported.checked")
-    assert reader.memory(line()) == reader.memory(line()) == WHOLE
+def test_an_exported_line_is_parsed_to_the_same_memory():
+    assert parsed(line()) == WHOLE
 
 
-def test_a_line_that_leaves_out_what_has_no_value_is_read_at_once_too(monkeypatch):
+def test_fields_without_a_value_may_be_left_out():
     whole = line()
     short = {name: value for name, value in whole.items() if (value is not None and value != []) or name == "entities"}
     assert len(short) < len(whole)
-    expected = checked(short, "default", LIMIT)
-    monkeypatch.delattr("salience.transfer.exported.checked")
-    reader, given = Reader("default", LIMIT), dict(short)
-    assert reader.memory(given) == reader.memory(given) == expected == WHOLE
-    assert given == short
+    assert parsed(short) == WHOLE
 
 
-@given(st.dictionaries(st.sampled_from([*sorted(FIELDS), "extra"]), VALUES, min_size=1, max_size=2), st.booleans())
-def test_any_line_gives_what_the_checks_give(changes, has_read_another):
-    reader = Reader("default", LIMIT)
-    if has_read_another:
-        reader.memory(line())
-    for _ in range(2):
-        assert outcome(reader.memory, line(**changes)) == outcome(
-            lambda data: checked(data, "default", LIMIT), line(**changes)
-        )
-
-
-CHANGES = st.dictionaries(st.sampled_from([*sorted(FIELDS), "extra"]), VALUES, max_size=2)
-
-
-@given(st.lists(st.tuples(CHANGES, st.sets(st.sampled_from(sorted(FIELDS)), max_size=2)), max_size=6))
-def test_memories_of_a_page_are_those_of_each_line(drawn):
-    page = [
-        {name: value for name, value in line(**{**changes, "id": f"{at:032x}"}).items() if name not in out}
-        for at, (changes, out) in enumerate(drawn)
-    ]
-    alone = [outcome(lambda data: checked(data, "default", LIMIT), data) for data in page]
-    for sure, expected in zip(Reader("default", LIMIT).sure(page), alone, strict=True):
-        assert sure is None or outcome(lambda _, sure=sure: sure, None) == expected
-
-
-def test_a_doubt_about_one_line_leaves_the_others_of_its_page_sure():
-    page = [line(), line(importance=1), None, line(), [], {}, line(kind=" "), line()]
-    assert Reader("default", LIMIT).sure(page) == [WHOLE, None, None, WHOLE, None, None, None, WHOLE]
-
-
-@given(st.sets(st.sampled_from(sorted(FIELDS)), min_size=1, max_size=2))
-def test_a_line_without_a_field_gives_what_the_checks_give(left_out):
-    data = {name: value for name, value in line().items() if name not in left_out}
-    assert outcome(Reader("default", LIMIT).memory, data) == outcome(lambda data: checked(data, "default", LIMIT), data)
-
-
-def test_many_names_and_scopes_are_not_all_kept(monkeypatch):
-    monkeypatch.setattr("salience.transfer.paged.KNOWN", 3)
-    reader = Reader("default", LIMIT)
-    for number in range(20):
-        read = reader.memory(line(kind=f"kind {number}", scope={"user_id": f"user {number}"}))
-        assert (read.kind, read.scope) == (f"kind {number}", Scope(user_id=f"user {number}"))
-        assert len(reader._known._scopes) <= 3
-
-
-def test_a_memory_of_values_is_the_one_that_they_make():
-    values = {name: getattr(WHOLE, name) for name in FIELDS}
-    assert memory_of(values) == Memory(**values) == WHOLE
-    assert hash(type(memory_of(values))) == hash(Memory)
-    with pytest.raises(KeyError):
-        memory_of({"id": "x"})
+@given(
+    st.dictionaries(st.sampled_from([*sorted(FIELDS), "extra"]), VALUES, max_size=2),
+    st.sets(st.sampled_from(sorted(FIELDS)), max_size=2),
+)
+def test_any_line_is_a_memory_of_right_types_or_an_input_error(changes, left_out):
+    data = {name: value for name, value in line(**changes).items() if name not in left_out}
+    try:
+        made = parsed(data)
+    except InputError:
+        return
+    types = {name: type(getattr(WHOLE, name)) for name in FIELDS}
+    optional = {name: (types[name], type(None), str, int, type(NOW)) for name in FIELDS}
+    assert all(isinstance(getattr(made, name), optional[name]) for name in FIELDS)
+    assert json.loads(json.dumps(as_record(Stored(made, None, (), {}))))["memory"].keys() == FIELDS
 
 
 @given(st.permutations(sorted(FIELDS)))
@@ -157,22 +107,20 @@ VECTORS = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(VECTORS, max_size=8))
-def test_vectors_of_a_page_are_those_of_each_line(values):
-    for value, sure in zip(values, sure_vectors(values, 3), strict=True):
-        if sure is not None:
-            assert sure.tolist() == vector(value, 3).tolist()
-            assert (sure.dtype, sure.flags.writeable) == (np.float32, True)
-    assert sure_vectors([written([0.6, 0, 0.8])], 3)[0] is not None
-
-
-@given(st.lists(st.sampled_from([*"AB/+=-_ \né", "QUFB", "QQ==", "QR=="]), max_size=8).map("".join))
-def test_a_quick_reader_of_base64_reads_nothing_that_the_other_does_not(text):
+@given(VECTORS)
+def test_any_vector_is_of_length_1_or_refused(value):
     try:
-        quick = exported_lines.b64decode(text, validate=True)
-    except ValueError:
+        found = parse_vector(value, 3)
+    except InputError:
         return
-    assert quick == base64.b64decode(text, validate=True)
+    if found is not None:
+        assert (found.shape, found.dtype, found.flags.writeable) == ((3,), np.float32, True)
+        assert abs(float(np.linalg.norm(found)) - 1) <= 1e-3
+
+
+def test_a_vector_of_length_1_is_read_as_it_was():
+    assert parse_vector(written([0.6, 0, 0.8]), 3).tolist() == np.array([0.6, 0, 0.8], np.float32).tolist()
+    assert parse_vector(None, 3) is None
 
 
 @pytest.fixture
@@ -195,16 +143,3 @@ def test_of_several_broken_lines_the_first_is_told_whatever_breaks_it(exported):
                 copy.import_([exported[0], *[""] * (first - 2), *lines[first - 1 :]])
         report = copy.import_(lines, on_error="skip")
         assert (report.written, [number for number, _ in report.skipped]) == (1, [2, 3, 4])
-
-
-def test_garbage_is_looked_for_as_before(exported):
-    for was in (True, False):
-        (gc.enable if was else gc.disable)()
-        try:
-            with salience.connect(":memory:", embedder=PlantedEmbedder()) as copy:
-                copy.import_(exported)
-                with pytest.raises(ImportLineError):
-                    copy.import_(["{"])
-            assert gc.isenabled() is was
-        finally:
-            gc.enable()

@@ -1,4 +1,4 @@
-"""Memories out of a store, as lines of JSON."""
+"""Export: write memories as lines of JSON."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from salience.steps import scan_pages
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
 LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
-"""Signs that end a line for some readers; JSON leaves them as they are."""
+"""Escapes for characters that some readers take for the end of a line."""
 _FIELDS: Final = tuple(item.name for item in fields(Memory))
 _values: Final = attrgetter(*_FIELDS)
 _json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def export(services: Services, scope: Scope, file: IO[str], progress: Progress | None = None) -> TransferReport:
-    """Write every memory visible in `scope`, with older versions, vectors and session state, and return the count.
+    """Write every visible memory with older versions, vectors and session state, and return the count.
 
-    Forgotten memories are part of it, since they can be restored. The vectors are those of the model that the store is
-    pinned to, which may be another one than the embedder; after a change of model, the rest has none.
+    Forgotten memories are included, because they can be restored. The vectors are those of the model that the store is
+    pinned to; if the store moves to another model meanwhile, the rest is written without vectors.
     """
     pin = services.store.pinned() or Model(services.embedder.name, services.embedder.dimension)
     header = {"format": FORMAT, "version": VERSION, "embedder": pin.name, "dimension": pin.dimension}
     file.write(json.dumps(header) + "\n")
     written, last = 0, ""
-    for stored in _held(services, scope, pin):
+    for stored in _of_model(services, scope, pin):
         file.write(as_line(stored))
         written += stored.memory.id != last
         last = stored.memory.id
@@ -40,22 +40,22 @@ def export(services: Services, scope: Scope, file: IO[str], progress: Progress |
     return TransferReport(written)
 
 
-def _held(services: Services, scope: Scope, pin: Model) -> Iterator[Stored]:
-    """Yield the visible memories with their versions, and with their vectors as long as these are of one model."""
+def _of_model(services: Services, scope: Scope, pin: Model) -> Iterator[Stored]:
+    """Yield the visible memories with their versions, without vectors once these are of another model."""
     for page in scan_pages(services, scope, forgotten=True, versions=True):
-        now = services.store.pinned()  # after the page: what was read before a change of the model is of the former one
-        is_of_pin = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
-        yield from page if is_of_pin else (replace(stored, vector=None) for stored in page)
+        now = services.store.pinned()  # read after the page: then the page is of this model or an earlier one
+        is_same = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
+        yield from page if is_same else (replace(stored, vector=None) for stored in page)
 
 
 def as_line(stored: Stored) -> str:
-    """Return a stored memory as a line of JSON."""
+    """Return a memory as a line of JSON."""
     line = _json(as_record(stored))
     return (line if line.isascii() else line.translate(LINE_ENDS)) + "\n"
 
 
 def as_record(stored: Stored) -> dict[str, Any]:
-    """Return a stored memory as JSON values: `memory`, `vector` (base64 of float32, little endian), `activations`."""
+    """Return a memory as JSON values: `memory`, `vector` (base64 of little-endian float32) and `activations`."""
     memory = dict(zip(_FIELDS, _values(stored.memory), strict=True))
     memory |= {name: memory[name].isoformat() for name in INSTANTS if memory[name] is not None}
     memory |= {"scope": stored.memory.scope.as_dict(), "metadata": dict(stored.memory.metadata)}

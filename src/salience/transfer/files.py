@@ -1,4 +1,4 @@
-"""Files of an export: opened to read, and replaced only by a whole one."""
+"""Files of an export: open one to read, and replace one only with a complete one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FORMAT: Final = "salience"
 VERSION: Final = 1
 INSTANTS: Final = ("created_at", "updated_at", "tier_since", "accessed_at", "expires_at", "forgotten_at", "changed_at")
 """Fields of a memory that are instants."""
-AHEAD: Final = 65_536
-"""Bytes read at a time: a line with a vector has some thousands, and seldom ends where a smaller part does."""
+BUFFER: Final = 65_536
+"""Bytes read at a time; a line with a vector has some thousands."""
 File = str | Path | IO[Any]
 Progress = Callable[[int], None]
 """Called with the number of memories done so far."""
@@ -24,7 +24,7 @@ Progress = Callable[[int], None]
 
 @contextmanager
 def reading(file: File) -> Iterator[IO[Any]]:
-    """Yield the lines of a path, or an open file as it is.
+    """Yield the open file of a path, or an open file as it is.
 
     Raises:
         InputError: neither, or a path that cannot be opened.
@@ -36,18 +36,18 @@ def reading(file: File) -> Iterator[IO[Any]]:
         return
     with ExitStack() as stack:
         try:
-            stream = stack.enter_context(Path(file).open("rb", buffering=AHEAD))
+            stream = stack.enter_context(Path(file).open("rb", buffering=BUFFER))
         except (OSError, ValueError) as error:
-            raise _unopened(file, error) from None
+            raise _cannot_open(file, error) from None
         yield stream
 
 
 @contextmanager
 def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
-    """Yield a text stream that becomes the file at a path once it is whole; or an open text file as it is.
+    """Yield a text stream that replaces the file at a path when it is complete, or an open text file as it is.
 
     Raises:
-        InputError: neither, a path that cannot be written, or a file that is there and may not be overwritten.
+        InputError: neither, a path that cannot be written, or an existing file that may not be overwritten.
     """
     if not isinstance(file, (str, Path)):
         if not hasattr(file, "encoding"):
@@ -68,18 +68,18 @@ def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
                 )
             )
         except (OSError, ValueError) as error:
-            raise _unopened(file, error) from None
-        whole = Path(stream.name)
+            raise _cannot_open(file, error) from None
+        temporary = Path(stream.name)
         try:
             yield stream
             stream.close()
-            whole.replace(path)
+            temporary.replace(path)
         finally:
-            whole.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def is_export(path: Path) -> bool:
-    """Return whether a file starts as an export does; an empty file may become one."""
+    """Return whether a file starts like an export, or is empty."""
     try:
         with path.open("rb") as file:
             head = file.readline(1_000_000)
@@ -89,8 +89,7 @@ def is_export(path: Path) -> bool:
     return record.get("format") == FORMAT or isinstance(record.get("memory"), dict)
 
 
-def _unopened(file: str | Path, error: OSError | ValueError) -> InputError:
+def _cannot_open(file: str | Path, error: OSError | ValueError) -> InputError:
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    return InputError(
-        "file", str(file), "Give a file that can be opened.", f"{shown(str(file))} cannot be opened: {reason}"
-    )
+    problem = f"{shown(str(file))} cannot be opened: {reason}"
+    return InputError("file", str(file), "Give a file that can be opened.", problem)
