@@ -1,26 +1,22 @@
-"""Libraries that compute the products of a recall, chosen in a test."""
+"""Kernels that compute inner products, chosen in a test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from unittest.mock import patch
 
-from salience.store import kernels
+from salience.store.index.columns import int8_products
 
-LIBRARIES = [name for name in kernels.LIBRARIES if find_spec(name)]
-"""Installed libraries for the products of int8 vectors."""
-WAYS = [None, *LIBRARIES]
-"""NumPy alone, and each library."""
+KERNELS = ["numkong", "numpy"]
 
 
 @contextmanager
-def computed_by(way: str | None) -> Iterator[None]:
-    """Compute the products in one of these ways."""
-    with patch.object(kernels, "LIBRARIES", (way,) if way in LIBRARIES else ()):
-        kernels.dots.cache_clear()
+def computed_by(kernel: str) -> Iterator[None]:
+    """Have inner products computed by numkong, or by NumPy as where numkong cannot be imported."""
+    with patch.dict("sys.modules", {} if kernel == "numkong" else {"numkong": None}):
+        int8_products.cache_clear()
         try:
             yield
         finally:
-            kernels.dots.cache_clear()
+            int8_products.cache_clear()

@@ -32,7 +32,7 @@ CASES = {
     "the package": ("import salience", ALWAYS_LATER | SURFACES | GROUND),
     "an error": ("from salience import InputError", ALWAYS_LATER | SURFACES | GROUND),
     "connect": ("from salience import connect", ALWAYS_LATER | SURFACES | {"sqlalchemy", "salience.client"}),
-    "a file": (OPENED, ALWAYS_LATER | SURFACES | {"salience.client", "salience.store.memory"}),
+    "a file": (OPENED, ALWAYS_LATER | SURFACES | {"salience.client"}),
     "the version": (COMMAND.format("'--version'"), ALWAYS_LATER | GROUND | {"httpx", "fastapi"} | OTHER_COMMANDS),
     "the help": (COMMAND.format("'--help'"), ALWAYS_LATER | GROUND | {"httpx", "fastapi"} | OTHER_COMMANDS),
     "a command": (COMMAND.format("'config', 'path'"), ALWAYS_LATER | {"httpx", "fastapi", "mcp"} | OTHER_COMMANDS),

@@ -18,7 +18,7 @@ from bench.recall.corpus import TAG, Block, Entry, Question
 from bench.recall.lookup import Lookup
 from bench.recall.truth import LIMIT
 from salience.batch import Vectors32
-from salience.store import kernels
+from salience.store.index.columns import int8_products
 
 LARGEST: Final = 127
 NAMES: Final = ("vectors", "steps", "users", "tagged")
@@ -86,12 +86,12 @@ def int8(vectors: Vectors32) -> tuple[NDArray[np.int8], Vectors32]:
 
 
 def products(rows: NDArray[np.int8], query: Vectors32) -> NDArray[Any]:
-    """Return the inner products of rows and a query, by a library of kernels; by NumPy without one."""
+    """Return the inner products of rows and a query, by the kernel of the index; by NumPy without one."""
     asked, _ = int8(query)
-    dots = kernels.dots()
-    if dots is None:
+    kernel = int8_products()
+    if kernel is None:
         return np.asarray(np.vecdot(rows.astype(np.float32), asked.astype(np.float32)))
-    return dots(rows, asked)
+    return kernel(rows, asked[None])[:, 0]
 
 
 def open_(folder: Path, lookup: Lookup) -> Floor:

@@ -26,7 +26,6 @@ from bench.recall.corpus import Corpus
 from bench.recall.crowd import crowd
 from bench.recall.fresh import fresh
 from bench.recall.writing import mixed, size_of, write
-from salience.store import kernels
 
 Kept = dict[str, Any]
 """What was found out about one size, as JSON has it."""
@@ -127,7 +126,7 @@ def known(path: Path, seed: int) -> Kept:
 
 def surroundings(size: int, seed: int, names: Sequence[str]) -> Kept:
     """Return what is measured, on what machine, and in which versions."""
-    library = next((name for name in kernels.LIBRARIES if find_spec(name)), "none")
+    library = "numkong" if find_spec("numkong") else "none"
     return {
         "size": size,
         "seed": seed,

@@ -29,7 +29,7 @@ from salience.deadline import OutOfTime, places, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import intent, voice, when
 from salience.ports import Need, Reranker, Services, Touch
-from salience.rank.bound import exact, provable, pruning, starved
+from salience.rank.bounds import exact, provable, pruning, starved, widened
 from salience.rank.profile import Profile
 from salience.rank.run import details, rank, weak
 from salience.rank.signals import lexical_cosines
@@ -46,8 +46,6 @@ MAX_REACH: Final = 1600
 """Most of them."""
 GROWTH: Final = 4
 """Factor by which a search widens when its answer may not be exact."""
-MAX_SPARE: Final = 4
-"""Largest multiple of the likely best to ask a store for, before asking for every candidate."""
 HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
@@ -252,7 +250,7 @@ def with_vectors(need: Need, vectors: Vectors32 | None) -> Need:
     return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
 
 
-def search(services: Services, profile: Profile, need: Need, text: str, marks: Marks, spare: int = 1) -> State:
+def search(services: Services, profile: Profile, need: Need, text: str, marks: Marks, prunes: bool = True) -> State:
     """Return the ranking of the candidates, with the need that they meet.
 
     A store may bring only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens until
@@ -265,10 +263,10 @@ def search(services: Services, profile: Profile, need: Need, text: str, marks: M
         need: of the query.
         text: of the query.
         marks: gets the ends of the steps.
-        spare: multiple of the likely best to ask the store for; 0 asks for every candidate.
+        prunes: whether the store may leave out memories that score too little.
     """
+    need = replace(need, pruning=pruning(profile, need) if prunes else None)
     while True:
-        need = replace(need, pruning=pruning(profile, need, spare) if spare else None)
         try:
             batch = gather(services, need, text)
         except (MovedError, EmbedderError):  # the store has another model by now, or its check of the model failed
@@ -280,7 +278,7 @@ def search(services: Services, profile: Profile, need: Need, text: str, marks: M
         if exact(profile, batch, need, ranked):
             return ranked
         if batch.floor is not None:
-            spare = 0 if spare > MAX_SPARE else GROWTH * spare
+            need = replace(need, pruning=widened(profile, batch, need, ranked))
             continue
         reach = GROWTH * (need.reach or MAX_REACH)
         if reach > MAX_REACH or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reference import Distinctions
 from salience.batch import KINDS
 from salience.extract.contrasts import CONTRASTS, IDIOMS
 from salience.extract.distinctions import distinctions
 from salience.rank.stages import covers
-from salience.store.postings import Distinctions
 from salience.text import normalise
 
 DIFFERENT = {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pairs import MISSED, PAIRS
 
 from bench import labels
+from reference import Distinctions
 from salience.batch import KINDS
 from salience.extract import relation_words
 from salience.extract.distinctions import distinctions
@@ -19,7 +20,6 @@ from salience.extract.relation_reading import SHOWN
 from salience.extract.relations import Relation, relation
 from salience.rank.stages import covers
 from salience.records import Label
-from salience.store.postings import Distinctions
 from salience.text import normalise
 
 PARAPHRASE = 0.664

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reference import Distinctions
 from salience.batch import Batch, Ragged, Vectors, cosines
 from salience.extract.distinctions import distinctions
 from salience.ports import EDGE, Calibration, Need
@@ -17,7 +18,6 @@ from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.rank.stages import covers
 from salience.records import Scope
-from salience.store.postings import Distinctions
 
 PROFILE = """
 name = "alike"

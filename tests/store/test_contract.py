@@ -1,47 +1,25 @@
-"""All stores keep the contract: one in dictionaries, one in a file, and one on a server, in each way that it works."""
+"""All stores keep the contract: the reference store, SQLite in a file and in memory, PostgreSQL in each of its ways."""
 
-import tracemalloc
 from typing import ClassVar
 
 import pytest
 
-from salience.ports import Revise, Touch
-from salience.records import Scope
-from salience.store.memory import MemoryStore
+from reference import ReferenceStore
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, stored
+from salience.testing.memories import DIMENSION
 from salience.testing.store_contract import StoreContract
 
 
-class TestMemoryStore(StoreContract):
+class TestReferenceStore(StoreContract):
     @pytest.fixture
     def store(self):
-        store = MemoryStore("contract", DIMENSION)
+        store = ReferenceStore("contract", DIMENSION)
         yield store
         store.close()
 
-    @pytest.mark.parametrize(
-        "write",
-        [
-            lambda store: add(store, stored(90_000, key="k", session_id="s")),
-            lambda store: store.apply([Revise(memory(7).changed("update", NOW))]),
-            lambda store: store.apply([Touch(Scope(session_id="s"), (id_of(7),), access_count=1, activate=True)]),
-        ],
-        ids=["add", "revise", "touch"],
-    )
-    def test_a_write_copies_what_it_changes_and_not_the_store(self, store, write):
-        add(store, *(stored(n) for n in range(15_000)))
-        tracemalloc.start()
-        write(store)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 100_000
-
 
 class TestSQLiteStore(StoreContract):
-    options: ClassVar[dict[str, str]] = {}
-
     @pytest.fixture
     def store(self, tmp_path):
         store = SQLiteStore.open(
@@ -50,16 +28,19 @@ class TestSQLiteStore(StoreContract):
             dimension=DIMENSION,
             language="english",
             busy_timeout=5,
-            **self.options,
         )
         yield store
         store.close()
 
 
-class TestSQLiteStoreMapped(TestSQLiteStore):
-    """With the vectors that it searches on a disk."""
-
-    options: ClassVar[dict[str, str]] = {"arena": "mapped"}
+class TestSQLiteStoreInMemory(StoreContract):
+    @pytest.fixture
+    def store(self):
+        store = SQLiteStore.open(
+            ":memory:", embedder="contract", dimension=DIMENSION, language="english", busy_timeout=5
+        )
+        yield store
+        store.close()
 
 
 class _OnAServer(StoreContract):

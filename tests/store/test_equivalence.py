@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import databases
+from reference import ReferenceStore
 from salience.errors import PinnedError, SalienceError
 from salience.ports import Add, Adopt, Derive, Erase, Lease, Model, Near, Prune, Revise, Touch
 from salience.records import ANY, TIERS, Filter, Scope
-from salience.store.memory import MemoryStore
 from salience.store.pins import Handle
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
@@ -181,29 +181,22 @@ FILES = st.integers(0, 1)
 OTHER_TENANT = replace(EVERYTHING, tenant="other")
 
 
-def at_once(work):
-    """Stands for `cached.beside`."""
-    work()
-    return lambda: None
-
-
 class BothStores(RuleBasedStateMachine):
     """Changes go to both stores; every answer is compared, from either of two handles on the file."""
 
-    parts = "salience.store.filling.PART"
+    parts = "salience.store.sqlite.PART"
 
     @initialize(least_dead=st.sampled_from([-1000, 0, 64]))  # packs at each change, often, never
     def open(self, least_dead):
         self.begin()
         self.patches = [
-            patch("salience.store.arena._LEAST_DEAD", least_dead),
+            patch("salience.store.index.columns._LEAST_DEAD", least_dead),
             patch("salience.store.sql.CHUNK", 3),
-            patch("salience.store.cached.beside", at_once),
             patch(self.parts, 3),
         ]
         for each in self.patches:
             each.start()
-        self.plain = MemoryStore("e", DIMENSION, MODELS[0].fingerprint)
+        self.plain = ReferenceStore("e", DIMENSION, MODELS[0].fingerprint)
         self.files = [self.opened(), self.opened()]
 
     def begin(self):

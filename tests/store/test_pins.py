@@ -10,10 +10,10 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import create_engine
 
+from reference import ReferenceStore
 from salience.errors import EmbedderError, MovedError, PinnedError
 from salience.ports import Adopt, Derive, Model
 from salience.store import schema
-from salience.store.memory import MemoryStore
 from salience.store.pins import Handle, Pin
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, add, need, random_unit, stored
@@ -60,7 +60,7 @@ def opened(tmp_path):
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request, opened):
     of = model()
-    return opened(of) if request.param == "sqlite" else MemoryStore(of.name, of.dimension, of.fingerprint)
+    return opened(of) if request.param == "sqlite" else ReferenceStore(of.name, of.dimension, of.fingerprint)
 
 
 def pinned(tmp_path):

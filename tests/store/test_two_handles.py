@@ -100,11 +100,11 @@ def test_where_no_note_is_pruned_that_was_not_met_no_row_is_read_again(two):
     first, _ = two
     first.apply([Touch(Scope(), (id_of(1),), accessed_at=NOW, access_count=2, at=NOW)])
     first.gather(need())
-    known = first._arenas._cached["default"].arena.numbers
+    known = first._current["default"].index.codes
     for _ in range(2):
         first.apply([Prune("default", touches_before=NOW.replace(hour=23))])
         assert first.gather(need())["access_count"].tolist() == [2, 0, 0]
-    assert first._arenas._cached["default"].arena.numbers is known
+    assert first._current["default"].index.codes is known
 
 
 def test_what_takes_an_erased_id_is_not_mistaken_for_it(two):
@@ -130,8 +130,8 @@ def test_what_is_erased_is_nowhere_in_the_file_nor_in_its_journal(opened, path):
     assert b"crocus" in everything(path)
     store.apply([Erase("default", (id_of(1),))])
     assert b"crocus" not in everything(path).lower()
-    assert not store._arenas._cached
-    assert not store._arenas._past
+    assert not store._current
+    assert not store._past
     assert listed(store) == [2]
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import salience
+from reference import Distinctions
 from salience.extract.distinctions import distinctions
 from salience.models.calibration import CALIBRATIONS
 from salience.models.minilm import MiniLM
 from salience.rank.stages import covers
-from salience.store.postings import Distinctions
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import EVERYTHING
 

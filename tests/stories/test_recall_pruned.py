@@ -25,7 +25,7 @@ from salience.explain.story import tried
 from salience.explain.trial import verdicts
 from salience.ports import Calibration, Need, Services
 from salience.rank import profiles
-from salience.rank.bound import pruning
+from salience.rank.bounds import pruning
 from salience.rank.profile import Profile
 from salience.records import Filter, Query, Scope
 from salience.steps import AnswerLimit
@@ -160,7 +160,7 @@ def asked(shelf: Shelf, profile: str, case: Case) -> tuple[Services, Profile, Qu
 def whole(shelf: Shelf, profile: str, case: Case) -> tuple[salience.Hit, ...]:
     """Return the hits of a ranking of every memory."""
     services, ranking, query, need = asked(shelf, profile, case)
-    ranked = recalls.search(services, ranking, need, query.text, [], spare=0)
+    ranked = recalls.search(services, ranking, need, query.text, [], prunes=False)
     assert ranked.batch.complete
     return recalls.make_hits(services, ranked, AnswerLimit(services, ""))
 

@@ -12,8 +12,6 @@ import pytest
 import salience
 from salience.errors import StoreError
 from salience.maintain.tiers import promotion
-from salience.ports import Revise
-from salience.store import memory_changes
 
 HOUR = timedelta(hours=1)
 
@@ -179,21 +177,15 @@ def test_a_recall_during_the_pass_is_not_lost_and_an_update_makes_it_begin_anew(
 
 def lose_a_row(memory, target, monkeypatch):
     """Have the store lose a memory whenever another one is promoted."""
+    trigger = (
+        "CREATE TRIGGER lossy AFTER UPDATE ON memories BEGIN "
+        "DELETE FROM memories WHERE id = (SELECT min(id) FROM memories); END"
+    )
     if target == ":memory:":
-        make = memory_changes.MAKE[Revise]
-
-        def lossy(making, change):
-            receipt = make(making, change)
-            making.state.rows.pop(min(making.state.rows))
-            return receipt
-
-        monkeypatch.setitem(memory_changes.MAKE, Revise, lossy)
+        memory.services.store.store._writer.connection.driver_connection.execute(trigger)
     else:
         with closing(sqlite3.connect(target)) as file, file:
-            file.execute(
-                "CREATE TRIGGER lossy AFTER UPDATE ON memories BEGIN "
-                "DELETE FROM memories WHERE id = (SELECT min(id) FROM memories); END"
-            )
+            file.execute(trigger)
 
 
 def test_a_pass_that_would_lose_a_memory_writes_nothing(planted, target, clock, monkeypatch):

@@ -109,9 +109,7 @@ def store(target: str, embedder: Embedder, settings: Settings, moving: bool = Fa
     """
     pin = model(embedder)
     if target == MEMORY:
-        from salience.store.memory import MemoryStore
-
-        return MemoryStore(pin.name, pin.dimension, pin.fingerprint)
+        return opened(MEMORY, pin, settings, moving)
     path = None if on_server(target) else path_of(target)
     if path is not None and not (create or path.exists() or path.with_name(f"{path.name}-wal").exists()):
         raise absent(path, target)
@@ -119,7 +117,7 @@ def store(target: str, embedder: Embedder, settings: Settings, moving: bool = Fa
 
 
 def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = False, create: bool = True) -> Store:
-    """Return the store in a file or database, for a handle of the model `pin`; `create` is for databases."""
+    """Return the store in a file, in memory or in a database, of the model `pin`; `create` is for databases."""
     if on_server(target):
         require("psycopg", "a store on PostgreSQL", "postgres")
         from salience.store.postgres import PostgresStore
@@ -143,7 +141,7 @@ def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = Fa
     from salience.store.sqlite import SQLiteStore
 
     return SQLiteStore.open(
-        path_of(str(target)),
+        MEMORY if target == MEMORY else path_of(str(target)),
         embedder=pin.name,
         dimension=pin.dimension,
         fingerprint=pin.fingerprint,
@@ -151,7 +149,6 @@ def opened(target: str | Path, pin: Model, settings: Settings, moving: bool = Fa
         busy_timeout=settings.busy_timeout,
         distinguish=distinctions,
         moving=moving,
-        arena=settings.arena,
     )
 
 

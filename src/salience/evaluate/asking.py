@@ -24,7 +24,6 @@ from salience.rank.profile import Profile
 from salience.rank.run import rank
 from salience.records import Query
 from salience.steps import embed_each
-from salience.store.distances import nearest
 
 Made = TypeVar("Made")
 
@@ -152,7 +151,7 @@ def narrowed(batch: Batch, need: Need) -> Batch:
     """
     if need.candidates is None or need.candidates >= len(batch):
         return batch
-    picked = np.sort(nearest(batch["cosine"], need.candidates))
+    picked = np.sort(np.argsort(-batch["cosine"], kind="stable")[: need.candidates])
     beyond = float(np.delete(batch["cosine"], picked).max(initial=-1.0))
     return replace(batch.take(picked), complete=False, beyond=beyond)
 

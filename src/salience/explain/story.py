@@ -66,7 +66,7 @@ def tried(services: Services, profile: Profile, query: Query) -> Trial:
     """Return the ranking of the recall that `query` asks for; the need has the query's vector, if there is one."""
     need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
     need = recalls.with_vectors(need, recalls.embed_query(services, query, texts))
-    ranked = recalls.search(services, profile, need, query.text, [], spare=0)
+    ranked = recalls.search(services, profile, need, query.text, [], prunes=False)
     return Trial.of(profile, ranked.batch, ranked.need)
 
 

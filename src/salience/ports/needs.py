@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 
-from salience.batch import Batch, Floats, Vectors32
-from salience.ports.models import EDGE, Calibration
+from salience.batch import Floats, Vectors32
+from salience.ports.models import Calibration
 from salience.records import Filter, Intent, Replaceable, Scope
 
 
@@ -32,27 +31,24 @@ class Matching:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pruning:
-    """Ask for the best by score alone: what a score is made of, and what no memory's score exceeds.
+    """Bounds of a score, by which a store may leave out memories that score too little.
 
-    A score is the sum of the known channels, each its value in [0, 1] times its weight, and of the `rest`; times the
-    factors. A store may leave out every memory of which that shows that `keep` others score more, and then says so in
-    `Batch.floor`.
+    A score is the sum of the known channels, each its value in [0, 1] times its weight, and of the rest, times the
+    factors. The store says in `Batch.floor` which score each memory that it leaves out is under.
 
     Attributes:
         keep: how many of the best are needed.
+        least: bring all that may score this; None: the store chooses, so that about `keep` of the best come.
         similarity, context_similarity, speaker, entity: weights of these channels.
         lexical, context_lexical: these channels; None for one that the profile has not.
-        rest: the most that all other summed channels make.
-        most: the most that the factors make.
-        drops: whether a memory counts that is `expired`, or that another holds in the place of (`outdated`).
-        moments: whether `Batch.moments` is to come, which the factors then read.
-        columns: those that `others` reads.
-        others: from a batch of these columns to float64[n] twice: what the rest and the factors of each row are.
-        content: from how many memories there are to the score, without what the speaker adds, of which one that some
-            memory has is to come, if there is one; None where that does not matter.
+        rest: the most that all other summed channels add.
+        most: the most that the product of the factors is.
+        drops: which memories do not count: `expired`, or `outdated` (another memory is its `successor`).
+        moments: whether to bring `Batch.moments`.
     """
 
     keep: int
+    least: float | None = None
     similarity: float = 0.0
     context_similarity: float = 0.0
     speaker: float = 0.0
@@ -63,9 +59,12 @@ class Pruning:
     most: float = 1.0
     drops: frozenset[str] = frozenset()
     moments: bool = False
-    columns: frozenset[str] = frozenset()
-    others: Callable[[Batch], tuple[Floats, Floats]]
-    content: Callable[[int], float] | None = None
+
+    @property
+    def total(self) -> float:
+        """The sum of all weights."""
+        matching = sum(channel.weight for channel in (self.lexical, self.context_lexical) if channel is not None)
+        return self.similarity + self.context_similarity + self.speaker + self.entity + matching + self.rest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -146,15 +145,6 @@ class Need(Replaceable):
         if not self.calibrated or self.calibration is None:
             return clipped
         return self.calibration.related(clipped)
-
-    def least_cosine(self, related: float) -> float:
-        """Return a cosine below which nothing means as much as `related`, (0, 1]."""
-        if not self.calibrated or self.calibration is None:
-            return related
-        if related - EDGE <= self.calibration.unrelated:  # what lies below 0 means as much as 0 does
-            return -np.inf
-        cosine, relatedness = self.calibration.knots
-        return float(np.interp(related - EDGE, relatedness, cosine))
 
     @property
     def wanted(self) -> int:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -234,17 +234,6 @@ def vacuum(connection: Connection) -> None:
     `secure_delete` overwrites what is deleted, but not the copies that SQLite left behind where it moved a row.
     """
     _driver(connection).execute("VACUUM")
-
-
-def move_log(path: str) -> None:
-    """Move what the log beside a file holds into the file, as far as nobody reads from it, on a connection of its own.
-
-    Raises:
-        sqlite3.Error: another one is at it, or it failed.
-    """
-    place = f"{Path(path).resolve().as_uri()}?mode=rw"  # a file that is gone is not made anew
-    with closing(sqlite3.connect(place, timeout=0.0, uri=True)) as own:
-        own.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def empty_log(connection: Connection) -> bool:

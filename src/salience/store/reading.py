@@ -14,7 +14,7 @@ from salience.records import Filter, Memory, Scope
 from salience.records.ids import SHORT
 from salience.store import sql, sql_history, sql_requests
 from salience.store.direct import Direct
-from salience.store.gather import Activations
+from salience.store.index import Activations
 from salience.store.meta import LAID_BY, Meta
 from salience.store.past import stood
 from salience.store.pins import Handle

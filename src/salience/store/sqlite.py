@@ -1,45 +1,70 @@
-"""The embedded store: an SQLite file that many processes may share, with a columnar cache in each."""
+"""The embedded store: an SQLite file that many processes may share, or a database in memory, with an index in each."""
 
 from __future__ import annotations
 
 import copy
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Text, bindparam, func, select
 
 from salience.batch import Batch, Vectors32
-from salience.errors import DamagedError, PinnedError, StoreError
-from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored, Touch
+from salience.errors import BusyError, DamagedError, InputError, PinnedError, StoreError, Words
+from salience.loading import uncollected
+from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import copying, integrity, opening, reading, sql
-from salience.store.arena import Arena
-from salience.store.cached import Arenas, Cached
 from salience.store.direct import Direct
-from salience.store.filling import PART
-from salience.store.gather import Activations, gather, out_of_scope, speakers
+from salience.store.index import Activations, Index, gather, out_of_scope, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, note_pruned, pinning, void
+from salience.store.past import stood
 from salience.store.pins import Handle, Pin
-from salience.store.places import PLACES, InMemory
-from salience.store.recounted import shows_counters
 from salience.store.rows import STORED, damaged, to_stored
-from salience.store.sqlite_writer import Writer
-from salience.store.values import carries_vectors, count_changed, derives_vectors
+from salience.store.schema import memories
+from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
-from salience.store.write import Transaction, is_bulk, patience, shareable
+from salience.store.write import Transaction, patience
+
+MEMORY: Final = ":memory:"
+"""Path of a store in memory, which ends with its handle."""
+PART: Final = 5_000
+"""Rows that are read into an index at a time."""
+_OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
+_COUNT: Final = select(func.count()).select_from(memories).where(_OF_TENANT)
+_LIVE: Final = (
+    select(*(memories.c[name] for name in sql.ARENA))
+    .where(_OF_TENANT, memories.c.forgotten_at.is_(None))
+    .order_by(memories.c.id)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """A tenant's index, and the state of the database that it was read in.
+
+    Attributes:
+        index: of the tenant's memories.
+        version: changes with every write; see `SQLiteStore._version`.
+        meta: of that state.
+    """
+
+    index: Index
+    version: tuple[int, int]
+    meta: Meta
 
 
 class SQLiteStore:
-    """Memories in an SQLite file; made by `open`.
+    """Memories in an SQLite file, or in memory; made by `open`.
 
-    One connection writes and one reads, each behind a lock; what is computed on an arena runs outside the locks.
+    One connection writes and one reads, each behind a lock; in memory they are one. Searches of an index run outside
+    the locks.
     """
 
     def __init__(
@@ -52,14 +77,13 @@ class SQLiteStore:
         self._busy_timeout = busy_timeout
         self._writer = writer
         self._reader = reader
-        self._seen = Direct(reader)
-        self._writes = Writer(path, writer, self._check_open)
-        self._writing = self._writes.turns
-        self._reading = threading.Lock()
-        self._tidying = threading.Lock()
+        self._write_driver = Direct(writer)
+        self._read_driver = self._write_driver if reader is writer else Direct(reader)
+        self._writing = threading.Lock()
+        self._reading = self._writing if reader is writer else threading.Lock()
         self._log_is_due = threading.Event()
-        self._noting = 0
-        self._arenas = Arenas(self._seen, InMemory(Path(path).parent))
+        self._current: dict[str, _Current] = {}
+        self._past: dict[tuple[str, int], Index] = {}
 
     @classmethod
     def open(
@@ -73,9 +97,8 @@ class SQLiteStore:
         distinguish: Distinguish | None = None,
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
-        arena: str = "memory",
     ) -> Self:
-        """Return the store in the file `path`, which is made if it is not there, its folder too.
+        """Return the store in the file `path`, which is made if it is not there, its folder too; or in `MEMORY`.
 
         Args:
             path: the file.
@@ -87,7 +110,6 @@ class SQLiteStore:
                 and none of them counts as a near-duplicate.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the file may be pinned to another model, which this one is to replace.
-            arena: where vectors lie that are searched, one of `places.PLACES`.
 
         Raises:
             NotAStoreError: the file is something else.
@@ -97,13 +119,14 @@ class SQLiteStore:
             BusyError: another process kept the file locked for longer than the timeout.
         """
         path = str(path)
-        opening.prepare(path)
+        if path != MEMORY:
+            opening.prepare(path)
         engine = opening.engine(path, busy_timeout)
         model = Model(embedder, dimension, fingerprint)
         with opening.mapped(path):
-            writer, reader = opening.writing(engine.connect()), engine.connect()
+            writer = opening.writing(engine.connect())
+            reader = writer if path == MEMORY else engine.connect()
             store = cls(path, model, language, writer, reader, busy_timeout)
-            store._arenas = Arenas(store._seen, PLACES[arena](Path(path).parent))
             try:
                 opening.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
@@ -132,25 +155,12 @@ class SQLiteStore:
             self._check_closed()
             return []
         own = self._own_pin(changes)  # before the lock: it may ask a provider
-        told: list[int] = []
-        work = partial(self._make, changes, own, counted, told)
-        waits = patience(changes, self._busy_timeout)
-        try:
-            if shareable(changes):
-                receipts = self._writes.together(work, waits)
-            else:
-                with self._writes.alone(waits):
-                    receipts = work()
-        except BaseException:
-            with self._reading:
-                self._arenas.untold(told)
-            raise
+        with self._write(patience(changes, self._busy_timeout)) as writer:
+            receipts = self._make(writer, changes, own, counted)
         if any(isinstance(change, Erase) for change in changes):
             self._wipe()
         elif self._log_is_due.is_set():
             self._empty_log(0.0)
-        elif is_bulk(changes):
-            threading.Thread(target=self.tidy, name="salience-tidy", daemon=True).start()
         return receipts
 
     def _own_pin(self, changes: Sequence[Change]) -> Pin:
@@ -160,26 +170,24 @@ class SQLiteStore:
             self._handle.own()
         return self._handle.own() if needed else self._handle.bare()
 
-    def _make(self, changes: Sequence[Change], own: Pin, counted: bool, told: list[int]) -> list[Receipt]:
-        """Make changes in the transaction that is begun; put the change sequence of touches alone into `told`."""
-        writer, direct = self._writes.connection, self._writes.direct
-        direct.leave_log(is_bulk(changes))
-        meta = Meta(dict(direct.asked(sql.META)))
+    def _make(self, writer: Connection, changes: Sequence[Change], own: Pin, counted: bool) -> list[Receipt]:
+        """Make changes in the transaction that is begun."""
+        meta = Meta(dict(self._write_driver.asked(sql.META)))
         if carries_vectors(changes):
             self._handle.admit(meta.pin())
         sequence = meta.sequence + 1
-        touches = [change for change in changes if isinstance(change, Touch)]
-        if len(touches) == len(changes) and not counted:
-            self._noting = sequence
-            told.append(sequence)
-            self._arenas.told(sequence, touches)  # before anybody can see them
         first = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
         traces = {TRACES: "due"} if any(isinstance(change, Erase) for change in changes) else {}
         new = {name: value for name, value in {**first, **traces}.items() if meta.values.get(name) != value}
-        direct.run(sql.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
+        self._write_driver.run(sql.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
         before = reading.counts(writer) if counted else (0, 0)
         transaction = Transaction(
-            writer, direct, self._handle, lambda _: sequence, lambda _: void(writer), partial(note_pruned, writer)
+            writer,
+            self._write_driver,
+            self._handle,
+            lambda _: sequence,
+            lambda _: void(writer),
+            partial(note_pruned, writer),
         )
         receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
         if counted:
@@ -188,22 +196,8 @@ class SQLiteStore:
 
     def reached(self) -> int:
         """Return the change sequence of the last write that a read from now on sees."""
-        with self._reading, opening.mapped(self._path):
-            self._check_closed()
-            return self._arenas.reached()
-
-    def noting(self) -> int:
-        """Return the change sequence of the touches that this handle writes, or wrote last; 0 for none."""
-        return self._noting
-
-    def tidy(self) -> None:
-        """Move what the log beside the file holds into the file, so that no write has to; a failure is left.
-
-        It has a connection of its own: others read and write meanwhile, of this process too.
-        """
-        with self._tidying, suppress(StoreError, sqlite3.Error), opening.mapped(self._path):
-            self._check_open()
-            opening.move_log(self._path)
+        with self._read():
+            return Meta(dict(self._read_driver.asked(sql.META))).sequence
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
@@ -212,78 +206,47 @@ class SQLiteStore:
             PinnedError: vectors of another model than the file is pinned to; `MovedError` if that came meanwhile.
             StoreError: the store is closed, or the file cannot be read.
         """
-        arena, meta, activations = self._seen_by(need)
+        tenant, session_key = need.scope.tenant, need.scope.session_key
+        activations = Activations()
+        if need.as_of is not None:
+            index, meta = self._then(tenant, need.as_of)
+        elif "turns_since_activation" in need.columns and session_key is not None:
+            with self._transaction() as reader:
+                current = self._refreshed(tenant)
+                index, meta = current.index, current.meta
+                activations = reading.activations(reader, tenant, session_key)
+        else:
+            with self._read():
+                current = self._latest(tenant)
+                index, meta = current.index, current.meta
         if need.vector is not None or need.near is not None:
             self._handle.admit(meta.pin())  # after the lock: it may ask a provider
-        return gather(arena, need, activations)
-
-    def _seen_by(self, need: Need) -> tuple[Arena, Meta, Activations]:
-        """Return what a need is answered from, as it stands at one instant."""
-        tenant, session_key = need.scope.tenant, need.scope.session_key
-        primed = "turns_since_activation" in need.columns and session_key is not None and need.as_of is None
-        if need.as_of is None and not primed:
-            cached = self._current(need)
-            return cached.arena, cached.meta, Activations()
-        with self._transaction(self._reader, self._reading) as reader, self._naming(tenant):
-            cached = self._arenas.current(tenant, self._dimension, shows_counters(need))
-            if need.as_of is not None:
-                return self._arenas.then(reader, tenant, need.as_of), cached.meta, Activations()
-            return cached.arena, cached.meta, reading.activations(reader, tenant, str(session_key))
-
-    def _current(self, need: Need) -> Cached:
-        """Return the tenant's arena; where nothing was written since it was read, no transaction is begun for it."""
-        with self._reading, opening.mapped(self._path), self._naming(need.scope.tenant):
-            self._check_open()
-            return self._arenas.latest(need.scope.tenant, self._dimension, shows_counters(need))
-
-    @contextmanager
-    def _naming(self, tenant: str) -> Iterator[None]:
-        """Have an error for a damaged row of a tenant name the row, where it does not yet; the reader is locked."""
-        try:
-            yield
-        except DamagedError as error:
-            if error.id is None:
-                self._name_damaged(tenant)
-            raise
-
-    def _name_damaged(self, tenant: str) -> None:
-        """Raise `DamagedError` for the first memory of a tenant that cannot be read, if one is found."""
-        dimension = self._dimension(Meta(dict(self._seen.asked(sql.META))))
-        for rows in self._seen.parts(sql.every(), {"tenant": tenant}, PART):
-            for row in rows:
-                stored = to_stored(dict(zip(STORED, row, strict=True)), {})
-                if stored.vector is not None and stored.vector.shape != (dimension,):
-                    raise damaged(row, "vector")
+        return gather(index, need, activations)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
         if as_of is None and reading.are_whole(ids):
-            with self._reading, opening.mapped(self._path):
-                self._check_open()
-                return self._arenas.fetched(scope, ids)
-        with self._transaction(self._reader, self._reading) as reader:
+            with self._read():
+                return reading.in_order(ids, self._read_driver.found(*sql.among(scope, ids)))
+        with self._transaction() as reader:
             return reading.fetch(reader, scope, ids, as_of)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
-        if as_of is None:
-            with self._reading, opening.mapped(self._path), self._naming(scope.tenant):
-                self._check_closed()  # that the file is where it was is for `gather` to see, which comes next
-                arena = self._arenas.latest(scope.tenant, self._dimension).arena
-            return speakers(arena, scope, names)
-        with self._transaction(self._reader, self._reading) as reader:
-            self._arenas.current(scope.tenant, self._dimension)
-            arena = self._arenas.then(reader, scope.tenant, as_of)
-        return speakers(arena, scope, names)
+        if as_of is not None:
+            return speakers(self._then(scope.tenant, as_of)[0], scope, names)
+        with self._read():
+            index = self._latest(scope.tenant).index
+        return speakers(index, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             return reading.keyed(reader, home, keys)
 
     def answered(self, home: Scope, key: str) -> Answered | None:
         """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             return reading.answered(reader, home, key)
 
     def scan(
@@ -298,32 +261,31 @@ class SQLiteStore:
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             return reading.scan(
                 reader, scope, after, limit, filter, forgotten=forgotten, versions=versions, passed=passed
             )
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             return reading.history(reader, scope, id)
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
-        with self._reading, opening.mapped(self._path):
-            self._check_open()
-            arena = self._arenas.latest(scope.tenant, self._dimension).arena
-        return out_of_scope(arena, scope, limit)
+        with self._read():
+            index = self._latest(scope.tenant).index
+        return out_of_scope(index, scope, limit)
 
     def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
-        with self._reading, opening.mapped(self._path):
-            self._check_open()
-            meta, lacks = Meta(dict(self._seen.asked(sql.META))), self._seen.asked(sql.LACKING)
+        with self._read():
+            meta = Meta(dict(self._read_driver.asked(sql.META)))
+            lacks = self._read_driver.asked(sql.LACKING)
         if not lacks and self._handle.is_known(meta.pin()):  # as after most writes
             return []
         asked = reading.without_vector(meta, self._handle, after, limit)  # outside the lock: it may ask a provider
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             return reading.unembedded(reader, asked, limit)
 
     def under(self, model: Model) -> Self:
@@ -339,12 +301,12 @@ class SQLiteStore:
 
     def tenants(self) -> dict[str, int]:
         """Return the number of memories of each tenant that has some, forgotten ones included."""
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             return reading.tenants(reader)
 
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             pin = Meta.read(reader).pin()
         return None if pin is None else pin.model()
 
@@ -355,39 +317,150 @@ class SQLiteStore:
             StoreError: the file cannot be read, or not be written where something is to be mended.
         """
         if repair:
-            with self._writes.alone(self._busy_timeout) as writer:
+            with self._write(self._busy_timeout) as writer:
                 return integrity.check(writer, repair=True)
-        with self._transaction(self._reader, self._reading) as reader:
+        with self._transaction() as reader:
             return integrity.check(reader)
 
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Write a copy of the file, as it stands at one instant, to a new file, while others read and write.
 
         Raises:
-            InputError: a file is there and may not be replaced, or is no store; or none can be made.
+            InputError: a file is there and may not be replaced, or is no store; or none can be made; or this store is
+                in memory.
             StoreError: the store cannot be read.
         """
+        if self._path == MEMORY:
+            given, remedy = Words("a copy of a store in memory"), "Use export, or connect to a file."
+            raise InputError("file", given, remedy, "cannot hold a store in memory")
         self._check_open()
         with opening.mapped(self._path):
             copying.backup(self._path, path, progress, overwrite=overwrite)
 
     def close(self) -> None:
         """Release the file, which is then one file; further calls raise `StoreError`."""
-        with self._tidying, self._writing, self._reading:
-            self._arenas.clear()
+        with ExitStack() as locks:
+            for lock in {self._writing, self._reading}:
+                locks.enter_context(lock)
+            self._forget(*self._current)
             self._writer.close()
             self._reader.close()
 
+    # The locks and the index
+
     @contextmanager
-    def _transaction(self, connection: Connection, lock: threading.Lock) -> Iterator[Connection]:
-        with lock, opening.mapped(self._path):
+    def _write(self, seconds: float) -> Iterator[Connection]:
+        """Begin a write once no other is under way, in this process or another, within some seconds."""
+        if not self._writing.acquire(timeout=seconds):
+            raise BusyError(f"store: {self._path}: another thread kept writing to it. Try again.")
+        try:
+            with opening.mapped(self._path):
+                self._check_open()
+                self._write_driver.wait_at_most(seconds)
+                with self._write_driver.begun():
+                    yield self._writer
+        finally:
+            self._writing.release()
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        """Use the reader, outside a transaction."""
+        with self._reading, opening.mapped(self._path):
             self._check_open()
-            with self._seen.begun(writes=False):
-                yield connection
+            yield
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """Begin a transaction of the reader."""
+        with self._read(), self._read_driver.begun(writes=False):
+            yield self._reader
+
+    def _version(self) -> tuple[int, int]:
+        """Return two numbers that tell whether something was written since: by others, and on the same connection."""
+        ((others,),) = self._read_driver.asked("PRAGMA data_version")
+        return int(others), self._read_driver.changes
+
+    def _latest(self, tenant: str) -> _Current:
+        """Return the tenant's index as the database now is; a transaction begins only after a write."""
+        current = self._current.get(tenant)
+        if current is not None and current.version == self._version():
+            return current
+        with self._read_driver.begun(writes=False):
+            return self._refreshed(tenant)
+
+    def _refreshed(self, tenant: str) -> _Current:
+        """Return the tenant's index as of the reader's transaction."""
+        before, version = self._current.get(tenant), self._version()
+        if before is not None and before.version == version:
+            return before
+        meta = Meta(dict(self._read_driver.asked(sql.META)))
+        self._forget()  # indexes of the past
+        try:
+            if before is not None and self._goes_on(before, meta):
+                index = before.index
+                values = {"tenant": tenant, "sequence": index.sequence}
+                for rows in self._read_driver.parts(sql.newer(), values, PART):
+                    index = index.refreshed(rows)
+                index = index.refreshed([], meta.sequence)
+                if index.views is not before.index.views:
+                    before.index.views.clear()  # each view refers to its index
+            else:
+                self._forget(tenant)
+                index = self._loaded(tenant, meta)
+        except DamagedError as error:
+            if error.id is None:
+                self._name_damaged(tenant, meta)
+            raise
+        self._current[tenant] = current = _Current(index, version, meta)
+        return current
+
+    def _goes_on(self, before: _Current, meta: Meta) -> bool:
+        """Return whether the rows that changed since are all that an index lacks."""
+        index = before.index
+        is_known = index.sequence > 0 and index.sequence >= meta.pruned
+        return is_known and before.meta.epoch == meta.epoch and index.dimension == self._dimension(meta)
+
+    def _loaded(self, tenant: str, meta: Meta) -> Index:
+        """Return an index of all live memories of a tenant."""
+        values = {"tenant": tenant}
+        ((count,),) = self._read_driver.rows(_COUNT, values)
+        index = Index.empty(self._dimension(meta), count + count // 4)  # room for what is written next
+        with uncollected():
+            for rows in self._read_driver.parts(_LIVE, values, PART):
+                index = index.refreshed(rows)
+        return index.refreshed([], meta.sequence)
+
+    def _then(self, tenant: str, as_of: datetime) -> tuple[Index, Meta]:
+        """Return the index of the tenant's memories as they were; the last one is kept until something is written."""
+        key = (tenant, microseconds(as_of))
+        with self._transaction() as reader:
+            current = self._refreshed(tenant)
+            if key not in self._past:
+                rows = [tuple(row[name] for name in sql.ARENA) for row in stood(reader, tenant, sql.ARENA, as_of)]
+                self._forget()
+                self._past[key] = Index.empty(current.index.dimension).refreshed(rows)
+            return self._past[key], current.meta
+
+    def _forget(self, *tenants: str) -> None:
+        """Let go of the indexes of the past and of some tenants."""
+        gone = [self._current.pop(tenant).index for tenant in tenants if tenant in self._current]
+        for index in (*gone, *self._past.values()):
+            index.views.clear()  # each view refers to its index
+        self._past.clear()
+
+    def _name_damaged(self, tenant: str, meta: Meta) -> None:
+        """Raise `DamagedError` for the first memory of a tenant that cannot be read, if one is found."""
+        dimension = self._dimension(meta)
+        for rows in self._read_driver.parts(sql.every(), {"tenant": tenant}, PART):
+            for row in rows:
+                stored = to_stored(dict(zip(STORED, row, strict=True)), {})
+                if stored.vector is not None and stored.vector.shape != (dimension,):
+                    raise damaged(row, "vector")
 
     def _check_open(self) -> None:
         self._check_closed()
-        opening.check_there(self._path, self._identity)
+        if self._path != MEMORY:
+            opening.check_there(self._path, self._identity)
 
     def _check_closed(self) -> None:
         if self._writer.closed:
@@ -413,10 +486,10 @@ class SQLiteStore:
         Where the file cannot be written anew, for want of space, that stays due: at the next opening it is tried again.
         """
         with self._reading:
-            self._arenas.clear()
+            self._forget(*self._current)
         with suppress(StoreError), self._writing, opening.mapped(self._path):
             self._check_open()
-            self._writes.direct.wait_at_most(self._busy_timeout)
+            self._write_driver.wait_at_most(self._busy_timeout)
             opening.vacuum(self._writer)
             with self._writer.begin():
                 keep(self._writer, {TRACES: ""})
@@ -430,6 +503,6 @@ class SQLiteStore:
         self._log_is_due.set()
         with suppress(StoreError), self._writing, opening.mapped(self._path):
             self._check_open()
-            self._writes.direct.wait_at_most(patience)
+            self._write_driver.wait_at_most(patience)
             if opening.empty_log(self._writer):
                 self._log_is_due.clear()

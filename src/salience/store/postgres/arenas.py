@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection
 
 from salience.records import Scope
-from salience.store.arena import Arena
+from salience.store.index import Index
 from salience.store.past import stood
 from salience.store.postgres import statements
 from salience.store.postgres.books import Books
@@ -34,7 +34,7 @@ class _Entry:
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    arena: Arena | None = None
+    arena: Index | None = None
     books: Books | None = None
 
 
@@ -52,7 +52,7 @@ class Arenas:
         self._lock = threading.Lock()
         self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
 
-    def of(self, reader: Connection, scope: Scope, books: Books, dimension: int) -> Arena | None:
+    def of(self, reader: Connection, scope: Scope, books: Books, dimension: int) -> Index | None:
         """Return the arena of the live memories visible in `scope`, as of the transaction or later.
 
         None where they are more than the most, which is looked at again once the tenant has changed by as much.
@@ -82,19 +82,18 @@ class Arenas:
             self._entries.move_to_end(scope)
             return entry
 
-    def _load(self, reader: Connection, scope: Scope, dimension: int) -> Arena | None:
+    def _load(self, reader: Connection, scope: Scope, dimension: int) -> Index | None:
         if reader.execute(statements.at_least(scope, self._most + 1)).scalar_one() > self._most:
             return None
-        arena = Arena.empty(dimension)
+        arena = Index.empty(dimension)
         for rows in reader.execute(statements.live(scope)).partitions(PART):
-            arena = arena.refresh(rows)
+            arena = arena.refreshed(rows)
         return arena
 
-    def _fresh(self, reader: Connection, scope: Scope, arena: Arena, sequence: int) -> Arena | None:
+    def _fresh(self, reader: Connection, scope: Scope, arena: Index, sequence: int) -> Index | None:
         for rows in reader.execute(statements.newer(scope, sequence)).partitions(PART):
-            arena = arena.refresh(rows)
-        arena = arena.packed() if arena.is_loose else arena
-        return arena if len(arena.ids) <= self._most else None
+            arena = arena.refreshed(rows)
+        return arena if len(arena) <= self._most else None
 
     def _let_go(self) -> None:
         with self._lock:
@@ -109,7 +108,7 @@ def _size(entry: _Entry) -> int:
     return 1 if arena is None else OWN + arena.slots.length
 
 
-def then(reader: Connection, scope: Scope, dimension: int, as_of: datetime) -> Arena:
+def then(reader: Connection, scope: Scope, dimension: int, as_of: datetime) -> Index:
     """Return the arena of the memories visible in `scope` as they stood; what was forgotten then is left out."""
     rows = stood(reader, scope.tenant, ARENA, as_of, seen=scope)
-    return Arena.empty(dimension).refresh([tuple(row[name] for name in ARENA) for row in rows])
+    return Index.empty(dimension).refreshed([tuple(row[name] for name in ARENA) for row in rows])

@@ -17,8 +17,7 @@ from sqlalchemy import Connection
 from salience.batch import NEAREST, REACH, Batch, Entities, Lexicon, Vectors32
 from salience.ports import Need
 from salience.records import PERIOD, Filter, Scope
-from salience.store.arena import Arena
-from salience.store.gather import Activations, gather
+from salience.store.index import Activations, Index, gather
 from salience.store.postgres import statements, wire
 from salience.store.postgres.arenas import PART
 from salience.store.postgres.keys import keys
@@ -289,14 +288,14 @@ class Searching:
         """Return the ids that a statement finds."""
         return frozenset(self.reader.execute(statement).scalars())
 
-    def arena(self, ids: frozenset[str]) -> Arena:
+    def arena(self, ids: frozenset[str]) -> Index:
         """Return the arena of the live memories of these ids."""
-        arena = Arena.empty(self.index.dimension)
+        arena = Index.empty(self.index.dimension)
         for rows in self.reader.execute(statements.rows_of(self.need.scope, sorted(ids))).partitions(PART):
-            arena = arena.refresh(rows)
+            arena = arena.refreshed(rows)
         return arena
 
-    def measured(self, batch: Batch, arena: Arena, chosen: Chosen, asked: Sequence[int], size: Size) -> Batch:
+    def measured(self, batch: Batch, arena: Index, chosen: Chosen, asked: Sequence[int], size: Size) -> Batch:
         """Return the batch with the statistics of all that is visible, where it has those of the arena."""
         own = replace_frequency(batch.lexicon, size, [chosen.frequency[key] for key in asked])
         return replace(
@@ -307,7 +306,7 @@ class Searching:
         )
 
     def known(
-        self, entities: Entities | None, arena: Arena, documents: int, frequency: Mapping[int, int]
+        self, entities: Entities | None, arena: Index, documents: int, frequency: Mapping[int, int]
     ) -> Entities | None:
         """Return the entities with how many visible memories name each of those in the query."""
         if entities is None:
@@ -315,7 +314,7 @@ class Searching:
         held: dict[int, int] = {}
         for name in dict.fromkeys(map(normalise, self.need.names)):
             if count := frequency[keys(self.need.scope.tenant, "entity", [name])[0]]:
-                held[arena.numbers.entities[name]] = min(count, documents)
+                held[arena.codes.entities[name]] = min(count, documents)
         asked, told = np.array(list(held), np.int64), np.array(list(held.values()), np.float64)
         return replace(entities, of_query=asked, frequency=told, documents=documents)
 

@@ -17,8 +17,7 @@ from salience.errors import DamagedError, InputError, PinnedError, Words
 from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import reading, sql
-from salience.store.arena import Arena
-from salience.store.gather import Activations, gather, speakers
+from salience.store.index import Activations, Index, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import Meta, keep, pinning
 from salience.store.pins import Handle
@@ -248,7 +247,7 @@ class PostgresStore:
 
     def _arena(
         self, reader: Connection, scope: Scope, dimension: int, now: Books, as_of: datetime | None
-    ) -> Arena | None:
+    ) -> Index | None:
         """Return the arena of what is visible in `scope`; None where it is too much at present."""
         if as_of is not None:
             return arenas.then(reader, scope, dimension, as_of)
@@ -261,7 +260,7 @@ class PostgresStore:
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
 
-        def read(reader: Connection) -> list[str] | Arena:
+        def read(reader: Connection) -> list[str] | Index:
             meta = Meta.read(reader)
             now = Books.read(reader, meta, scope.tenant)
             arena = self._arena(reader, scope, self._dimension(meta), now, as_of)

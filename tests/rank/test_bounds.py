@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from salience.batch import Batch
 from salience.ports import Calibration, Need
 from salience.rank import profiles
-from salience.rank.bound import ceiling, exact, pruning
+from salience.rank.bounds import ceiling, exact, pruning
 from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.records import Intent, Scope

@@ -19,21 +19,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from computing import WAYS, computed_by
+from computing import KERNELS, computed_by
 from salience.access_log import AccessLog
 from salience.batch import Batch
 from salience.explain.trial import Trial
 from salience.ports import Calibration, Need
-from salience.rank import bound, profiles
-from salience.rank.bound import exact, pruning
+from salience.rank import bounds, profiles
+from salience.rank.bounds import exact, pruning
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
-from salience.recall import search
+from salience.recall import search as recall_search
 from salience.records import ANY, TIERS, Filter, Intent, Scope, TimeCue
-from salience.store import bounds, candidates, distances, pruned, view
-from salience.store.arena import Arena
-from salience.store.gather import Activations, gather
+from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
 from salience.store.sql import ARENA
 from salience.testing.memories import DIMENSION, NOW, id_of, need, random_unit, stored, unit
@@ -51,13 +49,13 @@ def pick(random, *choices, chances=None):
 
 @dataclass(frozen=True)
 class Store:
-    """An arena as a store."""
+    """An index as a store."""
 
-    arena: Arena
+    index: Index
     activations: Activations = Activations()
 
     def gather(self, asked: Need) -> Batch:
-        return gather(self.arena, asked, self.activations)
+        return gather(self.index, asked, self.activations)
 
     def services(self) -> Any:
         return SimpleNamespace(store=self, access_log=AccessLog(self), tokeniser=SimpleNamespace(terms=str.split))
@@ -107,10 +105,10 @@ def filled(shape: Shape, random: np.random.Generator) -> Store:
     rows = [{**of_stored(item, DIMENSION), "seq": 1} for item in made]
     recalled = {id_of(int(number)): int(random.integers(9)) for number in random.integers(shape.memories, size=5)}
     parts = np.array_split(random.permutation(len(rows)), random.integers(1, 4))  # ids and slots in orders of their own
-    arena = Arena.empty(DIMENSION)
+    index = Index.empty(DIMENSION)
     for part in parts:
-        arena = arena.refresh([tuple(rows[row][name] for name in ARENA) for row in part])
-    return Store(arena, Activations(9, recalled))
+        index = index.refreshed([tuple(rows[row][name] for name in ARENA) for row in part])
+    return Store(index, Activations(9, recalled))
 
 
 def one(shape: Shape, random: np.random.Generator, number: int, centres: np.ndarray) -> Any:
@@ -231,20 +229,18 @@ def lowered(random: np.random.Generator):
     """Have the numbers from which a search takes another path be such that small stores meet each."""
     with ExitStack() as stack:
         for module, name, choices in (
-            (pruned, "_WHOLE", (0, 0, 20)), (pruned, "_PROMISING", (1, 2)), (pruned, "_FEW_MORE", (0, 0, 2, 6)),
-            (pruned, "_MANY", (0, 5, 4000)),
-            (pruned, "_COMMON", (0, 1, 3, 20_000)), (pruned, "_FEW", (16, 1000)), (pruned, "_SPARSE", (1, 4, 1000)),
-            (bounds, "_FEW", (0, 1, 16)), (view, "_FEW", (0, 1, 8)), (view, "_RUNS", (0, 2, 64)),
-            (view, "_OCCURRENCES", (0, 8)), (candidates, "_FEW", (0, 1, 8)), (distances, "_FEW", (0, 1, 8)),
-            (bound, "SPARE", (0, 1, 8)),
+            (search, "_WHOLE", (0, 0, 20)), (search, "_SCORED_FIRST", (1, 2)), (search, "_MARGIN", (0.5, 0.95, 1.0)),
+            (search, "_BLOCKS", (2, 64)), (search, "_LEVELS", (4, 2048)), (search, "_PRODUCTS", (8, 1 << 22)),
+            (view, "_SPARSE", (0, 1, 8)), (view, "_TERMS", (0, 8)), (bounds, "SPARE", (0, 1, 8)),
+            (bounds, "WIDER", (1, 16)),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, pick(random, *choices)))
         yield
 
 
-def answer(services: Any, profile: Profile, asked: Need, text: str, spare: int) -> tuple[Any, ...]:
+def answer(services: Any, profile: Profile, asked: Need, text: str, prunes: bool) -> tuple[Any, ...]:
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
-    ranked = search(services, profile, asked, text, [], spare)
+    ranked = recall_search(services, profile, asked, text, [], prunes)
     met, batch = ranked.need, ranked.batch
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
@@ -258,10 +254,9 @@ def answer(services: Any, profile: Profile, asked: Need, text: str, spare: int) 
 def assert_it_is_that_of_all(store: Store, profile: Profile, asked: Need) -> bool:
     """Assert all laws for one question; return whether some memory was left out."""
     services, text = store.services(), " ".join(asked.terms)
-    whole = answer(services, profile, asked, text, spare=0)
+    whole = answer(services, profile, asked, text, prunes=False)
     assert whole[-1]
-    for spare in (1, 4):
-        assert answer(services, profile, asked, text, spare) == whole
+    assert answer(services, profile, asked, text, prunes=True) == whole
     rule = pruning(profile, asked)
     return rule is not None and assert_what_is_left_out_scores_less(store, profile, replace(asked, pruning=rule))
 
@@ -305,23 +300,23 @@ def assert_they_are_told_alike(part: Batch, same: Batch) -> None:
         assert part.entities.of_row.values.tolist() == same.entities.of_row.values.tolist()
 
 
-@pytest.mark.parametrize("library", WAYS)
-@settings(max_examples=max(1, STEPS // len(WAYS)), deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("kernel", KERNELS)
+@settings(max_examples=max(1, STEPS // len(KERNELS)), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=SHAPES, seed=st.integers(0, 2**32 - 1))
-def test_a_pruned_ranking_is_that_of_all_memories(library, shape, seed):
+def test_a_pruned_ranking_is_that_of_all_memories(kernel, shape, seed):
     random = np.random.default_rng(seed)
-    with computed_by(library), lowered(random):
+    with computed_by(kernel), lowered(random):
         store = filled(shape, random)
         for ranking in (*map(profiles.load, PRUNED), *(drawn(random) for _ in range(4))):
             assert_it_is_that_of_all(store, ranking, asked_for(random, ranking))
 
 
-@pytest.mark.parametrize("library", WAYS)
-@settings(max_examples=max(1, STEPS // len(WAYS)), deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.parametrize("kernel", KERNELS)
+@settings(max_examples=max(1, STEPS // len(KERNELS)), deadline=None, suppress_health_check=list(HealthCheck))
 @given(shape=SHAPES, seed=st.integers(0, 2**32 - 1))
-def test_the_nearest_are_brought_and_none_left_out_is_nearer_than_is_told(library, shape, seed):
+def test_the_nearest_are_brought_and_none_left_out_is_nearer_than_is_told(kernel, shape, seed):
     random = np.random.default_rng(seed)
-    with computed_by(library), lowered(random):
+    with computed_by(kernel), lowered(random):
         store, profile = filled(shape, random), profiles.load("mememory")
         for count in (0, 1, 2, 7, 30):
             asked = replace(asked_for(random, profile), candidates=count, columns=profile.columns | {"embedded"})
@@ -343,10 +338,10 @@ def said(number: int, vector: np.ndarray | None = None, **values: Any) -> Any:
 
 def holding(*items: Any, activations: Activations = Activations()) -> Store:
     rows = [{**of_stored(item, DIMENSION), "seq": 1} for item in items]
-    arena = Arena.empty(DIMENSION)
+    index = Index.empty(DIMENSION)
     for row in rows:  # one by one, so that their slots are in this order, whatever their ids
-        arena = arena.refresh([tuple(row[name] for name in ARENA)])
-    return Store(arena, activations)
+        index = index.refreshed([tuple(row[name] for name in ARENA)])
+    return Store(index, activations)
 
 
 def plain(profile: Profile, **values: Any) -> Need:
@@ -362,9 +357,9 @@ SALIENCE, ZEROMEMORY = profiles.load("salience"), profiles.load("zeromemory")
 PRECISE = profiles.load("precise")
 
 
-@pytest.mark.parametrize("library", WAYS)
-def test_a_named_speaker_of_whom_nothing_passes_the_filter_changes_nothing(library):
-    with computed_by(library), patch.object(pruned, "_WHOLE", 0):
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_named_speaker_of_whom_nothing_passes_the_filter_changes_nothing(kernel):
+    with computed_by(kernel), patch.object(search, "_WHOLE", 0):
         told = [said(number, kind="rule") for number in range(300)]
         others = [said(number, speaker="Ann" if number % 2 else None) for number in range(300, 1500)]
         asked = plain(SALIENCE, voice=unit(0, 1), speakers=("ann",), filter=Filter(kinds=("rule",)))
@@ -375,12 +370,12 @@ def test_what_waits_for_its_vector_is_held_against_the_best_of_all_by_words():
     """Without windows, words stand in for a vector as a share of what they give the best, who is far from the query."""
     far = said(1, unit(-1), terms=("tea", "tea", "tea"))
     waiting = stored(2, None, terms=("tea", "cup", "set"))
-    with patch.object(pruned, "_WHOLE", 0):
+    with patch.object(search, "_WHOLE", 0):
         store = holding(far, waiting, *(said(number, unit(1, number)) for number in range(3, 400)))
         asked = plain(ZEROMEMORY, min_score=None, limit=3)
         text, services = "tea", store.services()
-        whole = answer(services, ZEROMEMORY, asked, text, spare=0)
-        assert answer(services, ZEROMEMORY, asked, text, spare=1) == whole
+        whole = answer(services, ZEROMEMORY, asked, text, prunes=False)
+        assert answer(services, ZEROMEMORY, asked, text, prunes=True) == whole
 
 
 def test_what_waits_for_its_vector_raises_no_floor():
@@ -391,10 +386,10 @@ def test_what_waits_for_its_vector_raises_no_floor():
         lines.append(stored(number + 1, None, terms=(), session_id=f"s{number}", turn=2))
     some, far = said(40, unit(0.493, 0.87)), [said(number, unit(-1)) for number in range(41, 45)]
     asked = plain(PRECISE, terms=("pot",), calibration=LINE)
-    with patch.object(pruned, "_WHOLE", 0), patch.object(pruned, "_PROMISING", 1):
+    with patch.object(search, "_WHOLE", 0), patch.object(search, "_SCORED_FIRST", 1):
         store = holding(*lines, some, *far)
-        assert answer(store.services(), PRECISE, asked, "pot", spare=0)[0] == [id_of(40)]
-        assert answer(store.services(), PRECISE, asked, "pot", spare=1)[0] == [id_of(40)]
+        assert answer(store.services(), PRECISE, asked, "pot", prunes=False)[0] == [id_of(40)]
+        assert answer(store.services(), PRECISE, asked, "pot", prunes=True)[0] == [id_of(40)]
 
 
 def test_turns_are_told_whatever_the_order_in_which_memories_were_stored():
@@ -403,7 +398,7 @@ def test_turns_are_told_whatever_the_order_in_which_memories_were_stored():
         f'{text}[signal.similarity]\nweight = 0.1\n[signal.priming]\nboost = 1.0\ncombine = "product"\n', "x"
     )
     recalled = Activations(9, {id_of(number): 9 for number in range(0, 400, 37)})
-    with patch.object(pruned, "_WHOLE", 0):
+    with patch.object(search, "_WHOLE", 0):
         items = [said(number, unit(1, number % 50)) for number in np.random.default_rng(2).permutation(400).tolist()]
         assert assert_it_is_that_of_all(holding(*items, activations=recalled), primed, plain(primed))
 
@@ -415,6 +410,6 @@ def test_what_has_the_content_is_looked_for_though_it_scores_less_than_those_who
     asked = plain(PRECISE, speakers=("ann",), calibration=LINE)
     for cosine, count in ((0.2, 0), (0.4, 5)):
         store = holding(*named, *others, said(600, unit(cosine, 0.9)))
-        assert len(answer(store.services(), PRECISE, asked, "", spare=0)[0]) == count
-        assert len(answer(store.services(), PRECISE, asked, "", spare=1)[0]) == count
+        assert len(answer(store.services(), PRECISE, asked, "", prunes=False)[0]) == count
+        assert len(answer(store.services(), PRECISE, asked, "", prunes=True)[0]) == count
         assert assert_it_is_that_of_all(store, PRECISE, asked)

@@ -1,0 +1,103 @@
+"""Postings: for each number of a term, tag or entity, the slots that hold it and how often. Pure NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.batch import Codes, Column, Rows
+
+Numbers32 = NDArray[np.int32]
+_SLOT_BITS: Final = 32
+_SLOT: Final = (1 << _SLOT_BITS) - 1
+_NONE: Final = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Segment:
+    """Sorted occurrences.
+
+    Attributes:
+        keys: int64[k], ascending: number << 32 | slot.
+        counts: how often each slot holds the number, in the smallest unsigned type that fits.
+    """
+
+    keys: Codes
+    counts: Column
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """Number -> slots and counts, in sorted segments that are merged as in a log-structured merge tree."""
+
+    segments: tuple[_Segment, ...] = ()
+
+    def find(self, number: int) -> tuple[Rows, Column]:
+        """Return the slots that hold `number`, intp[h] in no particular order, and how often each does, int[h]."""
+        slots, counts = [], []
+        for segment in self.segments:
+            first, last = segment.keys.searchsorted((number << _SLOT_BITS, (number + 1) << _SLOT_BITS)).tolist()
+            if first < last:
+                slots.append(segment.keys[first:last] & _SLOT)
+                counts.append(segment.counts[first:last])
+        if len(slots) == 1:
+            return slots[0], counts[0]
+        return np.concatenate((_NONE, *slots)), np.concatenate((_NONE, *counts))
+
+    def appended(self, numbers: Column, slots: Column) -> Postings:
+        """Return the postings with occurrences in new slots; a pair that comes twice counts twice.
+
+        Args:
+            numbers: int[k], a number for each occurrence.
+            slots: int[k], the slot of each.
+        """
+        if not len(numbers):
+            return self
+        keys = numbers.astype(np.int64)
+        keys <<= _SLOT_BITS
+        keys |= slots
+        keys.sort()
+        is_first = np.ones(len(keys), np.bool_)
+        is_first[1:] = keys[1:] != keys[:-1]
+        first = np.flatnonzero(is_first)
+        return self._with(_Segment(keys[first], _small(np.diff(first, append=len(keys)))))
+
+    def moved(self, place: Rows) -> Postings:
+        """Return the postings with slot s at `place[s]`; occurrences in slots with place -1 are dropped."""
+        moved = Postings()
+        for segment in self.segments:
+            slots = place[segment.keys & _SLOT]
+            keys, counts = (segment.keys & ~_SLOT | slots)[slots >= 0], segment.counts[slots >= 0]
+            order = np.argsort(keys)
+            moved = moved._with(_Segment(keys[order], counts[order]))
+        return moved
+
+    def _with(self, segment: _Segment) -> Postings:
+        if not len(segment.keys):
+            return self
+        segments = [*self.segments, segment]
+        while len(segments) > 1 and 2 * len(segments[-1].keys) > len(segments[-2].keys):
+            segments[-2:] = [_merged(segments[-2], segments[-1])]
+        return Postings(tuple(segments))
+
+
+def _merged(older: _Segment, newer: _Segment) -> _Segment:
+    """Return both segments in one; their slots are distinct, so no key is in both."""
+    keys = np.concatenate((older.keys, newer.keys))
+    order = np.argsort(keys, kind="stable")
+    return _Segment(keys[order], np.concatenate((older.counts, newer.counts))[order])
+
+
+def _small(counts: Rows) -> Column:
+    return counts.astype(np.min_scalar_type(int(counts.max())))
+
+
+def find(ascending: NDArray[Any], wanted: NDArray[Any]) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return where each wanted value is, or would be inserted, in a sorted array, and whether it is there."""
+    places = np.searchsorted(ascending, wanted)
+    there = places < len(ascending)
+    there[there] = ascending[places[there]] == wanted[there]
+    return places, there

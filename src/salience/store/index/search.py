@@ -1,0 +1,553 @@
+"""A need answered from an index: which memories become candidates, and their columns. Pure NumPy; exact.
+
+A pruned search brings the memories that may be among the best by score. It bounds the score of every memory: the
+inner products of int8 vectors tell each cosine within a proven error, and the terms and names of the query add what
+they add. The memories with the greatest bounds are scored exactly; a memory whose bound is under the score that enough
+of them reach is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from salience.batch import (
+    COLUMNS,
+    Batch,
+    Column,
+    Entities,
+    Floats,
+    Lexicon,
+    Postings,
+    Ragged,
+    Rows,
+    Vectors,
+    Vectors32,
+    cosines,
+    offsets_of,
+)
+from salience.ports import Matching, Need, Pruning
+from salience.records import NARROWING, TIERS, Filter, OutOfScope, Scope
+from salience.store.index.columns import NEVER, Bools, Index, int8_products, quantised
+from salience.store.index.postings import find
+from salience.store.index.view import Floats32, Occurrences, Places, View, view_of, visible
+from salience.store.values import MICROSECONDS, microseconds
+
+_NO_FILTER: Final = Filter()
+_ROUNDING: Final = 1e-5
+"""More than float32 arithmetic adds to the error of an inner product of unit vectors."""
+_SLACK: Final = 1e-4
+"""More than rounding changes a score whose weights sum to 1."""
+_WHOLE: Final = 256
+"""Up to so many memories are all brought: a search would save nothing."""
+_SCORED_FIRST: Final = 3
+"""How many times as many memories as are wanted are scored to find the score that counts as good enough."""
+_MARGIN: Final = 0.95
+"""Share of that score from which memories are brought, since factors that the store does not know differ."""
+_BLOCKS: Final = 64
+_LEVELS: Final = 2048
+"""Steps of a cosine, for each unit, in which the bound of its relatedness is tabulated."""
+_PRODUCTS: Final = 1 << 22
+"""Inner products that are computed at a time where many vectors meet many memories."""
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """The recalls of a session: its clock, and id -> the turn at which it last returned that memory."""
+
+    clock: int = 0
+    turns: Mapping[str, int] = field(default_factory=dict)
+
+
+def gather(index: Index, need: Need, activations: Activations = Activations()) -> Batch:
+    """Return the candidates that `need` asks for, by id.
+
+    Args:
+        index: the tenant's memories.
+        need: what to bring.
+        activations: of the session that asks; read for the column `turns_since_activation` alone.
+    """
+    view = view_of(index, need.scope, microseconds(need.now))
+    search = Search(index, view, need, activations)
+    passing = accepted(view, need.filter)
+    if need.pruning is not None and need.vector is not None and len(view):
+        return search.best(need.pruning, passing)
+    wanted = np.arange(len(view)) if passing is None else np.flatnonzero(passing)
+    if need.ids is None and need.near is None and need.candidates is None:
+        return search.batch(wanted, beyond=-1.0 if "cosine" in need.columns else 1.0)
+    return search.picked(wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The search for one need.
+
+    Attributes:
+        index: the snapshot, with the counters as they are now.
+        view: the memories that the scope sees.
+        need: what to bring.
+        activations: of the session that asks.
+    """
+
+    index: Index
+    view: View
+    need: Need
+    activations: Activations
+
+    @cached_property
+    def terms(self) -> tuple[Occurrences, ...]:
+        """The occurrences of each term of the need."""
+        numbers = self.index.codes.terms
+        return tuple(self.view.occurrences(numbers.get(term, -1)) for term in self.need.terms)
+
+    @cached_property
+    def entities(self) -> dict[int, Places]:
+        """The places of the memories that name each entity of the need; entities that no memory names are left out."""
+        naming = {number: self.view.naming(number) for number in self.index.codes.entities.known(self.need.names)}
+        return {number: places for number, places in naming.items() if len(places)}
+
+    @cached_property
+    def named(self) -> Bools | None:
+        """bool[m], the memories whose speaker the need names, and those of no speaker that name one; None for none."""
+        codes = self.index.codes
+        named = np.isin(self.view.speaker, list(codes.speakers.meant(self.need.speakers).values()))
+        for number in codes.entities.known(self.need.speakers):
+            places = self.view.naming(number)
+            named[places[self.view.speaker[places] == 0]] = True
+        return named if named.any() else None
+
+    # Which memories
+
+    def picked(self, wanted: Places) -> Batch:
+        """Return, of the wanted memories, those named by `ids`, those `near` and the nearest."""
+        need, view = self.need, self.view
+        picked, beyond = np.zeros(len(view), np.bool_), 1.0
+        if need.ids is not None:
+            slots = self.index.slots_of(need.ids)
+            places = view.places(slots[slots >= 0])
+            picked[places[places >= 0]] = True
+        if need.near is not None and len(need.near.vectors):
+            picked[self._near(wanted, need.near.vectors, need.near.above)] = True
+        is_measured = need.vector is not None and (need.candidates is not None or "cosine" in need.columns)
+        about, off = self._approximate_cosines() if is_measured else (np.zeros(len(view), np.float32), 0.0)
+        if need.candidates is not None:
+            picked[self._nearest(wanted, need.candidates, about, off)] = True
+            if view.embedded is not None:
+                picked |= ~view.embedded
+        is_wanted = np.zeros(len(view), np.bool_)
+        is_wanted[wanted] = True
+        picked &= is_wanted
+        if need.candidates is not None or "cosine" in need.columns:
+            left = about[is_wanted & ~picked]
+            beyond = min(float(left.max()) + off, 1.0) if len(left) else -1.0
+        places = np.flatnonzero(picked)
+        return self.batch(places, complete=len(places) == len(wanted), beyond=beyond)
+
+    def _nearest(self, wanted: Places, count: int, about: Floats32, off: float) -> Places:
+        """Return the `count` wanted memories nearest to the query, ties by id, given cosines that are off by `off`."""
+        if not 0 < count < len(wanted):
+            return wanted[:count]
+        close = about[wanted]
+        least = np.partition(close, -count)[-count] - 2 * off
+        close = wanted[close >= least]
+        by_id = self.view.column("row")[close]
+        found: Places = close[np.lexsort((by_id, -self.cosines(close)))][:count]
+        return found
+
+    def _near(self, wanted: Places, vectors: Vectors32, above: float) -> Places:
+        """Return the wanted memories of which the cosine to some vector is greater than `above`."""
+        view, found = self.view, [np.empty(0, np.intp)]
+        if view.embedded is not None:
+            wanted = wanted[view.embedded[wanted]]
+        wanted = np.sort(wanted)
+        size = max(1, _PRODUCTS // len(vectors))
+        for block in (wanted[first : first + size] for first in range(0, len(wanted), size)):
+            about, off = self._products(block, vectors)
+            maybe = block[(about > above - off).any(axis=1)]
+            matrix, at = _rows_of(self.index.slots["vector"], view.slots[maybe])
+            if len(maybe):
+                found.append(maybe[(cosines(matrix[at], vectors) > above).any(axis=1)])
+        return np.concatenate(found)
+
+    def best(self, pruning: Pruning, passing: Bools | None) -> Batch:
+        """Return the memories that may be among the best by score, and those without a vector.
+
+        Args:
+            pruning: how scores are bounded, and how many are wanted, or from which score.
+            passing: bool[m], the memories to choose from; None for all.
+        """
+        view = self.view
+        standing = view.standing(pruning.drops)
+        if passing is not None:
+            standing = passing if standing is None else standing & passing
+        count = len(view) if standing is None else int(np.count_nonzero(standing))
+        known: dict[str, Any] = {"complete": False, "standing": count}
+        if pruning.moments:
+            made = view.column("created_at")
+            known["moments"] = np.unique(made if standing is None else made[standing]) / MICROSECONDS
+        everything = np.arange(len(view)) if standing is None else np.flatnonzero(standing)
+        if count <= max(_WHOLE, _SCORED_FIRST * pruning.keep):
+            return self.batch(everything, floor=-np.inf, **known)
+        given = self._given(pruning)
+        bound = given + self._dense_bound(pruning)
+        if standing is not None:
+            bound[~standing] = -np.inf
+        slack = _SLACK * max(1.0, pruning.total)
+        if pruning.least is None:
+            first = _largest(bound, min(_SCORED_FIRST * pruning.keep, count))
+            scores = np.sort(self._scores(pruning, first, given)[0])
+            least = _MARGIN * float(scores[-pruning.keep])
+        else:
+            least = max(pruning.least / pruning.most - pruning.rest, -1.0)  # every bound is at least 0
+        places = np.flatnonzero(bound >= least - slack)
+        if view.embedded is not None:
+            pending = ~view.embedded if standing is None else standing & ~view.embedded
+            places = np.union1d(places, np.flatnonzero(pending))
+        scores, measured = self._scores(pruning, places, given)
+        kept = scores >= least - slack
+        if view.embedded is not None:
+            kept |= ~view.embedded[places]
+        floor = (least + pruning.rest) * pruning.most
+        return self.batch(places[kept], measured[:, kept], floor=-np.inf if kept.sum() == count else floor, **known)
+
+    def _given(self, pruning: Pruning) -> Floats32:
+        """Return float32[m], what the terms, the entities and the named speaker add to each score."""
+        view, given = self.view, np.zeros(len(self.view), np.float32)
+        for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
+            if matching is None:
+                continue
+            for term, weight in zip(self.terms, self._term_weights(matching, is_window), strict=True):
+                given[term.places] += np.float32(weight) * view.impact(term, is_window, matching.k1, matching.b)
+        if pruning.entity and self.entities:
+            most = np.zeros(len(view), np.float32)
+            for places in self.entities.values():
+                telling = np.float32(pruning.entity * (1 - (len(places) - 1) / len(view)))
+                most[places] = np.maximum(most[places], telling)
+            given += most
+        if pruning.speaker and self.named is not None:
+            given[self.named] += np.float32(pruning.speaker)
+        return given
+
+    def _term_weights(self, matching: Matching, is_window: bool) -> list[float]:
+        """Return the most that each term adds in a lexical channel: shares of its weight by what the terms tell.
+
+        What a term tells is its inverse document frequency, as in `rank.fuse`.
+        """
+        held = [len(term.places) if is_window else term.texts for term in self.terms]
+        telling = [math.log1p((len(self.view) - one + 0.5) / (one + 0.5)) for one in held]
+        return [matching.weight * one / (sum(telling) or 1.0) for one in telling]
+
+    def _dense_bound(self, pruning: Pruning) -> Floats32:
+        """Return float32[m], the most that the similarity channels can add to each score."""
+        view = self.view
+        about, off = self._approximate_cosines()
+        levels = np.arange(1, 2 * _LEVELS + 2) / _LEVELS - 1 + off  # the end of each step
+        related = self.need.related(levels).astype(np.float32)
+        bound = np.float32(pruning.similarity) * related.take(_levels(about), mode="clip")
+        if pruning.context_similarity:
+            padded = np.append(about, np.float32(0))
+            context = (about + padded[view.around[0]] + padded[view.around[1]]) * view.context_share
+            bound += np.float32(pruning.context_similarity) * related.take(_levels(context), mode="clip")
+        return bound
+
+    def _scores(self, pruning: Pruning, places: Places, given: Floats32) -> tuple[Floats, Floats]:
+        """Return the sum of the known channels of some memories, float64[k], and their cosines, float64[2, k]."""
+        with_context = pruning.context_similarity > 0 or "context_cosine" in self.need.columns
+        measured = self.context_cosines(places) if with_context else np.stack([self.cosines(places)] * 2)
+        own, context = self.need.related(measured)
+        scores = given[places] + pruning.similarity * own
+        if pruning.context_similarity:
+            scores += pruning.context_similarity * context
+        return scores, measured
+
+    # How near
+
+    def _approximate_cosines(self) -> tuple[Floats32, float]:
+        """Return float32[m], about each cosine to the query or its voice, and how far it is off at most."""
+        view, need = self.view, self.need
+        said = view.speaker > 0
+        queries = [vector for vector in (need.vector, need.voice) if vector is not None]
+        if need.voice is not None and (said.all() or not said.any()):
+            queries = queries[1:] if said.all() else queries[:1]
+        about, off = self._products(np.arange(len(view)), np.stack(queries))
+        return about[:, 0] if len(queries) == 1 else np.where(said, about[:, 1], about[:, 0]), off
+
+    def _products(self, places: Places, queries: Vectors32) -> tuple[Floats32, float]:
+        """Return float32[len(places), k], about the cosines of memories to queries, and how far they are off at most.
+
+        With x = x' + e and q = q' + f, where x' and q' are the quantised vectors, x.q - x'.q' = e.q + x'.f. By Cauchy
+        and Schwarz that is at most |e| |q| + |x'| |f| <= |e| + (1 + |e|) |f| for unit vectors.
+        """
+        kernel, slots = int8_products(), self.view.slots[places]
+        if kernel is None or "quantised" not in self.index.slots.arrays:
+            matrix, at = _rows_of(self.index.slots["vector"], slots)
+            products: Floats32 = (matrix @ queries.T)[at]
+            return products, _ROUNDING
+        numbers, steps, errors = quantised(queries)
+        matrix, at = _rows_of(self.index.slots["quantised"], slots)
+        products = kernel(matrix, numbers)[at].astype(np.float32)
+        products *= self.index.slots["step"][slots][:, None]
+        products *= steps
+        return products, float(self.index.error + (1 + self.index.error) * errors.max()) + _ROUNDING
+
+    def cosines(self, places: Places) -> Floats:
+        """Return float64[k], the cosines of some memories to the query, or to its voice where somebody said them.
+
+        0 where there is no query or no vector.
+        """
+        need, view = self.need, self.view
+        if need.vector is None or not len(places):
+            return np.zeros(len(places))
+        matrix, at = _rows_of(self.index.slots["vector"], view.slots[places])
+        found = cosines(matrix, need.vector)[at]
+        return (
+            found if need.voice is None else np.where(view.speaker[places] > 0, cosines(matrix, need.voice)[at], found)
+        )
+
+    def context_cosines(self, places: Places) -> Floats:
+        """Return float64[2, k], the cosine of each, and its mean over the memory and its two nearest neighbours.
+
+        The mean is over those that have a vector; 0 where none has.
+        """
+        beside = self.view.around[:2, places]
+        needed, at = np.unique(np.concatenate(([-1], places, beside.ravel())), return_inverse=True)
+        found = np.concatenate(([0.0], self.cosines(needed[1:])))[at[1:]].reshape(3, len(places))
+        embedded = self.view.embedded
+        if embedded is None:
+            count = 1 + (beside >= 0).sum(axis=0)
+        else:
+            count = embedded[places] + ((beside >= 0) & embedded[beside]).sum(axis=0)
+        return np.stack((found[0], (found[0] + found[1] + found[2]) / np.maximum(count, 1)))
+
+    # The batch
+
+    def batch(self, places: Places, measured: Floats | None = None, **others: Any) -> Batch:
+        """Return all that the need asks for of some memories.
+
+        Args:
+            places: in any order.
+            measured: float64[2, k], their `context_cosines`, if they are known.
+            others: other fields of the batch.
+        """
+        order = np.argsort(self.index.slots["row"][self.view.slots[places]])
+        found = Found(self, places[order], None if measured is None else measured[:, order])
+        return found.batch(**others)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Memories of an answer, in the order of ids.
+
+    Attributes:
+        search: which found them.
+        places: their places in the view.
+        measured: float64[2, k], as `Search.context_cosines`, where they are known already.
+    """
+
+    search: Search
+    places: Places
+    measured: Floats | None
+
+    @cached_property
+    def slots(self) -> Rows:
+        """Their slots in the index."""
+        return self.search.view.slots[self.places]
+
+    @cached_property
+    def cosines(self) -> Floats:
+        """float64[2, k], the cosine of each to the query, and its mean in context where that is needed."""
+        if self.measured is not None:
+            return self.measured
+        if "context_cosine" in self.search.need.columns:
+            return self.search.context_cosines(self.places)
+        return self.search.cosines(self.places)[None]
+
+    def column(self, name: str) -> Column:
+        """Return a column of the index."""
+        return self.search.index.slots[name][self.slots]
+
+    def batch(self, **others: Any) -> Batch:
+        """Return all that the need asks for, and other fields of the batch as they are given."""
+        need = self.search.need
+        return Batch(
+            self.search.index.ids(self.slots),
+            {name: np.asarray(_COLUMNS[name](self), COLUMNS[name].dtype) for name in sorted(need.columns)},
+            self.vectors() if need.vectors else None,
+            self.lexicon(is_window=False) if need.terms else None,
+            self.lexicon(is_window=True) if need.windows and need.terms else None,
+            self.entities() if need.entities else None,
+            self.ragged("distinctions") if need.distinctions else None,
+            **others,
+        )
+
+    def vectors(self) -> Vectors:
+        """Return the vectors, in the index's own matrix, which nobody else may write to."""
+        matrix = self.search.index.slots["vector"]
+        matrix.flags.writeable = False  # of this view of the array alone
+        return Vectors(matrix, np.where(self.column("has_vector"), self.slots, -1))
+
+    def lexicon(self, *, is_window: bool) -> Lexicon:
+        """Return the term statistics of the texts that the scope sees, or of their windows, and these postings."""
+        view, terms = self.search.view, self.search.terms
+        postings = []
+        for term in terms:
+            at, there = find(term.places, self.places)
+            frequency = (term.windows if is_window else term.own)[at[there]]
+            rows = np.flatnonzero(there)[frequency > 0]
+            postings.append((rows, frequency[frequency > 0].astype(np.float64)))
+        return Lexicon(
+            documents=len(view),
+            average_length=view.average_window if is_window else view.average_length,
+            document_frequency=np.array([len(one.places) if is_window else one.texts for one in terms], np.float64),
+            postings=Postings.of(postings),
+            length=(view.window_length if is_window else view.length)[self.places],
+        )
+
+    def entities(self) -> Entities:
+        """Return the entities of these memories; those that some visible memory names are the known ones."""
+        known = self.search.entities
+        frequency = np.array([len(places) for places in known.values()], np.float64)
+        return Entities(self.ragged("entities"), np.array(list(known), np.int64), frequency, len(self.search.view))
+
+    def ragged(self, name: str) -> Ragged:
+        """Return the lists `entities` or `distinctions` of these memories."""
+        lengths, numbers = self.search.index.runs(name, self.slots)
+        return Ragged(offsets_of(lengths), numbers.astype(np.int64, copy=False))
+
+
+def _expires_at(found: Found) -> Column:
+    moments = found.column("expires_at")
+    return np.where(moments == NEVER, np.inf, moments / MICROSECONDS)
+
+
+def _supersedes(found: Found) -> Column:
+    targets = found.search.view.index.superseded[found.column("supersedes")]
+    shown = np.zeros(found.search.index.slots.length + 1, np.bool_)  # the last one for no target, -1
+    shown[found.search.view.slots] = True
+    return np.where(shown[targets], targets, -1)
+
+
+def _successor(found: Found) -> Column:
+    successor = found.search.view.successor
+    return np.full(len(found.places), -1) if successor is None else successor[found.places]
+
+
+def _speaker_named(found: Found) -> Column:
+    named = found.search.named
+    return np.zeros(len(found.places), np.bool_) if named is None else named[found.places]
+
+
+def _turns(found: Found) -> Column:
+    activations = found.search.activations
+    ids = found.search.index.ids(found.slots).tolist()
+    return np.array([activations.clock - activations.turns.get(one, -np.inf) for one in ids], np.float64)
+
+
+def _or_none(name: str) -> Callable[[Found], Column]:
+    """Return what makes a column of numbers in which 0 stands for none one in which -1 does."""
+    return lambda found: np.where(found.column(name) == 0, -1, found.column(name))
+
+
+_COLUMNS: Final[Mapping[str, Callable[[Found], Column]]] = {
+    "cosine": lambda found: found.cosines[0],
+    "context_cosine": lambda found: found.cosines[1],
+    **{
+        name: lambda found, name=name: found.column(name)  # type: ignore[misc]
+        for name in ("importance", "weight", "access_count", "tier")
+    },
+    **{
+        name: lambda found, name=name: found.column(name) / MICROSECONDS  # type: ignore[misc]
+        for name in ("created_at", "updated_at", "accessed_at")
+    },
+    "expires_at": _expires_at,
+    "is_global": lambda found: found.column("project") == 0,
+    "code": lambda found: found.slots,
+    "supersedes": _supersedes,
+    "successor": _successor,
+    "fact": _or_none("fact"),
+    "turns_since_activation": _turns,
+    "speaker": _or_none("speaker"),
+    "speaker_named": _speaker_named,
+    "embedded": lambda found: found.column("has_vector"),
+}
+
+
+def _levels(cosine: Floats32) -> Rows:
+    """Return the step of each cosine in the table of relatedness."""
+    return ((cosine + np.float32(1)) * np.float32(_LEVELS)).astype(np.intp)
+
+
+def _largest(values: Floats32, count: int) -> Places:
+    """Return the places of the largest values, at least `count` of them, in no particular order.
+
+    As many blocks have a maximum that is at least some number: so many values reach it.
+    """
+    length = len(values) // _BLOCKS
+    if length < 4 * count:
+        return np.argpartition(values, len(values) - count)[len(values) - count :]
+    maxima = values[: length * _BLOCKS].reshape(_BLOCKS, length).max(axis=0)
+    return np.flatnonzero(values >= np.partition(maxima, length - count)[length - count])
+
+
+def _rows_of(matrix: Column, slots: Rows) -> tuple[Column, Rows | slice]:
+    """Return rows of a matrix among which are some slots, and where each is; not copied where they lie together."""
+    if not len(slots):
+        return matrix[:0], slice(None)
+    first, last = int(slots.min()), int(slots.max()) + 1
+    if last - first > 2 * len(slots):
+        return matrix[slots], slice(None)
+    if last - first == len(slots) and bool((slots[1:] > slots[:-1]).all()):
+        return matrix[first:last], slice(None)
+    return matrix[first:last], slots - first
+
+
+def accepted(view: View, filter: Filter) -> Bools | None:
+    """Return bool[m], which memories of a view pass `filter`; None where it asks nothing."""
+    if filter == _NO_FILTER:
+        return None
+    codes, passed = view.index.codes, np.ones(len(view), np.bool_)
+    for tag in filter.tags:
+        passed &= view.tagged(tag)
+    if filter.fact_keys:
+        facts = [number for fact, number in list(codes.facts.items()) if fact and fact[1] in filter.fact_keys]
+        passed &= np.isin(view.column("fact"), facts)
+    for name, column in (("kinds", "kind"), ("sessions", "session_id")):
+        if wanted := getattr(filter, name):
+            passed &= np.isin(view.column(column), [codes.coded[column].get(text, -1) for text in wanted])
+    if filter.tiers:
+        passed &= np.isin(view.column("tier"), [TIERS.index(tier) for tier in filter.tiers])
+    if filter.since is not None:
+        passed &= view.column("created_at") >= microseconds(filter.since)
+    if filter.until is not None:
+        passed &= view.column("created_at") < microseconds(filter.until)
+    if filter.level is not None:
+        passed &= (view.column("project") == 0) == (filter.level == "global")
+    return passed
+
+
+def speakers(index: Index, scope: Scope, names: Sequence[str]) -> list[str]:
+    """Return the speakers of memories visible in `scope` whom one of some names means, sorted."""
+    meant = index.codes.speakers.meant(names)
+    if not meant:
+        return []
+    shown = np.unique(view_of(index, scope).speaker)
+    return sorted(speaker for speaker, number in meant.items() if number in shown)
+
+
+def out_of_scope(index: Index, scope: Scope, limit: int) -> list[OutOfScope]:
+    """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+    hidden = np.flatnonzero(visible(index, scope.widened()) & ~visible(index, scope))
+    names = ("environment", *NARROWING)
+    homes, counts = np.unique([index.slots[name][hidden] for name in names], axis=1, return_counts=True)
+    texts = []
+    for name, numbers in zip(names, homes.tolist(), strict=True):
+        text = {number: text for text, number in list(index.codes.coded[name].items())}
+        texts.append([text[number] for number in numbers])
+    found = list(zip(counts.tolist(), *texts, strict=True))
+    found.sort(key=lambda place: (-place[0], [name or "" for name in place[1:]]))
+    return [OutOfScope(Scope(scope.tenant, *place), count) for count, *place in found[:limit]]

@@ -1,0 +1,270 @@
+"""The memories of an index that a scope sees: their session neighbours, text lengths, successors and terms.
+
+A view is made once for a snapshot and a scope, and its parts when they are first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
+from salience.records import ANY, NARROWING, Scope
+from salience.store.index.columns import Bools, Index
+from salience.store.index.postings import Numbers32, find
+
+Floats32 = NDArray[np.float32]
+Places = NDArray[np.intp]
+"""Numbers of memories in a view, from 0, in the order of their slots; -1 for none."""
+_VIEWS: Final = 64
+"""Views that a snapshot keeps at most."""
+_TERMS: Final = 16
+"""Occurrences of terms that a view keeps at most, for each of its memories."""
+_SPARSE: Final = 8
+"""A view of a part so small looks its slots up by binary search."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Occurrences:
+    """Where a term occurs in a view.
+
+    Attributes:
+        places: intp[h], ascending: the memories whose window contains the term.
+        own: float32[h], how often the memory's own text contains it; 0 where only a neighbour's does.
+        windows: float32[h], how often the window contains it, >= 1; the own text counts `OWN` times.
+        texts: how many texts contain it.
+        impacts: BM25 shares, by (is_window, k1, b); see `View.impact`.
+    """
+
+    places: Places
+    own: Floats32
+    windows: Floats32
+    texts: int
+    impacts: dict[tuple[bool, float, float], Floats32] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The live memories that a scope sees, during an interval in which none of them expires.
+
+    Attributes:
+        index: a snapshot with these memories; the counters in it may be older than those of the snapshot searched.
+        slots: intp[m], ascending.
+        valid: bool[m], which have not expired.
+        since, until: the interval, in microseconds, without `until`.
+    """
+
+    index: Index
+    slots: Rows
+    valid: Bools
+    since: int
+    until: int
+    _terms: dict[int, Occurrences] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    @cached_property
+    def is_all(self) -> bool:
+        """Whether each slot of the index is in the view."""
+        return len(self.slots) == self.index.slots.length
+
+    def column(self, name: str) -> Column:
+        """Return a column of these memories."""
+        values = self.index.slots[name]
+        return values if self.is_all else values[self.slots]
+
+    def places(self, slots: Column) -> Places:
+        """Return the places of some slots; -1 for a slot outside the view."""
+        if self.is_all:
+            return slots.astype(np.intp, copy=False)
+        if len(self.slots) * _SPARSE < self.index.slots.length:
+            found, there = find(self.slots, slots)
+            return np.where(there, found, -1)
+        return self._place[slots].astype(np.intp)
+
+    @cached_property
+    def _place(self) -> Numbers32:
+        place = np.full(self.index.slots.length, -1, np.int32)
+        place[self.slots] = np.arange(len(self.slots), dtype=np.int32)
+        return place
+
+    @cached_property
+    def speaker(self) -> Column:
+        """int32[m], the number of the speaker of each memory; 0 for none."""
+        return self.column("speaker")
+
+    @cached_property
+    def embedded(self) -> Bools | None:
+        """bool[m], which memories have a vector; None where all have."""
+        has_vector = self.column("has_vector")
+        return None if has_vector.all() else has_vector
+
+    @cached_property
+    def step(self) -> Floats32:
+        """float32[m], the step of each quantised vector."""
+        return self.column("step")
+
+    @cached_property
+    def around(self) -> Column:
+        """intp[2 x REACH, m], the places of the neighbours in the session, nearest first; -1 for none.
+
+        Expired memories have no neighbours and are none.
+        """
+        line = self.places(self.index.by_session)
+        line = line[line >= 0]
+        line = line[self.valid[line]]
+        session = self.column("session")[line]
+        around = np.full((2 * REACH, len(self)), -1, np.intp)
+        for away in range(1, REACH + 1):
+            same = session[away:] == session[:-away]
+            before, after = line[:-away][same], line[away:][same]
+            around[2 * away - 2, after] = before
+            around[2 * away - 1, before] = after
+        return around
+
+    @cached_property
+    def context_share(self) -> Floats32:
+        """float32[m], 1 by how many of each memory and its two nearest neighbours have a vector; 0 where none has."""
+        embedded = np.append(np.ones(len(self), np.bool_) if self.embedded is None else self.embedded, False)
+        count = embedded[:-1].astype(np.float32) + embedded[self.around[0]] + embedded[self.around[1]]
+        share: Floats32 = np.divide(np.float32(1), count, out=np.zeros(len(self), np.float32), where=count > 0)
+        return share
+
+    @cached_property
+    def length(self) -> Floats:
+        """float64[m], the terms of each memory's text."""
+        return self.column("length").astype(np.float64)
+
+    @cached_property
+    def window_length(self) -> Floats:
+        """float64[m], the terms of each memory's window: its own `OWN` times, and those of its neighbours."""
+        padded = np.append(self.length, 0.0)
+        lengths: Floats = OWN * self.length + padded[self.around].sum(axis=0)
+        return lengths
+
+    @cached_property
+    def average_length(self) -> float:
+        """The mean of `length`; 0 of none."""
+        return float(self.length.sum()) / len(self) if len(self) else 0.0
+
+    @cached_property
+    def average_window(self) -> float:
+        """The mean of `window_length`; 0 of none."""
+        return float(self.window_length.sum()) / len(self) if len(self) else 0.0
+
+    def occurrences(self, number: int) -> Occurrences:
+        """Return where the term of a number occurs; -1 for an unknown term."""
+        found = self._terms.get(number)
+        if found is None:
+            found = self._occurrences(number)
+            if sum(len(term.places) for term in list(self._terms.values())) > _TERMS * len(self):
+                self._terms.clear()
+            self._terms[number] = found
+        return found
+
+    def _occurrences(self, number: int) -> Occurrences:
+        slots, counts = self.index.terms.find(number)
+        places = self.places(slots)
+        places, counts = places[places >= 0], counts[places >= 0].astype(np.float32)
+        own = np.zeros(len(self) + 1, np.float32)  # the last one for "no neighbour", -1
+        own[places] = counts
+        windows = OWN * own
+        for neighbours in self.around:
+            windows[neighbours[places]] += counts  # no memory is the same neighbour of two others
+        found = np.flatnonzero(windows[:-1])
+        return Occurrences(found, own[found], windows[found], len(places))
+
+    def impact(self, term: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
+        """Return float32[h], the BM25 of each occurrence as a share of the term's weight, [0, 1]."""
+        found = term.impacts.get((is_window, k1, b))
+        if found is None:
+            length, average = (
+                (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
+            )
+            frequency = term.windows if is_window else term.own
+            pace = (k1 * (1 - b + b * length[term.places] / max(average, 1.0))).astype(np.float32)
+            found = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
+            term.impacts[is_window, k1, b] = found
+        return found
+
+    def naming(self, number: int) -> Places:
+        """Return the places of the memories that name the entity of a number, ascending."""
+        places = self.places(self.index.naming.find(number)[0])
+        return np.sort(places[places >= 0])
+
+    def tagged(self, tag: str) -> Bools:
+        """Return bool[m], which memories have a tag."""
+        tagged = np.zeros(len(self) + 1, np.bool_)
+        tagged[self.places(self.index.tags.find(self.index.codes.tags.get(tag, -1))[0])] = True
+        return tagged[:-1]
+
+    @cached_property
+    def successor(self) -> Codes | None:
+        """int64[m], the slot of the memory that replaces each, -1 for none; None where no memory is replaced."""
+        facts, supersedes = self.column("fact"), self.column("supersedes")
+        stating = np.flatnonzero(self.valid & ((facts > 0) | (supersedes > 0)))
+        if not len(stating):
+            return None
+        stating = stating[np.argsort(self.column("row")[stating], kind="stable")]  # by id
+        successor = np.full(len(self), -1, np.int64)
+        of_fact = stating[facts[stating] > 0]
+        latest_last = of_fact[np.argsort(self.column("updated_at")[of_fact], kind="stable")]
+        newest = np.full(int(facts.max(initial=0)) + 1, -1, np.int64)
+        newest[facts[latest_last]] = self.slots[latest_last]
+        stated = np.flatnonzero(facts > 0)
+        successor[stated] = np.where(newest[facts[stated]] == self.slots[stated], -1, newest[facts[stated]])
+        heirs = stating[supersedes[stating] > 0]
+        targets = self.index.superseded[supersedes[heirs]]
+        heirs, targets = heirs[targets >= 0], self.places(targets[targets >= 0])
+        is_other = (targets >= 0) & (targets != heirs)
+        successor[targets[is_other]] = self.slots[heirs[is_other]]  # of several, the one with the greatest id
+        return successor if (successor >= 0).any() else None
+
+    def standing(self, drops: frozenset[str]) -> Bools | None:
+        """Return bool[m], the memories without those that are `expired` or `outdated`; None where all are left."""
+        kept = self.valid if "expired" in drops else None
+        if "outdated" in drops and self.successor is not None:
+            current = self.successor < 0
+            kept = current if kept is None else kept & current
+        return None if kept is None or kept.all() else kept
+
+
+def view_of(index: Index, scope: Scope, now: int | None = None) -> View:
+    """Return the view of `scope` at an instant in microseconds; None where expiry does not matter."""
+    key = (scope.environment, *(getattr(scope, name) for name in NARROWING))
+    views: dict[Any, View] = index.views
+    found = views.get(key)
+    if found is not None and (now is None or found.since <= now < found.until):
+        return found
+    if len(views) >= _VIEWS:
+        views.clear()
+    slots = np.flatnonzero(visible(index, scope))
+    expires = index.slots["expires_at"]
+    views[key] = found = View(index, slots, *_validity(expires[slots], now or 0))
+    return found
+
+
+def _validity(expires: Column, now: int) -> tuple[Bools, int, int]:
+    """Return which memories have not expired, and the interval for which that holds."""
+    valid, least, most = expires > now, np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    return valid, int(expires[~valid].max(initial=least)), int(expires[valid].min(initial=most))
+
+
+def visible(index: Index, scope: Scope) -> Bools:
+    """Return, by slot, whether it is live and visible in `scope`."""
+    numbers: Mapping[str, Mapping[Any, int]] = index.codes.coded
+    seen = index.slots["row"] >= 0
+    if scope.environment is not ANY:
+        seen &= index.slots["environment"] == numbers["environment"].get(scope.environment, -1)
+    for name in NARROWING:
+        wanted = getattr(scope, name)
+        if wanted is not ANY:
+            column = index.slots[name]
+            seen &= (column == 0) | (column == numbers[name].get(wanted, -1))
+    return seen
