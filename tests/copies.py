@@ -8,8 +8,7 @@ from contextlib import closing
 import pytest
 
 import salience
-from bench.torture.journal import Journal
-from bench.torture.writing import board, hand, opened, seeded, step
+from bench.writers import Journal, Writer, board, opened
 from salience import compose
 from salience.errors import EmbedderError
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
@@ -64,9 +63,9 @@ def filled_files(tmp_path_factory):
         folder = tmp_path_factory.mktemp("copied")
         write_all_kinds(folder / "a.db", monkeypatch)
         with opened(folder / "mixed.db") as memory:
-            mine = hand(memory, Journal(folder / "w0.journal"), seeded(3), board(memory, Journal(folder / "b.journal")))
+            writer = Writer(memory, Journal(folder / "w0.journal"), 3, board(memory, Journal(folder / "b.journal")))
             for _ in range(60):
-                step(mine, Journal(folder / "w0.journal"))
+                writer.step()
     return folder
 
 

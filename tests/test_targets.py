@@ -9,13 +9,12 @@ from urllib.parse import quote
 import pytest
 
 import salience
-from bench.torture_reembed import Hashed
 from salience import compose, settings
 from salience.errors import BusyError, InputError, ReadOnlyError, StoreError
 from salience.store.postgres import PostgresStore, opening
-from salience.testing.doubles import PlantedEmbedder
+from salience.testing.doubles import HashedEmbedder, PlantedEmbedder
 
-OTHER = Hashed("other", 24)
+OTHER = HashedEmbedder("other", 24)
 NO_DRIVER = """
 import sys
 import salience

@@ -8,10 +8,10 @@ from contextlib import closing
 
 import pytest
 
-from bench.torture_reembed import Hashed
 from salience.cli import repairing
 from salience.models import registry
 from salience.store.opening import PAGE_SIZE
+from salience.testing.doubles import HashedEmbedder
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def path(stored, tmp_path):
 @pytest.fixture
 def other(monkeypatch):
     """The name of an embedder besides the one that the store is pinned to."""
-    monkeypatch.setitem(registry.EMBEDDERS, "other", lambda _: Hashed("other", 24))
+    monkeypatch.setitem(registry.EMBEDDERS, "other", lambda _: HashedEmbedder("other", 24))
     return ("--embedder", "other")
 
 

@@ -1,9 +1,9 @@
 """Twenty keys in four tenants ask everything of a real server at once, over REST and MCP: nobody meets another."""
 
 import pytest
+from bench.torture.writing import seeded
 
 import salience
-from bench.torture.writing import seeded
 from bench.torture_server import cast, report
 from bench.torture_server.asking import Answer, Asked, Line
 from bench.torture_server.deeds import DEEDS, ON_AN_ID, Turn, surfaced

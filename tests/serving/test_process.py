@@ -13,7 +13,6 @@ import httpx
 import pytest
 
 import salience
-from bench.torture_reembed import Hashed
 from salience import compose
 from salience.errors import SalienceError
 from salience.server import workers
@@ -21,6 +20,7 @@ from salience.server.listening import bound, url_of
 from salience.server.server import serve
 from salience.server.site import standing
 from salience.server.workers import FAILED, SPAWN, Supervisor, end_of
+from salience.testing.doubles import HashedEmbedder
 
 WRITERS = 6
 STORED = 'salience_requests_total{status="201",surface="rest",verb="remember"}'
@@ -133,7 +133,7 @@ def test_it_goes_on_by_words_where_the_new_model_is_not_to_be_had(running, tmp_p
     server = running(store)
     with httpx.Client(base_url=server.url, timeout=90) as client:
         client.post("/v1/memories", json={"content": TEXTS[1]})
-        with closing(compose.moving(store, embedder=Hashed("elsewhere", 24))) as other:
+        with closing(compose.moving(store, embedder=HashedEmbedder("elsewhere", 24))) as other:
             other.reembed()
         for place in range(3):
             found = client.post("/v1/recall", json={"query": "Who drinks tea?"})

@@ -15,18 +15,18 @@ from alembic.config import Config
 from sqlalchemy import create_engine
 
 import salience
-from bench.torture_reembed import Hashed
 from salience import BusyError, InputError, NotAStoreError, StoreError, VersionError, compose, keywords
 from salience.steps import scan
 from salience.store import copying, schema
 from salience.store.opening import PAGE_SIZE
+from salience.testing.doubles import HashedEmbedder
 
-EMBEDDER = Hashed("e", 16)
+EMBEDDER = HashedEmbedder("e", 16)
 PRELUDE = """
 import sys
 import salience
-from bench.torture_reembed import Hashed
-memory = salience.connect(sys.argv[1], embedder=Hashed("e", 16))
+from salience.testing.doubles import HashedEmbedder
+memory = salience.connect(sys.argv[1], embedder=HashedEmbedder("e", 16))
 print("open", flush=True)
 """
 PAIRS = """

@@ -1,101 +1,98 @@
-"""No room and no rights in the middle of writing: a clear error, nothing half-written, and the engine goes on."""
+"""No space and no rights in the middle of writing: a clear error, nothing half-written, and the engine goes on."""
 
 import re
 import tempfile
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from bench.torture import journal, pressures
-from bench.torture.check import check
-from bench.torture.full_disk import READING, WRITING, squeeze, squeezed, steps
-from bench.torture.journal import Journal
-from bench.torture.pressures import CASES, ROOMS, UnavailableError
-from bench.torture.writing import hand, opened, seeded
+from bench import torture
+from bench.torture import CASES, ROOMS, Limit, UnavailableError
+from bench.writers import Journal, Writer, check, opened
+from salience.errors import ReadOnlyError
 from salience.store.opening import PAGE_SIZE
 
-FEW = (0, 4_097, 24_720)
-"""Rooms of a case that has many."""
-MOST = 60
-"""Verbs until the store has refused one."""
 SAYS = {
     "limit on the size of a file": r"Check the disk, its space, limits and rights\.$",
     "full disk": r"Free some space and try again\.$",
-    "log locked": r"Check the disk, its space, limits and rights\.$",
     "file and log locked": r"Check the disk, its space, limits and rights\.$",
     "file moved away": r"Put it back, or connect again\.$",
 }
-"""What a write that is refused ends with: what to do."""
+"""What the error of a refused write ends with: what to do."""
 
 
 @pytest.fixture
 def folder():
-    """A folder that a user without rights can reach, which pytest's own is not."""
+    """A folder that a process without root's rights can reach, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_store_under_pressure_loses_nothing_and_goes_on(folder, name):
-    found = squeezed(folder, name, seed=1, rooms=FEW if CASES[name].rooms is ROOMS else None, most=MOST)
-    if found.skipped is not None:
-        pytest.skip(found.skipped)
-    assert found.faults == ()
-    assert found.checked.told > 20
-    writing = [told.error for told in found.refusals if told.during == WRITING]
-    assert any(writing) is (name in SAYS)
-    for error in filter(None, writing):
+    try:
+        said, checked = torture.case(folder, name, 1, (0, 4_097, 24_720) if CASES[name].rooms is ROOMS else None)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    assert checked.faults == []
+    assert checked.acknowledged > 20
+    errors = [what for what in said if what.startswith("writing: ") and what != "writing: None"]
+    assert bool(errors) is (name in SAYS)
+    for error in errors:
         assert re.search(SAYS[name], error)
 
 
-@pytest.mark.parametrize("name", ["file locked", "file and log locked", "rights taken away"])
-def test_a_file_that_cannot_be_written_does_not_open(folder, name):
-    found = squeezed(folder, name, seed=2, most=5)
-    if found.skipped is not None:
-        pytest.skip(found.skipped)
-    (error,) = (told.error for told in found.refusals if told.during == "opening")
-    assert re.fullmatch(r"ReadOnlyError: store: \S+ cannot be written\. Make it writable, or .*", error)
+@pytest.mark.slow
+def test_a_file_that_cannot_be_written_does_not_open(folder):
+    file = folder / "home" / "memory.db"
+    file.parent.mkdir()
+    opened(file).close()
+    process, line = torture.started(_open_without_rights, file)
+    said = torture.heard(line)
+    process.join()
+    assert re.fullmatch(r"ReadOnlyError: store: \S+ cannot be written\. Make it writable, or .*", said)
 
 
-class Pages:
-    """A file that holds no more than so many pages: the same everywhere, without rights or limits of the system."""
+def _open_without_rights(file, line):
+    pressure = torture.Rights(file)
+    opened(file).close()
+    pressure.squeeze(0)
+    try:
+        opened(file).close()
+        line.send("opened")
+    except ReadOnlyError as error:
+        line.send(f"ReadOnlyError: {error}")
+    finally:
+        pressure.release()
 
-    def __init__(self, engine):
+
+class Pages(Limit):
+    """A file that holds no more than so many pages, on every system and without rights."""
+
+    def __init__(self, file, engine):
+        super().__init__(file)
         self.driver = engine.services.store._writer.connection.driver_connection
 
     def squeeze(self, room):
         held = self.driver.execute("PRAGMA page_count").fetchone()[0]
         self.driver.execute(f"PRAGMA max_page_count={held + room // PAGE_SIZE}")
 
-    def during(self):
-        return nullcontext()
-
     def release(self):
         self.driver.execute("PRAGMA max_page_count=1000000")
 
 
 def test_a_file_without_pages_refuses_and_goes_on(tmp_path):
-    file, notes = tmp_path / "memory.db", Journal(tmp_path / "w0.journal")
+    file, journal = tmp_path / "memory.db", Journal(tmp_path / "w0.journal")
     with opened(file) as engine:
-        mine = hand(engine, notes, seeded(3))
-        steps(mine, notes, 5)
+        writer, pressure = Writer(engine, journal, 3), Pages(file, engine)
         for room in ROOMS[::3]:
-            said = {told.during: told.error for told in squeeze(mine, notes, Pages(engine), file, room)}
-            assert said[WRITING].endswith("the disk is full; nothing was written. Free some space and try again.")
-            assert said[READING] is None
-        assert check(engine, file, journal.read_all(tmp_path)).faults == ()
-
-
-def test_a_case_that_this_machine_cannot_make_is_skipped_and_says_so(folder, monkeypatch):
-    def impossible(*words):
-        raise UnavailableError(f"`{words[0]}` is not possible here")
-
-    monkeypatch.setattr(pressures, "called", impossible)
-    assert squeezed(folder, "full disk", seed=1).skipped == "`mount` is not possible here"
-
-
-def test_what_the_process_does_not_survive_is_a_fault(folder, monkeypatch):
-    monkeypatch.setattr("bench.torture.full_disk.heard", lambda line: None)
-    assert "without a word" in squeezed(folder, "rights taken away", seed=1, most=5).faults[0]
+            for _ in range(5):
+                writer.step()
+            pressure.squeeze(room)
+            said, answers = torture.refusal(writer, pressure), torture.reading(writer, pressure)
+            pressure.release()
+            assert said.endswith("the disk is full; nothing was written. Free some space and try again.")
+            assert answers is None
+        assert check(engine, file, [journal.path]).faults == []

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine as Database
 from sqlalchemy import event
 
-from bench.torture_postgres.housing import of, opened
+from bench.torture_postgres import opened
 from salience.errors import BusyError, ReadOnlyError, StoreError
 from salience.ports import Touch
 from salience.records import Scope
@@ -264,7 +264,7 @@ def test_many_threads_share_few_connections(tables):
 
         def write(number):
             start.wait()
-            return of(engine, f"tenant {number % 3}").remember(f"memory {number}").status
+            return engine.of(f"tenant {number % 3}").remember(f"memory {number}").status
 
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(write, range(8))) == ["created"] * 8

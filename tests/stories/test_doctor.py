@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import salience
-from bench.torture_reembed import Hashed
 from salience import DamagedError, EmbedderError, StoreError
 from salience.store.integrity import MOST
+from salience.testing.doubles import HashedEmbedder
 
 SECRET = "Alice keeps 7 bees in Lisbon"
 CHANGED = "Alice keeps 9 bees in Lisbon"
@@ -95,7 +95,7 @@ def opened(path):
     engines = []
 
     def open_(embedder=None):
-        engines.append(salience.connect(path, embedder=embedder or Hashed("e", 16)))
+        engines.append(salience.connect(path, embedder=embedder or HashedEmbedder("e", 16)))
         return engines[-1]
 
     ids = [receipt.memory.id for receipt in open_().remember_many([{"content": text} for text in TEXTS])]
@@ -133,7 +133,7 @@ def test_a_sound_store_is_healthy(opened):
 
 
 def test_a_sound_store_is_healthy_in_memory_too():
-    with salience.connect(":memory:", embedder=Hashed("e", 16)) as memory:
+    with salience.connect(":memory:", embedder=HashedEmbedder("e", 16)) as memory:
         first = memory.remember(SECRET).memory.id
         memory.update(first, content=CHANGED)
         memory.forget(first)
@@ -350,7 +350,7 @@ def test_what_was_mended_is_found_by_others_at_once(opened, path):
 
 def test_a_deep_check_by_an_engine_of_a_former_model_holds_no_vector_against_it(opened):
     former = opened()
-    opened().reembed(Hashed("f", 16))
+    opened().reembed(HashedEmbedder("f", 16))
     assert former.doctor(deep=True).findings == ()
 
 
@@ -371,7 +371,7 @@ def test_a_vector_of_the_wrong_length_leaves_its_memory_pending(opened, path):
 
 
 def test_an_embedder_that_is_down_mends_what_needs_none(opened, path):
-    class Down(Hashed):
+    class Down(HashedEmbedder):
         def embed(self, texts, /):
             raise ConnectionError
 
@@ -456,7 +456,7 @@ def test_a_store_whose_numbers_are_no_numbers_says_what_to_do(opened, path, stat
 def examined(path, repair):
     """Return what a doctor says of a file, or why it does not open."""
     try:
-        with salience.connect(path, embedder=Hashed("e", 16)) as memory:
+        with salience.connect(path, embedder=HashedEmbedder("e", 16)) as memory:
             report = memory.doctor(repair=repair)
             return "healthy" if report.healthy else " ".join(told(report))
     except StoreError as error:
@@ -466,7 +466,7 @@ def examined(path, repair):
 @pytest.mark.parametrize("part", ["middle", "end", "pages", "half"])
 def test_a_torn_file_is_told_and_ends_in_no_other_error(tmp_path, part):
     path = tmp_path / "torn.db"
-    with salience.connect(path, embedder=Hashed("e", 16)) as memory:
+    with salience.connect(path, embedder=HashedEmbedder("e", 16)) as memory:
         memory.remember_many([{"content": f"long {number} " + "word " * 200} for number in range(200)])
     raw = bytearray(path.read_bytes())
     if part == "half":

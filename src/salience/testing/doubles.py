@@ -74,3 +74,28 @@ class PlantedEmbedder:
             vector[1:] = np.random.default_rng(seed).normal(size=self.dimension - 1)
             vector /= np.linalg.norm(vector)
         return vector.astype(np.float32)
+
+
+class HashedEmbedder:
+    """An embedder whose vectors are random and seeded by its name, its secret and the text.
+
+    Args:
+        name: as a store is pinned to it.
+        dimension: length of a vector.
+        secret: tells it from another embedder of the same name.
+    """
+
+    def __init__(self, name: str, dimension: int, secret: str = "") -> None:
+        self.name = name
+        self.dimension = dimension
+        self._secret = secret
+
+    def embed(self, texts: Sequence[str], /) -> Vectors32:
+        """Return float32[len(texts), dimension], rows of length 1."""
+        made = [self._vector(text) for text in texts]
+        return np.stack(made) if made else np.empty((0, self.dimension), np.float32)
+
+    def _vector(self, text: str) -> Vectors32:
+        digest = hashlib.sha256(f"{self.name}\0{self._secret}\0{text}".encode()).digest()
+        vector = np.random.default_rng(int.from_bytes(digest[:8], "big")).normal(size=self.dimension)
+        return (vector / np.linalg.norm(vector)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A proxy between an engine and its server that cuts a connection off at its commit."""
+"""A proxy between an engine and its PostgreSQL server that cuts connections at a commit."""
 
 from __future__ import annotations
 

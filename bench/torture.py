@@ -1,0 +1,847 @@
+"""Torture for store files: `kill -9`, disks without space, many processes on one file, a change of model under fire.
+
+    python -m bench.torture crash|disk|crowd|reembed [--plant]
+
+Writers run random verbs and note in a journal what they are about to do and what the store acknowledged. Afterwards
+the file is compared with the journals: every acknowledged version is there, nothing half-done is, `doctor` and SQLite
+find no fault. Exit code 1: something is wrong. `--plant` damages the store first; then exit code 1 is the right answer.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from queue import Empty
+from random import Random
+from statistics import median
+from typing import Annotated, Any, Final
+
+import numpy as np
+import typer
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine as Database
+from sqlalchemy import NullPool, create_engine, event
+
+from bench.writers import (
+    VERBS,
+    Checked,
+    Journal,
+    Row,
+    Step,
+    Writer,
+    board,
+    counted,
+    examine,
+    opened,
+    read_journal,
+)
+from salience import compose
+from salience.errors import NotFoundError, SalienceError, StoreError
+from salience.maintain import reembed as reembedding
+from salience.store import schema
+from salience.testing.doubles import HashedEmbedder
+
+PATIENCE: Final = 60.0
+"""Seconds after which a silent process is given up."""
+LIVES: Final = 3
+LAST_VERBS: Final = ("reflect",)
+"""Verbs whose work the previous revision of the schema cannot hold."""
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+Runs = Annotated[int, typer.Option(min=1, help="Files.")]
+Seed = Annotated[int, typer.Option(help="Seed of all choices; the moments of kills are the machine's own.")]
+Plant = Annotated[bool, typer.Option("--plant", help="Damage the store first; the check has to find it.")]
+
+
+def plant_loss(file: Path) -> None:
+    """Delete an acknowledged memory behind the store's back, to see that the check finds it."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DELETE FROM memories WHERE rowid = (SELECT max(rowid) FROM memories)")
+        connection.commit()
+
+
+# --- crash: writers that are killed -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Job:
+    """What a writer process does; `fuse`: how many statements inside transactions it runs before it kills itself."""
+
+    file: Path
+    journal: Path
+    seed: str
+    board: str | None = None
+    reopens: bool = False
+    fuse: int | None = None
+
+
+def write(job: Job, line: Any) -> None:
+    """Write until told to stop or killed."""
+    if job.fuse is not None:
+        light(job.fuse)
+    line.send("started")
+    journal, said = Journal(job.journal), False
+    try:
+        while not line.poll():
+            with opened(job.file) as engine:
+                writer = Writer(engine, journal, f"{job.seed} {journal.number}", job.board)
+                for _ in range(5) if job.reopens else itertools.count():
+                    if line.poll():
+                        break
+                    writer.step()
+                    if not said:
+                        line.send("wrote")
+                        said = True
+    except Exception as error:
+        journal.note(failure=f"{journal.path.stem} ended with {type(error).__name__}: {error}")
+
+
+def light(statements: int) -> None:
+    """Have this process kill itself between two statements of a transaction that writes."""
+    left = itertools.count(statements, -1)
+
+    @event.listens_for(Database, "connect")
+    def _(driver: Any, *_: object) -> None:
+        def burn(_: str) -> None:
+            if driver.total_changes and driver.in_transaction and next(left) <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        if isinstance(driver, sqlite3.Connection):
+            driver.set_trace_callback(burn)
+
+
+def started(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
+    """Start a process that has no thread or connection of this one; return it and the line to it."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["alembic.command", "bench.writers"])
+    here, there = context.Pipe()
+    process = context.Process(target=work, args=(*arguments, there), daemon=True)
+    process.start()
+    there.close()
+    return process, here
+
+
+def heard(line: Any, patience: float = PATIENCE) -> Any:
+    """Return what a process says next; None where it ends or says nothing."""
+    try:
+        return line.recv() if line.poll(patience) else None
+    except EOFError:
+        return None
+
+
+def await_word(word: str, most: float) -> Callable[[Random, Path, Sequence[Any]], None]:
+    """Return a wait until each writer has said a word, and a random time of up to `most` seconds."""
+
+    def wait(chance: Random, _: Path, writers: Sequence[Any]) -> None:
+        for _process, line in writers:
+            while heard(line) not in (None, word):
+                pass
+        time.sleep(chance.uniform(0, most))
+
+    return wait
+
+
+def await_checkpoint(chance: Random, file: Path, writers: Sequence[Any]) -> None:
+    """Wait until the file itself is written: with a write-ahead log, that is a checkpoint."""
+    await_word("wrote", 0)(chance, file, writers)
+    before, deadline = file.stat().st_mtime_ns, time.monotonic() + PATIENCE
+    while file.stat().st_mtime_ns == before and time.monotonic() < deadline:
+        time.sleep(0.0001)
+    time.sleep(chance.uniform(0, 0.004))
+
+
+def await_end(_chance: Random, _file: Path, writers: Sequence[Any]) -> None:
+    """Wait until each writer has ended by itself."""
+    for process, _ in writers:
+        process.join(PATIENCE)
+
+
+@dataclass
+class Way:
+    """How writers are killed: one wait for each kill in a row, how many write, how many of these are killed."""
+
+    waits: tuple[Callable[[Random, Path, Sequence[Any]], None], ...]
+    writers: int = 1
+    killed: int = 1
+    reopens: bool = False
+    older: bool = False
+    fused: bool = False
+
+
+WAYS: Final = {
+    "writing": Way((await_word("wrote", 0.15),)),
+    "one of three": Way((await_word("wrote", 0.15),), writers=3),
+    "opening": Way((await_word("started", 0.03),)),
+    "in a transaction": Way((await_end,), fused=True),
+    "checkpoint": Way((await_checkpoint,)),
+    "three of three": Way((await_word("wrote", 0.15),), writers=3, killed=3),
+    "recovering": Way((await_word("wrote", 0.15), await_word("started", 0.01), await_word("started", 0.02))),
+    "reopening": Way((await_word("wrote", 0.1),), reopens=True),
+    "migrating": Way((await_word("started", 0.05),), older=True),
+}
+
+
+def downgrade(file: Path) -> None:
+    """Bring a file back to the previous revision of its schema, so that opening it migrates it."""
+    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool)
+    with engine.begin() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(Path(schema.__file__).parent / "migrations").replace("%", "%%"))
+        command.downgrade(config, schema.REVISIONS[-2])
+
+
+def life(folder: Path, name: str, seed: str) -> tuple[int, Checked]:
+    """Let writers work on the file of a folder until some are killed; return how many were, and the check."""
+    way, file, chance = WAYS[name], folder / "memory.db", Random(seed)
+    with opened(file) as engine:
+        shared = board(engine, Journal(folder / "board.journal"))
+        filler = Writer(engine, Journal(folder / "parent.journal"), f"{seed} parent")
+        for _ in range(12):
+            filler.step(LAST_VERBS if way.older else ())
+    if way.older:
+        downgrade(file)
+    killed = 0
+    for round_, wait in enumerate(way.waits):
+        fuse = chance.randrange(400) if way.fused else None
+        jobs = [
+            Job(
+                file, folder / f"w{n}.journal", f"{seed} {round_} {n}", shared if way.writers > 1 else None,
+                way.reopens, fuse,
+            )
+            for n in range(way.writers)
+        ]  # fmt: skip
+        writers = [started(write, job) for job in jobs]
+        wait(chance, file, writers)
+        for process, _ in writers[: way.killed]:
+            process.kill()
+        time.sleep(0.05 if way.killed < way.writers else 0)
+        for _, line in writers[way.killed :]:
+            with suppress(OSError):
+                line.send("stop")
+        for process, line in writers:
+            process.join(PATIENCE)
+            process.kill()
+            process.join()
+            line.close()
+            killed += process.exitcode == -signal.SIGKILL
+    return killed, examine(file, folder, f"{seed} after")
+
+
+def lives(folder: Path, number: int, seed: int, plant: bool) -> tuple[Counter[str], Checked, Counter[str]]:
+    """Run one to three lives on one file; return kills by way, the checks added up, and the verbs."""
+    chance, names, kills, total = Random(f"{seed} {number}"), list(WAYS), Counter[str](), Checked()
+    ways = [names[number % len(names)]]
+    if not WAYS[ways[0]].older:
+        ways += chance.choices([name for name in names if not WAYS[name].older], k=chance.randrange(LIVES))
+    for place, name in enumerate(ways):
+        killed, checked = life(folder, name, f"{seed} {number} {place}")
+        if plant:
+            plant_loss(folder / "memory.db")
+            checked.faults += examine(folder / "memory.db", folder, "planted").faults
+        kills[name] += killed
+        total.acknowledged = checked.acknowledged
+        total.lost += checked.lost
+        total.whole += checked.whole
+        total.absent += checked.absent
+        total.faults += [f"file {number}, {name}: {fault}" for fault in checked.faults]
+    verbs = Counter(
+        entry.verb
+        for journal in folder.glob("*.journal")
+        for entry in read_journal(journal)[0]
+        if entry.acknowledged is not None
+    )
+    return kills, total, verbs
+
+
+@app.command()
+def crash(runs: Runs = 200, seed: Seed = 1, plant: Plant = False) -> None:
+    """Kill writers at random moments and compare the files with what the writers were told."""
+    kills, verbs, totals = Counter[str](), Counter[str](), Checked()
+    with kept_on_failure() as place:
+        for number in range(runs):
+            (folder := place / str(number)).mkdir()
+            killed, checked, done = lives(folder, number, seed, plant)
+            kills, verbs = kills + killed, verbs + done
+            totals.acknowledged += checked.acknowledged
+            totals.lost += checked.lost
+            totals.whole += checked.whole
+            totals.absent += checked.absent
+            totals.faults += checked.faults
+            if not checked.faults:
+                shutil.rmtree(folder)
+        print(f"files                  {runs}")
+        print(f"killed processes       {kills.total()}: {listed(kills)}")
+        print(f"verbs acknowledged     {verbs.total():,}: {listed(verbs)}")
+        print(f"versions acknowledged  {totals.acknowledged:,}")
+        whole, absent = totals.whole, totals.absent
+        print(f"writes cut off         {whole + absent}: {whole} found whole, {absent} not there at all")
+        print(f"acknowledged and lost  {totals.lost}")
+        report(totals.faults)
+
+
+def listed(counts: Counter[str]) -> str:
+    """Return counts as words."""
+    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common())
+
+
+def report(faults: Sequence[str]) -> None:
+    """Print faults; end with 1 where there are any."""
+    print(f"faults                 {len(faults)}")
+    for fault in faults[:20]:
+        print(f"  {fault}")
+    if faults:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def kept_on_failure() -> Iterator[Path]:
+    """Yield a new folder that is removed unless there were faults."""
+    place = Path(tempfile.mkdtemp(prefix="salience-torture-"))
+    place.chmod(0o755)
+    try:
+        yield place
+    except typer.Exit:
+        print(f"The files are in {place}.", file=sys.stderr)
+        raise
+    shutil.rmtree(place)
+
+
+# --- disk: no space, no rights ----------------------------------------------------------------------------------------
+
+ROOMS: Final = (0, 1, 100, 4_096, 4_097, 8_192, 12_288, 20_480, 24_720, 41_200, 61_440, 82_400, 123_600, 200_000)
+"""Bytes that the store may still write, one after the other."""
+PLENTY: Final = 1 << 26
+
+
+class UnavailableError(Exception):
+    """This machine, or this user, cannot make the pressure."""
+
+
+def called(*arguments: str) -> None:
+    """Run a program of the system.
+
+    Raises:
+        UnavailableError: it is missing or fails.
+    """
+    try:
+        subprocess.run(arguments, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnavailableError(f"{' '.join(arguments)}: {error}") from error
+
+
+class Pressure:
+    """Keeps a store from writing between `squeeze` and `release`; `during` holds around every call of the engine."""
+
+    rooms: Sequence[int] = (0,)
+    refuses = True
+    reads = True
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def prepare(self) -> None: ...
+    def squeeze(self, room: int) -> None: ...
+    def during(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def release(self) -> None: ...
+    def clean(self) -> None: ...
+
+
+class Limit(Pressure):
+    """A limit on the size of the files that the process writes."""
+
+    rooms = ROOMS
+    size = resource.RLIM_INFINITY
+
+    def squeeze(self, room: int) -> None:
+        log = self.file.with_name(f"{self.file.name}-wal")
+        self.size = (log.stat().st_size if log.exists() else 0) + room
+
+    @contextmanager
+    def during(self) -> Iterator[None]:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    def release(self) -> None:
+        self.size = resource.RLIM_INFINITY
+
+
+class Disk(Pressure):
+    """A small file system in memory that is full."""
+
+    rooms = ROOMS
+
+    def prepare(self) -> None:
+        called("mount", "-t", "tmpfs", "-o", f"size={PLENTY}", "tmpfs", str(self.file.parent))
+
+    def squeeze(self, room: int) -> None:
+        held = os.statvfs(self.file.parent)
+        self._resize((held.f_blocks - held.f_bfree) * held.f_frsize + max(room, 1))
+
+    def release(self) -> None:
+        self._resize(PLENTY)
+
+    def clean(self) -> None:
+        called("umount", str(self.file.parent))
+
+    def _resize(self, size: int) -> None:
+        called("mount", "-o", f"remount,size={size}", str(self.file.parent))
+
+
+class Locked(Pressure):
+    """A file and its log that nobody may change (`chattr +i`), not even a process that has them open."""
+
+    def squeeze(self, room: int) -> None:
+        self._each("+i")
+
+    def release(self) -> None:
+        self._each("-i")
+
+    def _each(self, flag: str) -> None:
+        for suffix in ("", "-wal"):
+            called("chattr", flag, f"{self.file}{suffix}")
+
+
+class Rights(Pressure):
+    """Files and a folder whose mode forbids to write; root gives up its right to ignore modes."""
+
+    refuses = False  # who has the file open may go on
+
+    def squeeze(self, room: int) -> None:
+        give_up_rights()
+        self._each(0o400, 0o500)
+
+    def release(self) -> None:
+        self._each(0o600, 0o700)
+
+    def _each(self, files: int, folder: int) -> None:
+        for path in self.file.parent.glob(f"{self.file.name}*"):
+            path.chmod(files)
+        self.file.parent.chmod(folder)
+
+
+class Moved(Pressure):
+    """A file that was moved away while it was open."""
+
+    reads = False
+
+    def squeeze(self, room: int) -> None:
+        self.file.rename(self.file.with_name("gone.db"))
+
+    def release(self) -> None:
+        self.file.with_name("gone.db").rename(self.file)
+
+
+CASES: Final[dict[str, type[Pressure]]] = {
+    "limit on the size of a file": Limit,
+    "full disk": Disk,
+    "file and log locked": Locked,
+    "rights taken away": Rights,
+    "file moved away": Moved,
+}
+
+
+def give_up_rights() -> None:
+    """Take from this process root's right to ignore the modes of files (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH)."""
+    if os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets):
+        raise OSError(ctypes.get_errno(), "capget failed")
+    for place in range(3):
+        sets[place] &= ~(1 << 1 | 1 << 2)
+    if libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "capset failed")
+
+
+def squeezed(name: str, file: Path, notes: Path, seed: int, rooms: Sequence[int] | None, line: Any) -> None:
+    """Squeeze a store over and over, with a little more room each time; say what the store answered."""
+    journal, said = Journal(notes), Counter[str]()
+    pressure = CASES[name](file)
+    try:
+        with opened(file) as engine:
+            writer = Writer(engine, journal, seed)
+            for make, _weight in VERBS.values():  # all that verbs import is loaded while it can be read
+                if (ready := make(writer)) is not None:
+                    writer.run("first", ready)
+            import numpy.ma  # noqa: F401 - NumPy loads it late
+
+            for room in pressure.rooms if rooms is None else rooms:
+                pressure.squeeze(room)
+                try:
+                    said[f"writing: {refusal(writer, pressure)}"] += 1
+                    said[f"reading: {reading(writer, pressure)}"] += 1
+                finally:
+                    pressure.release()
+                for _ in range(10):  # with the room back, the same engine writes on
+                    writer.step()
+        if pressure.refuses and "writing: None" in said:
+            journal.note(failure="the store refused nothing")
+        if pressure.reads and said["reading: None"] != said.total() // 2:
+            journal.note(failure="the store refused to be read")
+    except Exception as error:
+        journal.note(failure=f"ended with {type(error).__name__}: {error}")
+    line.send(said)
+
+
+def refusal(writer: Writer, pressure: Pressure) -> str | None:
+    """Run verbs until the store refuses one; return its error, None after 200 verbs."""
+    for _ in range(200):
+        name = writer.chance.choice(list(VERBS))
+        try:
+            if (ready := VERBS[name][0](writer)) is not None:
+                writer.run(name, replace(ready, run=partial(pressed, pressure, ready.run)))
+        except StoreError as error:
+            return f"{type(error).__name__}: {str(error).replace(str(pressure.file), 'FILE')}"
+    return None
+
+
+def pressed(pressure: Pressure, run: Callable[[], Any]) -> Any:
+    """Run a verb under pressure."""
+    with pressure.during():
+        return run()
+
+
+def reading(writer: Writer, pressure: Pressure) -> str | None:
+    """Read a memory by its id and by its text under pressure; return the error, None where both find it."""
+    row = writer.any_own()
+    if row is None:
+        return None
+    try:
+        with pressure.during():
+            found = writer.engine.get(row.id, user_id=writer.user)
+            hits = writer.engine.recall(row.content, limit=5, min_score=0, dry_run=True, user_id=writer.user)
+    except StoreError as error:
+        return type(error).__name__
+    if found.version != row.version or row.id not in [hit.memory.id for hit in hits]:
+        writer.journal.note(failure=f"version {row.version} of {row.id} is not found under pressure")
+    return None
+
+
+def case(folder: Path, name: str, seed: int, rooms: Sequence[int] | None = None) -> tuple[Counter[str], Checked]:
+    """Try a case in a process of its own; return what the store said and what the check found.
+
+    Raises:
+        UnavailableError: this machine cannot make the pressure.
+    """
+    file, notes = folder / "home" / "memory.db", folder / "w0.journal"
+    file.parent.mkdir()
+    if CASES[name] is Locked:
+        (probe := folder / "probe").touch()
+        called("chattr", "+i", str(probe))
+        called("chattr", "-i", str(probe))
+    pressure = CASES[name](file)
+    pressure.prepare()
+    try:
+        process, line = started(squeezed, name, file, notes, seed, rooms)
+        said = heard(line, 10 * PATIENCE)
+        process.join(PATIENCE)
+        process.kill()
+        process.join()
+        checked = examine(file, folder, str(seed))
+        if said is None:
+            checked.faults.append(f"the process ended with exit code {process.exitcode}, without a word")
+        return said or Counter(), checked
+    finally:
+        pressure.clean()
+
+
+@app.command()
+def disk(seed: Seed = 1, plant: Plant = False) -> None:
+    """Take the space and the rights away in the middle of writing, and give them back."""
+    faults = []
+    with kept_on_failure() as place:
+        for number, name in enumerate(CASES):
+            (folder := place / f"case-{number}").mkdir()
+            folder.chmod(0o755)
+            print(name)
+            try:
+                said, checked = case(folder, name, seed)
+                if plant and (folder / "home" / "memory.db").exists():
+                    plant_loss(folder / "home" / "memory.db")
+                    checked = examine(folder / "home" / "memory.db", folder, "planted")
+            except UnavailableError as error:
+                print(f"  skipped: {error}")
+                continue
+            for what, count in sorted(said.items()):
+                print(f"  {what}: {count} times")
+            print(f"  versions acknowledged {checked.acknowledged:,}, lost {checked.lost}")
+            faults += [f"{name}: {fault}" for fault in checked.faults]
+        report(faults)
+
+
+# --- crowd: many processes on one file --------------------------------------------------------------------------------
+
+
+@dataclass
+class Figures:
+    """What a process of a crowd saw: seconds of writes and recalls, memories handed over, and stale ones among them."""
+
+    writes: list[float] = field(default_factory=list)
+    recalls: list[float] = field(default_factory=list)
+    met: int = 0
+    stale: int = 0
+    uncounted: int = 0
+
+
+def member(
+    file: Path, journal_path: Path, place: int, seed: int, shared: str, seconds: float, boxes: Any, line: Any
+) -> None:
+    """Write, recall, and read at once what other processes have just written, until the time is up."""
+    journal, figures, box = Journal(journal_path), Figures(), boxes[place]
+    others = [other for number, other in enumerate(boxes) if number != place]
+    try:
+        with opened(file) as engine:
+            writer = Writer(engine, journal, f"{seed} {place}", shared, user="crowd")
+            line.send("started")
+            line.recv()
+            start, ended = time.monotonic(), 0
+            while time.monotonic() - start < seconds:
+                with suppress(Empty):
+                    while True:
+                        ended += met(writer, figures, box.get_nowait())
+                begun = time.perf_counter()
+                verb, (written, _) = writer.step(leave=("end_session",))
+                (figures.recalls if verb == "recall" else figures.writes).append(time.perf_counter() - begun)
+                own = [memory for memory in written if memory.scope.user_id == "crowd" and memory.tier != "working"]
+                if own and writer.chance.random() < 0.5:
+                    memory = writer.chance.choice(own)
+                    writer.own.pop(memory.id, None)
+                    writer.gone.pop(memory.id, None)
+                    writer.chance.choice(others).put(Row.of(memory))
+            for other in others:
+                other.put(None)
+            while ended < len(others):
+                ended += met(writer, figures, box.get(timeout=PATIENCE))
+    except Exception as error:
+        journal.note(failure=f"{journal.path.stem} ended with {type(error).__name__}: {error}")
+        for other in others:
+            other.put(None)
+    line.send(figures)
+
+
+def met(writer: Writer, figures: Figures, row: Row | None) -> bool:
+    """Read a memory that another process has just written, by id and by text; True for "no more to come"."""
+    if row is None:
+        return True
+    answers: list[Any] = []
+
+    def run() -> Any:
+        answers.append(writer.engine.recall(row.content, limit=5, min_score=0, user_id="crowd"))
+        return (), counted(answers[0])
+
+    try:
+        held = writer.engine.get(row.id, user_id="crowd")
+        by_id = row.live and (held.version, held.content) == (row.version, row.content)
+    except NotFoundError:
+        by_id = not row.live
+    begun = time.perf_counter()
+    writer.run("recall", Step([], run))
+    figures.recalls.append(time.perf_counter() - begun)
+    figures.uncounted += "touch" in answers[0].degraded
+    recalled = any((hit.memory.id, hit.memory.version) == (row.id, row.version) for hit in answers[0])
+    figures.met += 1
+    if not by_id or recalled != row.live:
+        figures.stale += 1
+        writer.journal.note(failure=f"version {row.version} of {row.id} ({row.change}) was not seen")
+    elif not row.live:
+        writer.gone[row.id] = row
+    elif row.weight == 1:
+        writer.own[row.id] = row
+    return False
+
+
+def run_crowd(folder: Path, processes: int, seconds: float, seed: int, plant: bool = False) -> tuple[Figures, Checked]:
+    """Let processes work on the file of a folder; return what they saw, added up, and the check."""
+    file, context = folder / "memory.db", multiprocessing.get_context("forkserver")
+    with opened(file) as engine:
+        shared = board(engine, Journal(folder / "board.journal"))
+    boxes = [context.Queue() for _ in range(processes)]
+    members = [
+        started(member, file, folder / f"p{n}.journal", n, seed, shared, seconds, boxes) for n in range(processes)
+    ]
+    for _, line in members:
+        heard(line)
+    for _, line in members:
+        line.send("go")
+    total, silent = Figures(), 0
+    for process, line in members:
+        figures = heard(line, seconds + 2 * PATIENCE)
+        silent += figures is None
+        for name in ("writes", "recalls", "met", "stale", "uncounted") if figures else ():
+            setattr(total, name, getattr(total, name) + getattr(figures, name))
+        process.join(PATIENCE)
+        process.kill()
+    if plant:
+        plant_loss(file)
+    checked = examine(file, folder, str(seed), exact=True)
+    checked.faults += [f"{silent} processes ended without a word"] if silent else []
+    return total, checked
+
+
+@app.command()
+def crowd(
+    processes: Annotated[int, typer.Option(min=2, help="Processes.")] = 8,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Duration.")] = 120.0,
+    seed: Seed = 1,
+    plant: Plant = False,
+) -> None:
+    """Let processes write and recall on one file, and read what the others have just written."""
+    with kept_on_failure() as folder:
+        figures, checked = run_crowd(folder, processes, seconds, seed, plant)
+        print(f"processes              {processes}, for {seconds:.0f} s")
+        for name, took in (("writes", figures.writes), ("recalls", figures.recalls)):
+            rate = f"{len(took) / seconds:.0f} a second; p50 {median(took or [0]) * 1e3:.1f} ms"
+            print(f"{name:<22} {len(took):,}, {rate}")
+        print(f"recalls not counted    {figures.uncounted}")
+        print(f"versions acknowledged  {checked.acknowledged:,}")
+        print(f"acknowledged and lost  {checked.lost}")
+        print(f"stale reads            {figures.stale} of {figures.met:,} memories that another process had written")
+        report(checked.faults)
+
+
+# --- reembed: a change of model that is killed again and again --------------------------------------------------------
+
+VECTORS: Final = "SELECT content, vector FROM memories UNION ALL SELECT content, vector FROM versions"
+OLD: Final = HashedEmbedder("old", 64)
+
+
+def change(file: Path, new: HashedEmbedder, line: Any) -> None:
+    """Give a file a new model; after each page, say how far it is and wait for a word."""
+
+    def told(done: int, of: int) -> None:
+        line.send(done)
+        line.recv()
+
+    with compose.moving(file, embedder=new) as engine:
+        reembedding.reembed(engine.services, told, held=timedelta(0))  # no wait for the lease of a killed process
+    line.send("done")
+
+
+def write_meanwhile(file: Path, line: Any) -> None:
+    """Remember and update under the old model until told to stop; then say how many versions that made."""
+    made = 0
+    with compose.local(file, embedder=OLD) as engine:
+        while not line.poll(0.01):
+            receipt = engine.remember(f"memory {made} of meanwhile")
+            engine.update(receipt.memory.id, content=f"memory {made} of meanwhile, changed")
+            made += 2
+    line.send(made)
+
+
+def recall_meanwhile(file: Path, line: Any) -> None:
+    """Recall under the old model until told to stop; then say how often. Every recall has to find its memory."""
+    done = 0
+    with compose.local(file, embedder=OLD) as engine:
+        while not line.poll(0.005):
+            text = f"memory {done % 100} of the beginning"
+            hits = engine.recall(text, limit=20, min_score=0.0)
+            if not any(hit.memory.content.startswith(text) for hit in hits):
+                raise SalienceError(f"recall {done} did not find its memory")
+            done += 1
+    line.send(done)
+
+
+def foreign_vectors(file: Path, new: HashedEmbedder) -> tuple[list[str], int, int]:
+    """Return faults of the vectors in a file at one moment, its rows, and its rows without a vector."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("BEGIN")
+        pinned = dict(connection.execute("SELECT name, value FROM meta"))["embedder"]
+        rows = connection.execute(VECTORS).fetchall()
+    model = OLD if pinned == OLD.name else new
+    held = [(text, np.frombuffer(vector, "<f4")) for text, vector in rows if vector is not None]
+    right = model.embed([text for text, _ in held])
+    wrong = sum(
+        vector.shape != own.shape or not np.allclose(vector, own, atol=1e-6)
+        for (_, vector), own in zip(held, right, strict=True)
+    )
+    return ([f"{wrong} of {len(rows)} vectors are not of {pinned}"] if wrong else []), len(rows), len(rows) - len(held)
+
+
+def change_model(
+    folder: Path, memories: int, kills: int, new: HashedEmbedder, plant: bool = False
+) -> tuple[dict[str, int], list[str]]:
+    """Change the model of a new file, killed `kills` times, under writes and recalls; return counts and faults."""
+    file, faults, counts = folder / "agent.db", list[str](), {"killed": 0}
+    with compose.local(file, embedder=OLD) as engine:
+        for first in range(0, memories, 500):
+            texts = [f"memory {n} of the beginning" for n in range(first, min(first + 500, memories))]
+            for receipt in engine.remember_many([{"content": text} for text in texts])[::10]:
+                engine.update(receipt.memory.id, content=f"{receipt.memory.content}, changed")
+    seeded = memories + len(range(0, memories, 10))
+    around = {"versions written": started(write_meanwhile, file), "recalls": started(recall_meanwhile, file)}
+    for number in range(kills + 1):
+        process, line = started(change, file, new)
+        stop_at = seeded * (number + 1) / (kills + 1) if number < kills else float("inf")
+        while (said := heard(line, 2 * PATIENCE)) is not None and said != "done":
+            if said >= stop_at:
+                faults += foreign_vectors(file, new)[0]
+                process.kill()
+                counts["killed"] += 1
+                break
+            line.send("on")
+        faults += [] if said is not None else [f"change {number + 1} ended without a word"]
+        process.join(PATIENCE)
+    for name, (process, line) in around.items():
+        with suppress(OSError):
+            line.send("stop")
+        said = heard(line)
+        faults += [] if said is not None else [f"the process of {name} ended without a word"]
+        counts[name] = said or 0
+        process.join(PATIENCE)
+        process.kill()
+    with compose.moving(file, embedder=new) as engine:
+        engine.reembed()  # memories that were stored as pending after the change
+        if plant:
+            with closing(sqlite3.connect(file)) as connection:
+                connection.execute("UPDATE memories SET vector = zeroblob(length(vector)) WHERE rowid = 1")
+                connection.commit()
+        faults += [f"doctor: {finding.problem}" for finding in engine.doctor(deep=True).findings]
+    wrong, rows, without = foreign_vectors(file, new)
+    expected = seeded + counts["versions written"]
+    faults += [*wrong, *([f"{without} versions have no vector"] if without else [])]
+    faults += [] if rows == expected else [f"{rows} versions are there, not {expected}"]
+    return counts | {"versions": rows}, faults
+
+
+@app.command()
+def reembed(
+    memories: Annotated[int, typer.Option(min=100, help="Memories to begin with.")] = 5000,
+    kills: Annotated[int, typer.Option(min=0, help="How often the change is killed.")] = 5,
+    same_dimension: Annotated[bool, typer.Option(help="Whether both models have vectors of one length.")] = False,
+    plant: Plant = False,
+) -> None:
+    """Kill a change of model again and again while others write and recall."""
+    with kept_on_failure() as folder:
+        new = HashedEmbedder("new", 64 if same_dimension else 96)
+        counts, faults = change_model(folder, memories, kills, new, plant)
+        for name, count in counts.items():
+            print(f"{name:<22} {count:,}")
+        report(faults)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m bench.torture")

@@ -1,0 +1,681 @@
+"""Torture for PostgreSQL stores: tenants that must not see each other, servers that die, tenants by the thousand.
+
+    python -m bench.torture_postgres leaks|kill|tenants [--plant]
+
+Each command starts a server of its own. Exit code 1: something is wrong. `--plant` opens a leak, or deletes a row,
+first; then exit code 1 is the right answer.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from random import Random
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Final
+
+import psutil
+import psycopg
+import typer
+from psycopg import sql
+from sqlalchemy import make_url
+
+from bench.torture import PATIENCE, Plant, Seed, heard, listed, report, started
+from bench.writers import (
+    ABOUT,
+    RULES,
+    WORDS,
+    Checked,
+    Journal,
+    TopicalEmbedder,
+    Writer,
+    board,
+    check,
+    read_journal,
+    settle,
+)
+from salience import compose
+from salience import settings as configuration
+from salience.engine import Engine
+from salience.errors import NotFoundError, SalienceError, StoreError, UnsettledError
+from salience.records import ANY, Receipt
+from salience.store.schema import metadata
+from tests.cutting import Cut, Cutter
+from tests.postgres_server import Server, fresh, server
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
+Threads = Annotated[int, typer.Option(min=1, help="Threads.")]
+PROFILES: Final = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")
+MARK: Final = re.compile(r"mark\d{4}end")
+"""Part of every text, tag, entity and metadata value of one tenant; coordinates, keys and facts are the same in all."""
+ID: Final = re.compile(r"\b[0-9a-f]{32}\b")
+TABLES: Final = tuple(sorted(name for name, table in metadata.tables.items() if "tenant" in table.c))
+
+
+def mark(number: int) -> str:
+    """Return the mark of the texts of a tenant."""
+    return f"mark{number:04d}end"
+
+
+def name(number: int) -> str:
+    """Return the name of a tenant."""
+    return f"house{number:04d}end"
+
+
+def opened(dsn: str, *, tenant: str = "default", pool_size: int = 10, busy_timeout: float = 30.0) -> Engine:
+    """Return an engine on a database, with an embedder that costs nothing."""
+    chosen = {"tenant": tenant, "pool_size": pool_size, "busy_timeout": busy_timeout}
+    settings = configuration.load().model_copy(update=chosen)
+    return compose.engine(settings, dsn, embedder=TopicalEmbedder(), profile="zeromemory")
+
+
+@contextmanager
+def application(dsn: str) -> Iterator[str]:
+    """Yield the DSN of a user who is neither owner nor superuser, as an application should connect."""
+    user = sql.Identifier("salience_probe")
+    with psycopg.connect(dsn, autocommit=True) as superuser:
+        superuser.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(user))
+        superuser.execute(sql.SQL("CREATE ROLE {} LOGIN IN ROLE salience_app").format(user))
+    try:
+        yield make_url(dsn).set(username="salience_probe").render_as_string(hide_password=False)
+    finally:
+        with psycopg.connect(dsn, autocommit=True) as superuser:
+            superuser.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(user))
+
+
+@contextmanager
+def database(**settings: Any) -> Iterator[tuple[Server, str]]:
+    """Yield a server of our own and the DSN of an empty database on it."""
+    with server(settings=settings) as running, fresh(running) as dsn:
+        yield running, dsn
+
+
+# --- leaks ------------------------------------------------------------------------------------------------------------
+
+
+def texts(answer: object) -> Iterator[str]:
+    """Yield every text in an answer, however deep."""
+    if isinstance(answer, str):
+        yield answer
+    elif is_dataclass(answer) and not isinstance(answer, type):
+        for one in fields(answer):
+            yield from texts(getattr(answer, one.name))
+    elif isinstance(answer, Mapping):
+        for pair in answer.items():
+            yield from texts(pair)
+    elif isinstance(answer, list | tuple | set | frozenset):
+        for one in answer:
+            yield from texts(one)
+
+
+class Tenant:
+    """A tenant under test: its engines (one for each pool) and what receipts told it."""
+
+    def __init__(self, number: int, engines: Sequence[Engine]) -> None:
+        self.number, self.mark, self.name = number, mark(number), name(number)
+        self.engines = [engine.of(self.name) for engine in engines]
+        self.ids: list[str] = []
+        self.stored = self.erased = 0
+
+
+class Turn:
+    """One verb of one tenant, with another tenant's ids at hand."""
+
+    def __init__(self, tenant: Tenant, other: Tenant, chance: Random) -> None:
+        self.tenant, self.other, self.chance = tenant, other, chance
+        self.engine = chance.choice(tenant.engines)
+
+    def text(self) -> str:
+        words = " ".join(self.chance.choices(WORDS, k=4))
+        return f"{self.tenant.mark} {self.chance.getrandbits(48):x} {words}{ABOUT}{self.chance.choice(WORDS)}"
+
+    def where(self) -> dict[str, Any]:
+        return {
+            "user_id": self.chance.choice((None, "alice", "bob")),
+            "session_id": self.chance.choice((None, "monday", "tuesday")),
+        }
+
+    def draft(self) -> dict[str, Any]:
+        own = self.tenant.mark
+        described = {"tags": [own, "shared"], "entities": [own, "Alice"], "metadata": {"of": own}}
+        fact, tier = self.chance.choice((None, "user.theme")), self.chance.choice(("working", "episodic"))
+        return {"content": self.text(), "fact_key": fact, "tier": tier, **described}
+
+    def query(self) -> str:
+        return f"{self.chance.choice((self.tenant, self.other)).mark} {self.chance.choice(WORDS)} Alice"
+
+
+def _keyed(turn: Turn) -> Any:
+    number = turn.chance.randrange(50)
+    return turn.engine.remember(f"{turn.tenant.mark} holds key {number}", key=f"held {number}", tags=[turn.tenant.mark])
+
+
+def _ingest(turn: Turn) -> Any:
+    messages = [{"role": role, "content": turn.text()} for role in ("user", "assistant")]
+    return turn.engine.ingest(messages, user_id="alice", session_id=turn.chance.choice(("monday", "tuesday")))
+
+
+def _recall(turn: Turn) -> Any:
+    tags, profile = turn.chance.choice(((), ("shared",))), turn.chance.choice(PROFILES)
+    return turn.engine.recall(turn.query(), profile=profile, min_score=0, limit=20, tags=tags, **turn.where())
+
+
+def _recall_past(turn: Turn) -> Any:
+    now = turn.engine.services.clock()
+    return turn.engine.recall(turn.query(), as_of=now, min_score=0, limit=20, user_id="alice")
+
+
+def _export(turn: Turn) -> Any:
+    turn.engine.export(file := io.StringIO())
+    return file.getvalue()
+
+
+VERBS: Final[dict[str, tuple[Callable[[Turn], Any], int]]] = {
+    "remember": (lambda turn: turn.engine.remember(**turn.draft(), **turn.where()), 12),
+    "remember with a key": (_keyed, 6),
+    "remember_many": (lambda turn: turn.engine.remember_many([turn.draft() for _ in range(3)], **turn.where()), 4),
+    "ingest": (_ingest, 3),
+    "recall": (_recall, 24),
+    "recall as of now": (_recall_past, 2),
+    "graph_recall": (lambda turn: turn.engine.graph_recall(turn.query(), limit=20, **turn.where()), 3),
+    "context": (lambda turn: turn.engine.context(turn.query(), min_score=0, **turn.where()), 3),
+    "list": (lambda turn: turn.engine.list(limit=20, **turn.where()), 3),
+    "stats": (lambda turn: turn.engine.stats(**turn.where()), 3),
+    "end_session": (lambda turn: turn.engine.end_session("monday", user_id="alice"), 1),
+    "consolidate": (lambda turn: turn.engine.consolidate(user_id="alice"), 1),
+    "reflect": (lambda turn: turn.engine.reflect(user_id="alice"), 1),
+    "export": (_export, 1),
+}
+"""Verb -> how it is called, and its weight."""
+ON_ID: Final[dict[str, tuple[Callable[[Turn, str], Any], int]]] = {
+    "get": (lambda turn, id: turn.engine.get(id, user_id=ANY), 4),
+    "explain": (lambda turn, id: turn.engine.explain(WORDS[0], id, user_id=ANY), 3),
+    "history": (lambda turn, id: turn.engine.history(id, user_id=ANY), 2),
+    "update": (lambda turn, id: turn.engine.update(id, content=turn.text(), user_id=ANY), 4),
+    "forget": (lambda turn, id: turn.engine.forget(id, user_id=ANY), 2),
+    "restore": (lambda turn, id: turn.engine.restore(id, user_id=ANY), 2),
+    "erase": (lambda turn, id: turn.engine.erase([id], user_id=ANY), 2),
+    "supersede": (lambda turn, id: turn.engine.remember(turn.text(), supersedes=id, user_id="alice"), 2),
+}
+"""Verbs on an id, tried on a tenant's own memories and on those of others."""
+
+
+class Found:
+    """What a search for leaks found; threads share it."""
+
+    def __init__(self) -> None:
+        self.verbs, self.refused, self.errors, self.faults = (
+            Counter[str](),
+            Counter[str](),
+            Counter[str](),
+            Counter[str](),
+        )
+        self.statements = self.seen = self.changed = self.foreign = 0
+        self.owners: dict[str, int] = {}
+        self.shown: set[tuple[int, str]] = set()
+        self.lock = threading.Lock()
+
+
+def turn_of(turn: Turn, found: Found) -> None:
+    """Run a random verb, and search its answer or error for anything of another tenant."""
+    weights = {verb: weight for verb, (_, weight) in (VERBS | ON_ID).items()}
+    verb = turn.chance.choices(list(weights), list(weights.values()))[0]
+    theirs = verb in ON_ID and bool(turn.other.ids) and turn.chance.random() < 0.4
+    pool = turn.other.ids if theirs else turn.tenant.ids
+    id = turn.chance.choice(pool) if pool else "0" * 32
+    try:
+        answer = ON_ID[verb][0](turn, id) if verb in ON_ID else VERBS[verb][0](turn)
+    except SalienceError as error:
+        with found.lock:
+            (found.refused if theirs and isinstance(error, NotFoundError) else found.errors)[verb] += 1
+            if isinstance(error, StoreError) or MARK.search(str(error).lower()):
+                found.faults[f"{verb}: {type(error).__name__}"] += 1
+        search(turn, verb, str(error).replace(id, ""), found)
+        return
+    receipts = [one for one in (answer if isinstance(answer, list) else [answer]) if isinstance(one, Receipt)]
+    with found.lock:
+        found.verbs[verb] += 1
+        new = [one.memory.id for one in receipts if one.memory.id not in found.owners]
+        found.owners |= dict.fromkeys(new, turn.tenant.number)
+        turn.tenant.ids += new
+        turn.tenant.stored += sum(one.status != "unchanged" and one.memory.version == 1 for one in receipts)
+        turn.tenant.erased += verb == "erase"
+        if theirs and found.owners.get(id) != turn.tenant.number:
+            found.faults[f"{verb} on another tenant's memory was answered"] += 1
+    search(turn, verb, answer, found)
+
+
+def search(turn: Turn, verb: str, answer: object, found: Found) -> None:
+    """Note marks, names and ids of other tenants in an answer."""
+    own, foreign = {turn.tenant.mark, turn.tenant.name}, False
+    for text in texts(answer):
+        foreign |= bool(set(MARK.findall(text.lower()) + re.findall(r"house\d{4}end", text)) - own)
+        for id in set(ID.findall(text)):
+            foreign |= found.owners.get(id, turn.tenant.number) != turn.tenant.number
+            found.shown.add((turn.tenant.number, id))
+    if foreign:
+        with found.lock:
+            found.foreign += 1
+            found.faults[f"the answer of {verb} holds something of another tenant"] += 1
+
+
+WITHOUT_TENANT: Final = {
+    "no tenant": "",
+    "an empty tenant": "SET LOCAL salience.tenant = ''",
+    "an unknown tenant": "SET LOCAL salience.tenant = 'a tenant that nobody is'",
+    "an operator that is off": "SET LOCAL salience.operator = 'true'",
+    "after a rollback": "SET LOCAL salience.tenant = {other}; ROLLBACK; BEGIN",
+    "after a commit": "SET LOCAL salience.tenant = {other}; COMMIT; BEGIN",
+    "after a savepoint": "SAVEPOINT one; SET LOCAL salience.tenant = {other}; ROLLBACK TO SAVEPOINT one",
+    "after an operator": "SET LOCAL salience.operator = 'on'; COMMIT; BEGIN",
+}
+"""Ways to a transaction without a tenant; it must see no row."""
+FORBIDDEN: Final = (
+    "TRUNCATE salience.memories CASCADE",
+    "ALTER TABLE salience.memories DISABLE ROW LEVEL SECURITY",
+    "DROP POLICY own_tenant ON salience.memories",
+    "CREATE POLICY all_of_it ON salience.memories USING (true)",
+    "SET ROLE postgres",
+    "SET LOCAL row_security = off; SELECT count(*) FROM salience.memories",
+)
+"""Statements that the application's role must not be allowed."""
+
+
+def affected(connection: psycopg.Connection, before: str, statement: str) -> int | None:
+    """Return how many rows a statement sees or changes, rolled back; None where it is not allowed."""
+    try:
+        connection.execute(f"BEGIN; {before}".encode())
+        return connection.execute(statement.encode()).rowcount
+    except psycopg.errors.InsufficientPrivilege:
+        return None
+    except (psycopg.IntegrityError, psycopg.errors.DeadlockDetected):  # a foreign row was in reach
+        return 1
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def statements(connection: psycopg.Connection, own: str, other: str, found: Found) -> None:
+    """Run statements by hand as the application's role: without a tenant, and with a tenant but on another's rows."""
+    tries = []
+    for way, before in WITHOUT_TENANT.items():
+        for table in TABLES:
+            column = next(one.name for one in metadata.tables[table].c if one.name != "tenant")
+            for verb in ("SELECT * FROM {t}", "SELECT tenant FROM {t} FOR UPDATE", "UPDATE {t} SET {c} = {c}",
+                         "DELETE FROM {t}", "INSERT INTO {t} SELECT * FROM {t}"):  # fmt: skip
+                tries.append((way, before.format(other=f"'{other}'"), verb.format(t=f"salience.{table}", c=column)))
+    for table in TABLES if own != other else ():
+        column = next(one.name for one in metadata.tables[table].c if one.name != "tenant")
+        before, where = f"SET LOCAL salience.tenant = '{own}'", f"WHERE tenant = '{other}'"
+        tries.append((f"as {own}", before, f"SELECT * FROM salience.{table} {where}"))
+        tries.append((f"as {own}", before, f"UPDATE salience.{table} SET {column} = {column} {where}"))
+    for way, before, statement in tries:
+        count = affected(connection, before, statement) or 0
+        with found.lock:
+            found.statements += 1
+            found.seen += count if statement.startswith("SELECT") else 0
+            found.changed += 0 if statement.startswith("SELECT") else count
+            if count:
+                found.faults[f"{count} rows, {way}: {statement[:40]}"] += 1
+    for statement in FORBIDDEN:
+        found.statements += 1
+        if affected(connection, "", statement) is not None:
+            found.faults[f"allowed: {statement}"] += 1
+
+
+def find_leaks(
+    dsn: str, tenants: int, threads: int, seed: int, *, seconds: float = 0.0, turns: int = 0, log: Path | None = None
+) -> Found:
+    """Let tenants use every verb at once on two pools, for some seconds and at least some turns of each thread."""
+    found, stop = Found(), threading.Event()
+    with opened(dsn, pool_size=6) as above, application(dsn) as app_dsn, opened(app_dsn, pool_size=6) as below:
+        houses = [Tenant(number, [above, below]) for number in range(tenants)]
+        for house in houses:
+            house.ids.append(house.engines[0].remember(f"{house.mark} begins").memory.id)
+            house.stored, found.owners[house.ids[0]] = 1, house.number
+        until = time.monotonic() + seconds
+
+        def work(thread: int) -> None:
+            chance, done = Random(f"{seed} {thread}"), 0
+            while done < turns or time.monotonic() < until:
+                tenant, other = chance.sample(houses, 2)
+                turn_of(Turn(tenant, other, chance), found)
+                done += 1
+
+        def by_hand(thread: int) -> None:
+            chance = Random(f"{seed} by hand {thread}")
+            with psycopg.connect(app_dsn, autocommit=True) as connection:
+                while True:
+                    statements(connection, chance.choice(houses).name, chance.choice(houses).name, found)
+                    if stop.is_set():
+                        return
+
+        with ThreadPoolExecutor(threads + 2) as pool:
+            hands = [pool.submit(by_hand, number) for number in range(2)]
+            for one in [pool.submit(work, number) for number in range(threads)]:
+                one.result()
+            stop.set()
+            for one in hands:
+                one.result()
+        found.faults.update(wrong_rows(dsn, houses, found))
+    if log is not None and MARK.search(log.read_text(errors="replace").lower()):
+        found.faults["the server's log holds a memory's text"] += 1
+    return found
+
+
+def wrong_rows(dsn: str, houses: Sequence[Tenant], found: Found) -> Iterator[str]:
+    """Yield what is wrong with all rows in the end, as a superuser reads them."""
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=salience") as superuser:
+        for table in TABLES:
+            for tenant, text in superuser.execute(f"SELECT tenant, row_to_json(t)::text FROM {table} AS t".encode()):
+                if set(MARK.findall(text.lower())) - {tenant.replace("house", "mark")}:
+                    yield f"a row of {table} holds something of another tenant"
+        rows = superuser.execute("SELECT id, tenant, kind, forgotten_at IS NULL FROM memories").fetchall()
+    owner = {row[0]: row[1] for row in rows}
+    if any(owner.get(id, name(number)) != name(number) for number, id in found.shown):
+        yield "an answer showed the id of another tenant's memory"
+    held = Counter(tenant for _, tenant, kind, _ in rows if kind != "reflection")
+    live = Counter(tenant for _, tenant, _, is_live in rows if is_live)
+    for house in houses:
+        everywhere = house.engines[0].stats(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
+        if held[house.name] != house.stored - house.erased or everywhere.memories != live[house.name]:
+            yield "a tenant has, or counts, another number of memories than it was told"
+
+
+def open_leak(dsn: str) -> None:
+    """Switch row-level security off and let every tenant's rows pass as every other tenant's."""
+    opened(dsn).close()
+    with psycopg.connect(dsn, autocommit=True) as superuser:
+        for table in TABLES:
+            superuser.execute(f"ALTER TABLE salience.{table} DISABLE ROW LEVEL SECURITY".encode())
+
+
+@app.command()
+def leaks(
+    tenants: Annotated[int, typer.Option(min=2)] = 50,
+    threads: Threads = 16,
+    seconds: Annotated[float, typer.Option(min=0.1)] = 60.0,
+    seed: Seed = 1,
+    plant: Plant = False,
+) -> None:
+    """Let tenants use every verb on shared pools, and search every answer for what is another tenant's."""
+    with database() as (running, dsn):
+        if plant:
+            open_leak(dsn)
+        found = find_leaks(dsn, tenants, threads, seed, seconds=seconds, log=running.log)
+    print(f"tenants, threads        {tenants}, {threads}")
+    print(f"verbs answered          {found.verbs.total():,}: {listed(found.verbs)}")
+    print(f"refused on others' ids  {found.refused.total():,}: {listed(found.refused)}")
+    print(f"statements by hand      {found.statements:,}: {found.seen} rows seen, {found.changed} changed")
+    print(f"answers with a leak     {found.foreign}")
+    report([f"{count} times: {fault}" for fault, count in found.faults.most_common()])
+
+
+# --- kill -------------------------------------------------------------------------------------------------------------
+
+OTHERS: Final = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+
+
+def kill_all(running: Server, chance: Random) -> None:
+    running.kill()
+    time.sleep(chance.uniform(0, 0.5))
+    running.start()
+
+
+def restart_immediately(running: Server, chance: Random) -> None:
+    os.kill(running.pid or 0, signal.SIGQUIT)
+    while running.pid is not None:
+        time.sleep(0.01)
+    running.start()
+
+
+def restart(running: Server, chance: Random) -> None:
+    running.stop()
+    time.sleep(chance.uniform(0, 0.5))
+    running.start()
+
+
+def kill_backend(running: Server, chance: Random) -> None:
+    """Kill one process of the server, which then ends all others and recovers."""
+    with psycopg.connect(running.dsn(), autocommit=True) as superuser:
+        pids = [pid for (pid,) in superuser.execute(f"SELECT pid {OTHERS} AND datname <> 'postgres'".encode())]
+    if pids:
+        with suppress(ProcessLookupError):
+            os.kill(chance.choice(pids), signal.SIGKILL)
+    while True:
+        with suppress(psycopg.OperationalError), psycopg.connect(running.dsn()) as superuser:
+            superuser.execute("SELECT 1")
+            return
+        time.sleep(0.02)
+
+
+def disconnect(running: Server, chance: Random) -> None:
+    with psycopg.connect(running.dsn(), autocommit=True) as superuser:
+        superuser.execute(f"SELECT pg_terminate_backend(pid) {OTHERS}".encode())
+
+
+HARMS: Final[dict[str, tuple[Callable[[Server, Random], None], int]]] = {
+    "kill -9 of all": (kill_all, 5),
+    "restart -m immediate": (restart_immediately, 2),
+    "restart -m fast": (restart, 1),
+    "kill -9 of one backend": (kill_backend, 2),
+    "pg_terminate_backend": (disconnect, 2),
+}
+"""What is done to the server, and its weight; each ends with a server that runs."""
+SERVER_RULES: Final = RULES | {
+    "a row is newer than the sequence of its tenant": """
+        SELECT count(*) FROM memories AS row LEFT JOIN tenants AS t ON t.tenant = row.tenant
+        WHERE row.seq > coalesce(t.sequence, 0)""",
+    "a memory lacks what it is found by": "SELECT count(*) FROM memories WHERE search_keys IS NULL OR length IS NULL",
+}
+
+
+def broken(dsn: str) -> list[str]:
+    """Return the rules between rows that do not hold; `dsn` is a superuser's."""
+    with psycopg.connect(dsn, autocommit=True, options="-c search_path=salience,public") as superuser:
+        counts = {wrong: superuser.execute(rule.encode()).fetchone() for wrong, rule in SERVER_RULES.items()}
+    return [f"{wrong}: {row[0]}" for wrong, row in counts.items() if row and row[0]]
+
+
+def labour(
+    engine: Engine, journal: Journal, seed: str, shared: str, stop: threading.Event, errors: Counter[str]
+) -> None:
+    """Write until told to stop, on an engine that is never opened anew; errors of the store are counted."""
+    try:
+        writer = Writer(engine, journal, seed, shared)
+        while not stop.is_set():
+            try:
+                writer.step()
+            except StoreError as error:
+                errors[type(error).__name__] += 1
+                if isinstance(error, UnsettledError):
+                    writer = Writer(engine, journal, f"{seed} {journal.number}", shared)
+    except Exception as error:
+        journal.note(failure=f"{journal.path.stem} ended with {type(error).__name__}: {error}")
+
+
+Post = tuple[str, Path, str, str]
+"""Tenant, journal, seed and board of a writer."""
+
+
+def write_apart(dsn: str, posts: Sequence[Post], line: Any) -> None:
+    """Run writers in threads of this process until told to stop; say which errors they saw."""
+    stop, errors = threading.Event(), Counter[str]()
+    with opened(dsn, pool_size=max(2, len(posts))) as engine:
+        threads = [
+            threading.Thread(target=labour, args=(engine.of(tenant), Journal(journal), seed, shared, stop, errors))
+            for tenant, journal, seed, shared in posts
+        ]
+        for thread in threads:
+            thread.start()
+        line.send("started")
+        line.recv()
+        stop.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+    line.send(errors)
+
+
+class Killed:
+    """What killing a server under writers came to."""
+
+    def __init__(self) -> None:
+        self.harms, self.errors, self.verbs = Counter[str](), Counter[str](), Counter[str]()
+        self.back: list[float] = []
+        self.cuts = 0
+        self.checked: dict[str, Checked] = {}
+        self.faults: list[str] = []
+
+
+def kill_server(
+    running: Server, dsn: str, folder: Path, rounds: int, seed: int, threads: int, processes: int, plant: bool = False
+) -> Killed:
+    """Harm a server under writers of four tenants; compare its rows with what the writers were told."""
+    result, chance, boards = Killed(), Random(seed), {}
+    tenants = [f"tenant-{number}" for number in range(4)]
+    with opened(dsn) as engine:
+        for tenant in tenants:
+            (folder / tenant).mkdir()
+            boards[tenant] = board(engine.of(tenant), Journal(folder / tenant / "board.journal"))
+    posts: list[Post] = [
+        (tenant, folder / tenant / f"w{n}.journal", f"{seed} {n}", boards[tenant])
+        for n in range(threads * processes)
+        for tenant in [tenants[n % 4]]
+    ]
+
+    def cut() -> Cut | None:
+        return chance.choice(("before", "sent", "after")) if chance.random() < 0.02 else None
+
+    with Cutter(dsn, cut) as proxy:  # every writer's connection goes through it; one commit in fifty is cut off
+        parties = [started(write_apart, proxy.dsn, posts[n::processes]) for n in range(processes)]
+        for _, line in parties:
+            heard(line)
+        for _ in range(rounds):
+            time.sleep(chance.uniform(0, 1))
+            harm = chance.choices(list(HARMS), [weight for _, weight in HARMS.values()])[0]
+            HARMS[harm][0](running, chance)
+            result.harms[harm] += 1
+            sizes, begun = [_size(post) for post in posts], time.monotonic()
+            while not all(_size(post) > size for post, size in zip(posts, sizes, strict=True)):
+                if time.monotonic() - begun > PATIENCE:
+                    result.faults.append(f"after {harm}, a writer went no further")
+                    break
+                time.sleep(0.02)
+            result.back.append(time.monotonic() - begun)
+        for process, line in parties:
+            with suppress(OSError):
+                line.send("stop")
+            errors = heard(line, 2 * PATIENCE)
+            result.faults += ["a process of writers ended without a word"] if errors is None else []
+            result.errors += errors or Counter()
+            process.join(PATIENCE)
+            process.kill()
+        result.cuts = proxy.cuts
+    if plant:
+        with psycopg.connect(dsn, autocommit=True) as superuser:
+            superuser.execute("DELETE FROM salience.memories WHERE id = (SELECT max(id) FROM salience.memories)")
+    with opened(dsn) as engine:
+        for tenant in tenants:
+            own, journals = engine.of(tenant), sorted((folder / tenant).glob("*.journal"))
+            result.checked[tenant] = checked = check(own, None, journals)
+            settle(own, folder / tenant, checked)
+            result.faults += [f"{tenant}: {fault}" for fault in checked.faults]
+            result.verbs += Counter(e.verb for path in journals for e in read_journal(path)[0] if e.acknowledged is not None)
+    result.faults += broken(dsn)
+    return result
+
+
+def _size(post: Post) -> int:
+    return post[1].stat().st_size if post[1].exists() else 0
+
+
+@app.command()
+def kill(
+    rounds: Annotated[int, typer.Option(min=1, help="How often the server is harmed.")] = 60,
+    threads: Annotated[int, typer.Option(min=1, help="Writers of each process.")] = 6,
+    processes: Annotated[int, typer.Option(min=1, help="Processes of writers.")] = 3,
+    seed: Seed = 1,
+    plant: Plant = False,
+) -> None:
+    """Kill the server under writers who never reconnect by themselves, and compare its rows with their journals."""
+    with database() as (running, dsn), TemporaryDirectory() as folder:
+        done = kill_server(running, dsn, Path(folder), rounds, seed, threads, processes, plant)
+    checks = list(done.checked.values())
+    print(f"harms                  {done.harms.total()}: {listed(done.harms)}")
+    print(f"commits cut off        {done.cuts}")
+    print(f"until all write again  {median(done.back):.1f} s, at most {max(done.back):.1f} s")
+    print(f"verbs acknowledged     {done.verbs.total():,}: {listed(done.verbs)}")
+    print(f"errors of writers      {done.errors.total()}: {listed(done.errors)}")
+    print(f"versions acknowledged  {sum(one.acknowledged for one in checks):,}")
+    print(f"acknowledged and lost  {sum(one.lost for one in checks)}")
+    report(done.faults)
+
+
+# --- tenants ----------------------------------------------------------------------------------------------------------
+
+CATALOG: Final = "SELECT (SELECT count(*) FROM pg_class) + (SELECT count(*) FROM pg_attribute)"
+BACKENDS: Final = "SELECT pid FROM pg_stat_activity WHERE application_name = 'salience' AND datname = %s"
+
+
+def standing(dsn: str) -> dict[str, int]:
+    """Return rows of the catalog, connections, and the memory of the largest server process in bytes."""
+    with psycopg.connect(dsn, autocommit=True) as superuser:
+        entries = (superuser.execute(CATALOG).fetchone() or [0])[0]
+        pids = [pid for (pid,) in superuser.execute(BACKENDS, (superuser.info.dbname,))]
+    sizes = [psutil.Process(pid).memory_full_info().uss for pid in pids if psutil.pid_exists(pid)]
+    return {"catalog": int(entries), "connections": len(pids), "backend": max(sizes, default=0)}
+
+
+def make_tenants(dsn: str, count: int, threads: int, pool_size: int = 10) -> tuple[dict[str, Any], list[str]]:
+    """Make tenants in a row; return figures of the first tenth beside the last tenth, and faults."""
+    edge, faults = max(1, count // 10), list[str]()
+    with opened(dsn, pool_size=pool_size) as engine, ThreadPoolExecutor(threads) as pool:
+
+        def made(number: int) -> int:
+            own = engine.of(f"tenant-{number}")
+            own.remember_many([{"content": "Alice prefers Python"}, {"content": "The lease ends in June"}])
+            return len(own.recall("What does Alice prefer?", min_score=0))
+
+        def asked(number: int) -> float:
+            begun = time.perf_counter()
+            engine.of(f"tenant-{number}").recall("What does Alice prefer?", min_score=0)
+            return (time.perf_counter() - begun) * 1e3
+
+        found = list(pool.map(made, range(edge)))
+        early = standing(dsn)
+        found += list(pool.map(made, range(edge, count)))
+        late = standing(dsn)
+        pairs = [(asked(number), asked(count - edge + number)) for number in range(edge)]
+    faults += [f"tenant {n} found {hits} of 2 memories" for n, hits in enumerate(found) if hits != 2]
+    if late["catalog"] != early["catalog"]:
+        faults.append(f"the catalog had {early['catalog']} rows, and has {late['catalog']}")
+    if late["connections"] > pool_size:
+        faults.append(f"{late['connections']} connections are open, of a pool of {pool_size}")
+    first, last = (median(times) for times in zip(*pairs, strict=True))
+    return {"first ms": first, "last ms": last, "early": early, "late": late}, faults
+
+
+@app.command()
+def tenants(count: Annotated[int, typer.Option(min=20)] = 3000, threads: Threads = 16) -> None:
+    """Make tenants in a row, and compare what the first and the last cost."""
+    with database() as (_, dsn):
+        figures, faults = make_tenants(dsn, count, threads)
+    early, late = figures["early"], figures["late"]
+    print(f"tenants                {count:,} by {threads} threads")
+    print(f"recall, p50            first tenth {figures['first ms']:.1f} ms, last tenth {figures['last ms']:.1f} ms")
+    print(f"server process         {early['backend'] / 1e6:.1f} MB at first, {late['backend'] / 1e6:.1f} MB at last")
+    report(faults)
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m bench.torture_postgres")
