@@ -37,7 +37,7 @@ _WEIGHTS: Final = sums(_VOCABULARY, 10)
 
 def texts(seed: int) -> Iterator[str]:
     """Yield texts of 8 to 20 words, drawn as a language draws them; the same ones for the same seed."""
-    chance = random.Random(seed)  # noqa: S311 - nothing is secret
+    chance = random.Random(seed)
     while True:
         drawn = chance.choices(range(_VOCABULARY), cum_weights=_WEIGHTS, k=chance.randint(8, 20))
         yield " ".join(map(word, drawn)).capitalize() + "."
@@ -89,7 +89,7 @@ def draw(verb: str, file: Path, seconds: float) -> str:
     code = f"from bench.flames import work; work({verb!r}, {str(file)!r}, {seconds})"
     raw = file.with_name(f"{verb}.txt")
     spy = (str(_py_spy()), "record", "--function", "--format", "raw", "--rate", str(RATE), "--output", str(raw))
-    subprocess.run([*spy, "--", sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+    subprocess.run([*spy, "--", sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
     return svg(grown(verb, under(stacks(raw.read_text("utf-8")), CALL)))
 
 

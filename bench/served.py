@@ -1,4 +1,4 @@
-"""A server of our own to try things on: `salience serve` as it is run, in a process that ends with the trial."""
+"""`salience serve` on an empty store, as a process that ends with the trial."""
 
 from __future__ import annotations
 
@@ -12,40 +12,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import httpx
 
 from salience.records import checks
 from tests.postgres_server import fresh, server
 
-STORES: Final = ("sqlite", "postgres")
-PATIENCE: Final = 600
-"""Tenths of a second that a server has to start."""
-_URL: Final = re.compile(r"http://[0-9.]+:\d+")
+STORES = ("sqlite", "postgres")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Served:
-    """A server that runs.
-
-    Attributes:
-        url: where it is.
-        process: which it is.
-    """
+    """A running server: where it is, and its process."""
 
     url: str
     process: subprocess.Popen[bytes]
 
-    def end(self, seconds: float | None = None) -> int:
-        """Return the code with which it ended, once it is told to; `TimeoutExpired` if that takes longer."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(seconds)
-
 
 @contextmanager
 def empty_store(kind: str, folder: Path) -> Iterator[str]:
-    """Yield the target of an empty store of a kind; a file is in the folder."""
+    """Yield the target of an empty store, `sqlite` or `postgres`."""
     if checks.choice("store", kind, STORES) == "sqlite":
         yield str(folder / "memory.db")
         return
@@ -54,14 +40,11 @@ def empty_store(kind: str, folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def running(target: str, log: Path, *, embedder: str, workers: int, **environment: str) -> Iterator[Served]:
-    """Yield a server of a target, which writes to a log; it has ended afterwards."""
+def running(target: str, log: Path, *, embedder: str, workers: int = 1, **environment: str) -> Iterator[Served]:
+    """Yield a server on a target that writes its log to a file."""
     command = [str(Path(sys.executable).with_name("salience")), "--store", target, "--embedder", embedder]
     command += ["serve", "--port", "0", "--workers", str(workers), "--tools", "all"]
-    with (
-        log.open("wb") as told,
-        subprocess.Popen(command, stderr=told, env={**os.environ, **environment}) as process,  # noqa: S603 - our own
-    ):
+    with log.open("wb") as file, subprocess.Popen(command, stderr=file, env=os.environ | environment) as process:
         try:
             yield Served(_url(process, log), process)
         finally:
@@ -70,14 +53,12 @@ def running(target: str, log: Path, *, embedder: str, workers: int, **environmen
 
 
 def _url(process: subprocess.Popen[bytes], log: Path) -> str:
-    """Return where the server is, once it answers there."""
-    for _ in range(PATIENCE):
-        time.sleep(0.1)
-        found = _URL.search(log.read_text(errors="replace"))
-        if found is not None:
+    """Return the URL from the log once the server is ready there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := re.search(r"http://[0-9.]+:\d+", log.read_text(errors="replace")):
             with suppress(httpx.TransportError):
                 if httpx.get(f"{found[0]}/readyz").is_success:
                     return found[0]
-        if process.poll() is not None:
-            break
+        time.sleep(0.1)
     raise SystemExit(f"The server did not start:\n{log.read_text(errors='replace')}")

@@ -590,7 +590,9 @@ def kill_server(
             result.checked[tenant] = checked = check(own, None, journals)
             settle(own, folder / tenant, checked)
             result.faults += [f"{tenant}: {fault}" for fault in checked.faults]
-            result.verbs += Counter(e.verb for path in journals for e in read_journal(path)[0] if e.acknowledged is not None)
+            result.verbs += Counter(
+                e.verb for path in journals for e in read_journal(path)[0] if e.acknowledged is not None
+            )
     result.faults += broken(dsn)
     return result
 

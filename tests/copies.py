@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 import salience
-from bench.writers import Journal, Writer, board, opened
+from bench.writers import VERBS, Journal, Writer, board, opened
 from salience import compose
 from salience.errors import EmbedderError
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
@@ -66,6 +66,8 @@ def filled_files(tmp_path_factory):
             writer = Writer(memory, Journal(folder / "w0.journal"), 3, board(memory, Journal(folder / "b.journal")))
             for _ in range(60):
                 writer.step()
+            for verb in (*["observe"] * 12, "reflect"):
+                writer.run(verb, VERBS[verb][0](writer))
     return folder
 
 

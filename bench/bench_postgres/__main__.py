@@ -44,7 +44,7 @@ def machine(store: Store, *, own: bool) -> Machine:
     )
     with connected(store.owner) as connection:
         row = connection.execute(versions).fetchone()
-    assert row is not None  # noqa: S101 - there is always one
+    assert row is not None
     settings = ", ".join(f"`{name} = {value}`" for name, value in SETTINGS.items())
     told = f"Settings: {settings}; all others are PostgreSQL's own." if own else "Settings are those of that server."
     server = f"PostgreSQL {row[0].split()[0]} with pgvector {row[1]}"

@@ -48,7 +48,7 @@ class Case:
 
     def questions(self, corpus: Corpus, count: int, seed: int) -> tuple[str, ...]:
         """Return questions, each on a memory in sight, whatever its tags."""
-        choose, made = random.Random(seed), list[str]()  # noqa: S311 - questions, not secrets
+        choose, made = random.Random(seed), list[str]()
         size = corpus.sizes[self.place]
         while len(made) < count:
             first = choose.randrange(0, size, SESSION)

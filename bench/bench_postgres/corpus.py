@@ -91,7 +91,7 @@ class Corpus:
 
         They come in the order in which they came to be: tenants and sessions run through each other.
         """
-        choose = random.Random(self.seed)  # noqa: S311 - texts, not secrets
+        choose = random.Random(self.seed)
         starts = sorted(
             (choose.random(), place, first, min(SESSION, size - first))
             for place, size in enumerate(self.sizes)
@@ -116,7 +116,7 @@ class Corpus:
 
     def home(self, place: int, number: int) -> tuple[random.Random, Scope]:
         """Return where a session lives, and what its turns are drawn with."""
-        choose = random.Random((self.seed * 10_000 + place) * 1_000_000 + number)  # noqa: S311 - texts, not secrets
+        choose = random.Random((self.seed * 10_000 + place) * 1_000_000 + number)
         users = max(1, self.sizes[place] // USER)
         user = None if choose.random() < SHARED else f"user{choose.randrange(users)}"
         project = choose.randrange(PROJECTS + 1)

@@ -45,7 +45,7 @@ _SETTLE: Final = (
 )
 _NARROW: Final = tuple(column.name for column in postings.columns if column.name not in ("tenant", "key", "number"))
 _POST: Final = (  # as the store itself does it, for all tenants at once
-    f"INSERT INTO postings (tenant, key, number, {', '.join(_NARROW)}) "  # noqa: S608 - names of columns
+    f"INSERT INTO postings (tenant, key, number, {', '.join(_NARROW)}) "
     f"SELECT m.tenant, k.key, m.number, {', '.join(f'hashtext(m.{name})' for name in _NARROW)} "
     "FROM memories AS m, unnest(m.search_keys) AS k (key) WHERE m.forgotten_at IS NULL AND m.tenant <> %s"
 )
@@ -156,7 +156,7 @@ def finished(connection: psycopg.Connection[Any], later: Sequence[tuple[str, str
 
 def _size(connection: psycopg.Connection[Any], name: str) -> int:
     row = connection.execute("SELECT pg_relation_size(to_regclass(%s))", (name,)).fetchone()
-    assert row is not None  # noqa: S101 - there is always one
+    assert row is not None
     return int(row[0])
 
 

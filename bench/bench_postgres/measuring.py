@@ -237,7 +237,7 @@ class Bench:
 
     def written(self, client: Client, case: Case) -> Written:
         """Return how long it takes to store a memory, and to note a recall."""
-        choose = random.Random(3)  # noqa: S311 - texts, not secrets
+        choose = random.Random(3)
         contents = [text(choose, self.corpus.topic(case.place, choose)) for _ in range(self.amounts.written)]
         took = client.do(asking.remembered, case, contents)
         recalls = client.do(asking.asked, case, "salience", self.questions(case), 1, Effort(0, 20, 20))

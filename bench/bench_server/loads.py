@@ -39,7 +39,7 @@ class Load:
 
     def bodies(self, place: int) -> Iterator[dict[str, Any]]:
         """Yield what is asked in one measurement; `place` is its number, and no other asks the same new questions."""
-        choose = random.Random(place)  # noqa: S311 - texts, not secrets
+        choose = random.Random(place)
         known = _questions()[:KNOWN]
         start = KNOWN + place % MEASURED * NEW
         for new in _questions()[start : start + NEW]:

@@ -89,7 +89,7 @@ class Mix:
 
     def _client(self, number: int) -> None:
         place = self._round * CLIENTS + number
-        choose = random.Random(place)  # noqa: S311 - texts, not secrets
+        choose = random.Random(place)
         asked = cycle(Load("", new=True).bodies(place))
         told = texts.sentences(SENTENCES, seed=100 + place)
         with httpx.Client(base_url=self._url, headers=self._headers, timeout=PATIENCE) as client:

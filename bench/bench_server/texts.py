@@ -52,7 +52,7 @@ def questions(count: int, seed: int) -> list[str]:
 
 def _different(form: str, count: int, seed: int) -> list[str]:
     """Return different texts of a form; where that is empty, of any form of a question."""
-    choose = random.Random(seed)  # noqa: S311 - texts, not secrets
+    choose = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < count:
         parts = {name: choose.choice(texts) for name, texts in PARTS.items()}

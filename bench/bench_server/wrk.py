@@ -50,5 +50,5 @@ def driven(
     asked.write_text("\n".join(map(json.dumps, bodies)), "utf-8")
     command = ["wrk", "--threads", "1", "--connections", str(clients), "--duration", f"{round(seconds)}s"]
     command += ["--timeout", f"{PATIENCE}s", "--script", str(SCRIPT), url, "--", token, str(asked)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return Told(**json.loads(done.stdout.splitlines()[-1]))

@@ -67,9 +67,7 @@ def _imported(name: str) -> float:
 def _run(arguments: Sequence[str]) -> str:
     """Return the last line that a process of Python prints; as of what is installed, compiled modules are kept."""
     command, settings = [sys.executable, *arguments], {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    done = subprocess.run(  # noqa: S603
-        command, capture_output=True, text=True, timeout=PATIENCE, check=True, env=settings
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True, env=settings)
     return done.stdout.strip().splitlines()[-1]
 
 

@@ -76,14 +76,14 @@ class SqliteVec:
         self._connection.execute("COMMIT")
 
     def _near(self, question: Question, count: int) -> list[int]:
-        told = "SELECT row FROM vectors WHERE vector MATCH :vector AND k = :count" + _where(question, "")  # noqa: S608
+        told = "SELECT row FROM vectors WHERE vector MATCH :vector AND k = :count" + _where(question, "")
         values = {"vector": question.vector.tobytes(), "count": count, "user": question.user, "tag": question.tag}
         return [row for (row,) in self._connection.execute(told, values)]
 
     def _worded(self, question: Question) -> list[int]:
         joined = "words CROSS JOIN memories ON memories.row = words.rowid"  # so that words are looked up first
         where = f"words MATCH :words{_where(question, 'memories.')}"
-        told = f"SELECT memories.row FROM {joined} WHERE {where} ORDER BY words.rank LIMIT {DEEP}"  # noqa: S608
+        told = f"SELECT memories.row FROM {joined} WHERE {where} ORDER BY words.rank LIMIT {DEEP}"
         words = " OR ".join(f'"{word}"' for word in question.text.split())
         values = {"words": words, "user": question.user, "tag": question.tag}
         return [row for (row,) in self._connection.execute(told, values)]
