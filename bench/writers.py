@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from salience import compose
-from salience.access_log import settle_all
+from salience.access_log import flush_all
 from salience.batch import Vectors32
 from salience.engine import Engine
 from salience.errors import LeaseError, SalienceError, StoreError, UnsettledError
@@ -436,7 +436,7 @@ def recall(w: Writer) -> Step:
 
 def counted(answer: Any) -> list[str]:
     """Return the ids on which a recall is counted, once the counts are on disk; nothing while they are not."""
-    on_disk = any(settle_all() for _ in range(60))
+    on_disk = any(flush_all() for _ in range(60))
     return [hit.memory.id for hit in answer] if on_disk else []
 
 

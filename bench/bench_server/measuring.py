@@ -138,7 +138,8 @@ class Bench:
                     mix.enough.wait()
                     mix.ending = True
                     began = time.perf_counter()
-                    code = served.end(120)
+                    served.process.terminate()
+                    code = served.process.wait(120)
                     took = time.perf_counter() - began
             tally = mix.tally
             found = {"code": code, "seconds": took, "acknowledged": len(tally.stored), "unanswered": tally.unanswered}
