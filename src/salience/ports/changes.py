@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from salience.batch import Vectors32
-from salience.records import Memory, Scope, recalled
+from salience.records import Memory, Scope
 
 Distinguish = Callable[[str, str | None], tuple[str, ...]]
 """From a text and its speaker to `Stored.distinctions`."""
@@ -159,7 +159,7 @@ def touched(memory: Memory, touches: Iterable[Touch]) -> Memory:
         importance = min(1.0, importance + touch.importance)
         if touch.accessed_at is not None and (last is None or touch.accessed_at > last):
             last = touch.accessed_at.astimezone(UTC)
-    return recalled(memory, count, importance, last)
+    return replace(memory, access_count=count, importance=importance, accessed_at=last)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,7 @@
-"""The values that pass between the rooms: frozen, and checked when they are made from what a caller gave."""
+"""Frozen records: the values that callers pass in and get back. Records made from input validate their fields."""
 
 from salience.records.access import BOUNDS, RIGHTS, ApiKey, Grant
-from salience.records.answered import (
+from salience.records.answers import (
     Context,
     Contradiction,
     Explanation,
@@ -14,26 +14,7 @@ from salience.records.answered import (
     Via,
     Waypoint,
 )
-from salience.records.asked import PERIOD, Filter, Intent, Query, TimeCue
-from salience.records.database import DatabaseState, Distributed, Indexed, IndexState, TableState, Upgraded
-from salience.records.judged import Judged
-from salience.records.replaceable import Replaceable
-from salience.records.reported import (
-    ConsolidateReport,
-    Copied,
-    CopyReport,
-    DoctorReport,
-    Finding,
-    Page,
-    ReembedReport,
-    ReflectReport,
-    SessionReport,
-    Stats,
-    TransferReport,
-    UpkeepReport,
-    Version,
-)
-from salience.records.stored import (
+from salience.records.memory import (
     ANY,
     CHANGES,
     KINDS,
@@ -48,9 +29,29 @@ from salience.records.stored import (
     Scope,
     Unset,
     Wildcard,
-    memory_maker,
-    memory_of,
-    recalled,
+)
+from salience.records.query import PERIOD, Filter, Intent, Query, Replaceable, TimeCue
+from salience.records.reports import (
+    ConsolidateReport,
+    Copied,
+    CopyReport,
+    DatabaseState,
+    Distributed,
+    DoctorReport,
+    Finding,
+    Indexed,
+    IndexState,
+    Judged,
+    Page,
+    ReembedReport,
+    ReflectReport,
+    SessionReport,
+    Stats,
+    TableState,
+    TransferReport,
+    Upgraded,
+    UpkeepReport,
+    Version,
 )
 
 __all__ = [
@@ -109,7 +110,4 @@ __all__ = [
     "Via",
     "Waypoint",
     "Wildcard",
-    "memory_maker",
-    "memory_of",
-    "recalled",
 ]

@@ -1,4 +1,4 @@
-"""Who may do what: the keys of a server, and what one that was shown grants."""
+"""API keys and the rights that they grant."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, Final, Literal
 
 from salience.errors import InputError, Words, wrong_type
 from salience.records import checks
-from salience.records.stored import ANY
+from salience.records.memory import ANY
 
 RIGHTS: Final = ("read", "write", "admin")
-"""What a caller may be allowed; `admin` holds both others, `write` does not hold `read`."""
+"""Rights of a caller; `admin` includes the others, `write` does not include `read`."""
 BOUNDS: Final = ("environment", "project", "user_id", "agent_id")
-"""Coordinates of a scope to one value of which a caller may be bound."""
+"""Coordinates that a key can fix to one value."""
 
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a caller may do.
+    """The rights of a caller.
 
     Attributes:
-        tenant: whose memories; no others are seen.
+        tenant: the only tenant that the caller can access.
         rights: of `RIGHTS`.
-        bound: coordinate of `BOUNDS` -> the only value that the caller may give it.
-        name: who it is, for logs and limits: the prefix of a key, or the subject of a token; never a secret.
+        bound: coordinate of `BOUNDS` -> its only allowed value.
+        name: of the caller, for logs and limits: prefix of the key or subject of the token, never a secret.
     """
 
     tenant: str
@@ -43,22 +43,22 @@ class Grant:
         object.__setattr__(self, "bound", bound_of(self.bound))
 
     def may(self, right: str) -> bool:
-        """Return whether the caller has one of `RIGHTS`."""
+        """Return whether the caller has a right."""
         return checks.choice("right", right, RIGHTS) in self.rights or "admin" in self.rights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as it is kept: what it grants, and a digest of its secret part, from which the secret is not to be had.
+    """An API key as stored: its rights and the hash of its secret part.
 
     Attributes:
-        prefix: its public part, by which it is found and named.
+        prefix: public part that identifies the key.
         digest: sha256 of the secret part, 64 hexadecimal digits; never shown.
         tenant, rights, bound: as in `Grant`.
-        note: whose it is, in words.
-        created_at: when it was made.
-        expires_at: from when on it grants nothing; None: never.
-        revoked_at: when it was taken back; None while it was not.
+        note: description, such as the owner.
+        created_at: when it was created.
+        expires_at: when it becomes invalid; None: never.
+        revoked_at: when it was revoked; None: not revoked.
     """
 
     prefix: str
@@ -88,17 +88,17 @@ class ApiKey:
             raise InputError("expires_at", at, "Give an instant that is still to come.", f"{at} is in the past")
 
     def status(self, now: datetime) -> Literal["live", "expired", "revoked"]:
-        """Return whether it grants anything at an instant, and if not, why."""
+        """Return `live`, or why the key is invalid at an instant."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now else "live"
 
 
 def rights_of(value: object) -> tuple[str, ...]:
-    """Return rights, distinct and in the order of `RIGHTS`.
+    """Return distinct rights in the order of `RIGHTS`.
 
     Raises:
-        InputError: none, or something else.
+        InputError: no right, or an unknown one.
     """
     given = {checks.choice("right", right, RIGHTS) for right in checks.names("rights", value)}
     if not given:
@@ -107,10 +107,10 @@ def rights_of(value: object) -> tuple[str, ...]:
 
 
 def bound_of(value: Any) -> Mapping[str, str]:
-    """Return the bound of a caller, unchangeable and in the order of `BOUNDS`.
+    """Return an immutable bound in the order of `BOUNDS`.
 
     Raises:
-        InputError: another coordinate, or a value that is no name.
+        InputError: an unknown coordinate or an invalid value.
     """
     if not isinstance(value, Mapping):
         raise wrong_type("bound", value, "Give a mapping of coordinates to values.")

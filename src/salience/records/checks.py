@@ -1,4 +1,4 @@
-"""Checks of single values; each returns the clean value or raises `InputError` with field, value and remedy."""
+"""Validation of single values: each function returns the clean value or raises `InputError`."""
 
 from __future__ import annotations
 
@@ -28,22 +28,21 @@ LABELS_LIMIT = 1000
 LABELS_SIZE = 32_768
 """Maximum size of all tags of a memory together, and of all its entities, bytes in UTF-8."""
 TTL_LEAST = 1e-6
-"""Shortest time to live, seconds: what an instant can be told apart by."""
+"""Shortest time to live, seconds: the resolution of an instant."""
 TTL_LIMIT = 100 * 366 * 86400.0
 """Longest time to live, seconds: about a century."""
 
 
 def text(field: str, value: object, limit: int | None = None) -> str:
-    """Return `value` if it is text that every store keeps and is not blank.
+    """Return `value` if it is text that is not blank and that every store can hold.
 
     Args:
-        field: the name to put into the error.
+        field: the name in the error.
         value: anything.
-        limit: most bytes in UTF-8; None for no limit.
+        limit: most bytes in UTF-8; None: no limit.
 
     Raises:
-        InputError: not a str, empty or whitespace, NUL bytes, lone surrogates, or too long. The error never shows
-            the text itself.
+        InputError: not a str, blank, too long, or with NUL bytes or lone surrogates. The message never shows the text.
     """
     if not isinstance(value, str):
         raise wrong_type(field, value, "Give text (str).")
@@ -51,61 +50,48 @@ def text(field: str, value: object, limit: int | None = None) -> str:
         raise InputError(field, Words("empty text"), "Give some text.", "is empty")
     if "\0" in value:
         raise InputError(field, Words("text with a NUL byte"), "Remove the NUL (\\x00) characters.", "has a NUL byte")
-    size = _bytes(field, value)
-    if limit is not None and size > limit:
-        told = f"{size:,} bytes"
-        raise InputError(
-            field, Words(f"text of {told}"), f"Keep it within {limit:,} bytes, or split it.", f"has {told}"
-        )
-    return value
-
-
-def _bytes(field: str, value: str) -> int:
-    """Return the length of `value` in UTF-8, or raise where it cannot be written so."""
-    if value.isascii():
-        return len(value)
     try:
-        return len(value.encode("utf-8"))
+        size = len(value) if value.isascii() else len(value.encode("utf-8"))
     except UnicodeEncodeError as error:
         remedy = f"Replace the lone surrogate at position {error.start}, for example with U+FFFD."
         raise InputError(field, Words("text with a lone surrogate"), remedy, "has a lone surrogate") from None
+    if limit is not None and size > limit:
+        remedy = f"Keep it within {limit:,} bytes, or split it."
+        raise InputError(field, Words(f"text of {size:,} bytes"), remedy, f"has {size:,} bytes")
+    return value
 
 
 def texts(field: str, value: object, limit: int | None = None) -> tuple[str, ...]:
-    """Return a tuple of texts in the given order, each as `text` has it; a single str is refused, being a slip."""
+    """Return a tuple of texts validated by `text`; a single str is refused."""
     return tuple(text(f"{field}[{index}]", item, limit) for index, item in enumerate(_several(field, value)))
 
 
 def name(field: str, value: object) -> str:
     """Return `value` if it is text of at most 256 characters without control characters."""
     if isinstance(value, str) and 0 < len(value) <= NAME_LIMIT and value.isprintable() and not value.isspace():
-        return value  # as most are: what can be printed holds no control character, NUL or lone surrogate
+        return value  # the usual case: printable text has no control character, NUL or lone surrogate
     clean = text(field, value)
     if not clean.isprintable() and _CONTROL.search(clean):
         raise InputError(field, Words("text with a control character"), _NO_CONTROL, "has a control character")
     if len(clean) > NAME_LIMIT:
-        told = f"{len(clean)} characters"
-        raise InputError(field, Words(f"text of {told}"), f"Keep it within {NAME_LIMIT} characters.", f"has {told}")
+        size = f"{len(clean)} characters"
+        raise InputError(field, Words(f"text of {size}"), f"Keep it within {NAME_LIMIT} characters.", f"has {size}")
     return clean
 
 
 def names(field: str, value: object) -> tuple[str, ...]:
-    """Return a tuple of distinct names in the given order; a single str is refused, since it is usually a slip."""
+    """Return a tuple of distinct names in the given order; a single str is refused."""
     if isinstance(value, tuple) and not value:
         return ()
     return tuple(dict.fromkeys(name(f"{field}[{index}]", item) for index, item in enumerate(_several(field, value))))
 
 
 def labels(field: str, value: object) -> tuple[str, ...]:
-    """Return the tags or entities of a memory: distinct names, at most `LABELS_LIMIT` of `LABELS_SIZE` together."""
+    """Return tags or entities: distinct names, at most `LABELS_LIMIT` names and `LABELS_SIZE` bytes together."""
     clean = names(field, value)
     if len(clean) > LABELS_LIMIT:
-        raise InputError(
-            field,
-            Words(f"a list of {len(clean):,} names"),
-            f"Give at most {LABELS_LIMIT:,}.",
-            f"has {len(clean):,} names",
-        )
+        count = f"{len(clean):,} names"
+        raise InputError(field, Words(f"a list of {count}"), f"Give at most {LABELS_LIMIT:,}.", f"has {count}")
     size = sum(len(one.encode()) for one in clean)
     if size > LABELS_SIZE:
         remedy = f"Keep all names within {LABELS_SIZE:,} bytes."
@@ -114,7 +100,7 @@ def labels(field: str, value: object) -> tuple[str, ...]:
 
 
 def first_labels(found: Iterable[str]) -> tuple[str, ...]:
-    """Return the first of some names, as many as `labels` accepts."""
+    """Return as many of the first names as `labels` accepts."""
     kept, size = [], 0
     for one in islice(found, LABELS_LIMIT):
         size += len(one.encode())
@@ -139,7 +125,7 @@ def number(field: str, value: object, low: float, high: float) -> float:
 
 
 def _real(value: object) -> float:
-    """Return `value` as a float; NaN if it is no number, infinity if it is too large for one."""
+    """Return `value` as a float; NaN if it is no number, infinity if it is too large."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -181,7 +167,7 @@ def instant(field: str, value: object) -> datetime:
 
 
 def ttl(field: str, value: object) -> timedelta:
-    """Return a time to live from seconds, a timedelta, or text such as `24h`, `7d`, `90m`; over 0, to a century."""
+    """Return a time to live of at most a century, from seconds, a timedelta, or text such as `24h`, `7d`, `90m`."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, str) and (match := _TTL.fullmatch(value.strip())):
@@ -204,7 +190,7 @@ def choice(field: str, value: object, choices: Iterable[str]) -> str:
 
 
 class Frozen(dict[str, Any]):
-    """A dict that cannot be changed: JSON values handed in and out stay as they were checked."""
+    """An immutable dict, for validated JSON values."""
 
     def _refuse(self, *_: object, **__: object) -> Any:
         raise TypeError("this mapping cannot be changed; make a dict of it first")
@@ -216,14 +202,14 @@ class Frozen(dict[str, Any]):
 
 
 def frozen(value: Any) -> Any:
-    """Return a JSON value with its mappings and lists made unchangeable (lists become tuples)."""
+    """Return an immutable JSON value; lists become tuples."""
     if isinstance(value, Mapping):
         return Frozen({key: frozen(item) for key, item in value.items()})
     return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def metadata(field: str, value: object) -> Frozen:
-    """Return an unchangeable copy of a mapping of text to plain JSON values without NaN, up to `METADATA_LIMIT`."""
+    """Return an immutable copy of a mapping of text to JSON values without NaN, of at most `METADATA_LIMIT` bytes."""
     if not isinstance(value, Mapping):
         raise wrong_type(field, value, "Give a mapping of JSON values.")
     if not value:
@@ -238,7 +224,7 @@ def metadata(field: str, value: object) -> Frozen:
 
 
 def json_size(value: object) -> int:
-    """Return the size of a JSON value as stores write it, bytes in UTF-8."""
+    """Return the size of a JSON value in UTF-8, bytes."""
     return len(_json(value).encode())
 
 

@@ -1,4 +1,4 @@
-"""Identifiers of memories: 32 hexadecimal digits that sort by the time of storing."""
+"""Ids of memories: 32 hexadecimal digits that sort by the time of storing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Final
 ID: Final = re.compile("[0-9a-f]{32}")
 """A whole id."""
 SHORT = 8
-"""Length of a short id: the last digits of an id, which are random."""
+"""Length of a short id: the last, random digits of an id."""
 ONCE = "once:"
-"""Start of the idempotency keys that clients make for a single call: such a key is the call's, and is not told."""
+"""Prefix of idempotency keys that a client generates for a single call."""
 
 
 class TimeOrderedIds:
     """Callable that returns a new id for an instant: 48 bits of milliseconds, 16 of sequence, 64 random.
 
-    Ids made by one object always increase, also when the clock stands still or steps back, so a batch of memories
-    sorts in the order in which it was given. The layout follows UUID version 7 (RFC 9562) without its version bits.
+    The ids of one object always increase, even if the clock steps back, so the memories of a call keep their order. The
+    layout is that of UUID version 7 (RFC 9562) without the version bits.
     """
 
     def __init__(self) -> None:
@@ -36,11 +36,7 @@ class TimeOrderedIds:
 
 
 def cycles(links: Mapping[str, str]) -> list[list[str]]:
-    """Return the cycles among links from an id to an id, each as its ids in order; an id that links to itself is one.
-
-    Args:
-        links: of each id the one that it links to.
-    """
+    """Return the cycles in a mapping from id to linked id, each as its ids in order."""
     found: list[list[str]] = []
     seen: set[str] = set()
     for start in links:
@@ -56,5 +52,5 @@ def cycles(links: Mapping[str, str]) -> list[list[str]]:
 
 
 def short_id(id: str) -> str:
-    """Return the short form of an id, for people to read: its last 8 characters."""
+    """Return the last 8 characters of an id."""
     return id[-SHORT:]

@@ -17,7 +17,7 @@ from sqlalchemy import RowMapping
 from salience.batch import Vectors32
 from salience.errors import DamagedError
 from salience.ports import Stored
-from salience.records import TIERS, Memory, Scope, memory_maker
+from salience.records import TIERS, Memory, Scope
 from salience.records.checks import Frozen, frozen
 from salience.store.values import fitting, instant, microseconds
 
@@ -41,7 +41,6 @@ _HOME, _AS_IS, _MOMENTS, _NAMES = (slice(*ends) for ends in pairwise(_ENDS))
 """Where the coordinates of a `RECORD` stand, its plain values, instants and lists."""
 _FIELDS: Final = ("scope", *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """What these make of a `Memory`."""
-_made: Final = memory_maker(_FIELDS)
 _decoded: Final = json.JSONDecoder().raw_decode
 _moment: Final = lru_cache(maxsize=1024)(instant)
 _count: Final = lru_cache(maxsize=1024)(microseconds)
@@ -150,15 +149,14 @@ def of_record(values: Sequence[Any]) -> Memory:
             raise damaged(values, column)
         _SOUND.add(types)
     try:
-        memory = _made(
-            (
-                _home(*values[_HOME]),
-                *values[_AS_IS],
-                *[None if moment is None else _moment(moment) for moment in values[_MOMENTS]],
-                *[() if items == "[]" else _listed(items) for items in values[_NAMES]],
-                _NOTHING if values[-1] == "{}" else frozen({**_read(values[-1])}),
-            )
+        parsed = (
+            _home(*values[_HOME]),
+            *values[_AS_IS],
+            *[None if moment is None else _moment(moment) for moment in values[_MOMENTS]],
+            *[() if items == "[]" else _listed(items) for items in values[_NAMES]],
+            _NOTHING if values[-1] == "{}" else frozen({**_read(values[-1])}),
         )
+        memory = Memory(**dict(zip(_FIELDS, parsed, strict=True)))
     except _UNREADABLE:  # their own words may quote the row
         raise damaged(values, fault(values) or "metadata") from None
     if not (memory.tier in TIERS and 0 <= memory.importance <= 1 and 0 <= memory.weight <= 1):

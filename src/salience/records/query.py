@@ -1,27 +1,36 @@
-"""What is asked for: a filter, a query, its intent."""
+"""Filters, queries and their intents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal, Self
 
 from salience.errors import InputError
 from salience.records import checks
-from salience.records.replaceable import Replaceable
-from salience.records.stored import SCOPE_LEVELS, TIERS, Memory, Scope
+from salience.records.memory import SCOPE_LEVELS, TIERS, Memory, Scope
+
+
+class Replaceable:
+    """Base of frozen dataclasses without slots that a recall copies often."""
+
+    def replace(self, **values: Any) -> Self:
+        """Return a copy with some values replaced: five times as fast as `dataclasses.replace`, without validation."""
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__, **values)
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """What a recall or list asks for beyond the scope; every condition must hold.
+    """Conditions on memories beyond the scope; all must hold.
 
     Attributes:
-        tags: the memory carries all of them.
-        kinds, tiers, sessions, fact_keys: the memory's is one of them; empty for any.
+        tags: tags that the memory must all have.
+        kinds, tiers, sessions, fact_keys: accepted values; empty: any.
         since, until: `since <= created_at < until`.
-        level: mememory's scope level: `global` (no project), `project` (the caller's project), None for both.
+        level: mememory's scope level: `global` (no project), `project` (the caller's project); None: both.
     """
 
     tags: Sequence[str] = ()
@@ -51,13 +60,13 @@ class Filter:
             checks.choice("scope", self.level, SCOPE_LEVELS)
 
     def within(self, start: datetime | None, end: datetime | None) -> Filter | None:
-        """Return the filter that also asks for `start <= created_at < end`; None where nothing can pass both."""
+        """Return this filter with the condition `start <= created_at < end` added; None if no memory can pass."""
         since = max(filter(None, (self.since, start)), default=None)
         until = min(filter(None, (self.until, end)), default=None)
         return None if since and until and since >= until else replace(self, since=since, until=until)
 
     def accepts(self, memory: Memory) -> bool:
-        """Return whether `memory` meets every condition."""
+        """Return whether a memory meets all conditions."""
         return (
             set(self.tags) <= set(memory.tags)
             and (not self.kinds or memory.kind in self.kinds)
@@ -72,19 +81,18 @@ class Filter:
 
 @dataclass(frozen=True, kw_only=True)
 class Query(Replaceable):
-    """A question and who asks it.
+    """A question and the scope of the caller.
 
     Attributes:
         text: the question; not blank.
-        scope: who asks.
-        filter: what the memories have to be.
-        limit: most hits; None for the profile's default.
-        min_score: least score; None for the profile's default.
-        dry_run: whether to leave every counter and clock as it is.
-        now: the instant at which the question is asked; None for `as_of`, else for the engine's clock.
-        as_of: the instant whose state of the store is asked; None for the present one.
-        deadline_ms: milliseconds within which an answer is wanted; past them, neither the embedding nor the reranking
-            is waited for.
+        scope: of the caller.
+        filter: conditions on the memories.
+        limit: most hits; None: the profile's default.
+        min_score: least score; None: the profile's default.
+        dry_run: whether to leave all counters unchanged.
+        now: instant of the question; None: `as_of`, else the engine's clock.
+        as_of: instant whose state of the store is searched; None: the present.
+        deadline_ms: time limit in milliseconds; after it, the recall goes on without embedding and reranking.
     """
 
     text: str
@@ -110,14 +118,14 @@ class Query(Replaceable):
 
 @dataclass(frozen=True, slots=True)
 class TimeCue:
-    """When a query is about; a cue weighs memories and never hides one.
+    """The time that a query is about; it changes scores and hides no memory.
 
     Attributes:
-        words: the runs of the query that say so, as they stand there and in their order.
-        start, end: the window, `start <= instant < end`, in UTC; None for an open side.
-        order: which is wanted of several: the earliest or the latest.
-        relation: on which side of an event, where the query names that instead of a date.
-        anchor: the event's words; empty without a relation.
+        words: the words of the query that name the time, in order.
+        start, end: the window, `start <= instant < end`, in UTC; None: open.
+        order: whether the earliest or the latest memory is wanted.
+        relation: whether the time is before or after an event, if the query names an event.
+        anchor: the words of that event; empty without a relation.
     """
 
     words: tuple[str, ...]
@@ -129,12 +137,12 @@ class TimeCue:
 
 
 PERIOD: Final = "period"
-"""The intent of a query that asks for whatever lies in a window of time, and for nothing else."""
+"""Intent of a query that asks for everything in a window of time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What a query is after: the name of a profile's intent, the words that gave it away, and the time it names."""
+    """The intent of a query: its name in the profile, the words that indicate it, and the time that the query names."""
 
     name: str = "default"
     words: tuple[str, ...] = ()

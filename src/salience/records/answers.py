@@ -1,4 +1,4 @@
-"""What comes back: hits with their scores taken apart, receipts, pages, counts."""
+"""Answers of recalls and writes: hits with their score details, explanations, receipts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from salience.records.asked import Intent
-from salience.records.stored import Memory, OutOfScope
+from salience.records.memory import Memory, OutOfScope
+from salience.records.query import Intent
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Part:
 
     Attributes:
         signal: the signal's name, or the label that the profile gives it.
-        raw: what the signal measured.
-        weight: what the profile makes of it.
-        contribution: `weight * raw` where the part is summed, `raw ** weight` where it multiplies.
+        raw: value of the signal.
+        weight: weight of the signal in the profile.
+        contribution: `weight * raw` if the part is added, `raw ** weight` if it multiplies.
         combine: `sum` or `product`.
     """
 
@@ -31,14 +31,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Via:
-    """The memory whose score a hit took over, as a whole or in part: by spreading activation, or as its update.
+    """The memory that gave a hit its score: by spreading activation, or because the hit is its update.
 
     Attributes:
         id: the parent memory.
         score: the parent's score.
-        factor: what a hop makes of it, > 0.
-        hops: how many hops away.
-        link: `neighbour` (vectors), `entity` (a shared name), `update` (the hit says the same, later).
+        factor: factor of one hop, > 0.
+        hops: number of hops.
+        link: `neighbour` (similar vectors), `entity` (a shared name), `update` (the hit says the same later).
     """
 
     id: str
@@ -55,14 +55,14 @@ class Via:
 
 @dataclass(frozen=True, slots=True)
 class ScoreDetail:
-    """A score taken apart: the sum of the summed parts, times the product of the multiplying ones.
+    """The parts of a score: the sum of the `sum` parts times the product of the `product` parts.
 
-    A part's raw value is also an attribute: `score_detail.similarity`, or by its label, `score_detail.cosine`.
+    The raw value of a part is also an attribute: `score_detail.similarity`, or by its label, `score_detail.cosine`.
 
     Attributes:
         parts: in the profile's order.
         final: the score, equal to `recompute()` within 1e-9.
-        via: set where another memory gave this one more than its own score.
+        via: the memory that gave this one a higher score than its own, if any.
     """
 
     parts: tuple[Part, ...]
@@ -70,7 +70,7 @@ class ScoreDetail:
     via: Via | None = None
 
     def recompute(self) -> float:
-        """Return the score from the parts (or from the parent, where the score is one that it gave)."""
+        """Return the score computed from the parts, or from `via`."""
         if self.via is not None:
             return self.via.activation
         summed = [part.contribution for part in self.parts if part.combine == "sum"]
@@ -104,15 +104,15 @@ class ScoreDetail:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A memory that a recall returned, with its score taken apart.
+    """A memory that a recall returned, with its score.
 
     Attributes:
-        memory: the memory as it stood before this recall.
-        score: larger is better; the scale is the profile's.
+        memory: the memory before this recall.
+        score: larger is better; the scale depends on the profile.
         score_detail: recomputes to `score` within 1e-9.
-        via: the parent that gave the hit more than its own score, else None.
-        absorbed: ids of the near-duplicates that were collapsed into this hit, best first.
-        rerank: the reranker's number, on its own scale, by which the hits stand in order; None where none was at work.
+        via: the memory that gave the hit a higher score than its own, if any.
+        absorbed: ids of near-duplicates that were merged into this hit, best first.
+        rerank: the reranker's score, which orders the hits; None without a reranker.
         weak: whether the memory fits the query so little that it may not answer it (the profile's `weak_below`).
     """
 
@@ -125,7 +125,7 @@ class Hit:
     weak: bool = False
 
     def __str__(self) -> str:
-        """Return one line: score, whether it is weak, short id, kind, day and content, which is shortened."""
+        """Return one line: score, `weak` if it is, short id, kind, day and shortened content."""
         return f"{self.score:.3f} {'weak ' if self.weak else ''}{_line(self.memory)}"
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class Hit:
 
 
 def _line(memory: Memory, width: int = 80) -> str:
-    """Return a memory on one line: its content has at most `width` characters, those that show nothing as escapes."""
+    """Return a memory on one line, its content shortened to `width` characters and invisible characters escaped."""
     content = " ".join(memory.content.split())
     short = content if len(content) <= width else content[: width - 1].rstrip() + "…"
     return f"[{memory.short_id}] {repr(memory.kind)[1:-1]} {memory.created_at:%Y-%m-%d} {short!r}"
@@ -141,20 +141,20 @@ def _line(memory: Memory, width: int = 80) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recall(Sequence[Hit]):
-    """The answer to a query: a sequence of hits, best first, and how it came about.
+    """The answer to a query: a sequence of hits, best first.
 
     Attributes:
         hits: the hits.
-        profile: the name of the profile that ranked them.
-        intent: what the query was taken to be after.
+        profile: name of the profile that ranked them.
+        intent: the detected intent of the query.
         exact: whether no visible memory outside the candidates could have reached the answer.
-        degraded: the steps that could not do their work: `embedding` (the answer is lexical), `rerank` (the order is
-            the profile's), `touch` (its counters are not written); empty when all is well.
+        degraded: steps that failed: `embedding` (the answer is lexical), `rerank` (the order is the profile's),
+            `touch` (the recall counters are not written).
         timings: milliseconds by step.
-        reranker: the name of the reranker that put the hits in order; None where it is the profile's order.
-        confident: whether at least one hit is not weak; False means that probably no memory answers the query.
-        out_of_scope: of an answer without hits: places with memories that a call would see if it named their project,
-            user or agent too, those with the most memories first, at most five.
+        reranker: name of the reranker that ordered the hits; None: the order is the profile's.
+        confident: whether at least one hit is not weak; False: probably no memory answers the query.
+        out_of_scope: if there are no hits, at most five places with memories that the call would see if it named their
+            project, user or agent; those with the most memories first.
     """
 
     hits: tuple[Hit, ...]
@@ -186,12 +186,12 @@ class Recall(Sequence[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Waypoint:
-    """One step of a memory's path through a recall.
+    """One step of a memory on its way through a recall.
 
     Attributes:
         stage: `scope`, `filter`, `candidates`, a stage of the profile, or `rerank`.
-        outcome: what became of the memory there; `revived`: activation brought it back.
-        note: the number or memory that decided; empty where there is none.
+        outcome: result for the memory; `revived`: spreading activation brought it back.
+        note: the deciding number or memory, or empty.
     """
 
     stage: str
@@ -203,28 +203,26 @@ class Waypoint:
 class Explanation:
     """Why a memory is, or is not, in the answer to a query.
 
-    Its `stage` is `returned`, or what kept the memory from it: `out_of_scope` (the project, user, agent or environment
-    of the call hides it), `forgotten` (or put away when its time had run out, or a source of it was changed),
-    `not_stored` (at the instant that is asked for), `filtered`, `candidates` (too far down by cosine to be ranked),
-    `outranked`, `rerank`, or the stage of the profile at which it fell: `expired`, `superseded`, `outdated`,
-    `same_fact`, `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`, `near_duplicate`.
+    `stage` is `returned`, or the reason why not: `out_of_scope` (another project, user, agent or environment),
+    `forgotten` (or expired, or stale), `not_stored` (at the instant of the query), `filtered`, `candidates` (its cosine
+    is too low to be ranked), `outranked`, `rerank`, or the stage of the profile that dropped it: `expired`,
+    `superseded`, `outdated`, `same_fact`, `importance_floor`, `similarity_floor`, `nonzero`, `threshold`, `cut_off`,
+    `near_duplicate`.
 
     Attributes:
-        id: the memory, by its whole id.
+        id: whole id of the memory.
         stage: one of the above.
-        reason: the same as a sentence, with its numbers.
+        reason: the same as a sentence, with numbers.
         by: id of the other memory that decided: the one that supersedes it, is newer, absorbed it or passed its score
-            on to it; of an outranked one, the last in the answer. None where no other did.
-        rank: its place, from 1, among the memories with a score that met the stage at which it fell, or in the answer.
-            None if it fell before there were scores.
-        score_detail: the score taken apart as this recall computed it, whatever became of the memory. What a signal
-            measures against other memories, it measures against those in the running. Of a memory that the scope, the
-            filter or the list of candidates kept away, it is the score beside the memories that were ranked. None for
-            one that was forgotten, or not stored yet.
+            on; for `outranked`, the last hit. None: no other memory.
+        rank: position from 1 among the scored memories at the stage that dropped it, or in the answer; None if it was
+            dropped before scoring.
+        score_detail: the score that this recall computes for the memory. A memory that scope, filter or candidates left
+            out is scored beside the ranked ones. None for a memory that is forgotten or not stored.
         path: the steps in order.
-        counterfactual: the one change that would have it returned, or else ranked higher, found by ranking again under
+        counterfactual: the one change that would return the memory, or else rank it higher, found by ranking again with
             that change; None if there is no simple one.
-        profile: the name of the profile.
+        profile: name of the profile.
         degraded: as in `Recall`.
     """
 
@@ -241,21 +239,20 @@ class Explanation:
 
 
 Label = Literal["duplicate", "update", "contradiction", "related"]
-"""What a new memory is to one that is there and much like it."""
+"""Relation of a new memory to a similar older one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A live memory that says nearly what a new one says, and so may conflict with it.
+    """A live memory that is similar to a new one and may conflict with it.
 
     Attributes:
-        memory: the memory that was there.
-        similarity: cosine to the new one, [0, 1] (on the profile's threshold scale).
-        label: what the two are to each other, as far as rules or a judge tell: `duplicate` (they say the same),
-            `update` (the new one says something else of the same thing, later), `contradiction` (both cannot hold),
-            `related` (neither).
-            None of one that is not among the ten most similar: those are not read.
-        because: what gave the label away, such as `number: 30 -> 40`, or who gave it, such as `judge: openai:model`.
+        memory: the older memory.
+        similarity: cosine to the new one, [0, 1], on the profile's threshold scale.
+        label: relation found by rules or a judge: `duplicate` (both say the same), `update` (the new one says
+            something else about the same thing), `contradiction` (both cannot be true), `related` (none of these).
+            None: not among the ten most similar, which alone are compared.
+        because: evidence for the label, such as `number: 30 -> 40` or `judge: openai:model`.
     """
 
     memory: Memory
@@ -266,20 +263,18 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a write did; when it is returned, the write is durable.
+    """The result of a write, which is durable when the receipt is returned.
 
     Attributes:
-        memory: the memory as it now stands.
-        status: `created`; `superseded` (created, in the place of another one); `pending` (created, its vector is still
-            to come: words find it, likeness does not yet); `updated`; `forgotten`; `restored`; `unchanged` (the key,
-            id, version or text was already there).
-        superseded: id of the memory that recalls no longer return because of this write: the one that it was told to
-            supersede, else the former latest one of the same fact; also where the status is `pending`, `updated` or
-            `restored`. None: no such memory.
+        memory: the memory after the write.
+        status: `created`; `superseded` (created, and another memory replaced); `pending` (created without a vector for
+            now: searches find its words only); `updated`; `forgotten`; `restored`; `unchanged` (the key, id, version or
+            text was stored already).
+        superseded: id of the memory that recalls no longer return because of this write: the superseded one, else the
+            former latest one of the same fact; also with the status `pending`, `updated` or `restored`.
         contradictions: memories that may conflict, most similar first; they never block the write.
-        warning: text for an agent to read: which memory this one replaces and how to bring it back, the contradictions,
-            why the vector is pending, that the text was already there, or that the memory of the key was forgotten;
-            else None.
+        warning: text for an agent to read: the replaced memory and how to bring it back, the contradictions, why the
+            vector is pending, that the text was stored already, or that the memory of the key was forgotten.
     """
 
     memory: Memory
@@ -296,15 +291,15 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Memories packed for a prompt.
+    """Memories as text for a prompt.
 
     Attributes:
-        text: quoted data, one JSON line a memory; empty when nothing fits.
-        hits: what was packed: bootstrap memories first, then hits in their order.
-        tokens: the estimate for `text`, never over the budget.
-        omitted: how many memories were left out because the budget was full.
-        confident: as in `Recall`, of the hits that were recalled for the question.
-        out_of_scope: as in `Recall`, where nothing was found.
+        text: one JSON line per memory, as quoted data; empty if nothing fits.
+        hits: the memories in the text: bootstrap memories first, then hits in order.
+        tokens: estimated tokens of `text`, never over the budget.
+        omitted: number of memories left out because the budget was full.
+        confident: as in `Recall`, for the recalled hits.
+        out_of_scope: as in `Recall`.
     """
 
     text: str

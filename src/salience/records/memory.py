@@ -1,12 +1,11 @@
-"""What is kept: where a memory lives, how it is given, and how it is held."""
+"""Scopes, drafts and memories."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from operator import attrgetter, itemgetter
 from typing import Any, Final, Literal, Self
 
 from salience.errors import InputError
@@ -14,13 +13,13 @@ from salience.records import checks
 from salience.records.ids import short_id
 
 KINDS: Final = ("fact", "rule", "decision", "feedback", "context", "bootstrap", "turn", "reflection")
-"""Kinds with a meaning of their own; any other name is accepted as well."""
+"""Kinds with a meaning of their own; any other name is accepted too."""
 TIERS: Final = ("working", "episodic", "semantic")
 """Tiers in the order of promotion."""
 CHANGES: Final = (
     "create", "update", "supersede", "forget", "restore", "promote", "expire", "reflect", "stale",
 )  # fmt: skip
-"""What can make a version of a memory."""
+"""Changes that make a version of a memory."""
 SCOPE_LEVELS: Final = ("global", "project")
 """mememory's two levels of scope."""
 
@@ -35,10 +34,10 @@ class Wildcard(enum.Enum):
 
 
 ANY: Final = Wildcard.ANY
-"""As a scope coordinate of a read: every value within the tenant."""
+"""As a coordinate of a read: every value within the tenant."""
 Coordinate = str | None | Wildcard
 NARROWING: Final = ("project", "user_id", "agent_id")
-"""Coordinates that are null on a more general memory."""
+"""Coordinates that are None on a memory that several projects, users or agents share."""
 
 
 class Unset(enum.Enum):
@@ -48,15 +47,15 @@ class Unset(enum.Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""As an argument of `update`: leave the field as it is."""
+"""As an argument of `update`: leave the field unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """An address: of a memory, where it lives; of a query, who asks.
+    """The address of a memory, or the place from which a caller reads.
 
-    `tenant` and `environment` match exactly. Of `project`, `user_id` and `agent_id`, a memory is visible when each
-    is None on the memory or equals the caller's. `session_id` never hides anything. `ANY` asks for every value.
+    `tenant` and `environment` must be equal. A memory is visible if each of its `project`, `user_id` and `agent_id` is
+    None or equal to the caller's. `session_id` hides nothing. `ANY` matches every value.
     """
 
     tenant: str = "default"
@@ -78,10 +77,10 @@ class Scope:
             checks.name("session_id", self.session_id)
 
     def as_home(self) -> Scope:
-        """Return this scope if a memory can live in it.
+        """Return this scope if a memory can be stored in it.
 
         Raises:
-            InputError: a coordinate is `ANY`, or the text `*` that means it in requests.
+            InputError: a coordinate is `ANY`, or `*`, which means `ANY` in requests.
         """
         for coordinate in ("environment", *NARROWING):
             value = getattr(self, coordinate)
@@ -90,7 +89,7 @@ class Scope:
         return self
 
     def sees(self, home: Scope) -> bool:
-        """Return whether a memory that lives at `home` is visible to a caller at this scope."""
+        """Return whether a memory stored at `home` is visible to a caller at this scope."""
         return (
             self.tenant == home.tenant
             and (self.environment is ANY or self.environment == home.environment)
@@ -100,7 +99,7 @@ class Scope:
         )
 
     def widened(self) -> Scope:
-        """Return this scope with every value of each project, user and agent that it does not name."""
+        """Return this scope with `ANY` for each project, user and agent that it does not name."""
         project, user, agent = (
             ANY if value is None else value for value in (self.project, self.user_id, self.agent_id)
         )
@@ -113,13 +112,13 @@ class Scope:
 
     @property
     def home_key(self) -> str:
-        """One text for the place where a memory lives, without the session; idempotency keys are distinct within it."""
+        """The coordinates without the session as one text; idempotency keys are unique within it."""
         values = (self.environment, self.project, self.user_id, self.agent_id)
         return "\x1f".join(["" if value is None else str(value) for value in values])
 
     @property
     def session_key(self) -> str | None:
-        """The identity of the session, whose turns are counted: a session belongs to one user of one environment."""
+        """Identity of the session, which belongs to one user of one environment; None without a session."""
         if self.session_id is None:
             return None
         user = self.user_id if isinstance(self.user_id, str) else ""
@@ -128,7 +127,7 @@ class Scope:
 
     @property
     def who(self) -> str | None:
-        """Who calls from this scope, as a version's `changed_by` has it: the agent, else the user, else None."""
+        """The caller as recorded in `Memory.changed_by`: the agent, else the user, else None."""
         for coordinate in ("agent_id", "user_id"):
             value = getattr(self, coordinate)
             if isinstance(value, str):
@@ -136,7 +135,7 @@ class Scope:
         return None
 
     def who_at(self, home: Scope) -> str | None:
-        """Return `who` as the history of a memory at `home` may name it: not where others share it with the user."""
+        """Return `who`, or None if memories at `home` are shared with other users, who must not see it."""
         return None if isinstance(self.user_id, str) and home.user_id != self.user_id else self.who
 
     def as_dict(self) -> dict[str, str]:
@@ -145,36 +144,23 @@ class Scope:
         return {key: value.value if value is ANY else value for key, value in pairs if value is not None}
 
 
-class _Named:
-    """Keeps the names of the arguments that an object was made with."""
-
-    __slots__ = ("_named",)
-    _named: frozenset[str]
-
-    def __new__(cls, **given: Any) -> Self:
-        """Return the object, which `__init__` has yet to fill."""
-        made = super().__new__(cls)
-        object.__setattr__(made, "_named", frozenset(given))
-        return made
-
-
 @dataclass(frozen=True, slots=True)
 class OutOfScope:
-    """Live memories of one place that an answer leaves out, since the call does not name their project, user or agent.
+    """Live memories of one place that an answer leaves out because the call does not name their project, user or agent.
 
     Attributes:
-        scope: where they live; a call that names its project, user and agent sees them.
-        count: how many live there.
+        scope: the place; a call that names its project, user and agent sees them.
+        count: number of memories.
     """
 
     scope: Scope
     count: int
 
     def told(self, argument: Callable[[str, str], str] = lambda name, value: f"{name}={value!r}") -> str:
-        """Return it in words, such as `3 memories of user 'alice' are not in view; add user_id='alice'`.
+        """Return a sentence such as `3 memories of user 'alice' are not in view; add user_id='alice'`.
 
         Args:
-            argument: returns how a call names a coordinate, from its name and its value.
+            argument: returns a coordinate as call syntax, from its name and value.
         """
         named = {name: str(value) for name in NARROWING if (value := getattr(self.scope, name)) is not None}
         of = " and ".join(f"{name.removesuffix('_id')} {value!r}" for name, value in named.items())
@@ -183,26 +169,39 @@ class OutOfScope:
         return f"{self.count:,} {verb.format(of)} not in view; add {add}"
 
 
+class _Given:
+    """Base of `Draft` that records the names of the constructor arguments."""
+
+    __slots__ = ("_given",)
+    _given: frozenset[str]
+
+    def __new__(cls, **arguments: Any) -> Self:
+        """Return the object before `__init__` fills it."""
+        made = super().__new__(cls)
+        object.__setattr__(made, "_given", frozenset(arguments))
+        return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft(_Named):
-    """A memory as the caller gives it, before it is cleaned, embedded and stored.
+class Draft(_Given):
+    """A memory to store, as the caller gives it.
 
     Attributes:
         content: the text; not blank.
-        scope: where the memory is to live; None takes the scope of the call.
-        kind: one of `KINDS` or any other name.
-        importance: [0, 1]; None lets the extractor score the text.
+        scope: where to store it; None: the scope of the call.
+        kind: one of `KINDS`, or any other name.
+        importance: [0, 1]; None: scored from the text.
         weight: confidence, [0.1, 1].
-        tags, entities: names, at most 1,000 of 32,768 bytes together; entities None lets the extractor find them.
-        fact_key: identity of the underlying fact, such as `user.theme`.
+        tags, entities: names, at most 1,000 of 32,768 bytes together; entities None: found in the text.
+        fact_key: identity of the fact that the text states, such as `user.theme`.
         supersedes: id of the memory that this one replaces; its weight falls to 0.1.
         ttl: time to live: seconds, a timedelta, or text such as `24h`.
         tier: working, episodic or semantic.
-        metadata: JSON values, kept and returned, never ranked; at most 65,536 bytes.
-        key: idempotency key; a second remember with the same key stores nothing.
-        created_at: aware instant at which it was said; None for now.
+        metadata: JSON values, stored and returned, never ranked; at most 65,536 bytes.
+        key: idempotency key; a second `remember` with the same key stores nothing.
+        created_at: aware instant at which the text was said; None: now.
         speaker: who said it, for a turn of a conversation.
-        duplicate: whether to store it even where a current memory of the same scope has the same text.
+        duplicate: whether to store it even if a current memory of the same scope has the same text.
     """
 
     content: str
@@ -224,8 +223,8 @@ class Draft(_Named):
 
     @property
     def given(self) -> frozenset[str]:
-        """Names of the fields that the caller gave, also where the value is the default."""
-        return self._named
+        """Names of the fields that the caller gave, even with the default value."""
+        return self._given
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -251,23 +250,23 @@ class Draft(_Named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A stored memory, as it stands now or as one of its versions stood.
+    """A stored memory, or one version of it.
 
     Attributes:
         id: 32 hexadecimal digits that sort by the time of storing.
-        version: counts from 1; a change of anything but the recall counters makes the next one.
-        change: what made this version: one of `CHANGES`.
-        changed_at: when this version came to be; the next version's is where it ended.
-        changed_by: who made it: `agent:NAME`, `user:NAME`, `upkeep`; None where the call named nobody.
-        reason: why it was made, in words; None where nobody said.
-        accessed_at: when a recall last returned it; None if none did.
-        access_count: how many recalls returned it.
+        version: counts from 1; every change except of the recall counters makes a version.
+        change: what made this version, one of `CHANGES`.
+        changed_at: when this version began; it ends when the next one begins.
+        changed_by: author of this version: `agent:NAME`, `user:NAME` or `upkeep`; None: the call named nobody.
+        reason: why this version was made; None if the caller gave no reason.
+        accessed_at: when a recall last returned the memory; None: never.
+        access_count: number of recalls that returned the memory.
         tier_since: when it entered its tier.
-        turn: its place in its session, from 1; None without a session.
+        turn: position in its session, from 1; None without a session.
         forgotten_at: when it was forgotten, expired or became stale; None while it is live.
         follows: id of the older memory of the same fact that this one came after.
-        sources: of a reflection: ids of the memories that it sums up.
-        reflection: of a source: id of the reflection that sums it up.
+        sources: of a reflection, the ids of the memories that it sums up.
+        reflection: id of the reflection that sums up this memory.
         content_hash: sha256 of the content.
 
     The other fields are those of `Draft`, filled in. Instants are aware and in UTC.
@@ -312,9 +311,9 @@ class Memory:
 
     @property
     def status(self) -> Literal["live", "forgotten", "expired", "stale"]:
-        """Whether recalls can return it, and if not, what took it out of them.
+        """`live`, or why recalls do not return the memory.
 
-        A memory whose time ran out counts as live until upkeep has met it; recalls leave it out at once.
+        A memory whose time to live is over stays `live` until upkeep runs; recalls leave it out at once.
         """
         if self.forgotten_at is None:
             return "live"
@@ -323,61 +322,10 @@ class Memory:
     def changed(
         self, change: str, at: datetime, *, by: str | None = None, reason: str | None = None, **values: Any
     ) -> Memory:
-        """Return the next version of this memory, made by `change` (one of `CHANGES`), with `values` in place.
+        """Return the next version of this memory, made by `change` (one of `CHANGES`), with the given field values.
 
-        A clock that stepped back makes no version older than the one before it.
+        `changed_at` never decreases, even if the clock steps back.
         """
         at = max(at, self.changed_at)
         made = {"version": self.version + 1, "change": change, "changed_at": at, "changed_by": by, "reason": reason}
         return replace(self, **{**made, **values})
-
-
-_FIELDS: Final = tuple(item.name for item in fields(Memory))
-_in_order: Final = itemgetter(*_FIELDS)
-_held: Final = attrgetter(*_FIELDS)
-_COUNT, _IMPORTANCE, _ACCESSED = map(_FIELDS.index, ("access_count", "importance", "accessed_at"))
-
-
-class _Blank:
-    """A memory while it is filled: laid out as `Memory` is, so that it can become one, and not frozen."""
-
-    __slots__ = _FIELDS
-
-
-def _filled(values: Sequence[Any]) -> Memory:
-    """Return the memory whose fields, in their order, have these values."""
-    blank: Any = _Blank()
-    (
-        blank.id, blank.scope, blank.content, blank.content_hash, blank.kind, blank.importance, blank.weight,
-        blank.tier, blank.tags, blank.entities, blank.fact_key, blank.supersedes, blank.metadata, blank.key,
-        blank.speaker, blank.created_at, blank.updated_at, blank.tier_since, blank.accessed_at, blank.expires_at,
-        blank.forgotten_at, blank.access_count, blank.version, blank.change, blank.changed_at, blank.turn,
-        blank.changed_by, blank.reason, blank.follows, blank.sources, blank.reflection,
-    ) = values  # fmt: skip
-    blank.__class__ = Memory
-    memory: Memory = blank
-    return memory
-
-
-def memory_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], Memory]:
-    """Return what makes a memory of the values of its fields, in a tenth of the time that `Memory(...)` takes.
-
-    Args:
-        names: every field, in the order in which the values are to come.
-    """
-    if tuple(names) == _FIELDS:
-        return _filled
-    in_order = itemgetter(*map(names.index, _FIELDS))
-    return lambda values: _filled(in_order(values))
-
-
-def memory_of(values: Mapping[str, Any]) -> Memory:
-    """Return the memory that `Memory(**values)` is, much sooner; every field has to be among the values."""
-    return _filled(_in_order(values))
-
-
-def recalled(memory: Memory, access_count: int, importance: float, accessed_at: datetime | None) -> Memory:
-    """Return a memory with other recall counters, as `dataclasses.replace` does, much sooner."""
-    values = [*_held(memory)]
-    values[_COUNT], values[_IMPORTANCE], values[_ACCESSED] = access_count, importance, accessed_at
-    return _filled(values)

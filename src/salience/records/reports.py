@@ -1,0 +1,365 @@
+"""Reports of maintenance, listings, transfers and database commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from salience.records import checks
+from salience.records.memory import Memory, OutOfScope
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a listing.
+
+    Attributes:
+        memories: ordered by id.
+        cursor: of the next page; None: this is the last one.
+        damaged: ids of memories on this page that cannot be read; `salience doctor` says why.
+        out_of_scope: as in `Recall`, if the listing is empty.
+    """
+
+    memories: tuple[Memory, ...]
+    cursor: str | None = None
+    damaged: tuple[str, ...] = ()
+    out_of_scope: tuple[OutOfScope, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts of the live memories visible in a scope.
+
+    `pending` of them have no vector yet; `embedder` and `dimension` are the engine's. `out_of_scope` is as in `Recall`,
+    if there are no memories.
+    """
+
+    memories: int
+    by_kind: Mapping[str, int]
+    by_tier: Mapping[str, int]
+    by_project: Mapping[str, int]
+    by_user: Mapping[str, int]
+    by_agent: Mapping[str, int]
+    sessions: int
+    embedder: str
+    dimension: int
+    pending: int = 0
+    out_of_scope: tuple[OutOfScope, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a memory.
+
+    Attributes:
+        memory: the memory at the end of this version.
+        changed: names of the fields that this version changed; empty for the first.
+        until: when the next version began; None for the current one.
+    """
+
+    memory: Memory
+    changed: tuple[str, ...]
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """Ids of the memories that were promoted when a session ended."""
+
+    session_id: str
+    promoted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidateReport:
+    """The result of a consolidation.
+
+    Attributes:
+        examined: number of memories in the tiers below `semantic`.
+        promoted: tier -> ids of the memories promoted to it.
+        dry_run: whether nothing was written.
+    """
+
+    examined: int
+    promoted: Mapping[str, tuple[str, ...]]
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectReport:
+    """The result of a reflection.
+
+    Attributes:
+        examined: number of memories examined.
+        made: new reflections.
+        renewed: reflections whose sources changed.
+        retired: ids of reflections that became stale because their sources no longer belong together.
+        unchanged: number of other reflections.
+        fell_back: number of reflections with the text of their medoid because the summariser failed.
+        dry_run: whether nothing was written and no summariser was called.
+    """
+
+    examined: int
+    made: tuple[Memory, ...] = ()
+    renewed: tuple[Memory, ...] = ()
+    retired: tuple[str, ...] = ()
+    unchanged: int = 0
+    fell_back: int = 0
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepReport:
+    """The result of a pass of upkeep.
+
+    Attributes:
+        embedded: pending memories and versions of all tenants that got their vector.
+        pending: those that still have none.
+        expired: ids of the memories that expired.
+        promoted: tier -> ids of the memories promoted to it.
+        pruned: number of older versions dropped, as the setting `keep_versions` says.
+        warning: errors of failed steps, one line each, without any content; None: all steps succeeded.
+        dry_run: whether nothing was written.
+    """
+
+    embedded: int
+    pending: int
+    expired: tuple[str, ...]
+    promoted: Mapping[str, tuple[str, ...]]
+    pruned: int
+    warning: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReembedReport:
+    """The result of `reembed`: vectors `made` now, vectors `resumed` from an interrupted run, and both models."""
+
+    made: int
+    resumed: int
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem of a store.
+
+    Attributes:
+        check: the check that found it, such as `integrity`, `terms`, `vectors`, `versions`.
+        id: of the memory; None: the store as a whole.
+        problem: description without any content.
+        repaired: whether it was repaired.
+    """
+
+    check: str
+    id: str | None
+    problem: str
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorReport:
+    """The health of a store: numbers of memories, older versions and pending memories, and the problems found."""
+
+    memories: int
+    versions: int
+    pending: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether there are no problems left."""
+        return all(finding.repaired for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferReport:
+    """The result of an export or import.
+
+    Attributes:
+        written: memories written to the file, or new memories in the store.
+        unchanged: memories that the store had already.
+        skipped: number and reason of each skipped line.
+    """
+
+    written: int
+    unchanged: int = 0
+    skipped: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """The number of a tenant's rows in one table, and the SHA-256 of their ids, versions, contents and vectors."""
+
+    rows: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """The result of a copy; every memory that was written was read back and compared.
+
+    Attributes:
+        source, target: the stores, without passwords.
+        tenants: tenant -> table -> the rows of the source.
+        written: memories written by this run.
+        unchanged: memories that were in the target already.
+    """
+
+    source: str
+    target: str
+    tenants: Mapping[str, Mapping[str, Copied]]
+    written: int
+    unchanged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A pair of texts that people judged, for calibration.
+
+    Attributes:
+        first, second: the texts.
+        relatedness: [0, 1]; 0: the texts are unrelated, 1: they say the same.
+        label: another judgement, such as `entailment`.
+    """
+
+    first: str
+    second: str
+    relatedness: float
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.text("first", self.first)
+        checks.text("second", self.second)
+        object.__setattr__(self, "relatedness", checks.number("relatedness", self.relatedness, 0.0, 1.0))
+        if self.label is not None:
+            checks.name("label", self.label)
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """The result of migrating a database.
+
+    Attributes:
+        store: the database or file.
+        before: revision of the tables before; None: there were none.
+        after: revision now.
+        done: other changes, in words.
+        left: remaining tasks for the operator, in words.
+    """
+
+    store: str
+    before: str | None
+    after: str
+    done: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table: rows, dead rows, and bytes with its indexes; None if not known."""
+
+    name: str
+    rows: int | None
+    dead: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """An index: its table and method, bytes, number of scans, and whether it is valid."""
+
+    name: str
+    table: str
+    method: str
+    bytes: int | None = None
+    uses: int | None = None
+    valid: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseState:
+    """The state of a store's database.
+
+    Attributes:
+        store: the database or file.
+        server: name and version of the database server.
+        revision: of the tables; None: there are none.
+        head: revision of this version of Salience.
+        pgvector: version of pgvector; None: not installed, or a file.
+        embedder, dimension: the model that the store is pinned to, if any.
+        language: the language that the store is pinned to, if any.
+        user: the connected user; None for a file.
+        role: role that runs the statements; None: no such role, or a file.
+        is_exact: whether rows are counted instead of estimated.
+        tables, indexes: ordered by name.
+        faults: problems, in words.
+        hints: possible improvements, in words.
+    """
+
+    store: str
+    server: str
+    revision: str | None
+    head: str
+    pgvector: str | None = None
+    embedder: str | None = None
+    dimension: int | None = None
+    language: str | None = None
+    user: str | None = None
+    role: str | None = None
+    is_exact: bool = False
+    tables: tuple[TableState, ...] = ()
+    indexes: tuple[IndexState, ...] = ()
+    faults: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether an engine can use the database and nothing is wrong with it."""
+        return self.revision == self.head and not self.faults
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The result of creating or dropping the vector index.
+
+    Attributes:
+        name: of the index.
+        made: whether it was created; False: it existed.
+        dropped: names of dropped indexes.
+        bytes: size; 0 without an index.
+        seconds: duration.
+        warning: message of the server, if any.
+    """
+
+    name: str | None
+    made: bool = False
+    dropped: tuple[str, ...] = ()
+    bytes: int = 0
+    seconds: float = 0.0
+    warning: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Distributed:
+    """The result of distributing the tables over a Citus cluster.
+
+    Attributes:
+        store: the database.
+        citus: version of Citus.
+        workers: number of servers that take shards.
+        shards: number of shards of each table; None: not distributed.
+        steps: statements that ran, or would run.
+        is_dry: whether nothing was done.
+        findings: remaining problems.
+    """
+
+    store: str
+    citus: str
+    workers: int
+    shards: int | None
+    steps: tuple[str, ...]
+    is_dry: bool = False
+    findings: tuple[Finding, ...] = ()
