@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from salience.cli import app
 from salience.cli.explaining import MARKS
-from salience.explain.trial import FATES
+from salience.explain.trace import OUTCOMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text("utf-8")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -122,4 +122,4 @@ def test_the_page_shows_what_is_printed(tmp_path, example):
 
 
 def test_the_page_lists_everything_that_can_become_of_a_memory():
-    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(FATES)
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == set(OUTCOMES)

@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 import salience
 from salience import ANY, InputError, NotFoundError, Recall
 from salience.engine import Engine
-from salience.explain.story import tried
-from salience.explain.trial import verdicts
+from salience.explain import trace_recall
+from salience.explain.trace import verdicts
 from salience.ports import Clustering
 from salience.rank import profiles
 from salience.records import Filter, Query, Scope
@@ -146,7 +146,7 @@ class Services:
         query = Query(
             text=text, scope=Scope(**where), filter=Filter(tags=options.get("tags", ())), as_of=as_of, **asked
         )
-        trial = tried(self.engine.services, profiles.load(name), query)
+        trial = trace_recall(self.engine.services, profiles.load(name), query)
         found, ids = verdicts(trial), trial.batch.ids
         return {
             str(ids[row]): (str(found.stage[row]), int(found.rank[row]), None if by < 0 else str(ids[by]))

@@ -11,7 +11,7 @@ import pytest
 
 import salience
 from salience import Explanation, InputError
-from salience.explain.trial import FATES
+from salience.explain.trace import OUTCOMES
 from salience.rank import profiles
 from salience.rank.stages import STAGES
 
@@ -335,10 +335,10 @@ def test_a_reranker_that_fails_leaves_the_profiles_order(planted):
 def test_the_words_for_a_fate_are_a_closed_set():
     dropping = set(STAGES) - {"score", "spread", "update", "trim"}
     around = {"out_of_scope", "forgotten", "not_stored", "filtered", "candidates", "outranked", "rerank", "returned"}
-    assert set(FATES) == dropping | around
+    assert set(OUTCOMES) == dropping | around
     told = re.findall(r"`(\w+)`", Explanation.__doc__.split("Attributes:")[0])
-    assert set(FATES) <= set(told)
-    assert all(fate in salience.help.TOPICS["explain"] for fate in FATES)
+    assert set(OUTCOMES) <= set(told)
+    assert all(fate in salience.help.TOPICS["explain"] for fate in OUTCOMES)
 
 
 def test_a_store_without_vectors_is_explained_too(planted):

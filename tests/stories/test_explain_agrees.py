@@ -20,8 +20,8 @@ import pytest
 import salience
 from salience import Draft, Memory
 from salience.engine import Engine
-from salience.explain.story import tried
-from salience.explain.trial import Trial, verdicts
+from salience.explain import trace_recall
+from salience.explain.trace import Trace, verdicts
 from salience.ports import EDGE, Calibration
 from salience.rank import profiles
 from salience.rank.run import details
@@ -131,8 +131,8 @@ def query_of(case: Case) -> Query:
     return Query(text=case.text, scope=Scope(**SEEN), filter=Filter(**conditions), dry_run=True, **asked)
 
 
-def trial_of(shelf: Shelf, profile: str, case: Case) -> Trial:
-    return tried(shelf.engine.services, profiles.load(profile), query_of(case))
+def trial_of(shelf: Shelf, profile: str, case: Case) -> Trace:
+    return trace_recall(shelf.engine.services, profiles.load(profile), query_of(case))
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)

@@ -21,8 +21,8 @@ import salience
 from salience import Draft
 from salience import recall as recalls
 from salience.engine import Engine
-from salience.explain.story import tried
-from salience.explain.trial import verdicts
+from salience.explain import trace_recall
+from salience.explain.trace import verdicts
 from salience.ports import Calibration, Need, Services
 from salience.rank import profiles
 from salience.rank.bounds import pruning
@@ -193,7 +193,7 @@ def test_explain_tells_of_what_a_recall_did_not_read(shelf, profile):
     """What was left out has the fate, the rank and the score that a ranking of everything gives it."""
     left_out = 0
     for case in shelf.cases[:: max(1, len(shelf.cases) // 12)]:
-        trial = tried(shelf.engine.services, profiles.load(profile), case.query())
+        trial = trace_recall(shelf.engine.services, profiles.load(profile), case.query())
         found, read = verdicts(trial), brought(shelf, profile, case)
         others = [row for row, id in enumerate(trial.batch.ids) if id not in read]
         for row in others[:: max(1, len(others) // 3)]:

@@ -1,13 +1,326 @@
-"""Why a memory is, or is not, in an answer: ranking's own notes, read row by row and put into words.
+"""Explain: why a memory is, or is not, in the answer to a query.
+
+`explain` makes the recall again, without its side effects, and reads the record that the ranking keeps of every row.
 
 ```
-story       explain: find the memory, rank as the recall does, tell what became of it
-trial       one ranking with every stage of it kept; what became of each row
-reasons     a sentence and a note for each stage
-levers      the one change that would have a memory returned
+trace             the ranking stage by stage, and the outcome for each row
+texts             a note for each stage, and a sentence for the stage that decided
+counterfactuals   the one change that would return the memory
 ```
 """
 
-from salience.explain.story import explain
+from __future__ import annotations
 
-__all__ = ["explain"]
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from salience import recall as recalls
+from salience.batch import Batch
+from salience.errors import NotFoundError
+from salience.explain import texts
+from salience.explain.counterfactuals import Case, Change, counterfactual, effect
+from salience.explain.trace import (
+    CANDIDATES,
+    FILTERED,
+    FORGOTTEN,
+    NOT_STORED,
+    OUT_OF_SCOPE,
+    OUTDATED,
+    OUTRANKED,
+    RERANK,
+    RETURNED,
+    Trace,
+    every_candidate,
+    row_of,
+    verdicts,
+)
+from salience.ports import Need, Reranker, Services
+from salience.rank.profile import Profile
+from salience.rank.run import details
+from salience.rank.signals import lexical_cosines
+from salience.rank.stages import NOBODY
+from salience.records import ANY, BOUNDS, NARROWING, Explanation, Filter, Memory, Query, Scope, Waypoint, checks
+from salience.records.ids import short_id
+from salience.steps import AnswerLimit
+
+
+def explain(services: Services, profile: Profile, query: Query, id: str) -> Explanation:
+    """Return why a memory, by its whole or short id, is or is not in what `recall` answers to `query`.
+
+    Raises:
+        InputError: as `recall`.
+        NotFoundError: no such memory, or one that the caller may not know of.
+    """
+    now = recalls.instant_of(services, query)
+    query = replace(query, now=now, dry_run=True)
+    recalls.make_need(services, profile, query, now)  # raises what recall raises, before any lookup
+    target = find_target(services, query.scope, id, query.as_of)
+    if query.as_of is not None and target.memory.changed_at > query.as_of:
+        return not_there(profile, target.memory, NOT_STORED, texts.later_reason(target.memory))
+    if target.memory.forgotten_at is not None:
+        return not_there(profile, target.memory, FORGOTTEN, texts.forgotten_reason(target.memory))
+    query = replace(query, scope=target.scope)
+    trace = trace_recall(services, profile, query)
+    found = explain_target(Question(services, query, target, trace.need), trace)
+    return found if trace.need.vector is not None else replace(found, degraded=("embedding", *found.degraded))
+
+
+def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
+    """Return the ranking of the recall of `query`, over every candidate."""
+    need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
+    need = recalls.with_vectors(need, recalls.embed_query(services, query, texts))
+    ranked = recalls.search(services, profile, need, query.text, [], prunes=False)
+    return Trace.of(profile, ranked.batch, ranked.need)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The memory to explain.
+
+    Attributes:
+        memory: the memory.
+        scope: the caller's scope, with the memory's own value of each coordinate that hides it.
+        hidden: coordinate that hides the memory -> the caller's value.
+        own: the memory's project, user and agent, if they were used because the caller names none.
+    """
+
+    memory: Memory
+    scope: Scope
+    hidden: Mapping[str, Any]
+    own: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_target(services: Services, scope: Scope, id: str, as_of: datetime | None = None) -> Target:
+    """Return the memory of an id: a visible one, else a hidden one, else a forgotten one.
+
+    With `as_of`, the memory is returned as it was then; the last resort is one that was stored only later.
+
+    A caller that names no project, user or agent asks in the memory's own scope. A caller that names some of them may
+    learn of a memory that another project, agent or environment hides: these are no secrets within a user. A memory of
+    another user than the named one, or of another tenant, looks like an unknown id.
+
+    Raises:
+        NotFoundError: no such memory.
+    """
+    checks.name("id", id)
+    for memory in services.store.fetch(scope, [id], as_of=as_of):
+        return Target(memory, scope, {})
+    open_to = scope.widened()
+    if all(getattr(scope, name) is None for name in NARROWING):
+        for memory in services.store.fetch(open_to, [id], as_of=as_of):
+            own = {name: value for name in NARROWING if (value := getattr(memory.scope, name)) is not None}
+            return Target(memory, replace(scope, **own), {}, own)
+    wide = replace(open_to, environment=ANY, project=ANY, agent_id=ANY)
+    for memory in services.store.fetch(wide, [id], as_of=as_of):
+        hiding = [name for name in BOUNDS if not replace(wide, **{name: getattr(scope, name)}).sees(memory.scope)]
+        asked = {name: getattr(memory.scope, name) for name in hiding}
+        return Target(memory, replace(scope, **asked), {name: getattr(scope, name) for name in hiding})
+    versions = [stored.memory for stored in services.store.history(open_to, id)]
+    if not versions:
+        raise NotFoundError(id)
+    held = [memory for memory in versions if as_of is None or memory.changed_at <= as_of]
+    gone = held[-1] if held else versions[0]
+    if held and gone.forgotten_at is None:  # restored or stored in the meantime
+        raise NotFoundError(id)
+    return Target(gone, scope, {})
+
+
+def refused(filter: Filter, memory: Memory) -> tuple[str, ...]:
+    """Return the names of the filter's conditions that a memory does not meet."""
+    names = [item.name for item in fields(Filter)]
+    return tuple(name for name in names if not Filter(**{name: getattr(filter, name)}).accepts(memory))
+
+
+def without(filter: Filter, names: tuple[str, ...]) -> Filter:
+    """Return a filter without some of its conditions."""
+    return replace(filter, **{name: getattr(Filter(), name) for name in names})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A query and the memory to explain.
+
+    Attributes:
+        services, query: as for the recall.
+        target: the memory.
+        need: of the recall, with the query's vector, in the scope that shows the memory.
+    """
+
+    services: Services
+    query: Query
+    target: Target
+    need: Need
+
+    @property
+    def id(self) -> str:
+        """The memory's whole id."""
+        return self.target.memory.id
+
+    def gather(self, need: Need) -> Batch:
+        """Return the batch for a need, as the recall gathers it."""
+        return recalls.gather(self.services, need, self.query.text)
+
+
+def explain_target(question: Question, trace: Trace) -> Explanation:
+    """Return the explanation of the memory in the recall whose ranking is `trace`."""
+    row = trace.row(question.id)
+    found = ranked(trace, row) if row is not None else unranked(question, trace)
+    if found.stage == OUTDATED and found.by is None:
+        found = held_by_another(question, found)
+    if question.services.reranker is not None:
+        found = reranked(question, question.services.reranker, trace, found)
+    elif found.stage != FILTERED:
+        case = Case(trace, question.id, question.gather)
+        found = replace(found, counterfactual=counterfactual(case, found.stage))
+    if question.target.own:
+        return in_its_own_scope(question.target, found)
+    return out_of_scope(question.target, trace, found) if question.target.hidden else found
+
+
+def ranked(trace: Trace, row: int) -> Explanation:
+    """Return the explanation of a ranked row, without a counterfactual."""
+    found = verdicts(trace)
+    by = int(found.by[row])
+    return Explanation(
+        id=str(trace.batch.ids[row]),
+        stage=found.stage[row],
+        reason=texts.reason(trace, row),
+        by=None if by == NOBODY else str(trace.batch.ids[by]),
+        rank=int(found.rank[row]) or None,
+        score_detail=details(trace.ranked, np.array([row]))[0],
+        path=texts.steps_before(trace.profile) + texts.path(trace, row),
+        counterfactual=None,
+        profile=trace.profile.name,
+    )
+
+
+def held_by_another(question: Question, found: Explanation) -> Explanation:
+    """Return the explanation with the memory that replaces this one, which the filter keeps out of the ranking."""
+    columns = frozenset({"code", "successor"})
+    everyone = question.gather(replace(question.need, filter=Filter(), candidates=None, reach=None, columns=columns))
+    row = row_of(everyone, question.id)
+    places = np.flatnonzero(everyone["code"] == (NOBODY if row is None else everyone["successor"][row]))
+    if not len(places):  # deleted in the meantime
+        return found
+    by = str(everyone.ids[places[0]])
+    return replace(found, by=by, reason=f"{short_id(by)} holds in its place, and is itself kept away by the filter.")
+
+
+def not_there(profile: Profile, memory: Memory, stage: str, why: str) -> Explanation:
+    """Return the explanation of a memory that is forgotten, or not stored yet at the instant of the query."""
+    return Explanation(
+        id=memory.id,
+        stage=stage,
+        reason=texts.sentence(f"it {why}"),
+        by=None,
+        rank=None,
+        score_detail=None,
+        path=texts.steps_before(profile, texts.SCOPE, why.partition(";")[0]),
+        counterfactual=None,
+        profile=profile.name,
+    )
+
+
+def unranked(question: Question, trace: Trace) -> Explanation:
+    """Return the explanation of a memory that the filter or the list of candidates kept out of the ranking.
+
+    Its score is computed beside the ranked memories.
+    """
+    failing = refused(question.need.filter, question.target.memory)
+    beside = ranked_beside(question, trace, failing)
+    row = beside.row(question.id)
+    if row is None:  # deleted in the meantime
+        raise NotFoundError(question.id)
+    found = replace(ranked(beside, row), by=None, rank=None)
+    if not failing:
+        why = unlisted(question, beside, row)
+        return replace(found, stage=CANDIDATES, reason=why, path=texts.steps_before(trace.profile, CANDIDATES))
+    why = texts.filter_reason(question.need.filter, question.target.memory, failing)
+    path = texts.steps_before(trace.profile, texts.FILTER, texts.spelled_filter(question.need.filter, failing))
+    return replace(found, stage=FILTERED, reason=why, path=path, counterfactual=unfiltered(question, trace, failing))
+
+
+def unlisted(question: Question, beside: Trace, row: int) -> str:
+    """Return, as a sentence, why a memory that passes the filter was not ranked."""
+    if question.need.candidates is None:
+        return texts.unreached_reason(beside.batch, row, question.need.reach or 0)
+    everyone = question.gather(every_candidate(question.need))
+    place = row_of(everyone, question.id)
+    if place is None:  # deleted in the meantime
+        raise NotFoundError(question.id)
+    return texts.candidates_reason(everyone, place, question.need.candidates)
+
+
+def ranked_beside(question: Question, trace: Trace, failing: tuple[str, ...]) -> Trace:
+    """Return a ranking of the same candidates and the memory, which fails some conditions of the filter."""
+    need = every_candidate(replace(question.need, filter=without(question.need.filter, failing)))
+    batch = question.gather(replace(need, ids=(*map(str, trace.batch.ids), question.id), reach=question.need.reach))
+    batch = replace(batch, complete=trace.batch.complete)
+    if question.need.vector is None:  # lexical shares are relative to the best in the batch
+        batch = batch.with_columns(**lexical_cosines(batch))
+    return Trace.of(trace.profile, batch, question.need)
+
+
+def unfiltered(question: Question, trace: Trace, failing: tuple[str, ...]) -> str | None:
+    """Return, as a sentence, the rank of the memory without the conditions that it fails."""
+    need = replace(question.need, filter=without(question.need.filter, failing))
+    case = Case(trace, question.id, question.gather).ranking(question.gather(need), need)
+    return effect(Change(f"Leaving out {texts.spelled_filter(question.need.filter, failing)}", case))
+
+
+def in_its_own_scope(target: Target, found: Explanation) -> Explanation:
+    """Return the explanation of a memory that was explained in its own scope, with a sentence that says so."""
+    where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
+    scope, *steps = found.path
+    said = f"{found.reason} Asked with {where}, the memory's own scope, since the call names none."
+    return replace(found, reason=said, path=(replace(scope, note=f"asked with {where}"), *steps))
+
+
+def out_of_scope(target: Target, trace: Trace, found: Explanation) -> Explanation:
+    """Return the explanation of a hidden memory; `found` explains it in the scope that shows it."""
+    where = ", ".join(f"{name}={getattr(target.memory.scope, name)!r}" for name in target.hidden)
+    limit = trace.need.limit
+    rank = found.rank if found.stage in (RETURNED, OUTRANKED) else None
+    past = "" if found.stage == RETURNED else f", past the {limit} asked for"
+    return replace(
+        found,
+        stage=OUT_OF_SCOPE,
+        reason=texts.scope_reason(target.memory, target.hidden),
+        by=None,
+        rank=None,
+        path=texts.steps_before(trace.profile, texts.SCOPE, where),
+        counterfactual=None if rank is None else f"Asking with {where} would put it at rank {rank}{past}.",
+    )
+
+
+def reranked(question: Question, reranker: Reranker, trace: Trace, found: Explanation) -> Explanation:
+    """Return the explanation with the reranker's rank of the memory, if the profile returns it.
+
+    There is no counterfactual, since the reranker decides by the texts.
+    """
+    found = replace(found, counterfactual=None)
+    if found.stage != RETURNED:
+        return found
+    size = AnswerLimit(question.services, recalls.TOO_LARGE, recalls.HIT_SIZE)
+    hits = recalls.make_hits(question.services, trace.ranked, size)
+    order, name = recalls.rerank(reranker, question.query, len(hits), hits, time.perf_counter())
+    ids, limit = [hit.memory.id for hit in order], trace.need.limit
+    if question.id not in ids:  # deleted in the meantime
+        raise NotFoundError(question.id)
+    place, score = ids.index(question.id) + 1, found.score_detail.final if found.score_detail else 0.0
+    inside, told = place <= limit, f"{place} of {len(ids)}, {limit} asked for"
+    judge = f"The reranker {name}" if name else "The profile, since the reranker did not answer,"
+    return replace(
+        found,
+        stage=RETURNED if inside else RERANK if name else OUTRANKED,
+        reason=f"{judge} put it at rank {told}; by the profile it is {found.rank} with {score:.4f}.",
+        by=found.by if inside else ids[limit - 1],
+        rank=place,
+        path=(*found.path, Waypoint(RERANK, "passed" if inside else "fell", told)),
+        degraded=found.degraded if name else (*found.degraded, "rerank"),
+    )

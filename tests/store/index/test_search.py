@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from computing import KERNELS, computed_by
 from salience.access_log import AccessLog
 from salience.batch import Batch
-from salience.explain.trial import Trial
+from salience.explain.trace import Trace
 from salience.ports import Calibration, Need
 from salience.rank import bounds, profiles
 from salience.rank.bounds import exact, pruning
@@ -265,7 +265,7 @@ def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: N
     part, everything = store.gather(asked), store.gather(replace(asked, pruning=None))
     if part.floor is None:
         return False
-    before = Trial.of(profile, everything, asked).states[profile.stages.index("score") + 1]
+    before = Trace.of(profile, everything, asked).states[profile.stages.index("score") + 1]
     alive = before.fates == ALIVE
     rows = np.flatnonzero(np.isin(everything.ids, part.ids))
     assert everything.ids[rows].tolist() == part.ids.tolist()

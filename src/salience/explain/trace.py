@@ -1,4 +1,4 @@
-"""One ranking with every stage of it kept, and what became of each row of the batch."""
+"""A ranking with the state before each stage, and the outcome for each row of the batch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CANDIDATES: Final = "candidates"
 OUTDATED: Final = "outdated"
 TRIM: Final = "trim"
 OUTRANKED: Final = "outranked"
-"""What became of a memory that fell at `trim`."""
+"""The outcome of a memory that falls at `trim`."""
 RERANK: Final = "rerank"
-FATES: Final = (
+OUTCOMES: Final = (
     OUT_OF_SCOPE,
     FORGOTTEN,
     NOT_STORED,
@@ -38,26 +38,26 @@ FATES: Final = (
     RERANK,
     RETURNED,
 )
-"""Everything that can become of a memory: the values of `Explanation.stage`."""
+"""The values of `Explanation.stage`."""
 Outcome = Literal["passed", "fell", "revived", "not reached"]
 Gather = Callable[[Need], Batch]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trial:
-    """A batch and what each stage left of it.
+class Trace:
+    """A ranking, stage by stage.
 
     Attributes:
-        states: the state before each stage of the profile, and behind them what the last stage left.
-        ranked: what the last stage left, as `rank` returns it.
+        states: the state before each stage of the profile, then the state after the last stage.
+        ranked: the state after the last stage, as `rank` returns it.
     """
 
     states: tuple[State, ...]
     ranked: State
 
     @classmethod
-    def of(cls, profile: Profile, batch: Batch, need: Need) -> Trial:
-        """Return the trial of `batch`: the same steps that `rank` takes."""
+    def of(cls, profile: Profile, batch: Batch, need: Need) -> Trace:
+        """Rank `batch` by the same steps as `rank`."""
         start = State.start(profile, batch, need)
         states = tuple(accumulate(range(len(profile.stages)), advanced, initial=start))
         return cls(states, states[-1])
@@ -69,12 +69,12 @@ class Trial:
 
     @property
     def batch(self) -> Batch:
-        """What was ranked."""
+        """The ranked batch."""
         return self.states[0].batch
 
     @property
     def need(self) -> Need:
-        """What the batch was gathered for."""
+        """The need that the batch meets."""
         return self.states[0].need
 
     def row(self, id: str) -> int | None:
@@ -86,13 +86,13 @@ class Trial:
         return bool(self.ranked.fates[row] == ALIVE)
 
     def place(self, row: int, step: int) -> int | None:
-        """Return the place, from 1, of a row among those with a score that stage number `step` meets; None if none."""
+        """Return the rank, from 1, of a row before stage number `step`; None if it fell earlier, or before scoring."""
         state = self.states[step]
         places = np.flatnonzero(state.rows == row)
         return int(places[0]) + 1 if state.parts and len(places) else None
 
     def outcome(self, row: int, step: int) -> Outcome:
-        """Return what stage number `step` did to a row."""
+        """Return the effect of stage number `step` on a row."""
         before, after = (bool(state.fates[row] == ALIVE) for state in self.states[step : step + 2])
         if before:
             return "passed" if after else "fell"
@@ -105,20 +105,20 @@ def row_of(batch: Batch, id: str) -> int | None:
     return row if row < len(batch) and batch.ids[row] == id else None
 
 
-def listless(need: Need) -> Need:
-    """Return the need of every memory that passes the filter, with cosines, however many candidates were asked for."""
+def every_candidate(need: Need) -> Need:
+    """Return the need without limits on candidates, with cosines."""
     return replace(need, candidates=None, reach=None, columns=need.columns | {"cosine"})
 
 
-def nearness(batch: Batch, row: int) -> int:
-    """Return the place, from 1, of a row by falling cosine, ties by id, as candidates are taken."""
+def cosine_rank(batch: Batch, row: int) -> int:
+    """Return the rank, from 1, of a row by cosine, ties by id, as candidates are chosen."""
     cosine = batch["cosine"]
     return 1 + int((cosine > cosine[row]).sum()) + int((cosine[:row] == cosine[row]).sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdicts:
-    """What became of every row of a trial.
+    """What became of every row of a trace.
 
     Attributes:
         stage: object[n], one of `FATES`.
@@ -134,34 +134,34 @@ class Verdicts:
     by: Codes
 
 
-def verdicts(trial: Trial) -> Verdicts:
-    """Return what became of every row, as ranking noted it."""
-    names = [OUTRANKED if name == TRIM else name for name in trial.profile.stages]
+def verdicts(trace: Trace) -> Verdicts:
+    """Return the outcome for every row, as the ranking recorded it."""
+    names = [OUTRANKED if name == TRIM else name for name in trace.profile.stages]
     by_fate = np.array([*names, RETURNED], object)  # a returned row's fate is -1, and so the last of these
-    return Verdicts(by_fate[trial.ranked.fates], _ranks(trial), trial.ranked.scores, _others(trial))
+    return Verdicts(by_fate[trace.ranked.fates], _ranks(trace), trace.ranked.scores, _others(trace))
 
 
-def _ranks(trial: Trial) -> Codes:
-    fates, stages = trial.ranked.fates, trial.profile.stages
-    ranks = np.zeros(len(trial.batch), np.int64)
+def _ranks(trace: Trace) -> Codes:
+    fates, stages = trace.ranked.fates, trace.profile.stages
+    ranks = np.zeros(len(trace.batch), np.int64)
     for step in range(stages.index(SCORE) + 1, len(stages)):
-        there = _places(trial.states[step].rows, len(ranks))
+        there = _places(trace.states[step].rows, len(ranks))
         ranks = np.where(fates == step, there, ranks)
-    return np.where(fates == ALIVE, _places(trial.ranked.rows, len(ranks)), ranks)
+    return np.where(fates == ALIVE, _places(trace.ranked.rows, len(ranks)), ranks)
 
 
 def _places(rows: Rows, count: int) -> Codes:
-    """Return int64[count], the place of each row in `rows`, from 1; 0 where it is not among them."""
+    """Return int64[count], the place, from 1, of each row in `rows`; 0 for other rows."""
     places = np.zeros(count, np.int64)
     places[rows] = np.arange(1, len(rows) + 1)
     return places
 
 
-def _others(trial: Trial) -> Codes:
-    ranked, by = trial.ranked, trial.ranked.by.copy()
+def _others(trace: Trace) -> Codes:
+    ranked, by = trace.ranked, trace.ranked.by.copy()
     for row, link in ranked.spread.items():
         if ranked.fates[row] == ALIVE:
             by[row] = link.parent
     if len(ranked.rows):
-        by[ranked.fates == len(trial.profile.stages) - 1] = ranked.rows[-1]
+        by[ranked.fates == len(trace.profile.stages) - 1] = ranked.rows[-1]
     return by

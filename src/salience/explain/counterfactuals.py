@@ -1,4 +1,4 @@
-"""The one change that would have a memory returned: each is tried by ranking again under it."""
+"""Counterfactuals: the one change that would return a memory, found by ranking again under each candidate change."""
 
 from __future__ import annotations
 
@@ -11,64 +11,74 @@ from typing import Final
 import numpy as np
 
 from salience.batch import COLUMNS, Batch
-from salience.explain.trial import CANDIDATES, OUTRANKED, RETURNED, Gather, Trial, listless, nearness, row_of, verdicts
+from salience.explain.trace import (
+    CANDIDATES,
+    OUTRANKED,
+    RETURNED,
+    Gather,
+    Trace,
+    cosine_rank,
+    every_candidate,
+    row_of,
+    verdicts,
+)
 from salience.ports import Need
 from salience.recall import reach_for
 from salience.records.ids import short_id
 
 SMALL: Final = 4
-"""Times the limit up to which asking for more counts as a small change."""
+"""Multiple of the limit up to which a larger limit counts as a small change."""
 TRIES: Final = 5
-"""How often a limit is raised anew, where more candidates or seeds move the memory down."""
+"""Limits to try in turn, since more candidates or seeds may move the memory down."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Case:
-    """A memory that a change is sought for.
+    """A memory and a ranking that a change is applied to.
 
     Attributes:
-        trial: the ranking as it went.
-        id: the memory; a list of candidates may have kept it out of the ranking.
-        gather: brings the batch for a need, as the recall does.
+        trace: the ranking.
+        id: the memory; it may be missing from the ranking's candidates.
+        gather: returns the batch for a need, as the recall does.
     """
 
-    trial: Trial
+    trace: Trace
     id: str
     gather: Gather
 
     @property
     def row(self) -> int:
-        """The row of the memory, which the ranking met."""
-        row = self.trial.row(self.id)
+        """The row of the memory, which is in the ranking."""
+        row = self.trace.row(self.id)
         if row is None:
-            raise AssertionError("a memory that was not ranked has no row to change")
+            raise AssertionError("the memory is not in the ranking")
         return row
 
     @property
     def returned(self) -> bool:
-        """Whether the answer holds the memory."""
+        """Whether the memory is in the answer."""
         return self.standing[0] == 0
 
     @property
     def standing(self) -> tuple[int, int]:
-        """How well the memory does, smaller being better: (0 returned, 1 outranked, 2 neither; its rank)."""
-        row = self.trial.row(self.id)
+        """The memory's standing, smaller is better: (0 returned, 1 outranked or 2 neither, rank)."""
+        row = self.trace.row(self.id)
         if row is None:
             return 2, 0
-        found = verdicts(self.trial)
+        found = verdicts(self.trace)
         level = {RETURNED: 0, OUTRANKED: 1}.get(found.stage[row], 2)
         return level, int(found.rank[row]) if level < 2 else 0
 
     def under(self, **columns: float) -> Case:
-        """Return the case in which the memory holds other values in these columns."""
-        changed = {name: self.trial.batch[name].copy() for name in columns}
+        """Return the case with other values of the memory in these columns."""
+        changed = {name: self.trace.batch[name].copy() for name in columns}
         for name, column in changed.items():
             column[self.row] = columns[name]
-        return self.ranking(self.trial.batch.with_columns(**changed), self.trial.need)
+        return self.ranking(self.trace.batch.with_columns(**changed), self.trace.need)
 
     def ranking(self, batch: Batch, need: Need) -> Case:
-        """Return the case in which the profile ranks another batch, or for another need."""
-        return replace(self, trial=Trial.of(self.trial.profile, batch, need))
+        """Return the case with another batch or need."""
+        return replace(self, trace=Trace.of(self.trace.profile, batch, need))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +89,8 @@ class Change:
     case: Case
 
 
-Lever = Callable[[Case], Iterator[Change]]
-"""The changes to try for a case; none where it cannot help."""
+Attempt = Callable[[Case], Iterator[Change]]
+"""From a case to the changes to try, if any."""
 
 
 def counterfactual(case: Case, stage: str) -> str | None:
@@ -88,10 +98,10 @@ def counterfactual(case: Case, stage: str) -> str | None:
 
     Args:
         case: the memory and its ranking.
-        stage: what became of it, one of `FATES`.
+        stage: its outcome, one of `OUTCOMES`.
     """
     before, higher = case.standing, None
-    for change in (change for lever in LEVERS.get(stage, ()) for change in lever(case)):
+    for change in (change for attempt in ATTEMPTS.get(stage, ()) for change in attempt(case)):
         if change.case.standing >= before:
             continue
         if change.case.returned:
@@ -101,25 +111,25 @@ def counterfactual(case: Case, stage: str) -> str | None:
 
 
 def effect(change: Change, verb: str = "return") -> str | None:
-    """Return, as a sentence, where the change puts the memory; None if nowhere in the order that the limit cuts."""
+    """Return, as a sentence, the rank of the memory after the change; None if it would not be ranked."""
     level, rank = change.case.standing
     if level == 0:
         return f"{change.words} would {verb} it at rank {rank}."
     if level == 1:
-        return f"{change.words} would put it at rank {rank}, past the {change.case.trial.need.wanted} asked for."
+        return f"{change.words} would put it at rank {rank}, past the {change.case.trace.need.wanted} asked for."
     return None
 
 
 def full_weight(case: Case) -> Iterator[Change]:
-    """Yield the memory's weight at its neutral value, if it is less."""
-    neutral, held = COLUMNS["weight"].neutral, case.trial.batch.columns.get("weight")
+    """Yield the neutral weight, if the memory's is less."""
+    neutral, held = COLUMNS["weight"].neutral, case.trace.batch.columns.get("weight")
     if held is not None and (weight := float(held[case.row])) < neutral:
         yield Change(f"Weight {neutral:.1f} instead of {weight:.3g}", case.under(weight=neutral))
 
 
 def more_importance(case: Case) -> Iterator[Change]:
-    """Yield the least importance, in hundredths, that returns the memory; the greatest of all where none does."""
-    held = case.trial.batch.columns.get("importance")
+    """Yield the least importance, in hundredths, that returns the memory; 1 if none does."""
+    held = case.trace.batch.columns.get("importance")
     if held is not None and (importance := float(held[case.row])) < 1:
         steps = range(math.floor(importance * 100) + 1, 101)
         value = _first(steps, lambda step: case.under(importance=step / 100).returned) / 100
@@ -127,12 +137,12 @@ def more_importance(case: Case) -> Iterator[Change]:
 
 
 def lower_min_score(case: Case) -> Iterator[Change]:
-    """Yield the largest least score, in thousandths, under which the memory stays in the running; 0 where none does.
+    """Yield the largest `min_score`, in thousandths, under which the memory is ranked; 0 if none does.
 
-    A least score that the caller gives also takes the place of the profile's own cut-off.
+    A `min_score` from the caller also replaces the profile's cut-off.
     """
-    batch, need = case.trial.batch, case.trial.need
-    held = float(case.trial.ranked.scores[case.row]) if need.min_score is None else need.min_score
+    batch, need = case.trace.batch, case.trace.need
+    held = float(case.trace.ranked.scores[case.row]) if need.min_score is None else need.min_score
     steps = range(math.ceil(held * 1000) - 1, -1, -1)
 
     def under(step: int) -> Case:
@@ -144,7 +154,7 @@ def lower_min_score(case: Case) -> Iterator[Change]:
 
 
 def _first(steps: range, holds: Callable[[int], bool]) -> int:
-    """Return the first step from which on something holds, by halving; the last where it never does."""
+    """Return the first step for which `holds`, by bisection; the last step if there is none."""
     return steps[min(bisect_left(steps, True, key=holds), len(steps) - 1)]
 
 
@@ -155,22 +165,22 @@ def small_limit(case: Case) -> Iterator[Change]:
 
 def any_limit(case: Case) -> Iterator[Change]:
     """Yield a limit that returns the memory, if one does that the profile allows."""
-    yield from _limits(case, case.trial.profile.max_limit)
+    yield from _limits(case, case.trace.profile.max_limit)
 
 
 def _small(case: Case) -> int:
-    return min(SMALL * case.trial.need.limit, case.trial.profile.max_limit)
+    return min(SMALL * case.trace.need.limit, case.trace.profile.max_limit)
 
 
 def _limits(case: Case, most: int) -> Iterator[Change]:
     """Yield the first limit tried that returns the memory.
 
-    That is the memory's rank; with a larger limit come candidates, seeds and duplicates that may move it, so its new
-    rank is tried next.
+    The first try is the memory's rank. A larger limit adds candidates, seeds and duplicates that may move the memory;
+    its new rank is then tried.
     """
     for _ in range(TRIES):
         if case.returned:
-            yield Change(f"A limit of {case.trial.need.limit}", case)
+            yield Change(f"A limit of {case.trace.need.limit}", case)
             return
         level, rank = case.standing
         if level != 1 or rank > most:
@@ -180,11 +190,11 @@ def _limits(case: Case, most: int) -> Iterator[Change]:
 
 def asked_for(case: Case, limit: int) -> Case:
     """Return the case with another limit, on the candidates that it brings."""
-    old = case.trial.need
+    old = case.trace.need
     reach = old.reach and max(old.reach, reach_for(limit))
-    need = replace(old, limit=limit, candidates=case.trial.profile.candidate_count(limit), reach=reach)
+    need = replace(old, limit=limit, candidates=case.trace.profile.candidate_count(limit), reach=reach)
     is_same = (need.candidates, reach) == (old.candidates, old.reach)
-    return case.ranking(case.trial.batch if is_same else case.gather(need), need)
+    return case.ranking(case.trace.batch if is_same else case.gather(need), need)
 
 
 def more_candidates(case: Case) -> Iterator[Change]:
@@ -192,15 +202,15 @@ def more_candidates(case: Case) -> Iterator[Change]:
 
     Nothing where no list kept the memory out, but the indexes of a store with more memories than it ranks one by one.
     """
-    if case.trial.need.candidates is None:
+    if case.trace.need.candidates is None:
         return
-    need, profile, most = listless(case.trial.need), case.trial.profile, _small(case)
+    need, profile, most = every_candidate(case.trace.need), case.trace.profile, _small(case)
     everyone = case.gather(need)
     row = row_of(everyone, case.id)
     if row is None:  # it went away meanwhile
         return
-    limits = range(case.trial.need.limit + 1, most + 1)
-    first = bisect_left(limits, nearness(everyone, row), key=lambda limit: profile.candidate_count(limit) or 0)
+    limits = range(case.trace.need.limit + 1, most + 1)
+    first = bisect_left(limits, cosine_rank(everyone, row), key=lambda limit: profile.candidate_count(limit) or 0)
     if first < len(limits):
         yield from _limits(asked_for(case, limits[first]), most)
     yield Change("A profile without a list of candidates", case.ranking(everyone, need))
@@ -213,9 +223,9 @@ def unexpired(case: Case) -> Iterator[Change]:
 
 def unsuperseded(case: Case) -> Iterator[Change]:
     """Yield the memory with nothing that supersedes it."""
-    batch = case.trial.batch
+    batch = case.trace.batch
     links = np.where(batch["supersedes"] == batch["code"][case.row], -1, batch["supersedes"])
-    alone = case.ranking(batch.with_columns(supersedes=links), case.trial.need)
+    alone = case.ranking(batch.with_columns(supersedes=links), case.trace.need)
     yield Change(f"Not being superseded by {_other(case)}", alone)
 
 
@@ -231,15 +241,15 @@ def without_fact(case: Case) -> Iterator[Change]:
 
 def without_keeper(case: Case) -> Iterator[Change]:
     """Yield the batch without the memory that absorbed this one; the statistics of terms are left as they are."""
-    others = np.delete(np.arange(len(case.trial.batch)), case.trial.ranked.by[case.row])
-    yield Change(f"Forgetting {_other(case)}", case.ranking(case.trial.batch.take(others), case.trial.need))
+    others = np.delete(np.arange(len(case.trace.batch)), case.trace.ranked.by[case.row])
+    yield Change(f"Forgetting {_other(case)}", case.ranking(case.trace.batch.take(others), case.trace.need))
 
 
 def _other(case: Case) -> str:
-    return short_id(str(case.trial.batch.ids[case.trial.ranked.by[case.row]]))
+    return short_id(str(case.trace.batch.ids[case.trace.ranked.by[case.row]]))
 
 
-LEVERS: Final[Mapping[str, tuple[Lever, ...]]] = {
+ATTEMPTS: Final[Mapping[str, tuple[Attempt, ...]]] = {
     RETURNED: (full_weight,),
     OUTRANKED: (full_weight, small_limit, more_importance, any_limit),
     CANDIDATES: (more_candidates,),
@@ -254,4 +264,4 @@ LEVERS: Final[Mapping[str, tuple[Lever, ...]]] = {
     "cut_off": (full_weight, lower_min_score, more_importance),
     "near_duplicate": (without_keeper,),
 }
-"""What became of a memory -> what to try, the simplest first."""
+"""Outcome of a memory -> attempts, the simplest first."""
