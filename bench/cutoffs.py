@@ -10,11 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from salience.evaluate.asking import Terms
-from salience.evaluate.evaluation import FOREIGN, Asked, Plan, evaluate, sources
-from salience.evaluate.foreign import NAMINGS, Naming
-from salience.evaluate.metrics import precision
-from salience.evaluate.rates import Rate
+from salience.evaluate.metrics import Rate, precision
+from salience.evaluate.run import FOREIGN, Naming, Plan, Result, Terms, evaluate, sources
 from salience.rank import profiles
 from salience.rank.profile import Profile
 
@@ -45,9 +42,9 @@ class Counted:
     """What was asked with one embedder: naming -> foreign questions; questions of their own store; the bench's."""
 
     embedder: str
-    foreign: Mapping[Naming, Sequence[Asked]]
-    own: Sequence[Asked]
-    bench: Sequence[Asked]
+    foreign: Mapping[Naming, Sequence[Result]]
+    own: Sequence[Result]
+    bench: Sequence[Result]
 
 
 def cut_offs(folder: Path, embedders: Sequence[str]) -> str:
@@ -68,12 +65,12 @@ def _counted(folder: Path, embedder: str) -> Counted:
     conversations, bench = sources([folder / LOCOMO]), sources([folder / BENCH])
     with TemporaryDirectory(prefix="salience-vectors-") as cache:
         plan = Plan(terms, categories=frozenset(), cache=Path(cache))  # the questions of their own store are asked once
-        own = evaluate(conversations, replace(plan, categories=CATEGORIES), embedder).asked
+        own = evaluate(conversations, replace(plan, categories=CATEGORIES), embedder).results
         asked = {
-            naming: evaluate(conversations, replace(plan, foreign=FOREIGNERS, naming=naming), embedder).asked
-            for naming in NAMINGS
+            naming: evaluate(conversations, replace(plan, foreign=FOREIGNERS, naming=naming), embedder).results
+            for naming in WORDS
         }
-        beliefs = evaluate(bench, Plan(terms, cache=Path(cache)), embedder).asked
+        beliefs = evaluate(bench, Plan(terms, cache=Path(cache)), embedder).results
     return Counted(
         embedder,
         {naming: [one for one in found if one.category == FOREIGN] for naming, found in asked.items()},
@@ -97,22 +94,22 @@ def _table(counted: Sequence[Counted]) -> Iterator[str]:
     yield f"| precisionMemBench, something to find: precision | {' | '.join(cells)} |"
 
 
-def _empty(asked: Sequence[Asked]) -> str:
+def _empty(asked: Sequence[Result]) -> str:
     """Return the share of empty answers with its interval and count."""
     rate = Rate(sum(not one.found[CUT].returned for one in asked), len(asked))
     low, high = rate.interval
     return f"**{rate.share:.1%}** ({low:.1%} to {high:.1%}; {rate.count:,} of {rate.of:,})"
 
 
-def _recall(asked: Sequence[Asked], label: str) -> float:
+def _recall(asked: Sequence[Result], label: str) -> float:
     return float(np.mean([len(one.found[label].places) / one.total for one in asked]))
 
 
-def _hits(asked: Sequence[Asked], label: str) -> float:
+def _hits(asked: Sequence[Result], label: str) -> float:
     return float(np.mean([one.found[label].returned for one in asked]))
 
 
-def _nothing(one: Counted) -> list[Asked]:
+def _nothing(one: Counted) -> list[Result]:
     return [asked for asked in one.bench if not asked.answerable]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.measured import Measured
-from salience.evaluate.rates import Mask, Rate
+from salience.evaluate.metrics import Mask, Rate
 from salience.extract.relations import relation
 from salience.ports import EDGE
 from salience.rank import profiles

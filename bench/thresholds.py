@@ -19,8 +19,9 @@ from bench.cutoffs import cut_offs
 from bench.labels import labels
 from bench.measured import EMBEDDERS, Measured, measured
 from salience.batch import Floats, coded
-from salience.evaluate import judged
-from salience.evaluate.rates import Mask, Rate, errors, taken
+from salience.evaluate import calibrate as judged
+from salience.evaluate.calibrate import errors, taken
+from salience.evaluate.metrics import Mask, Rate
 from salience.extract.distinctions import distinctions
 from salience.maintain.calibrate import relatedness
 from salience.ports import EDGE

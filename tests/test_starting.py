@@ -16,6 +16,7 @@ SURFACES = {"typer", "rich", "fastapi", "starlette", "uvicorn", "mcp", "structlo
 LAB = {"matplotlib", "optuna", "tomlkit", "salience.evaluate"}
 DATABASES = {"psycopg", "pgvector", "salience.store.postgres", "alembic"}
 GROUND = {"numpy", "sqlalchemy", "pydantic", "Stemmer", "pybase64", "stop_words", "tenacity", "salience.engine"}
+WORDS = {"Stemmer", "stop_words"}
 ALWAYS_LATER = MODELS | LAB | DATABASES
 OPENED = """
 import numpy, salience
@@ -27,15 +28,15 @@ memory = salience.connect("first.db", embedder=Fixed())
 memory.recall("Who is there?")
 """
 COMMAND = "import sys; from salience.cli import main; sys.argv = ['salience', {}]\ntry: main()\nexcept SystemExit: pass"
-OTHER_COMMANDS = {f"salience.cli.{name}" for name in ("reading", "writing", "evals", "mcp", "database", "demo")}
+COMMAND_LINE = ALWAYS_LATER | {"httpx", "fastapi", "mcp", "salience.server"}
 CASES = {
     "the package": ("import salience", ALWAYS_LATER | SURFACES | GROUND),
     "an error": ("from salience import InputError", ALWAYS_LATER | SURFACES | GROUND),
     "connect": ("from salience import connect", ALWAYS_LATER | SURFACES | {"sqlalchemy", "salience.client"}),
     "a file": (OPENED, ALWAYS_LATER | SURFACES | {"salience.client"}),
-    "the version": (COMMAND.format("'--version'"), ALWAYS_LATER | GROUND | {"httpx", "fastapi"} | OTHER_COMMANDS),
-    "the help": (COMMAND.format("'--help'"), ALWAYS_LATER | GROUND | {"httpx", "fastapi"} | OTHER_COMMANDS),
-    "a command": (COMMAND.format("'config', 'path'"), ALWAYS_LATER | {"httpx", "fastapi", "mcp"} | OTHER_COMMANDS),
+    "the version": (COMMAND.format("'--version'"), COMMAND_LINE | GROUND - WORDS),
+    "the help": (COMMAND.format("'--help'"), COMMAND_LINE | GROUND - WORDS),
+    "a command": (COMMAND.format("'config', 'path'"), COMMAND_LINE),
 }
 """What is started -> its code, and what it is to leave unimported."""
 

@@ -15,15 +15,15 @@ from bench.recall.truth import LIMIT
 from salience import compose
 from salience.batch import Vectors32
 from salience.engine import Engine
-from salience.evaluate import baselines
+from salience.evaluate.run import contender
 from salience.rank.profile import Profile
 from salience.records import ANY, Draft, Recall
 
 FILE: Final = "agent.db"
 PROFILES: Final[Mapping[Mode, Profile]] = {
-    "hybrid": baselines.contender("salience"),
-    "dense": baselines.contender("cosine"),
-    "cut off": baselines.contender("salience"),
+    "hybrid": contender("salience"),
+    "dense": contender("cosine"),
+    "cut off": contender("salience"),
 }
 LEAST: Final[Mapping[Mode, float]] = {"hybrid": 0.0}
 """The least score, where the ten best are to be returned whatever they score, as others return them."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from bench.recall.contender import KINDS
 from bench.recall.tables import SEEN, rows_of
-from salience.evaluate.plots import COLOURS, MARKS
+from salience.evaluate.report import COLOURS, MARKS
 
 PANELS: Final = (
     ("dense", "all"),

@@ -29,7 +29,7 @@ def test_the_result_is_told_kept_and_used(calibrate, tmp_path):
     kept = tmp_path / "xdg_config_home" / "salience" / "calibrations.toml"
     assert printed.startswith("planted, fitted on 100 judged pairs of pairs.jsonl\n")
     assert "  paraphrases missed               0 of 25, 0.0% (0.0% to 13.3%)\n" in printed
-    assert f"Kept in {kept}; every connect with this embedder reads it there.\n" in printed
+    assert f"Saved in {kept}; every connect with this embedder reads it.\n" in printed
     with salience.connect(":memory:", embedder=PlantedEmbedder(COSINES), profile="zeromemory") as engine:
         assert engine.services.calibration == load(kept)["planted"]
         assert f"{engine.services.calibration.paraphrase:.3f} on." in printed
@@ -57,12 +57,9 @@ def test_held_out_pairs_are_counted_and_not_fitted_on(calibrate, written):
 
 def test_another_place_is_named_and_how_to_have_it_used(calibrate, tmp_path):
     out = tmp_path / "own.toml"
-    assert (
-        f"Kept in {out}; to have it used, set SALIENCE_CALIBRATIONS to this file."
-        in calibrate("--out", str(out)).stdout
-    )
+    assert f"Saved in {out}; to use it, set SALIENCE_CALIBRATIONS to this file." in calibrate("--out", str(out)).stdout
     assert list(load(out)) == ["planted"]
-    assert "reads it there" in calibrate("--out", str(out), env={"SALIENCE_CALIBRATIONS": str(out)}).stdout
+    assert "reads it." in calibrate("--out", str(out), env={"SALIENCE_CALIBRATIONS": str(out)}).stdout
 
 
 def test_the_commands_own_embedder_comes_first(calibrate, monkeypatch):

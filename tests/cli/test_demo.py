@@ -7,31 +7,31 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from salience.cli import app
-from salience.cli.demo import legend, lines, view
-from salience.evaluate import demo, sample
+from salience.cli.demo import LEGEND, _lines, _view
+from salience.evaluate import sample
 
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    return demo.run(tmp_path_factory.mktemp("demo"), every=True)
+    return sample.demo(tmp_path_factory.mktemp("demo"), every=True)
 
 
 @pytest.fixture(scope="module")
 def screen(tmp_path_factory):
-    return demo.run(tmp_path_factory.mktemp("screen"))
+    return sample.demo(tmp_path_factory.mktemp("screen"))
 
 
 def test_without_more_ado_it_fits_on_a_screen(screen):
     assert [one.asked for one in screen.rounds] == list(sample.questions()[: sample.first_screen()])
-    assert len(list(lines(screen))) <= 50
-    assert all(len(answer) <= demo.LIMIT_OF_A_SCREEN for one in screen.rounds for answer in one.answers)
+    assert len(list(_lines(screen))) <= 50
+    assert all(len(answer) <= sample.LIMIT - 1 for one in screen.rounds for answer in one.answers)
 
 
 def test_every_question_is_asked_under_every_profile(played):
     assert [one.asked for one in played.rounds] == list(sample.questions())
     for one in played.rounds:
-        assert [answer.profile for answer in one.answers] == list(demo.PROFILES)
-        assert all(len(answer) <= demo.LIMIT for answer in one.answers)
+        assert [answer.profile for answer in one.answers] == list(sample.PROFILES)
+        assert all(len(answer) <= sample.LIMIT for answer in one.answers)
 
 
 def test_the_clock_stands_at_the_sample_s_instant(played):
@@ -40,8 +40,8 @@ def test_the_clock_stands_at_the_sample_s_instant(played):
 
 
 def test_no_profile_changes_what_the_next_one_sees(played, tmp_path):
-    again = demo.run(tmp_path, every=True)
-    assert list(lines(again)) == list(lines(played))
+    again = sample.demo(tmp_path, every=True)
+    assert list(_lines(again)) == list(_lines(played))
 
 
 def test_a_round_lists_each_memory_once_the_best_first(played):
@@ -60,7 +60,7 @@ def test_the_profiles_part_on_every_question(played):
 
 
 def test_plain_lines_fit_and_tell_why(played):
-    printed = list(lines(played))
+    printed = list(_lines(played))
     assert max(map(len, printed)) <= 120
     text = " ".join(" ".join(printed).split())
     for one in played.rounds:
@@ -73,14 +73,14 @@ def test_plain_lines_fit_and_tell_why(played):
 def test_on_a_terminal_no_cell_is_cut(played, width):
     console = Console(width=width, force_terminal=True, color_system=None, record=True)
     with console.capture() as captured:
-        console.print(view(played))
+        console.print(_view(played))
     printed = captured.get()
     assert max(len(line.rstrip()) for line in printed.splitlines()) <= width
     for one in played.rounds:
         for answer in one.answers:
             for rank, hit in enumerate(answer, 1):
                 assert f"{rank} {hit.score:.2f}" in printed
-    assert legend(played).split(".")[0] in printed
+    assert LEGEND.format(limit=played.limit).split(".")[0] in printed
 
 
 def test_the_command_leaves_no_store_behind(monkeypatch, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from salience.cli import app
-from salience.cli.explaining import MARKS
+from salience.cli.explain import MARKS
 from salience.explain.trace import OUTCOMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text("utf-8")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from salience.cli import app, history
+from salience.cli import app, memories
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def typed(monkeypatch, tmp_path, run):
     """Return a function from what a person types, and arguments, to the result."""
 
     def call(line, *args, code=0):
-        monkeypatch.setattr(history, "asks", lambda: True)
+        monkeypatch.setattr(memories, "is_interactive", lambda: True)
         result = CliRunner().invoke(
             app, ["--store", str(tmp_path / "agent.db"), "--embedder", "planted", *args], input=line
         )

@@ -29,7 +29,7 @@ def test_a_pipe_gets_the_token_alone_and_a_person_is_told_to_keep_it(run, grante
     assert granted(token) == Grant(tenant="default", rights=["read"], name=token.split("_")[1])
     shown = run("keys", "create", "--right", "read", terminal=True).stdout
     assert granted(shown.split()[0]) is not None
-    assert "shown this once" in shown
+    assert "shown only once" in shown
 
 
 def test_every_option_says_what_the_key_grants(said, granted):

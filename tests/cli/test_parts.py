@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience import InputError
-from salience.cli import words
-from salience.cli.bars import SCORE, Share, cells, shares, total
-from salience.cli.recalls import initials, times
-from salience.cli.signs import one_line, shortened, visible
+from salience.cli.output import age, one_line, sanitize, scope_text, truncate
+from salience.cli.results import SCORE, Share, cells, formula, initials, shares, time_cue, total
 from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, TimeCue, Via
 from salience.wire.responses import to_json
 
@@ -91,13 +89,13 @@ def test_no_two_signals_share_a_letter(names):
     ],
 )
 def test_an_age_has_one_unit(elapsed, said):
-    assert words.age(NOW - elapsed, NOW) == said
+    assert age(NOW - elapsed, NOW) == said
 
 
 def test_a_scope_names_what_is_set():
-    assert words.scope(Scope()) == "-"
+    assert scope_text(Scope()) == "-"
     home = Scope(environment="test", project="p", user_id="u", agent_id="a", session_id="s")
-    assert words.scope(home) == "env:test project:p user:u agent:a session:s"
+    assert scope_text(home) == "env:test project:p user:u agent:a session:s"
 
 
 @given(st.text())
@@ -115,23 +113,23 @@ def test_one_line_is_one_line_and_steers_nothing(text):
     ],
 )  # fmt: skip
 def test_what_a_person_does_not_see_is_spelled_out(sign, shown):
-    assert visible(f"a{sign}b") == one_line(f"a{sign}b") == f"a{shown}b"
+    assert sanitize(f"a{sign}b") == one_line(f"a{sign}b") == f"a{shown}b"
 
 
 @given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
 def test_plain_text_is_shown_as_it_is(text):
-    assert visible(text) == one_line(text) == text
+    assert sanitize(text) == one_line(text) == text
 
 
-def test_shortened_ends_in_an_ellipsis_only_where_it_cut():
-    assert shortened("one  two\nthree", 20) == "one two three"
-    assert shortened("one two three", 8) == "one two…"
+def test_a_truncated_text_ends_in_an_ellipsis_only_where_it_cut():
+    assert truncate("one  two\nthree", 20) == "one two three"
+    assert truncate("one two three", 8) == "one two…"
 
 
 def test_the_arithmetic_of_a_hit_by_activation_is_the_parent_s():
     via = Via("0" * 24 + "cafebabe", 0.8, 0.5, 2, "entity")
     detail = ScoreDetail((), 0.2, via)
-    assert words.recomputed(detail) == "0.800000 x 0.5^2 (from cafebabe)"
+    assert formula(detail) == "0.800000 x 0.5^2 (from cafebabe)"
     assert [(share.signal, share.length) for share in shares(detail)] == [("via", pytest.approx(0.2))]
 
 
@@ -193,11 +191,11 @@ MIDNIGHT = NOW.replace(hour=0)
     ],
 )
 def test_the_time_of_a_query_is_told_in_a_line(cue, line):
-    assert times(cued(**cue)) == [line]
+    assert time_cue(cued(**cue)) == [line]
 
 
 def test_a_query_that_names_no_time_has_no_line_of_it():
-    assert times(Recall((), "salience")) == []
+    assert time_cue(Recall((), "salience")) == []
 
 
 def test_a_value_without_a_json_form_is_refused():

@@ -23,9 +23,9 @@ def test_a_pipe_gets_a_line_a_reflection_and_the_counts(run, said, tea):
     made = said("list", "--user", "ana", "--kind", "reflection")["memories"][0]
     assert lines == [
         f"made\t{made['id']}\t3 memories\ttea\t{made['content']}",
-        "3 memories looked at: 1 made, 0 renewed, 0 retired, 0 unchanged",
+        "3 memories examined: 1 made, 0 renewed, 0 retired, 0 unchanged",
     ]
-    assert run("reflect", "--user", "ana").stdout == "3 memories looked at: 0 made, 0 renewed, 0 retired, 1 unchanged\n"
+    assert run("reflect", "--user", "ana").stdout == "3 memories examined: 0 made, 0 renewed, 0 retired, 1 unchanged\n"
 
 
 def test_json_has_the_reflections_with_their_sources(said, tea):
@@ -59,7 +59,7 @@ def test_what_is_renewed_and_retired_is_told(run, tea):
 
 def test_an_empty_scope_says_where_memories_are_seen(run, tea):
     assert "--user" in run("reflect", terminal=True).stdout
-    assert run("reflect").stdout == "0 memories looked at: 0 made, 0 renewed, 0 retired, 0 unchanged\n"
+    assert run("reflect").stdout == "0 memories examined: 0 made, 0 renewed, 0 retired, 0 unchanged\n"
 
 
 def test_a_summariser_that_fails_is_told(run, tea):

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from salience.cli import repairing
+from salience.cli import output
 from salience.models import registry
 from salience.store.opening import PAGE_SIZE
 from salience.testing.doubles import HashedEmbedder
@@ -58,7 +58,7 @@ def test_reinstate_puts_the_backup_back_and_says_where_the_rest_is(run, said, st
     told = run("reinstate", str(tmp_path / "copy.db"), "--yes").stdout
     assert told.splitlines() == [
         f"{path} holds what {tmp_path}/copy.db does",
-        f"what it held before is in {path}.before-reinstate",
+        f"the previous content is in {path}.before-reinstate",
     ]
     assert said("stats", "--user", "alice")["memories"] == 2
     told = said("reinstate", f"{path}.before-reinstate", "--yes", "--discard")
@@ -70,9 +70,9 @@ def test_reinstate_asks_a_person_and_nobody_else(run, said, path, tmp_path, monk
     run("backup", str(tmp_path / "copy.db"))
     run("remember", "of now", "--user", "alice")
     assert "confirm with --yes" in run("reinstate", str(tmp_path / "copy.db"), code=2).stderr
-    monkeypatch.setattr(repairing, "asks", lambda: True)
+    monkeypatch.setattr(output, "is_interactive", lambda: True)
     refused = run("reinstate", str(tmp_path / "copy.db"), input="n\n", code=1)
-    assert f"Put {tmp_path}/copy.db in the place of all that {path} holds?" in refused.stderr
+    assert f"Replace all that {path} holds with {tmp_path}/copy.db?" in refused.stderr
     assert said("stats", "--user", "alice")["memories"] == 3
     run("reinstate", str(tmp_path / "copy.db"), input="y\n")
     assert said("stats", "--user", "alice")["memories"] == 2
@@ -118,7 +118,7 @@ def test_doctor_says_of_a_torn_file_what_to_do(run, path):
 def test_reembed_takes_the_store_over(run, said, stored, path, other):
     run(*other, "recall", "query", "--user", "alice", code=1)
     told = run(*other, "reembed").stdout
-    assert told == "embedded 2 versions with other, in the place of planted: open the store with it from now on\n"
+    assert told == "embedded 2 versions with other, replacing planted: open the store with it from now on\n"
     refused = run("recall", "query", "--user", "alice", code=1).stderr
     assert "was written with embedder 'other' (24 dimensions)" in refused
     assert f"salience --store {path} --embedder NAME reembed" in refused
@@ -143,7 +143,7 @@ def test_a_row_that_cannot_be_read_is_passed_over_by_list_and_moved_aside_by_rep
         (damaged,) = connection.execute("SELECT id FROM memories WHERE content = ?", [BOB]).fetchone()
         connection.commit()
     listed = run("list").stdout
-    assert f"# passed over, since it cannot be read (run salience doctor): {damaged}" in listed
+    assert f"# skipped, since it cannot be read (run salience doctor): {damaged}" in listed
     assert ALICE in listed
     assert TRIP in listed
     assert said("list")["damaged"] == [damaged]

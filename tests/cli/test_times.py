@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from salience.cli.times import instant, instants
+from salience.cli.options import instant, instants
 from salience.errors import InputError
 
 NOW = datetime(2026, 5, 6, 1, 30, tzinfo=UTC)  # a Wednesday; in New York still the evening before

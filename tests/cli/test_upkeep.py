@@ -32,9 +32,9 @@ def due(said):
 
 def test_consolidate_tells_what_moved_and_keeps_to_its_scope(run, said, due):
     _, idle = due
-    assert run("consolidate").stdout == "0 memories looked at: 0 now episodic, 0 now semantic\n"
+    assert run("consolidate").stdout == "0 memories examined: 0 now episodic, 0 now semantic\n"
     told = run("consolidate", "--user", "alice", "--dry-run").stdout
-    assert told == f"episodic\t{idle}\n1 memory looked at: 1 now episodic, 0 now semantic; nothing was written\n"
+    assert told == f"episodic\t{idle}\n1 memory examined: 1 now episodic, 0 now semantic; nothing was written\n"
     assert said("consolidate", "--user", "alice") == {
         "examined": 1, "promoted": {"episodic": [idle], "semantic": []}, "dry_run": False,
     }  # fmt: skip

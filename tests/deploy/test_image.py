@@ -11,8 +11,9 @@ import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+import typer
 
-from salience.cli.surface import read
+from salience.cli import app
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def test_it_runs_as_a_user_by_number_and_starts_the_command_itself(steps):
 
 def test_the_command_that_it_starts_is_there(steps):
     name = json.loads(of(steps, "CMD")[0])[0]
-    command = read(name)
+    command = typer.main.get_command(app).commands[name]
     assert "--host" in [option for parameter in command.params for option in parameter.opts]
 
 

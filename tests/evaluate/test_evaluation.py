@@ -19,13 +19,11 @@ from formats import (
 )
 
 from salience.errors import InputError
-from salience.evaluate import evaluation, foreign
-from salience.evaluate.asking import Terms
-from salience.evaluate.baselines import contenders
+from salience.evaluate import run
+from salience.evaluate.compare import ALL, Wanted, as_record, compare, pair
 from salience.evaluate.datasets import conversations
-from salience.evaluate.evaluation import Plan, count, evaluate, sources
 from salience.evaluate.metrics import Metric
-from salience.evaluate.summary import ALL, Wanted, as_record, comparison, summed
+from salience.evaluate.run import Plan, Terms, contenders, count, evaluate, sources
 from salience.models import registry
 from salience.testing.doubles import PlantedEmbedder
 
@@ -40,7 +38,7 @@ def plan(*names: str, limit: int = 10, **options) -> Plan:
 
 
 def by_question(outcome, label="bm25"):
-    return [(one.category, one.total, one.answerable, one.found[label].places) for one in outcome.asked]
+    return [(one.category, one.total, one.answerable, one.found[label].places) for one in outcome.results]
 
 
 def test_questions_are_held_against_the_evidence_that_is_stored(tmp_path: Path):
@@ -57,15 +55,15 @@ def test_questions_are_held_against_the_evidence_that_is_stored(tmp_path: Path):
 def test_categories_that_are_named_are_measured_and_others_are_not(tmp_path: Path):
     read = sources([locomo(tmp_path)])
     some = plan(categories=frozenset({"4", "5"}))
-    assert [(one.category, one.total) for one in evaluate(read, some, "planted").asked] == [("4", 1), ("5", 1)]
+    assert [(one.category, one.total) for one in evaluate(read, some, "planted").results] == [("4", 1), ("5", 1)]
     only = plan(categories=frozenset({"4"}))
-    assert [(one.category, one.total) for one in evaluate(read, only, "planted").asked] == [("4", 1), ("5", 0)]
+    assert [(one.category, one.total) for one in evaluate(read, only, "planted").results] == [("4", 1), ("5", 0)]
     assert (count(read, plan()), count(read, some), count(read, only)) == (5, 2, 2)
 
 
 def test_sessions_count_once_each(tmp_path: Path):
     read = sources([written(tmp_path / "s.json", LONGMEMEVAL)])
-    asked = evaluate(read, plan("bm25", "cosine", granularity="session"), "planted").asked
+    asked = evaluate(read, plan("bm25", "cosine", granularity="session"), "planted").results
     assert [(one.total, one.answerable) for one in asked] == [(1, True), (0, False)]
     assert asked[0].found["cosine"].returned == 3
     assert asked[0].found["bm25"].places == (1,)
@@ -73,7 +71,7 @@ def test_sessions_count_once_each(tmp_path: Path):
 
 def test_what_another_way_brings_is_not_searched(tmp_path: Path):
     outcome = evaluate(sources([precisionmembench(tmp_path)]), plan("cosine"), "planted")
-    found = [one.found["cosine"] for one in outcome.asked]
+    found = [one.found["cosine"] for one in outcome.results]
     assert [one.returned for one in found] == [2, 0, 2]  # without the pinned belief; another user sees nothing
 
 
@@ -82,7 +80,7 @@ def test_a_blank_question_is_not_asked(tmp_path: Path):
     value["qa"] = [{"question": " ", "answer": "", "category": 4, "evidence": ["D1:1"]}, *value["qa"]]
     read = sources([written(tmp_path / "a.json", value)])
     assert count(read, plan()) == 5
-    assert len(evaluate(read, plan(), "planted").asked) == 4
+    assert len(evaluate(read, plan(), "planted").results) == 4
 
 
 def test_progress_is_told_for_each_question(tmp_path: Path):
@@ -106,7 +104,7 @@ def test_every_format_with_questions_is_a_source(tmp_path: Path):
         ("bench", "precisionmembench"),
     ]
     twice = sources([locomo(tmp_path), locomo(tmp_path)])
-    assert [one.name for one in evaluation.conversations(twice)] == ["kites", "kites-2"]
+    assert [one.name for one in run.conversations(twice)] == ["kites", "kites-2"]
 
 
 def test_a_path_without_questions_is_refused(tmp_path: Path):
@@ -120,7 +118,7 @@ def test_a_path_without_questions_is_refused(tmp_path: Path):
 
 def test_the_sum_says_what_was_measured(tmp_path: Path):
     read, asked = sources([both_locomo(tmp_path)]), plan("bm25", "cosine", foreign=4)
-    measured = summed(read, asked, Wanted((1, 10)), [evaluate(read, asked, "planted")])
+    measured = compare(read, asked, Wanted((1, 10)), [evaluate(read, asked, "planted")])
     assert (measured.files, measured.formats) == (("both.json",), ("LoCoMo JSON",))
     assert (measured.conversations, measured.memories, measured.n, measured.without_evidence) == (2, 7, 5, 1)
     assert measured.categories == {"1": "multi-hop", "2": "temporal", "4": "single-hop"}
@@ -141,20 +139,20 @@ def test_the_sum_says_what_was_measured(tmp_path: Path):
 
 
 def test_a_pair_to_compare_has_to_be_there(tmp_path: Path):
-    assert comparison("bm25:cosine") == ("bm25", "cosine")
+    assert pair("bm25:cosine") == ("bm25", "cosine")
     for wrong in ("bm25", ":cosine", "bm25:"):
         with pytest.raises(InputError, match="Give two rankings"):
-            comparison(wrong)
+            pair(wrong)
     read = sources([locomo(tmp_path)])
     outcome = evaluate(read, plan(), "planted")
     with pytest.raises(InputError, match="Name two of: bm25"):
-        summed(read, plan(), Wanted(compare=(("bm25", "cmm"),)), [outcome])
+        compare(read, plan(), Wanted(compare=(("bm25", "cmm"),)), [outcome])
 
 
 def test_that_no_question_has_evidence_is_told(tmp_path: Path):
     read, sessions = sources([precisionmembench(tmp_path)]), plan("cosine", granularity="session")
     with pytest.raises(InputError, match="has no question whose evidence is stored"):
-        summed(read, sessions, Wanted(), [evaluate(read, sessions, "planted")])
+        compare(read, sessions, Wanted(), [evaluate(read, sessions, "planted")])
 
 
 def test_the_metrics_look_as_far_down_as_was_asked():
@@ -170,7 +168,7 @@ def test_the_metrics_look_as_far_down_as_was_asked():
         "ndcg@10",
         "ndcg@5",
     ]
-    assert (wanted.deepest, evaluation.limit_for(50, "session")) == (50, 250)
+    assert (wanted.deepest, run.limit_for(50, "session")) == (50, 250)
 
 
 class TestForeignQuestions:
@@ -178,7 +176,7 @@ class TestForeignQuestions:
         return tuple(conversations(both_locomo(tmp_path)))
 
     def test_they_are_asked_in_another_store_and_have_no_answer_there(self, tmp_path: Path):
-        placed = foreign.foreign(self.held(tmp_path), 100, "keep", 0)
+        placed = run.foreign(self.held(tmp_path), 100, "keep", 0)
         assert sorted(one.question for one in placed["boats"]) == [
             "What colour was Ana's kite?",
             "What happened to the kite?",
@@ -190,9 +188,9 @@ class TestForeignQuestions:
 
     def test_as_many_as_wanted_and_the_same_ones_for_a_seed(self, tmp_path: Path):
         held = self.held(tmp_path)
-        placed = foreign.foreign(held, 3, "strip", 5)
+        placed = run.foreign(held, 3, "strip", 5)
         assert sum(map(len, placed.values())) == 3
-        assert placed == foreign.foreign(held, 3, "strip", 5)
+        assert placed == run.foreign(held, 3, "strip", 5)
 
     @pytest.mark.parametrize(
         ("naming", "text", "expected"),
@@ -206,32 +204,33 @@ class TestForeignQuestions:
         ],
     )
     def test_names_are_taken_out_swapped_or_kept(self, naming, text, expected):
-        assert foreign.NAMINGS[naming](text, ("Ana", "Bo"), ("Ida", "Max")) == expected
+        assert run.renamed(text, naming, ("Ana", "Bo"), ("Ida", "Max")) == expected
 
     def test_a_first_name_stands_for_the_whole_one(self):
         assert (
-            foreign.stripped("Where does Fahim Khan run? With Fahim?", ("Fahim Khan",), ()) == "Where does run? With?"
+            run.renamed("Where does Fahim Khan run? With Fahim?", "strip", ("Fahim Khan",), ())
+            == "Where does run? With?"
         )
 
     def test_roles_are_no_names(self, tmp_path: Path):
         (first, _) = conversations(written(tmp_path / "s.json", LONGMEMEVAL))
-        assert foreign.speakers(first) == ()
-        assert foreign.swapped("Does the user run?", (), ()) == "Does the user run?"
+        assert run.speakers(first) == ()
+        assert run.renamed("Does the user run?", "swap", (), ()) == "Does the user run?"
 
     def test_a_question_of_nothing_but_names_is_not_asked(self, tmp_path: Path):
         value = copy.deepcopy(LOCOMO)
         value["qa"] = [{"question": "Ana Bo", "answer": "x", "category": 4, "evidence": ["D1:1"]}]
         held = tuple(conversations(written(tmp_path / "a.json", [value, OTHER_LOCOMO])))
-        assert foreign.foreign(held, 10, "strip", 0)["boats"] == ()
+        assert run.foreign(held, 10, "strip", 0)["boats"] == ()
 
     def test_one_conversation_alone_is_refused(self, tmp_path: Path):
         with pytest.raises(InputError, match="at least two conversations"):
-            foreign.foreign(self.held(tmp_path)[:1], 5, "strip", 0)
+            run.foreign(self.held(tmp_path)[:1], 5, "strip", 0)
 
     def test_their_answers_are_counted_apart(self, tmp_path: Path):
         asked = plan("bm25", foreign=100)
         outcome = evaluate(sources([both_locomo(tmp_path)]), asked, "planted")
-        across = [one for one in outcome.asked if one.category == "foreign"]
+        across = [one for one in outcome.results if one.category == "foreign"]
         assert len(across) == 6
         assert all(one.total == 0 and not one.answerable for one in across)
 
@@ -243,6 +242,6 @@ def test_the_baselines_on_locomo_are_what_they_are_known_to_be():
         pytest.skip("SALIENCE_TEST_DATA names no folder with locomo/")
     read = sources([Path(folder) / "locomo"])
     asked = plan("bm25", limit=20, categories=frozenset("1234"))
-    measured = summed(read, asked, Wanted(), [evaluate(read, asked, "planted")])
+    measured = compare(read, asked, Wanted(), [evaluate(read, asked, "planted")])
     assert (measured.n, measured.memories, measured.without_evidence) == (760, 2760, 2)
     assert measured.score("bm25", "planted", "recall@10").mean == pytest.approx(0.639, abs=0.01)

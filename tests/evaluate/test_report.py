@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 from formats import LOCOMO, OTHER_LOCOMO, written
 
-from salience.evaluate import plots, report
-from salience.evaluate.asking import Terms
-from salience.evaluate.baselines import contenders
-from salience.evaluate.evaluation import Plan, evaluate, sources
-from salience.evaluate.summary import Wanted, summed
+from salience.evaluate import report
+from salience.evaluate.compare import Wanted, compare
+from salience.evaluate.run import Plan, Terms, contenders, evaluate, sources
 from salience.models import registry
 from salience.testing.doubles import PlantedEmbedder
 
@@ -29,7 +27,7 @@ def measured(tmp_path_factory):
         path = written(tmp_path_factory.mktemp("report") / "a & b <c>.json", [LOCOMO, OTHER_LOCOMO])
         plan = Plan(Terms(contenders(["salience", "bm25", "cosine"]), 10), foreign=4)
         read = sources([path])
-        return summed(read, plan, Wanted((1, 5, 10)), [evaluate(read, plan, "planted")])
+        return compare(read, plan, Wanted((1, 5, 10)), [evaluate(read, plan, "planted")])
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +98,8 @@ def test_every_figure_is_there(page, measured):
 def test_drawings_take_the_colours_of_the_page(page):
     assert "var(--ink)" in page
     assert "prefers-color-scheme: dark" in page
-    assert plots.INK not in page
-    assert plots.FAINT not in page
+    assert report.INK not in page
+    assert report.FAINT not in page
 
 
 def test_ids_of_drawings_do_not_meet(page):
@@ -115,15 +113,15 @@ def test_the_same_figures_make_the_same_page(page, measured):
 
 def test_a_contender_has_one_colour_everywhere():
     names = ["salience", "bm25", "cosine"]
-    assert len({plots.colour(names, name) for name in names}) == 3
-    assert plots.colour([str(n) for n in range(20)], "8") == plots.colour([str(n) for n in range(20)], "0")
+    assert len({report._colour(names, name) for name in names}) == 3
+    assert report._colour([str(n) for n in range(20)], "8") == report._colour([str(n) for n in range(20)], "0")
 
 
 def test_one_category_and_one_depth_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
     read = sources([written(tmp_path / "one.json", OTHER_LOCOMO)])
     plan = Plan(Terms(contenders(["bm25"]), 10))
-    alone = summed(read, plan, Wanted((10,)), [evaluate(read, plan, "planted")])
+    alone = compare(read, plan, Wanted((10,)), [evaluate(read, plan, "planted")])
     tags = Tags()
     tags.feed(report.page(alone, date(2026, 11, 22)))
     assert [name for name, _ in tags.seen].count("svg") == 2

@@ -16,8 +16,7 @@ from salience import compose, settings
 from salience.engine import Engine
 from salience.evaluate import datasets
 from salience.evaluate.datasets import Conversation
-from salience.evaluate.planting import ending
-from salience.evaluate.vectors import OnDisk
+from salience.evaluate.stores import OnDisk, ending
 from salience.models import registry
 from salience.rank import profiles
 from salience.records import Recall

@@ -13,14 +13,12 @@ from formats import both_locomo, precisionmembench, written
 
 import salience
 from salience.errors import InputError
-from salience.evaluate import sample, trials, tune, writing
-from salience.evaluate.asking import Terms, gathered, narrowed
-from salience.evaluate.baselines import contender
+from salience.evaluate import sample, tune
+from salience.evaluate.compare import values
 from salience.evaluate.datasets import Question, conversations
-from salience.evaluate.evaluation import Plan, evaluate, sources
 from salience.evaluate.metrics import Metric
-from salience.evaluate.planting import Planted
-from salience.evaluate.summary import values
+from salience.evaluate.run import Plan, Terms, contender, evaluate, gathered, narrowed, sources
+from salience.evaluate.stores import ConversationStore
 from salience.models import registry
 from salience.rank import profiles
 from salience.rank.run import rank
@@ -35,7 +33,7 @@ def sampled():
     """A case for each question of the sample under each profile, with what `rank` needs to be held against it."""
     with salience.connect(":memory:", embedder="minilm", clock=sample.now) as engine:
         refs = {id: ref for ref, id in sample.store(engine).items()}
-        store = Planted("sample", engine, engine.services, refs, {}, sample.now())
+        store = ConversationStore("sample", engine, engine.services, refs, {}, sample.now())
         made = []
         for name in PROFILES:
             profile = contender(name)
@@ -45,7 +43,7 @@ def sampled():
                 )[""]
                 evidence = tuple(refs[str(known.batch.ids[row])] for row in range(0, len(known.batch), 7))
                 question = Question(asked.question, "", "", evidence, scope=asked.scope)
-                (case,) = trials._case(store, question, known, profile)
+                case = tune.prepared(store, question, known, profile)
                 made.append((profile, case, narrowed(known.batch, known.need), known.need))
         yield made
 
@@ -68,17 +66,17 @@ def test_a_trial_returns_the_rows_that_ranking_returns_and_their_scores(sampled)
     for place, (profile, case, batch, need) in enumerate(sampled):
         for other in (profile, *(spun(profile, place * 7 + turn) for turn in range(6))):
             expected = rank(other, batch, need)
-            assert trials.ranked(case, other) == expected.rows.tolist()
+            assert tune.ranked(case, other) == expected.rows.tolist()
             np.testing.assert_array_equal(
-                trials.rescored(case, other).scores[expected.rows], _scores(other, batch, need)[expected.rows]
+                tune.rescored(case, other).scores[expected.rows], _scores(other, batch, need)[expected.rows]
             )
 
 
 def _scores(profile, batch, need):
     """Return the scores right after the stage `score`."""
-    state = trials.State.start(profile, batch, need)
+    state = tune.State.start(profile, batch, need)
     for step in range(profile.stages.index("score") + 1):
-        state = trials.advanced(state, step)
+        state = tune.advanced(state, step)
     return state.scores
 
 
@@ -86,10 +84,10 @@ def test_the_value_of_a_case_is_that_of_an_evaluation(tmp_path: Path, monkeypatc
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
     for path in (both_locomo(tmp_path), precisionmembench(tmp_path / "bench")):
         profile = profiles.load("salience")
-        cases = trials.cases(tuple(conversations(path)), profile, 3, PlantedEmbedder())
+        cases = tune.cases(tuple(conversations(path)), profile, 3, PlantedEmbedder())
         plan = Plan(Terms({"salience": profile}, 3))
-        asked = [one for one in evaluate(sources([path]), plan, "planted").asked if one.total]
-        assert [trials.value(case, profile, RECALL) for case in cases] == values(asked, "salience", RECALL)
+        asked = [one for one in evaluate(sources([path]), plan, "planted").results if one.total]
+        assert [tune.value(case, profile, RECALL) for case in cases] == values(asked, "salience", RECALL)
         assert len(cases) >= 2
 
 
@@ -114,7 +112,7 @@ def cases(tmp_path: Path):
         talks.append({"sample_id": f"t{number}", "conversation": {"session_1": turns}, "qa": asked})
     held = tuple(conversations(written(tmp_path / "talks.json", talks)))
     cosines = {_said(number, place): 0.9 - 0.1 * place for number in range(4) for place in range(1, 7)}
-    return lambda name: trials.cases(held, _profile(tmp_path, name), 6, PlantedEmbedder(cosines))
+    return lambda name: tune.cases(held, _profile(tmp_path, name), 6, PlantedEmbedder(cosines))
 
 
 TWO = """
@@ -173,7 +171,7 @@ def test_the_profile_as_it_was_is_tried_first_so_that_nothing_is_lost(cases):
     dials = tuple(tune._dials(profile, made, False))
     best, reached = tune.fit(profile, made, dials, Metric("mrr", 6), 1, seed=0)
     assert {term.label: term.weight for term in best.terms} == {"similarity": 0.9, "lexical": 0.1, "weight": 1.0}
-    assert reached == pytest.approx(sum(trials.value(case, profile, Metric("mrr", 6)) for case in made) / len(made))
+    assert reached == pytest.approx(sum(tune.value(case, profile, Metric("mrr", 6)) for case in made) / len(made))
 
 
 def test_the_same_seed_finds_the_same_weights(cases):
@@ -191,7 +189,7 @@ def test_progress_is_told_for_each_trial(cases):
 def test_parameters_are_turned_within_their_bounds(cases):
     made = cases("two")
     profile = made[0].state.profile
-    dials = {dial.path: dial for dial in tune._dials(profile, made, True)}
+    dials = {dial.path: dial for dial in tune._dials(profile, tuple(tune._unfitted(profile, made)), True)}
     assert set(dials) == {
         "signal.similarity.weight", "signal.lexical.weight", "signal.lexical.k1", "signal.lexical.b",
     }  # fmt: skip
@@ -216,7 +214,7 @@ def test_more_conversations_than_folds_are_held_out_together(cases):
 def test_the_file_loads_keeps_its_comments_and_says_how_it_was_made(cases, tmp_path):
     made = cases("two")
     tuned = tune.tune(made[0].state.profile, made, Metric("mrr", 6), 5, 0, parameters=True)
-    text = writing.toml(tuned, TWO, ["talks.json"], "planted", date(2026, 11, 22))
+    text = tune.toml(tuned, TWO, ["talks.json"], "planted", date(2026, 11, 22))
     path = tmp_path / "tuned.toml"
     path.write_text(text, "utf-8")
     loaded = profiles.load(path)
@@ -225,7 +223,7 @@ def test_the_file_loads_keeps_its_comments_and_says_how_it_was_made(cases, tmp_p
     assert "# a comment that stays" in text
     for words in ("2026-11-22", "talks.json", "n = 24 questions", "held out", "Best of 5 trials", "planted", "weight."):
         assert words in text.split("\nname =")[0]
-    again = writing.toml(tuned, text, ["talks.json"], "planted", date(2026, 11, 22))
+    again = tune.toml(tuned, text, ["talks.json"], "planted", date(2026, 11, 22))
     assert tomllib.loads(again)["name"] == "two-tuned"
 
 
@@ -233,14 +231,14 @@ def test_the_file_loads_keeps_its_comments_and_says_how_it_was_made(cases, tmp_p
 def test_every_profile_that_can_be_tuned_is_written_so_that_it_loads(name, tmp_path):
     held = tuple(conversations(both_locomo(tmp_path)))
     profile = contender(name)
-    made = trials.cases(held, profile, 3, PlantedEmbedder())
+    made = tune.cases(held, profile, 3, PlantedEmbedder())
     if name in ("bm25", "memlayer"):  # one signal; a floor that leaves one memory
         with pytest.raises(InputError, match="tell these memories apart"):
             tune.tune(profile, made, RECALL, 2, 0)
         return
     tuned = tune.tune(profile, made, RECALL, 2, 0, parameters=True)
     path = tmp_path / "tuned.toml"
-    path.write_text(writing.toml(tuned, writing.source(name), ["both.json"], "planted", date(2026, 1, 1)), "utf-8")
+    path.write_text(tune.toml(tuned, tune.source(name), ["both.json"], "planted", date(2026, 1, 1)), "utf-8")
     loaded = profiles.load(path)
     assert loaded.terms == tuned.profile.terms
     assert loaded.stages == profile.stages

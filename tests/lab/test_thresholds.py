@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from bench import labels, thresholds
 from bench.measured import Measured
-from salience.evaluate.rates import Errors, Rate, errors
+from salience.evaluate.calibrate import Errors, errors
+from salience.evaluate.metrics import Rate
 from salience.ports import Calibration
 from salience.rank import profiles
 from salience.records import Judged

@@ -105,7 +105,7 @@ def test_the_model_and_the_memories_are_loaded_before_the_first_question(started
 
 
 def test_a_person_is_told_what_waits(started, monkeypatch):
-    monkeypatch.setattr("salience.cli.mcp.request", lambda: True)
+    monkeypatch.setattr("salience.cli.mcp.is_interactive", lambda: True)
     assert "salience mcp install --help" in started("mcp")[1].stderr
 
 

@@ -197,7 +197,7 @@ def test_without_anybody_to_ask_nothing_is_written(install, home):
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
 def test_a_person_sees_the_change_and_is_asked(install, home, monkeypatch, answer, code):
-    monkeypatch.setattr("salience.cli.repairing.asks", lambda: True)
+    monkeypatch.setattr("salience.cli.output.is_interactive", lambda: True)
     result = CliRunner().invoke(app, ["mcp", "install", "--client", "claude-code"], input=answer)
     assert result.exit_code == code
     assert '+      "command": ' in result.stderr

@@ -1,33 +1,15 @@
-"""The command line: every verb of the API, the profiles, and a demo.
+"""The command line: every verb of the API, the store's upkeep, profiles, evaluation, and a demo.
 
 ```
-surface     the command itself: global options, errors as messages and exit codes
-commands    the commands as help lists them, and the module of each
-calls       how a command is registered: scope options and --json for each
-options     options that several commands share
-reading, explaining, writing, history, reflecting, upkeeping, transfers, copying, database, distributing,
-repairing, serving, keys, mcp, profiles, calibrating, evals, config, demo
-            the commands, each imported when it is called: parse, call, shape
-recalls, records, bars, figures, words          records and figures as lines and as tables
-screen, signs                                   which form is shown; text of others on a terminal
-times       times as people write them, as instants
-files       files of any format into a store
+main        the command `salience`: global options, commands, errors as exit codes
+options     options that commands share, times, and the decorator that registers a command
+output      JSON, lines or a terminal view; progress, questions, sanitizing
+results     recalls, memories and receipts as lines and as tables
+memories, explain, files, maintain, db, serve, keys, mcp, profiles, evaluate, config, demo
+            the commands; each imports the engine when it is called, so that help starts fast
 ```
 """
 
-from __future__ import annotations
-
-import sys
-from io import TextIOWrapper
-
-from salience.cli.surface import app
+from salience.cli.main import app, main
 
 __all__ = ["app", "main"]
-
-
-def main() -> None:
-    """Run the command line and exit."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a sign that the terminal cannot show ends no command
-    app.rich_markup_mode = "rich" if sys.stdout.isatty() else None  # help in boxes for people only
-    app(prog_name="salience")

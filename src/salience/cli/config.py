@@ -1,71 +1,58 @@
-"""Commands on the settings: show them with their sources, tell where the config file is."""
+"""Commands on the settings: show them with their sources, print the path of the config file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING
 
 import typer
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from salience import settings
-from salience.cli.calls import Call, command
-from salience.cli.screen import Answer
-from salience.cli.signs import one_line
-from salience.cli.surface import app
-from salience.settings import Setting
+from salience.cli.options import Call, command
+from salience.cli.output import Answer, one_line, tsv
 
-group = typer.Typer(help="See the settings, and where each comes from.", no_args_is_help=False)
+if TYPE_CHECKING:
+    from salience.settings import Setting
+
+app = typer.Typer()
+group = typer.Typer(help="Show the settings and their sources.", no_args_is_help=False)
 app.add_typer(group, name="config")
-UNSET: Final = "-"
-"""Shown of a setting that has no value."""
 
 
 @command(group, scope=())
 def show(call: Call) -> Answer:
-    """Show every setting, its value, and where that comes from; secrets are masked.
+    """Show every setting with its value and source; secrets are masked.
 
-    A setting is read from its variable (SALIENCE_ and its name in capitals), then from the config file, and has its
-    default otherwise. Told are variables, too, that look like a setting and are none.
+    A setting is read from its variable (SALIENCE_ and its name in capitals), then from the config file; otherwise it
+    has its default. Variables that look like a setting but are none are listed too.
     """
+    from salience import settings
+
     given = {} if call.options.store is None else {"url": call.options.store}
     every, stray = settings.standing(**given), settings.unknown()
-    record = {"file": str(settings.config_file()), "settings": every, "unknown": stray}
-    return Answer(record, lambda: _lines(every, stray), lambda _: _view(every, stray))
-
-
-@command(group, scope=())
-def path(_: Call) -> Answer:
-    """Print where the config file is looked for; it need not be there."""
-    file = settings.config_file()
-    return Answer({"path": str(file), "exists": file.exists()}, lambda: [one_line(str(file))])
-
-
-def _lines(every: Sequence[Setting], stray: Sequence[str]) -> Iterator[str]:
-    for one in every:
-        yield "\t".join(map(one_line, (one.name, written(one), source(one))))
-    yield from (f"{one_line(name)}\t{UNSET}\tenvironment, unknown" for name in stray)
-
-
-def _view(every: Sequence[Setting], stray: Sequence[str]) -> RenderableType:
-    """Return a table, in which what has not its default stands out, and a line on each unknown variable."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column("setting", no_wrap=True)
     table.add_column("value", overflow="fold")
     table.add_column("from", overflow="fold")
+    lines = []
     for one in every:
-        table.add_row(one.name, one_line(written(one)), source(one), style="" if one.source == "default" else "bold")
-    return Group(table, *(Text(f"{one_line(name)} sets nothing: no setting is of that name.") for name in stray))
+        source: str = "--store" if one.source == "argument" else one.source
+        source += f" {settings.variable(one.name)}" if one.source == "environment" else ""
+        lines.append(tsv(one.name, _written(one), source))
+        table.add_row(one.name, one_line(_written(one)), source, style="" if one.source == "default" else "bold")
+    lines += [f"{one_line(name)}\t-\tenvironment, unknown" for name in stray]
+    notes = [Text(f"{one_line(name)} sets nothing: no setting has that name.") for name in stray]
+    record = {"file": str(settings.config_file()), "settings": every, "unknown": stray}
+    return Answer(record, lines, Group(table, *notes))
 
 
-def written(one: Setting) -> str:
-    """Return the value of a setting as its variable would hold it; a dash where it is unset."""
+def _written(one: Setting) -> str:
+    """Return a value as its variable would hold it; a dash if it is unset."""
     match one.value:
         case None | ():
-            return UNSET
+            return "-"
         case bool():
             return str(one.value).lower()
         case tuple():
@@ -73,11 +60,10 @@ def written(one: Setting) -> str:
     return str(one.value)
 
 
-def source(one: Setting) -> str:
-    """Return where a value comes from: `environment SALIENCE_URL`, `config file`, `default`, `--store`."""
-    match one.source:
-        case "environment":
-            return f"environment {settings.variable(one.name)}"
-        case "argument":
-            return "--store"
-    return one.source
+@command(group, scope=())
+def path(_: Call) -> Answer:
+    """Print the path of the config file, which may not exist."""
+    from salience import settings
+
+    file = settings.config_file()
+    return Answer({"path": str(file), "exists": file.exists()}, [one_line(str(file))])

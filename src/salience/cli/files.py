@@ -1,38 +1,55 @@
-"""Files of any known format into a store, with the progress told."""
+"""Commands that move many memories: ingest, import, export, copy."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from hashlib import sha256
 from itertools import groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from salience.cli.options import STDIN
-from salience.engine import Engine
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from salience.cli.options import STDIN, Call, command
+from salience.cli.output import Advance, Answer, one_line, progress, so_far
 from salience.errors import ImportLineError, InputError, Words
-from salience.evaluate import datasets
-from salience.text import content_hash
-from salience.transfer.files import is_export
+from salience.records import CopyReport
+from salience.text import content_hash, counted
 
 if TYPE_CHECKING:
     from salience.client import Client
+    from salience.engine import Engine
+    from salience.evaluate.datasets import Message
 
+app = typer.Typer()
 CHUNK: Final = 100
-"""Turns of a session that are stored in one transaction."""
+"""Turns stored in one transaction."""
 MOST_FILES: Final = 10_000
-"""Most files that a pattern may match in a folder."""
-Progress = Callable[[int], None]
+"""Maximum files that a pattern may match in a folder."""
+
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Files, or folders with --glob; - reads standard input.")
+]
+Glob = Annotated[
+    str | None,
+    typer.Option("--glob", metavar="PATTERN", help="Files to read in a folder: '*.json'; '**/*.json' with subfolders."),
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What became of one file: counts as of `TransferReport`, and how many sessions and split messages it has."""
+    """The result of loading one file: counts as in `TransferReport`, and of sessions and split messages."""
 
     file: str
     written: int
@@ -42,70 +59,176 @@ class Loaded:
     skipped: tuple[tuple[int, str], ...] = ()
 
 
-def named(paths: Sequence[Path], pattern: str | None) -> list[Path]:
-    """Return the files that the paths name: themselves, and of each folder those in it that match the pattern.
+@command(app)
+def ingest(call: Call, paths: Paths, pattern: Glob = None) -> Answer:
+    """Store conversations, turn by turn.
 
-    A link that leads out of its folder is left out.
+    Files may be LoCoMo, a JSON list of messages, or one JSON message per line. A folder is read only with --glob, which
+    selects its files; they are listed on standard error first. Links out of the folder are skipped.
 
-    Raises:
-        InputError: a folder without a pattern; a pattern that no file in a folder matches, or more than `MOST_FILES`.
+    A session keeps the id that the file gives it (LoCoMo: NAME/session_N). Messages without a session go into
+    --session, or into one named after the file. Every file is read completely before anything is stored.
     """
-    return [file for path in paths for file in (_inside(path, pattern) if path.is_dir() else [path])]
+    return _load(call, "ingested", _matched(paths, pattern), _ingest, _count_turns)
+
+
+@command(app, "import")
+def import_(
+    call: Call,
+    paths: Paths,
+    pattern: Glob = None,
+    on_error: Annotated[
+        Literal["stop", "skip"],
+        typer.Option("--on-error", help="On an invalid line: skip it, or stop and store nothing of its file."),
+    ] = "stop",
+) -> Answer:
+    """Store exports and lines of drafts.
+
+    Conversations are stored as by `ingest`, and folders are read the same way.
+
+    The scope options apply to coordinates that a draft does not name; memories of an export keep theirs. A memory that
+    already exists is left unchanged.
+    """
+    return _load(call, "imported", _matched(paths, pattern), partial(_import, on_error=on_error), _count)
+
+
+@command(app)
+def export(
+    call: Call,
+    path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A new file. Default: standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing export.")] = False,
+) -> Answer | None:
+    """Write memories, versions and vectors as lines of JSON.
+
+    Without scope options, the export is complete; each option limits it. Standard output receives only the export.
+    """
+    path = None if path == Path(STDIN) else path
+    if call.as_json and path is None:
+        value, problem = Words("an export to standard output"), "is not for an export to standard output"
+        raise InputError("--json", value, "Name a PATH to have the counts as JSON.", problem)
+    started = time.perf_counter()
+    aloud = path is not None or not sys.stdout.isatty()
+    with call.engine() as engine, progress("exporting", None, aloud) as advance:
+        file = sys.stdout if path is None else path
+        made = engine.export(file, overwrite=force, progress=so_far(advance), **call.where)
+    if path is None:
+        return None
+    return _report("exported", [Loaded(str(path), made.written)], time.perf_counter() - started)
+
+
+@command(app, scope=())
+def copy(
+    _: Call,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="A store: a file, or the URL of a database.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="Another store; created if it is missing.")],
+    tenant: Annotated[
+        list[str] | None, typer.Option("--tenant", metavar="NAME", help="Copy only this tenant; may be repeated.")
+    ] = None,
+) -> Answer:
+    """Copy the memories of a store into another one.
+
+    Memories keep their ids, versions, vectors, counters and places in sessions. Both stores may be in use. Run the
+    command again to continue a copy that was cut off: memories that are there already are left as they are.
+    """
+    from salience import compose
+
+    with progress("copying", None) as advance:
+        done = so_far(advance)
+        report = compose.copy(source, target, tenants=tenant or None, progress=lambda count, _: done(count))
+    return _copied(report)
+
+
+def _copied(report: CopyReport) -> Answer:
+    """Return a row per tenant, with a column per table and a checksum over all tables."""
+    summary = f"copied {counted(report.written, 'memory', 'memories')} of {counted(len(report.tenants), 'tenant')}"
+    present = f"; {report.unchanged:,} were there already" if report.unchanged else ""
+    summary = one_line(f"{summary} to {report.target}{present}")
+    shown = Table(box=None, pad_edge=False)
+    shown.add_column("tenant")
+    for name in next(iter(report.tenants.values()), {}):
+        shown.add_column(name, justify="right")
+    shown.add_column("checksum", style="dim")
+    lines = []
+    for tenant, tables in report.tenants.items():
+        checksum = sha256("\n".join(found.checksum for found in tables.values()).encode()).hexdigest()[:12]
+        counts = " ".join(f"{name}={found.rows}" for name, found in tables.items())
+        lines.append("\t".join((one_line(tenant), counts, checksum)))
+        shown.add_row(Text(one_line(tenant)), *(f"{found.rows:,}" for found in tables.values()), checksum)
+    return Answer(report, [*lines, summary], Group(shown, Text(summary)))
+
+
+def _matched(paths: Sequence[Path], pattern: str | None) -> list[Path]:
+    """Return the files to read, and list those that a pattern matched on stderr."""
+    found = [file for path in paths for file in (_inside(path, pattern) if path.is_dir() else [path])]
+    if pattern is not None:
+        files = (one_line(str(file)) for file in found)
+        typer.echo("\n".join([f"{counted(len(found), 'file')} to read:", *files]), err=True)
+    return found
 
 
 def _inside(folder: Path, pattern: str | None) -> list[Path]:
+    """Return the files in a folder that match; links that lead out of the folder are skipped."""
     if pattern is None:
         raise InputError(str(folder), Words("a folder"), "Name its files, or match them: FOLDER --glob '*.json'")
+    root = folder.resolve()
     try:
-        matched = (path for path in folder.glob(pattern) if path.is_file() and _is_in(path, folder))
+        matched = (path for path in folder.glob(pattern) if path.is_file() and path.resolve().is_relative_to(root))
         found = sorted(islice(matched, MOST_FILES + 1))
     except (ValueError, NotImplementedError):
         raise InputError("--glob", pattern, "Give a pattern relative to the folder: '*.json', '**/*.json'.") from None
     if not found:
-        remedy = "A pattern such as '**/*.json' looks in the folders below it too."
+        remedy = "A pattern such as '**/*.json' includes subfolders."
         raise InputError("--glob", pattern, remedy, f"matches no file in {folder}")
     if len(found) > MOST_FILES:
-        remedy = "Give a narrower pattern, or a folder below."
+        remedy = "Give a narrower pattern, or a subfolder."
         raise InputError("--glob", pattern, remedy, f"matches more than {MOST_FILES:,} files")
     return found
 
 
-def _is_in(path: Path, folder: Path) -> bool:
-    """Return whether a file lies in a folder or below it, once links are followed."""
-    return path.resolve().is_relative_to(folder.resolve())
-
-
 @contextmanager
-def at_hand(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield the paths with `-` replaced by a copy of standard input, since a format is told by reading twice."""
+def _with_stdin(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield the paths with `-` replaced by a copy of standard input, since detecting the format reads a file twice."""
     with TemporaryDirectory(prefix="salience-") as folder:
-        copy = Path(folder) / "stdin"
+        copied = Path(folder) / "stdin"
         if Path(STDIN) in paths:
-            with copy.open("wb") as file:
+            with copied.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
-        yield [copy if path == Path(STDIN) else path for path in paths]
+        yield [copied if path == Path(STDIN) else path for path in paths]
 
 
-def turns(path: Path, session_id: str | None) -> Iterator[tuple[str, datasets.Message]]:
-    """Yield the turns of a conversation; those that name no session go into `session_id`, if one is given."""
-    own = path.stem  # what datasets calls the session of a message that names none
-    for session, message in datasets.turns(path):
-        yield (session_id if session_id is not None and session == own else session), message
+def _load(
+    call: Call, done: str, paths: Sequence[Path], load: Callable[..., Loaded], count: Callable[[Path], int]
+) -> Answer:
+    """Store the memories of files, once `count` has read all of them."""
+    started = time.perf_counter()
+    with call.engine(create=True) as engine, _with_stdin(paths) as ready:
+        total = sum(map(count, ready))
+        with progress(done.removesuffix("ed") + "ing", total) as advance:
+            loaded = [load(engine, path, call.where, advance) for path in ready]
+    named = [replace(one, file=str(path)) for one, path in zip(loaded, paths, strict=True)]
+    return _report(done, named, time.perf_counter() - started)
 
 
-def count_turns(path: Path) -> int:
-    """Return how many turns a file has, all of them read: a broken one is told before anything is stored.
+def _report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
+    """Return the skipped lines, then counts and memories per second."""
+    counts = {name: sum(getattr(one, name) for one in loaded) for name in ("written", "unchanged", "sessions", "split")}
+    skipped = [f"{one.file}: {reason}" for one in loaded for _, reason in one.skipped]
+    rate = (counts["written"] + counts["unchanged"]) / seconds
+    record = {**counts, "seconds": seconds, "per_second": rate, "files": loaded}
+    line = f"{done} {counted(counts['written'], 'memory', 'memories')}"
+    line += f" in {counted(counts['sessions'], 'session')}" if counts["sessions"] else ""
+    line += f", {counts['unchanged']:,} already there" if counts["unchanged"] else ""
+    line += (
+        f", {counted(counts['split'], 'message')} over the content limit split into parts" if counts["split"] else ""
+    )
+    line += f", {counted(len(skipped), 'line')} skipped" if skipped else ""
+    return Answer(record, map(one_line, (*skipped, f"{line}: {seconds:.1f} s, {rate:,.0f} memories/s")))
 
-    Raises:
-        InputError: a message that cannot be read.
-    """
-    return sum(1 for _ in datasets.turns(path))
 
-
-def ingest(engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Progress) -> Loaded:
-    """Store the turns of a conversation, each under its session, and return counts."""
+def _ingest(engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Advance) -> Loaded:
+    """Store the turns of a conversation, each in its session."""
     statuses, places, split = Counter[str](), Counter[str](), 0
-    for session, held in groupby(turns(path, where.get("session_id")), key=lambda turn: turn[0]):
+    for session, held in groupby(_turns(path, where.get("session_id")), key=lambda turn: turn[0]):
         while chunk := [message for _, message in islice(held, CHUNK)]:
             keyed = [_keyed(message, path, session, places[session] + place) for place, message in enumerate(chunk)]
             places[session] += len(chunk)
@@ -116,48 +239,54 @@ def ingest(engine: Engine | Client, path: Path, where: Mapping[str, Any], advanc
     return Loaded(str(path), statuses["created"], statuses["unchanged"], sessions=len(places), split=split)
 
 
-def _keyed(message: datasets.Message, source: Path, session: str, place: int) -> dict[str, Any]:
-    """Return a message with a key by which the same file, read again or grown, stores no turn twice."""
+def _turns(path: Path, session_id: str | None) -> Iterator[tuple[str, Message]]:
+    """Yield (session, message); a message without a session belongs to `session_id`, if given."""
+    from salience.evaluate import datasets
+
+    for session, message in datasets.turns(path):
+        is_unnamed = session == path.stem  # the default session of `datasets.turns`
+        yield (session_id if session_id is not None and is_unnamed else session), message
+
+
+def _keyed(message: Message, source: Path, session: str, place: int) -> dict[str, Any]:
+    """Return a message with an idempotency key, so that reading a file again stores no turn twice."""
     named = {item.name: getattr(message, item.name) for item in fields(message)}
-    said = (str(source.resolve()), session, place, message.speaker, message.timestamp, message.content)
-    return {**named, "key": f"turn {content_hash(repr(said))}"}
+    identity = (str(source.resolve()), session, place, message.speaker, message.timestamp, message.content)
+    return {**named, "key": f"turn {content_hash(repr(identity))}"}
 
 
-def import_any(
-    engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Progress, on_error: Literal["stop", "skip"]
+def _count_turns(path: Path) -> int:
+    """Return the number of turns; reads all of them, so an invalid one fails before anything is stored."""
+    from salience.evaluate import datasets
+
+    return sum(1 for _ in datasets.turns(path))
+
+
+def _import(
+    engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Advance, on_error: Literal["stop", "skip"]
 ) -> Loaded:
-    """Store an export, drafts or a conversation, and return counts."""
-    if not is_lines(path):
-        return ingest(engine, path, where, advance)
-    report = engine.import_(path, on_error=on_error, progress=steps(advance), **where)
+    """Store an export, drafts or a conversation."""
+    if not _is_lines(path):
+        return _ingest(engine, path, where, advance)
+    report = engine.import_(path, on_error=on_error, progress=so_far(advance), **where)
     return Loaded(str(path), report.written, report.unchanged, skipped=report.skipped)
 
 
-def steps(advance: Progress) -> Progress:
-    """Return a function that takes how many are done so far, and hands on how many more that are than before."""
-    done = 0
+def _count(path: Path) -> int:
+    """Return the approximate number of memories in a file."""
+    from salience.transfer.files import is_export
 
-    def so_far(count: int) -> None:
-        nonlocal done
-        advance(count - done)
-        done = count
-
-    return so_far
-
-
-def count(path: Path) -> int:
-    """Return about how many memories a file has: its lines, or the turns of a conversation as `count_turns` does."""
-    if not is_lines(path):
-        return count_turns(path)
+    if not _is_lines(path):
+        return _count_turns(path)
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip()) - is_export(path)
 
 
-def is_lines(path: Path) -> bool:
-    """Return whether a file is an export or drafts, one JSON object a line, rather than a conversation.
+def _is_lines(path: Path) -> bool:
+    """Return whether a file is an export or drafts; a file whose first line is invalid is left to the import."""
+    from salience.evaluate import datasets
+    from salience.transfer.files import is_export
 
-    A file whose first line cannot be read counts as lines: to tell of that line is a matter of the import.
-    """
     try:
         return is_export(path) or datasets.detect(path) == "drafts"
     except ImportLineError:

@@ -1,7 +1,7 @@
-"""How good a ranking is: one formula per function, and how sure its mean is.
+"""Metrics of a ranking, one formula per function, and confidence intervals of means and proportions.
 
-A ranking is told by its `places`: the ranks, from 1, at which the evidence of a question stands, ascending; evidence
-that was not returned has none. `total` is how many pieces of evidence there are, at least 1.
+`places` are the ranks of the returned evidence, from 1, ascending. `total` is the number of pieces of evidence, at
+least 1.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from salience.errors import InputError
 
 Places = Sequence[int]
 ROUNDS: Final = 2000
-"""Samples that an interval is made of."""
+"""Bootstrap samples."""
 LEVEL: Final = 0.95
-"""Share of the samples that an interval spans."""
+"""Confidence level."""
 _BLOCK: Final = 1 << 22
-"""Values drawn at a time."""
+"""Values to draw at a time."""
+Z: Final = 1.959963984540054
+"""Standard score of the 95 % interval."""
+Mask = NDArray[np.bool_]
 
 
 def recall_at(places: Places, total: int, k: int) -> float:
@@ -66,23 +69,23 @@ METRICS: Final[Mapping[str, Callable[[Places, int, int], float]]] = {
     "mrr": reciprocal_rank,
     "ndcg": ndcg_at,
 }
-"""Word before the `@` of a metric's name -> formula (places, total, k)."""
+"""Name before the `@` -> formula (places, total, k)."""
 _NAME: Final = re.compile(r"([a-z]+)@([1-9]\d{0,3})")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A formula and how far down it looks."""
+    """A formula and its cut-off."""
 
     name: str
     k: int
 
     @classmethod
     def named(cls, written: str) -> Metric:
-        """Return the metric of a name such as `recall@10`.
+        """Parse a name such as `recall@10`.
 
         Raises:
-            InputError: another word, or no number.
+            InputError: an unknown name, or no number.
         """
         match = _NAME.fullmatch(written.strip().lower())
         if match is None or match[1] not in METRICS:
@@ -104,13 +107,7 @@ def precision(found: int, returned: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean and the interval in which it lies.
-
-    Attributes:
-        mean: of the questions.
-        low, high: bounds of the 95 % percentile interval; both the mean where nothing can be drawn.
-        n: number of questions.
-    """
+    """A mean with its 95 % percentile interval, and the number of questions."""
 
     mean: float
     low: float
@@ -122,47 +119,77 @@ def estimate(values: Sequence[float] | Floats, seed: int, groups: Sequence[str] 
     """Return the mean of `values` with its bootstrap interval.
 
     Args:
-        values: one for each question, at least one.
-        seed: of the samples; the same seed draws the same questions, so that two rankings can be compared.
-        groups: the conversation of each question; whole conversations are then drawn, which is the wider and the more
-            honest interval where questions on one conversation resemble each other. None draws questions.
+        values: one per question, at least one.
+        seed: random seed; the same seed draws the same questions, so that two rankings can be compared.
+        groups: the conversation of each question, to draw whole conversations: a wider interval, and the right one if
+            questions on one conversation resemble each other. None draws questions.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13, percentile interval; Sakai,
     Evaluating Evaluation Metrics Based on the Bootstrap (2006), for metrics of retrieval.
     """
     column = np.asarray(values, np.float64)
-    sums, counts = _by_group(column, groups)
-    means = _resampled(sums, counts, np.random.default_rng(seed))
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    sums, counts = column, np.ones(len(column))
+    if groups is not None:
+        _, codes = np.unique(np.asarray(groups), return_inverse=True)
+        sums = np.bincount(codes, weights=column).astype(np.float64)
+        counts = np.bincount(codes).astype(np.float64)
+    random, size = np.random.default_rng(seed), max(1, _BLOCK // len(sums))
+    means = []
+    for start in range(0, ROUNDS, size):
+        drawn = random.integers(len(sums), size=(min(size, ROUNDS - start), len(sums)))
+        means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
+    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(column.mean()), float(low), float(high), len(column))
 
 
 def paired(
     first: Sequence[float] | Floats, second: Sequence[float] | Floats, seed: int, groups: Sequence[str] | None = None
 ) -> Estimate:
-    """Return the mean of first - second over the same questions, with its interval: 0 outside of it tells them apart.
-
-    The arguments are as of `estimate`.
-    """
+    """Return the mean of first - second on the same questions; they differ if its interval excludes 0."""
     return estimate(np.asarray(first, np.float64) - np.asarray(second, np.float64), seed, groups)
 
 
-def _by_group(column: Floats, groups: Sequence[str] | None) -> tuple[Floats, Floats]:
-    """Return the sum and the count of each group; every value is its own where there are none."""
-    if groups is None:
-        return column, np.ones(len(column))
-    _, codes = np.unique(np.asarray(groups), return_inverse=True)
-    sums: Floats = np.bincount(codes, weights=column).astype(np.float64)
-    return sums, np.bincount(codes).astype(np.float64)
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A proportion: `count` of `of`."""
 
+    count: int
+    of: int
 
-def _resampled(sums: Floats, counts: Floats, random: np.random.Generator) -> Floats:
-    """Return float64[ROUNDS], the mean of each sample."""
-    size = max(1, _BLOCK // len(sums))
-    blocks = [min(size, ROUNDS - start) for start in range(0, ROUNDS, size)]
-    return np.concatenate([_means(sums, counts, random.integers(len(sums), size=(rows, len(sums)))) for rows in blocks])
+    @classmethod
+    def where(cls, hits: Mask, among: Mask) -> Rate:
+        """Count the rows of `among` that are in `hits`."""
+        return cls(int((hits & among).sum()), int(among.sum()))
 
+    @property
+    def share(self) -> float:
+        """The share, [0, 1]; 0 if `of` is 0."""
+        return self.count / self.of if self.of else 0.0
 
-def _means(sums: Floats, counts: Floats, drawn: NDArray[np.int64]) -> Floats:
-    means: Floats = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    return means
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the share, within [0, 1]; all of it if `of` is 0.
+
+        Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (1927).
+        """
+        if not self.of:
+            return 0.0, 1.0
+        share, spread = self.share, Z**2 / self.of
+        middle = (share + spread / 2) / (1 + spread)
+        half = Z * math.sqrt(share * (1 - share) / self.of + spread / self.of / 4) / (1 + spread)
+        return max(min(middle - half, share), 0.0), min(max(middle + half, share), 1.0)  # exact at 0 and 1
+
+    @property
+    def cell(self) -> str:
+        """The share with its interval and count, for a Markdown table."""
+        low, high = self.interval
+        return f"**{self.share:.1%}** ({low:.1%} to {high:.1%}; {self.count:,})"
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the counts, share and interval as JSON values."""
+        low, high = self.interval
+        return {"count": self.count, "of": self.of, "share": self.share, "low": low, "high": high}
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.count:,} of {self.of:,}, {self.share:.1%} ({low:.1%} to {high:.1%})"

@@ -1,4 +1,4 @@
-"""The sample that ships with the package: an assistant's memory from January to April 2026, and questions on it."""
+"""The sample in the package: an assistant's memories of January to April 2026, questions on them, and the demo."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import tomllib
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
+from salience.compose import local
 from salience.engine import Engine
 from salience.lines import draft, parsed_object
 from salience.ports import Touch
-from salience.records import Draft, Scope, checks
+from salience.rank import profiles
+from salience.records import ANY, Draft, Memory, Recall, Scope, Stats, checks
 
 _FOLDER: Final = resources.files("salience.evaluate") / "data"
+LIMIT: Final = 3
+"""Hits per profile if every question is asked; one less for one screen."""
+PROFILES: Final = tuple(name for name in profiles.NAMES if name != "precise")
+"""The profiles of the demo; `precise` ranks as `salience` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +28,11 @@ class SampleMemory:
     """A memory of the sample.
 
     Attributes:
-        ref: its name within the sample.
-        draft: without `supersedes`, since a memory has its id only once it is stored.
-        supersedes: `ref` of the memory that it replaces, which stands before it; else None.
-        recalled: how many recalls have returned it.
-        recalled_at: when the last of them was; None without any.
+        ref: name within the sample.
+        draft: without `supersedes`, since ids exist only after storing.
+        supersedes: `ref` of the earlier memory that it replaces, or None.
+        recalled: access count.
+        recalled_at: last access, or None.
     """
 
     ref: str
@@ -37,13 +44,7 @@ class SampleMemory:
 
 @dataclass(frozen=True, slots=True)
 class SampleQuestion:
-    """A question on the sample.
-
-    Attributes:
-        question: as it is asked.
-        scope: who asks.
-        shows: in a sentence, why profiles answer it differently.
-    """
+    """A question on the sample, the scope to ask it in, and why profiles answer it differently."""
 
     question: str
     scope: Scope
@@ -51,7 +52,7 @@ class SampleQuestion:
 
 
 def memories() -> tuple[SampleMemory, ...]:
-    """Return the memories of the sample, in the order in which they are to be stored."""
+    """Return the memories of the sample, in the order of storing."""
     lines = (_FOLDER / "memories.jsonl").read_bytes().splitlines()
     return tuple(_memory(number, parsed_object(number, line)) for number, line in enumerate(lines, 1))
 
@@ -64,12 +65,12 @@ def questions() -> tuple[SampleQuestion, ...]:
 
 
 def first_screen() -> int:
-    """Return how many of the questions, the first ones, fit on a screen with their answers."""
+    """Return how many questions fit on a screen with their answers."""
     return checks.whole("first_screen", _questions()["first_screen"], 1, len(_questions()["question"]))
 
 
 def now() -> datetime:
-    """Return the instant at which the questions are asked."""
+    """Return the time at which the questions are asked."""
     return checks.instant("now", _questions()["now"])
 
 
@@ -85,7 +86,7 @@ def _memory(number: int, item: dict[str, Any]) -> SampleMemory:
 
 
 def store(engine: Engine) -> dict[str, str]:
-    """Store the sample, with its counts of recalls, and return the id of each memory by its `ref`."""
+    """Store the sample with its access counts; return `ref` -> id."""
     ids: dict[str, str] = {}
     for memory in memories():
         replaced = None if memory.supersedes is None else ids[memory.supersedes]
@@ -96,3 +97,49 @@ def store(engine: Engine) -> dict[str, str]:
             touch = Touch(scope, (made.id,), accessed_at=memory.recalled_at, access_count=memory.recalled)
             engine.services.store.apply([touch])
     return ids
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A question of the sample, and the answer of each profile, in the order of `PROFILES`."""
+
+    asked: SampleQuestion
+    answers: tuple[Recall, ...]
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """The distinct memories of all answers, by rank, then by profile."""
+        longest = max(map(len, self.answers))
+        ranked = [hits[rank].memory for rank in range(longest) for hits in self.answers if rank < len(hits)]
+        return tuple({memory.id: memory for memory in ranked}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The answers of the demo, their time, the limit of hits, and the counts of the store."""
+
+    now: datetime
+    limit: int
+    rounds: tuple[Round, ...]
+    stats: Stats
+
+
+def demo(folder: Path, embedder: str = "minilm", every: bool = False) -> Demo:
+    """Ask every question, or one screen of them, in a new store in `folder`.
+
+    The clock is fixed and recalls are dry runs, so the answers are the same every day.
+    """
+    current, limit = now(), LIMIT if every else LIMIT - 1
+    with local(folder / "demo.db", embedder=embedder, clock=lambda: current) as engine:
+        store(engine)
+        asked = questions() if every else questions()[: first_screen()]
+        rounds = tuple(_round(engine, question, limit) for question in asked)
+        stats = engine.stats(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
+    return Demo(current, limit, rounds, stats)
+
+
+def _round(engine: Engine, asked: SampleQuestion, limit: int) -> Round:
+    names = ("environment", "project", "user_id", "agent_id", "session_id")
+    where: dict[str, Any] = {name: getattr(asked.scope, name) for name in names}
+    answers = (engine.recall(asked.question, profile=name, limit=limit, dry_run=True, **where) for name in PROFILES)
+    return Round(asked, tuple(answers))

@@ -1,42 +1,143 @@
-"""Weights that fit one's own data, with the figure that they reach on conversations they were not fitted on."""
+"""Fit a profile's weights to questions with known answers, and measure them on conversations held out.
+
+A question is prepared once, up to the stage `score`: a trial of other weights then only combines and ranks. A test
+compares the result with that of `rank`.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from salience.batch import Floats
 from salience.errors import InputError, Words
-from salience.evaluate.evaluation import Advance
+from salience.evaluate.datasets import Conversation, Question
 from salience.evaluate.metrics import Estimate, Metric, estimate, paired
-from salience.evaluate.trials import Case, value
+from salience.evaluate.run import BASELINES, Advance, Gathered, Terms, gathered, narrowed
+from salience.evaluate.stores import ConversationStore, opened
 from salience.loading import require
+from salience.ports import Embedder
+from salience.rank import profiles
 from salience.rank.profile import Profile, Term
-from salience.rank.signals import SIGNALS, Parameter
+from salience.rank.run import advanced
+from salience.rank.signals import SIGNALS
+from salience.rank.stages import SCORE, State, scored
 
 FOLDS: Final = 10
-"""Most folds: of as many conversations, each is held out alone; of more, whole ones go into this many folds."""
+"""Maximum folds; up to as many conversations are each held out alone."""
 STRONGEST: Final = 2.0
-"""Largest exponent that is tried for a signal that multiplies."""
+"""Largest exponent of a signal that multiplies."""
 SPAN: Final = 4.0
 """A parameter is tried from its value divided by this to its value times this."""
 DECIMALS: Final = 4
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """A question with evidence, prepared for scoring.
+
+    Attributes:
+        conversation: the store in which it was asked.
+        state: the rows after the stages before `score`.
+        parts: label -> raw values of the signal under the profile's own parameters.
+        evidence: rows that hold the answer.
+        total: memories that hold it, at least 1; a profile with candidates may not see all.
+    """
+
+    conversation: str
+    state: State
+    parts: Mapping[str, Floats]
+    evidence: frozenset[int]
+    total: int
+
+
+def cases(
+    held: Sequence[Conversation],
+    profile: Profile,
+    limit: int,
+    embedder: Embedder,
+    categories: frozenset[str] | None = None,
+    cache: Path | None = None,
+    advance: Advance = lambda _: None,
+) -> list[Case]:
+    """Prepare each question whose evidence is stored."""
+    found: list[Case] = []
+    for conversation in held:
+        with opened(conversation, embedder, cache) as store:
+            for question in questions(conversation, categories):
+                known = gathered(store, question, Terms({"": profile}, limit))[""]
+                case = prepared(store, question, known, profile)
+                found += [] if case is None else [case]
+                advance(1)
+    return found
+
+
+def prepared(store: ConversationStore, question: Question, known: Gathered, profile: Profile) -> Case | None:
+    """Run the stages before `score`; None if no evidence is stored."""
+    named, batch = set(question.evidence), narrowed(known.batch, known.need)
+    total = sum(store.refs[one] in named for one in known.batch.ids)
+    if not total:
+        return None
+    evidence = frozenset(row for row, one in enumerate(batch.ids) if store.refs[one] in named)
+    state, score = State.start(profile, batch, known.need), profile.stages.index(SCORE)
+    for step in range(score):
+        state = advanced(state, step)
+    return Case(store.name, state, advanced(state, score).parts, evidence, total)
+
+
+def questions(conversation: Conversation, categories: frozenset[str] | None) -> Iterator[Question]:
+    """Yield the questions to tune on: those that can be answered, or those of `categories`."""
+    for question in conversation.questions:
+        chosen = question.answerable if categories is None else question.category in categories
+        if chosen and question.question.strip():
+            yield question
+
+
+def value(case: Case, profile: Profile, metric: Metric) -> float:
+    """Return the metric of a question under a profile that differs from the case's only in weights and parameters."""
+    places = [place for place, row in enumerate(ranked(case, profile), 1) if row in case.evidence]
+    return metric.of(places, case.total)
+
+
+def ranked(case: Case, profile: Profile) -> list[int]:
+    """Return the rows that `profile` returns, best first, as `rank` does."""
+    state = rescored(case, profile)
+    for step in range(profile.stages.index(SCORE) + 1, len(profile.stages)):
+        state = advanced(state, step)
+    rows: list[int] = state.rows.tolist()
+    return rows
+
+
+def rescored(case: Case, profile: Profile) -> State:
+    """Return the state after `score`; a signal is computed again only if a parameter of it differs."""
+    own = {term.label: term for term in case.state.profile.terms}
+    batch = case.state.batch.with_columns(alive=case.state.alive)
+    parts = {}
+    for term in profile.terms:
+        if term.parameters == own[term.label].parameters:
+            parts[term.label] = case.parts[term.label]
+        else:
+            parts[term.label] = SIGNALS[term.signal].formula(batch, case.state.need, **term.parameters)
+    return scored(replace(case.state, profile=profile), parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """A number of a profile that can be turned.
+    """A number of a profile that can be fitted.
 
     Attributes:
         path: in the TOML, such as `signal.similarity.weight`.
         label: of the signal.
-        key: `weight`, or a parameter's name.
-        low, high: what is tried.
-        whole: whether only whole numbers are.
-        present: what the profile has.
+        key: `weight`, or the name of a parameter.
+        low, high: range to try.
+        whole: whether only whole numbers are valid.
+        present: the profile's value.
     """
 
     path: str
@@ -50,14 +151,14 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What weights that were fitted on the other conversations do on these.
+    """The figures of conversations held out.
 
     Attributes:
         conversations: those held out.
         n: their questions.
-        before: the metric there under the profile as it was.
-        fitted: the metric on the other conversations, which the weights were fitted on.
-        held_out: the metric on these.
+        before: the metric on them under the original profile.
+        fitted: the metric on the other conversations, on which the weights were fitted.
+        held_out: the metric on them under the fitted weights.
     """
 
     conversations: tuple[str, ...]
@@ -78,20 +179,20 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What tuning came to.
+    """The result of tuning.
 
     Attributes:
-        profile: the profile with the weights that were fitted on all conversations.
-        metric: what was fitted.
-        trials: how many settings were tried in each fit.
+        profile: with the weights fitted on all conversations.
+        metric: name of the metric.
+        trials: per fit.
         n: questions.
-        before: the metric under the profile as it was.
-        fitted: the metric under `profile`, on the very questions that it was fitted on: too good to be true.
+        before: the metric under the original profile.
+        fitted: the metric under `profile`, on the questions it was fitted on: too optimistic.
         held_out: the metric of every question under weights fitted without its conversation: what to expect.
         gain: held_out - before, on the same questions.
-        folds: the conversations that were held out, one after the other.
-        changes: what is different.
-        unfitted: signals that are the same for every memory here, so that nothing can be said of their weight.
+        folds: one per part held out.
+        changes: the numbers that differ.
+        unfitted: signals with the same value for every memory here, which cannot be fitted.
     """
 
     profile: Profile
@@ -116,27 +217,27 @@ def tune(
     parameters: bool = False,
     advance: Advance = lambda _: None,
 ) -> Tuned:
-    """Return the profile with the best weights found, and what to expect of them.
+    """Fit the weights of a profile.
 
-    For each conversation, weights are fitted on the others and measured on it; then they are fitted on all. A fit
-    tries the profile's own numbers first, then as many others as the tree of Parzen estimators suggests. The weights of
-    summed signals keep their sum, so that scores keep their scale and a least score its meaning.
+    For each conversation, weights are fitted on the others and measured on it; then they are fitted on all. The weights
+    of summed signals keep their sum, so that scores keep their scale and a minimum score its meaning.
 
     Args:
-        profile: what to start from.
+        profile: to start from.
         cases: the questions, prepared under `profile`.
-        metric: what to make as large as can be.
-        trials: settings to try in each fit, at least 1.
-        seed: of the trials.
-        parameters: whether to turn the signals' parameters as well as their weights.
-        advance: told of each trial that is done.
+        metric: to maximise.
+        trials: per fit, at least 1.
+        seed: random seed.
+        parameters: whether to fit the signals' parameters too.
+        advance: called with 1 after each trial.
 
     Raises:
         MissingExtraError: optuna is not installed.
-        InputError: fewer than two conversations; a profile in which there is nothing to turn.
+        InputError: fewer than two conversations, or nothing to fit in the profile.
     """
     require("optuna", "salience tune", "eval")
-    dials = tuple(_dials(profile, cases, parameters))
+    unfitted = tuple(_unfitted(profile, cases))
+    dials = tuple(_dials(profile, unfitted, parameters))
     if not dials:
         remedy = "Give one in which two summed signals, or one that multiplies, tell these memories apart."
         raise InputError("profile", profile.name, remedy, f"{profile.name!r} has nothing to tune")
@@ -161,20 +262,18 @@ def tune(
         held_out=estimate(held_out, seed),
         gain=paired(held_out, before, seed),
         folds=tuple(folds),
-        changes=tuple(
-            Change(dial.path, *(_present(one, dial.label, dial.key) for one in (profile, final))) for dial in dials
-        ),
-        unfitted=tuple(_unfitted(profile, cases)),
+        changes=tuple(Change(dial.path, _present(profile, dial), _present(final, dial)) for dial in dials),
+        unfitted=unfitted,
     )
 
 
 def fits(cases: Sequence[Case]) -> int:
-    """Return how many fits `tune` makes."""
+    """Return the number of fits that `tune` makes."""
     return len(split(cases)) + 1
 
 
 def split(cases: Sequence[Case]) -> list[tuple[str, ...]]:
-    """Return the conversations to hold out together: each alone, or in `FOLDS` parts if they are more.
+    """Return the conversations to hold out together: each alone, or in `FOLDS` parts.
 
     Raises:
         InputError: fewer than two conversations with questions.
@@ -196,105 +295,130 @@ def fit(
     seed: int,
     advance: Advance = lambda _: None,
 ) -> tuple[Profile, float]:
-    """Return the best of the profiles that were tried, and its mean of `metric` over the cases.
+    """Return the best profile tried, the original first, and its mean of `metric` over the cases.
 
-    Source: Bergstra, Bardenet, Bengio and Kégl, Algorithms for Hyper-Parameter Optimization (2011), as Optuna has it.
+    Source: Bergstra, Bardenet, Bengio and Kégl, Algorithms for Hyper-Parameter Optimization (2011), as in Optuna.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    combine = {term.label: term.combine for term in profile.terms}
+    largest = max((term.weight for term in profile.terms if term.combine == "sum"), default=0.0)
+
+    def start(dial: Dial) -> float:
+        """Return the profile's own value; weights of summed signals as shares of the largest."""
+        if dial.key == "weight" and combine[dial.label] == "sum":
+            return dial.present / largest if largest else 0.0
+        return dial.present
+
+    def suggested(trial: Any, dial: Dial) -> float:
+        if dial.whole:
+            return float(trial.suggest_int(dial.path, int(dial.low), int(dial.high)))
+        return float(trial.suggest_float(dial.path, dial.low, dial.high))
 
     def objective(trial: Any) -> float:
-        chosen = turned(profile, dials, {dial.path: _suggested(trial, dial) for dial in dials})
+        chosen = turned(profile, dials, {dial.path: suggested(trial, dial) for dial in dials})
         reached = statistics.fmean(value(case, chosen, metric) for case in cases)
         advance(1)
         return reached
 
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-    study.enqueue_trial({dial.path: min(max(_scaled(profile, dial), dial.low), dial.high) for dial in dials})
+    study.enqueue_trial({dial.path: min(max(start(dial), dial.low), dial.high) for dial in dials})
     study.optimize(objective, n_trials=trials)
     return turned(profile, dials, study.best_params), float(study.best_value)
 
 
-def _suggested(trial: Any, dial: Dial) -> float:
-    if dial.whole:
-        return float(trial.suggest_int(dial.path, int(dial.low), int(dial.high)))
-    return float(trial.suggest_float(dial.path, dial.low, dial.high))
-
-
 def turned(profile: Profile, dials: Sequence[Dial], settings: Mapping[str, float]) -> Profile:
-    """Return the profile with other numbers; the weights of summed signals are scaled to the sum that they had."""
+    """Return the profile with other numbers; the weights of summed signals are scaled to their original sum."""
     own = {(dial.label, dial.key): settings[dial.path] for dial in dials}
-    terms = tuple(_turned(term, own) for term in profile.terms)
-    summed = [(term.label, "weight") for term in terms if term.combine == "sum" and (term.label, "weight") in own]
-    before = sum(term.weight for term in profile.terms if (term.label, "weight") in summed)
-    after = sum(own[key] for key in summed)
+    summed = [term.label for term in profile.terms if term.combine == "sum" and (term.label, "weight") in own]
+    before = sum(term.weight for term in profile.terms if term.label in summed)
+    after = sum(own[label, "weight"] for label in summed)
     scale = before / after if after else 1.0
-    scaled = tuple(
-        replace(term, weight=round(term.weight * scale, DECIMALS)) if (term.label, "weight") in summed else term
-        for term in terms
-    )
-    return replace(profile, terms=scaled, toml=None)
+    terms = []
+    for term in profile.terms:
+        weight = round(own.get((term.label, "weight"), term.weight), DECIMALS)
+        weight = round(weight * scale, DECIMALS) if term.label in summed else weight
+        parameters = {key: _number(term, key, own.get((term.label, key), old)) for key, old in term.parameters.items()}
+        terms.append(replace(term, weight=weight, parameters=parameters))
+    return replace(profile, terms=tuple(terms), toml=None)
 
 
-def _turned(term: Term, own: Mapping[tuple[str, str], float]) -> Term:
-    weight = own.get((term.label, "weight"), term.weight)
-    parameters = {key: own.get((term.label, key), value) for key, value in term.parameters.items()}
-    whole = {key for key in parameters if key in SIGNALS[term.signal].parameters and _is_whole(term, key)}
-    kept = {key: _rounded(number, key in whole) for key, number in parameters.items()}
-    return replace(term, weight=round(weight, DECIMALS), parameters=kept)
-
-
-def _is_whole(term: Term, key: str) -> bool:
-    return SIGNALS[term.signal].parameters[key].whole
-
-
-def _rounded(number: Any, whole: bool) -> Any:
-    if whole:
+def _number(term: Term, key: str, number: Any) -> Any:
+    known = SIGNALS[term.signal].parameters.get(key)
+    if known is not None and known.whole:
         return int(number)
     return round(number, DECIMALS) if isinstance(number, float) else number
 
 
-def _dials(profile: Profile, cases: Sequence[Case], parameters: bool) -> Iterator[Dial]:
-    """Yield what can be turned; signals of which the data says nothing are left as they are."""
-    unfitted = set(_unfitted(profile, cases))
+def _dials(profile: Profile, unfitted: Sequence[str], parameters: bool) -> Iterator[Dial]:
+    """Yield the numbers that can be fitted."""
     terms = [term for term in profile.terms if term.label not in unfitted]
     summed = [term for term in terms if term.combine == "sum"]
     for term in terms:
         if term.combine == "product" or len(summed) > 1:
             high = 1.0 if term.combine == "sum" else STRONGEST
             yield Dial(f"signal.{term.signal}.weight", term.label, "weight", 0.0, high, False, term.weight)
-        if parameters:
-            for key, known in SIGNALS[term.signal].parameters.items():
-                if isinstance(term.parameters.get(key), (int, float)):
-                    yield _dial(term, key, known)
+        for key, known in SIGNALS[term.signal].parameters.items() if parameters else ():
+            if isinstance(term.parameters.get(key), (int, float)):
+                present = float(term.parameters[key])
+                low, high = (present / SPAN, present * SPAN) if present > 0 else (0.0, 1.0)
+                bounds = max(low, known.low), min(high, known.high)
+                yield Dial(f"signal.{term.signal}.{key}", term.label, key, *bounds, known.whole, present)
 
 
-def _dial(term: Term, key: str, known: Parameter) -> Dial:
-    present = float(term.parameters[key])
-    low, high = (present / SPAN, present * SPAN) if present > 0 else (0.0, 1.0)
-    bounds = max(low, known.low), min(high, known.high)
-    return Dial(f"signal.{term.signal}.{key}", term.label, key, *bounds, known.whole, present)
-
-
-def _scaled(profile: Profile, dial: Dial) -> float:
-    """Return the profile's own number as a trial has it: weights of summed signals as shares of the largest."""
-    combine = {term.label: term.combine for term in profile.terms}
-    if dial.key != "weight" or combine[dial.label] != "sum":
-        return dial.present
-    largest = max(term.weight for term in profile.terms if term.combine == "sum")
-    return dial.present / largest if largest else 0.0
-
-
-def _present(profile: Profile, label: str, key: str) -> float:
-    term = next(term for term in profile.terms if term.label == label)
-    found: float = term.weight if key == "weight" else term.parameters[key]
+def _present(profile: Profile, dial: Dial) -> float:
+    term = next(term for term in profile.terms if term.label == dial.label)
+    found: float = term.weight if dial.key == "weight" else term.parameters[dial.key]
     return found
 
 
 def _unfitted(profile: Profile, cases: Sequence[Case]) -> Iterator[str]:
-    """Yield the signals that give every memory that a question could return the same value, in every question."""
+    """Yield the signals that have one value for all memories that a question could return, in every question."""
     for term in profile.terms:
         columns = (case.parts[term.label][case.state.rows] for case in cases)
         if all(not len(column) or column.min() == column.max() for column in columns):
             yield term.label
+
+
+def source(name: str) -> str:
+    """Return the TOML of an included profile, a baseline or a file."""
+    if name in BASELINES:
+        return BASELINES[name]
+    return profiles.source(name) if name in profiles.NAMES else Path(name).read_text("utf-8")
+
+
+def toml(tuned: Tuned, text: str, files: Sequence[str], embedder: str, day: date) -> str:
+    """Return the TOML of the tuned profile, with the other keys and comments of the original.
+
+    Args:
+        tuned: the result.
+        text: the original TOML.
+        files: names of the data files.
+        embedder: name of the embedder.
+        day: of the tuning.
+
+    Raises:
+        MissingExtraError: tomlkit is not installed.
+    """
+    require("tomlkit", "salience tune", "eval")
+    import tomlkit
+
+    document: Any = tomlkit.parse(text)
+    name = str(document["name"])
+    document["name"] = name if name.endswith("-tuned") else f"{name}-tuned"
+    for change in tuned.changes:
+        _, signal, key = change.path.split(".")
+        document["signal"][signal][key] = change.after
+    held_out, before = (f"{one.mean:.3f} [{one.low:.3f}, {one.high:.3f}]" for one in (tuned.held_out, tuned.before))
+    lines = [
+        f"Made by `salience tune` on {day.isoformat()} from {name}, with the embedder {embedder}.",
+        f"Data: {', '.join(files)}; n = {tuned.n:,} questions, one memory a turn.",
+        f"{tuned.metric}: {held_out} on conversations held out, {before} before;",
+        f"{tuned.fitted.mean:.3f} on the data that it was fitted on, which is no promise.",
+        f"Best of {tuned.trials:,} trials. The comments below are those of {name}.",
+    ]
+    if tuned.unfitted:
+        lines.append(f"Not fitted, since the data does not vary in it: {', '.join(tuned.unfitted)}.")
+    head = "".join(f"# {line}\n" for line in lines)
+    return f"{head}#\n{tomlkit.dumps(document).lstrip()}"

@@ -50,7 +50,7 @@ def to_json(value: object) -> Any:
 
 
 def _record(value: Any) -> dict[str, Any]:
-    return {item.name: to_json(getattr(value, item.name)) for item in fields(value)}
+    return {item.name: to_json(getattr(value, item.name)) for item in fields(value) if item.init}
 
 
 def from_json(kind: type[T], data: Any) -> T:

@@ -1,4 +1,4 @@
-"""Files of conversations: which format a file has, and its content as values.
+"""Files of conversations: detect the format, and read the content.
 
 ```
 LoCoMo             {"conversation": {"session_1": [...]}, "qa": [...]}, or a list of such objects
@@ -10,8 +10,8 @@ chat list          [{"role" | "speaker" | "name", "content" | "text", "timestamp
 messages           the same, one JSON object a line
 drafts             {"content", "kind"?, "user_id"?, ...}, one JSON object a line
 ```
-The content decides, not the name of the file. Messages by the line are read a line at a time, so their size does not
-matter; the others are read whole. All are UTF-8. A module for each of the first five says more of its format.
+The content decides the format, not the name of the file. Messages in lines are read one at a time; the others as a
+whole. All files are UTF-8. The modules of the first five describe their formats.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from salience.errors import InputError, Words
-from salience.evaluate.datasets import beam, chat, locomo, longmemeval, precisionmembench, realtalk
-from salience.evaluate.datasets.reading import document, lines
-from salience.evaluate.datasets.values import Belief, Conversation, Message, Question, Session
-from salience.lines import parsed, parsed_object
+from salience.errors import InputError, Words, wrong_type
+from salience.evaluate.datasets import beam, locomo, longmemeval, precisionmembench, realtalk
+from salience.evaluate.datasets.loader import Belief, Conversation, Message, Question, Session, document, lines
+from salience.lines import KEYS, moment, parsed, parsed_object, refused, said
+from salience.records import checks
 
 __all__ = [
     "CATEGORIES",
@@ -53,28 +53,35 @@ FORMATS: Final[Mapping[Format, str]] = {
     "messages": "JSONL of messages",
     "drafts": "JSONL of drafts",
 }
-"""The formats and what they are called in errors."""
+"""Format -> its name in errors."""
 _REMEDY: Final = f"Give one of: {', '.join(FORMATS.values())}."
 CATEGORIES: Final[Mapping[Format, Mapping[str, str]]] = {
     "locomo": locomo.CATEGORIES,
     "realtalk": realtalk.CATEGORIES,
 }
-"""What the categories of the formats mean that number theirs."""
+"""Format -> category number -> its meaning."""
 _READ: Final[Mapping[Format, Callable[[Path, Any], Iterator[Conversation]]]] = {
     "locomo": locomo.read,
     "realtalk": realtalk.read,
     "longmemeval": longmemeval.read,
     "beam": beam.read,
 }
-"""Formats that are one JSON document, and how it is read."""
+"""Formats of one JSON document -> reader."""
+
+_SPEAKER: Final = ("speaker", "name", "role")
+"""Keys of the speaker, the most specific first."""
+_TEXT: Final = ("content", "text")
+_TIME: Final = ("timestamp", "created_at")
+_ONLY_DRAFT: Final = KEYS - {"speaker", "content", "created_at", "session_id", "metadata"}
+"""Keys of a draft that a message does not have."""
 
 
 def detect(path: str | Path) -> Format:
     """Return the format of the file or folder at `path`.
 
     Raises:
-        InputError: it cannot be read, or is none of `FORMATS`.
-        ImportLineError: the file's name says that it is made of lines, and the first is no JSON object.
+        InputError: unreadable, or of no known format.
+        ImportLineError: a file named as lines, whose first line is not a JSON object.
     """
     path = Path(path)
     if path.is_dir() and precisionmembench.fits(path):
@@ -99,8 +106,8 @@ def detect(path: str | Path) -> Format:
 def _of_line(value: object) -> Format | None:
     if not isinstance(value, dict) or _of_document(value):
         return None
-    if any(key in value for key in chat.SPEAKER) and any(key in value for key in chat.TEXT):
-        is_draft = not {"role", "name", "text"} & value.keys() and chat.ONLY_DRAFT & value.keys()
+    if any(key in value for key in _SPEAKER) and any(key in value for key in _TEXT):
+        is_draft = not {"role", "name", "text"} & value.keys() and _ONLY_DRAFT & value.keys()
         return "drafts" if is_draft else "messages"
     return "drafts" if "content" in value else None
 
@@ -123,13 +130,12 @@ def _of_document(value: object) -> Format | None:
 def conversations(path: str | Path) -> Iterator[Conversation]:
     """Yield the conversations of a file or folder of any format but drafts.
 
-    Sessions of LoCoMo are called `NAME/session_N`, NAME being the sample's id or the file's stem; those of the other
-    formats with questions alike. A message of the rest belongs to the session that its `session_id` names, else to one
-    called as the file's stem.
+    In formats with questions, sessions are named `NAME/session_N`, with the sample's id or the file's stem as NAME. In
+    the others, a message belongs to its `session_id`, else to a session named as the file's stem.
 
     Raises:
-        InputError: as from `detect`; a file of drafts; what cannot be read, by its place.
-        ImportLineError: a line that cannot be read, by its number.
+        InputError: as from `detect`; a file of drafts; an invalid value, by its place.
+        ImportLineError: an invalid line, by its number.
     """
     path = Path(path)
     found = detect(path)
@@ -147,16 +153,16 @@ def conversations(path: str | Path) -> Iterator[Conversation]:
 
 
 def _objects(path: Path) -> Any:
-    """Return the document, or the list of the objects that stand a line each."""
+    """Return the document, or the list of the objects in its lines."""
     if path.suffix in (".jsonl", ".ndjson"):
         return [parsed_object(number, line) for number, line in lines(path)]
     return document(path, _REMEDY)
 
 
 def turns(path: str | Path) -> Iterator[tuple[str, Message]]:
-    """Yield (session id, message) for each message of a file of any format but drafts, one line at a time from JSONL.
+    """Yield (session id, message) of a file of any format but drafts; reads JSONL one line at a time.
 
-    Messages without text, such as a call of a tool, are left out. It raises what `conversations` raises.
+    Messages without text, such as tool calls, are skipped. Raises as `conversations` does.
     """
     path = Path(path)
     found = detect(path)
@@ -167,13 +173,13 @@ def turns(path: str | Path) -> Iterator[tuple[str, Message]]:
             for session in conversation.sessions:
                 yield from ((session.session_id, message) for message in session.messages)
         return
-    for session_id, message in chat.chat(path) if found == "chat" else chat.message_lines(path):
+    for session_id, message in _chat(path) if found == "chat" else _message_lines(path):
         if message.content.strip():
             yield session_id or path.stem, message
 
 
 def questions(path: str | Path) -> tuple[Question, ...]:
-    """Return the questions of a file; none where its format has none."""
+    """Return the questions of a file; empty if its format has none."""
     if detect(path) in ("chat", "messages", "drafts"):
         return ()
     return tuple(question for conversation in conversations(path) for question in conversation.questions)
@@ -181,3 +187,38 @@ def questions(path: str | Path) -> tuple[Question, ...]:
 
 def _unknown(path: Path) -> InputError:
     return InputError(f"file {path}", Words("its content"), _REMEDY, "has an unknown format")
+
+
+def _chat(path: Path) -> Iterator[tuple[str | None, Message]]:
+    """Yield (session or None, message) from a JSON list of messages, or `{"messages": [...]}`."""
+    held = document(path)
+    for number, item in enumerate(held["messages"] if isinstance(held, dict) else held, 1):
+        try:
+            yield _message(item)
+        except InputError as error:
+            raise error.at(f"{error.field} of message {number} in {path}") from None
+
+
+def _message_lines(path: Path) -> Iterator[tuple[str | None, Message]]:
+    """Yield (session or None, message) from each line."""
+    for number, line in lines(path):
+        item = parsed_object(number, line)
+        try:
+            yield _message(item)
+        except InputError as error:
+            raise refused(number, error) from None
+
+
+def _message(item: Any) -> tuple[str | None, Message]:
+    """Return the session of a message, if any, and the message; unknown keys become metadata."""
+    if not isinstance(item, dict):
+        raise wrong_type("value", item, "Give a JSON object with a role and a content.")
+    who, what, when = (
+        next((key for key in keys if item.get(key) is not None), keys[0]) for keys in (_SPEAKER, _TEXT, _TIME)
+    )
+    used = {who, what, when, "session_id", "metadata"}
+    rest = {key: item[key] for key in item.keys() - used}
+    metadata = {**checks.metadata("metadata", item.get("metadata") or {}), **checks.metadata("message", rest)}
+    session_id = None if item.get("session_id") is None else checks.name("session_id", item["session_id"])
+    speaker, content = checks.name(who, item.get(who)), said(item.get(what))
+    return session_id, Message(speaker, content, moment(item.get(when)), metadata)

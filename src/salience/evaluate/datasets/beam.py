@@ -24,9 +24,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from salience.evaluate.datasets import dates
-from salience.evaluate.datasets.reading import Place, document
-from salience.evaluate.datasets.values import Conversation, Message, Question, Session
+from salience.evaluate.datasets import loader
+from salience.evaluate.datasets.loader import Conversation, Message, Place, Question, Session, document
 
 CHATS: Final = ("chat_trunecated.json", "chat.json")
 """Names of a conversation's file, the one to take first."""
@@ -147,7 +146,7 @@ def _messages(turns: list[Place]) -> tuple[Message, ...]:
 
 def _anchor(turn: Place) -> datetime | None:
     """Return the day that a message is anchored at; None for none, or for one in a form of its own."""
-    return dates.read(turn.at("time_anchor").words(), dates.MONTH_FIRST, dates.YEAR_FIRST, dates.DAY_FIRST)
+    return loader.parse_date(turn.at("time_anchor").words(), loader.MONTH_FIRST, loader.YEAR_FIRST, loader.DAY_FIRST)
 
 
 def _unshared(message: Message, known: Counter[str]) -> Message:

@@ -17,9 +17,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from salience.evaluate.datasets import dates
-from salience.evaluate.datasets.reading import Place
-from salience.evaluate.datasets.values import Conversation, Message, Question, Session
+from salience.evaluate.datasets import loader
+from salience.evaluate.datasets.loader import Conversation, Message, Place, Question, Session
 
 CATEGORIES: Final[Mapping[str, str]] = {
     "1": "multi-hop",
@@ -61,7 +60,7 @@ def session_numbers(held: Place) -> list[int]:
 
 
 def _start(held: Place, number: int) -> datetime | None:
-    return dates.instant(held.at(f"session_{number}_date_time"), dates.DAY_AFTER_CLOCK, DATE)
+    return loader.instant(held.at(f"session_{number}_date_time"), loader.DAY_AFTER_CLOCK, DATE)
 
 
 def _messages(held: Place, number: int, start: datetime | None) -> tuple[Message, ...]:

@@ -18,9 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from salience.evaluate.datasets import dates
-from salience.evaluate.datasets.reading import Place
-from salience.evaluate.datasets.values import Conversation, Message, Question, Session
+from salience.evaluate.datasets import loader
+from salience.evaluate.datasets.loader import Conversation, Message, Place, Question, Session
 
 KEY: Final = "haystack_sessions"
 """What no other format has."""
@@ -66,7 +65,7 @@ def _haystack(item: Place) -> list[_Held]:
         own = ids[place].label() if ids else f"session_{place + 1}"
         seen[own] += 1
         unlike = own if seen[own] == 1 else f"{own}#{seen[own]}"  # a filler may stand in a haystack twice
-        start = dates.instant(times[place], dates.YEAR_FIRST, DATE) if times else None
+        start = loader.instant(times[place], loader.YEAR_FIRST, DATE) if times else None
         found.append(_Held(unlike, own, start, session))
     return sorted(found, key=lambda held: held.start or _BEFORE_ALL)
 
@@ -104,6 +103,6 @@ def _question(item: Place, name: str, haystack: Sequence[_Held]) -> Question:
         item.at("question_type").text(),
         tuple(evidence),
         tuple(f"{name}/{held.session_id}" for held in haystack if held.own in answers),
-        now=dates.instant(item.at("question_date"), dates.YEAR_FIRST, DATE),
+        now=loader.instant(item.at("question_date"), loader.YEAR_FIRST, DATE),
         answerable=not name.endswith(ABSTENTION),
     )

@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from salience.evaluate.datasets.reading import Place, document
-from salience.evaluate.datasets.values import Belief, Conversation, Question
+from salience.evaluate.datasets.loader import Belief, Conversation, Place, Question, document
 from salience.records import ANY, Draft, Filter, Scope, checks
 
 BELIEFS: Final = "beliefs.seed.json"

@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from salience.evaluate.datasets import dates, locomo
-from salience.evaluate.datasets.reading import Place
-from salience.evaluate.datasets.values import Conversation, Message, Session
+from salience.evaluate.datasets import loader, locomo
+from salience.evaluate.datasets.loader import Conversation, Message, Place, Session
 
 CATEGORIES: Final[Mapping[str, str]] = {"1": "multi-hop", "2": "temporal", "3": "commonsense"}
 DATE: Final = "29.12.2023, 11:23:21"
@@ -52,7 +51,7 @@ def _messages(whole: Place, number: int) -> tuple[Message, ...]:
 
 def _message(turn: Place, session_time: Place) -> Message:
     own = turn.at("date_time")
-    timestamp = dates.instant(own if own.value is not None else session_time, dates.DAY_FIRST, DATE)
+    timestamp = loader.instant(own if own.value is not None else session_time, loader.DAY_FIRST, DATE)
     metadata = {key: value for key, value in turn.object().items() if key in _KEPT}
     ref = locomo.ref(turn.at("dia_id").words())
     return Message(turn.at("speaker").text(), locomo.content(turn, "clean_text", "text"), timestamp, metadata, ref)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from salience.evaluate.vectors import OnDisk, cache_folder
+from salience.evaluate.stores import OnDisk, cache_folder
 from salience.models.calibration import calibration_of
 from salience.testing.doubles import PlantedEmbedder
 

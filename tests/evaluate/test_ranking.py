@@ -11,10 +11,9 @@ from formats import LOCOMO, both_locomo, precisionmembench, written
 
 import salience
 from salience.evaluate import sample
-from salience.evaluate.asking import Terms, ask, gathered, narrowed, union
-from salience.evaluate.baselines import BASELINES, contender, contenders
 from salience.evaluate.datasets import Question, conversations
-from salience.evaluate.planting import Planted, planted
+from salience.evaluate.run import BASELINES, Terms, ask, contender, contenders, gathered, narrowed, union
+from salience.evaluate.stores import ConversationStore, opened
 from salience.ports import Need
 from salience.rank import profiles
 from salience.records import Scope
@@ -28,7 +27,7 @@ def store():
     """The sample in a store: scopes, facts, supersession, expiry, near-duplicates, recalls."""
     with salience.connect(":memory:", clock=sample.now) as engine:
         refs = {id: ref for ref, id in sample.store(engine).items()}
-        yield Planted("sample", engine, engine.services, refs, {}, sample.now())
+        yield ConversationStore("sample", engine, engine.services, refs, {}, sample.now())
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
@@ -48,7 +47,7 @@ def test_all_profiles_return_what_a_recall_under_each_returns(store, limit, min_
                 dry_run=True,
                 **{key: value for key, value in asked.scope.as_dict().items() if key != "tenant"},
             )
-            assert answers[name].ids == tuple(hit.memory.id for hit in recalled), (name, asked.question)
+            assert answers[name][0] == tuple(hit.memory.id for hit in recalled), (name, asked.question)
             returned += len(recalled)
     assert returned > 50 * limit * (0.5 if min_score is None else 0.2)
 
@@ -67,7 +66,7 @@ def test_the_store_is_read_once_for_all_that_embed_the_same_text(tmp_path: Path,
     (held,) = conversations(written(tmp_path / "a.json", LOCOMO))
     embedder = PlantedEmbedder()
     terms = Terms({**contenders(["mememory", "memorysync", "cmm", "bm25", "cosine"])}, 5)
-    with planted(held, embedder, None) as store:
+    with opened(held, embedder, None) as store:
         calls = []
         gather = type(store.services.store).gather
         monkeypatch.setattr(
@@ -79,8 +78,8 @@ def test_the_store_is_read_once_for_all_that_embed_the_same_text(tmp_path: Path,
     assert embedder.texts == [held.questions[0].question]
     assert set(answers) == set(terms.contenders)
     for answer in answers.values():
-        assert set(answer.laps) == {"need", "embed", "gather", "rank"}
-        assert all(lap >= 0 for lap in answer.laps.values())
+        assert set(answer[1]) == {"need", "embed", "gather", "rank"}
+        assert all(lap >= 0 for lap in answer[1].values())
 
 
 def test_a_union_holds_what_any_need_asks_for_and_all_memories():
@@ -96,7 +95,7 @@ def test_planted_turns_are_known_by_their_refs_and_sessions(tmp_path: Path, monk
     first, _ = conversations(both_locomo(tmp_path))
     (tmp_path / "stores").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "stores"))
-    with planted(first, PlantedEmbedder(), None) as store:
+    with opened(first, PlantedEmbedder(), None) as store:
         assert set(store.refs.values()) == {"D1:1", "D1:2", "D1:3", "D2:1", "D2:2"}
         assert set(store.sessions.values()) == {"kites/session_1", "kites/session_2"}
         assert store.end == datetime(2023, 6, 1, 9, 0, 2, tzinfo=UTC)
@@ -112,7 +111,7 @@ def test_planted_turns_are_known_by_their_refs_and_sessions(tmp_path: Path, monk
 
 def test_planted_beliefs_supersede_and_live_in_their_scopes(tmp_path: Path):
     (held,) = conversations(precisionmembench(tmp_path))
-    with planted(held, PlantedEmbedder(), None) as store:
+    with opened(held, PlantedEmbedder(), None) as store:
         ids = {ref: id for id, ref in store.refs.items()}
         new = store.engine.get(ids["new-editor"], user_id="test-user", project="domain:code")
         assert new.supersedes == ids["old-editor"]
@@ -127,17 +126,17 @@ def test_baselines_are_profiles():
 
 def test_bm25_returns_only_what_holds_a_term(tmp_path: Path):
     (held,) = conversations(written(tmp_path / "a.json", LOCOMO))
-    with planted(held, PlantedEmbedder(), None) as store:
+    with opened(held, PlantedEmbedder(), None) as store:
         answers = ask(store, Question("goats", "", "", ()), Terms(contenders(["bm25", "cosine"]), 20))
-        assert {store.refs[id] for id in answers["bm25"].ids} == {"D1:2", "D2:1"}
-        assert len(answers["cosine"].ids) == 5
+        assert {store.refs[id] for id in answers["bm25"][0]} == {"D1:2", "D2:1"}
+        assert len(answers["cosine"][0]) == 5
 
 
 def test_vectors_of_the_query_are_made_anew_and_those_of_memories_kept(tmp_path: Path):
     (held,) = conversations(written(tmp_path / "a.json", LOCOMO))
     embedder = PlantedEmbedder()
     for _ in range(2):
-        with planted(held, embedder, tmp_path / "vectors") as store:
+        with opened(held, embedder, tmp_path / "vectors") as store:
             ask(store, Question("goats", "", "", ()), Terms(contenders(["cosine"]), 20))
     assert embedder.texts.count("The brown goat is called Hazel.") == 1
     assert embedder.texts.count("goats") == 2

@@ -1,28 +1,33 @@
-"""Files of judged pairs: two texts, how related people find them, and what else they said of them.
+"""Files of judged pairs for calibration, and the errors of a paraphrase threshold on them.
 
 ```
 own       first, second, relatedness (0 to 1), label?
 SICK      sentence_A, sentence_B, relatedness_score (1 to 5), entailment_judgment
 ```
-Either as a table with tabs between its columns and their names in the first line, in any order and among others; or
-as a JSON object a line. The content decides, not the name of the file. All are UTF-8.
+Either a table with tabs, whose first line names the columns in any order, or one JSON object per line. The content
+decides the format. All files are UTF-8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from salience.batch import Floats
 from salience.errors import ImportLineError, InputError, Words
+from salience.evaluate.metrics import Mask, Rate
 from salience.lines import parsed_object
+from salience.maintain.calibrate import relatedness
+from salience.models.calibration import PARAPHRASE, UNRELATED
+from salience.ports import EDGE
 from salience.records import Judged, checks
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a format calls the parts of a pair, and the scale of its judgements."""
+    """The columns of a format, and the scale of its judgements."""
 
     first: str
     second: str
@@ -36,21 +41,20 @@ LAYOUTS: Final = (
     Layout("first", "second", "relatedness", "label", 0.0, 1.0),
     Layout("sentence_A", "sentence_B", "relatedness_score", "entailment_judgment", 1.0, 5.0),
 )
-"""The formats that are known; a file's first line says which one it has."""
 
 
 def read(path: str | Path) -> list[Judged]:
-    """Return the pairs of a file, in order.
+    """Return the pairs of a file.
 
     Raises:
-        InputError: the file cannot be read, is none of `LAYOUTS`, or a pair cannot be accepted; names file and line.
+        InputError: an unreadable file, an unknown format, or an invalid pair; names file and line.
     """
     path = Path(path)
     return [_judged(path, number, item) for number, item in _items(path, _lines(path))]
 
 
 def _items(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield (number of the line, names of the columns to their values)."""
+    """Yield (number of the line, column -> value)."""
     if not lines:
         raise _unknown(path)
     if lines[0][1].lstrip().startswith("{"):
@@ -65,30 +69,26 @@ def _items(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, Mapp
         values = line.split("\t")
         if len(values) != len(names):
             remedy = f"Give {len(names)} values with tabs between them, as the first line names them."
-            raise InputError(
-                f"line {number} of {path}", Words(f"{len(values)} values"), remedy, f"has {len(values)} values"
-            )
+            found = f"{len(values)} values"
+            raise InputError(f"line {number} of {path}", Words(found), remedy, f"has {found}")
         yield number, dict(zip(names, values, strict=True))
 
 
 def _judged(path: Path, number: int, item: Mapping[str, Any]) -> Judged:
     layout = next((one for one in LAYOUTS if {one.first, one.second, one.relatedness} <= item.keys()), None)
     if layout is None:
-        raise _unknown(path) if number == 1 else _unknown(path, number)
+        raise _unknown(path, None if number == 1 else number)
+    written = item[layout.relatedness]
     try:
-        score = checks.number(layout.relatedness, _number(item[layout.relatedness]), layout.low, layout.high)
-        relatedness = (score - layout.low) / (layout.high - layout.low)
-        return Judged(item[layout.first], item[layout.second], relatedness, item.get(layout.label) or None)
+        try:
+            written = float(written) if isinstance(written, str) else written
+        except ValueError:
+            written = Words("text that is no number")
+        score = checks.number(layout.relatedness, written, layout.low, layout.high)
+        share = (score - layout.low) / (layout.high - layout.low)
+        return Judged(item[layout.first], item[layout.second], share, item.get(layout.label) or None)
     except InputError as error:
         raise error.at(f"{error.field} in line {number} of {path}") from None
-
-
-def _number(value: object) -> object:
-    """Return the number that a text writes; what is none is for the check to refuse."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return Words("text that is no number")
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
@@ -99,9 +99,8 @@ def _lines(path: Path) -> list[tuple[int, str]]:
         reason = Words(error.strerror or type(error).__name__)
         raise InputError(f"file {path}", reason, "Give a file that can be read.", f"cannot be read: {reason}") from None
     except UnicodeDecodeError:
-        raise InputError(
-            f"file {path}", Words("text that is not UTF-8"), "Save the file as UTF-8.", "is not UTF-8"
-        ) from None
+        value = Words("text that is not UTF-8")
+        raise InputError(f"file {path}", value, "Save the file as UTF-8.", "is not UTF-8") from None
     return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
@@ -113,3 +112,28 @@ def _unknown(path: Path, line: int | None = None) -> InputError:
     )
     place = f"file {path}" if line is None else f"line {line} of {path}"
     return InputError(place, Words("its content"), remedy, "has an unknown format")
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """The errors of a paraphrase threshold on judged pairs.
+
+    Attributes:
+        missed: paraphrases (relatedness from `PARAPHRASE`) below the threshold.
+        mistaken: different things (relatedness below `UNRELATED`) that reach it.
+    """
+
+    missed: Rate
+    mistaken: Rate
+
+
+def errors(pairs: Sequence[Judged], cosines: Floats, threshold: float) -> Errors:
+    """Count the pairs for which a raw cosine of at least `threshold` disagrees with people."""
+    same, related = taken(cosines, threshold), relatedness(pairs)
+    return Errors(Rate.where(~same, related >= PARAPHRASE), Rate.where(same, related < UNRELATED))
+
+
+def taken(cosines: Floats, threshold: float) -> Mask:
+    """Return bool[n], which pairs count as saying the same, with the tolerance of ranking."""
+    reached: Mask = cosines >= threshold - EDGE
+    return reached

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from salience.errors import InputError
-from salience.evaluate.judged import read
+from salience.evaluate.calibrate import read
 from salience.records import Judged
 
 HEADER = "first\tsecond\trelatedness\tlabel"

@@ -1,0 +1,470 @@
+"""Commands that measure and fit on your own data: eval, tune, calibrate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from salience.cli.options import Call, Force, command, listed
+from salience.cli.output import Answer, one_line, progress, status, table
+from salience.errors import InputError, Words
+from salience.records import checks
+from salience.text import counted
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from salience.evaluate.calibrate import Errors
+    from salience.evaluate.compare import Comparison
+    from salience.evaluate.metrics import Estimate
+    from salience.evaluate.run import Source
+    from salience.evaluate.tune import Tuned
+
+app = typer.Typer()
+GRANULARITY: Final = {"turn": "turn (a memory each)", "session": "session (memories of one session count as one)"}
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH...", help="LoCoMo, REALTALK, LongMemEval, BEAM or precisionMemBench: files, or folders."
+    ),
+]
+Categories = Annotated[
+    str | None,
+    typer.Option("--categories", metavar="A,B", help="Question categories. Default: all that can be answered."),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Random seed.")]
+Cache = Annotated[
+    bool, typer.Option("--cache/--no-cache", help="Cache vectors in the platform's cache directory for the next run.")
+]
+Html = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots; needs salience[eval].")
+]
+Naming = Annotated[
+    Literal["strip", "swap", "keep"],
+    typer.Option("--foreign-names", help="Speakers' names in foreign questions: removed, replaced or kept."),
+]
+
+
+@command(app, "eval", scope=())
+def evaluate(
+    call: Call,
+    paths: Paths,
+    rankings: Annotated[
+        str | None,
+        typer.Option(
+            "--profiles",
+            metavar="A,B",
+            help="Profiles, paths of TOML files, and the baselines bm25 and cosine. Default: all.",
+        ),
+    ] = None,
+    embedders: Annotated[
+        str | None,
+        typer.Option("--embedders", metavar="A,B", help="Embedding models. Default: --embedder before the command."),
+    ] = None,
+    depths: Annotated[
+        str, typer.Option("--k", metavar="N,N", help="Cut-offs of the metrics recall, all and hit.")
+    ] = "1,5,10,20",
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Metric to compare by.")] = "recall@10",
+    categories: Categories = None,
+    granularity: Annotated[
+        Literal["turn", "session"], typer.Option("--granularity", help="Unit of evidence: memories, or whole sessions.")
+    ] = "turn",
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compare", metavar="A:B", help="A pair to compare; may be repeated. Default: first with others."
+        ),
+    ] = None,
+    resample: Annotated[
+        Literal["questions", "conversations"], typer.Option("--resample", help="Unit of the bootstrap.")
+    ] = "questions",
+    min_score: Annotated[
+        float | None, typer.Option("--min-score", metavar="NUMBER", help="Minimum score. Default: the profile's own.")
+    ] = None,
+    foreign: Annotated[
+        int, typer.Option("--foreign", metavar="N", help="Questions to ask in the store of another conversation.")
+    ] = 0,
+    naming: Naming = "strip",
+    html: Html = None,
+    force: Force = False,
+    seed: Seed = 0,
+    cache: Cache = True,
+) -> Answer:
+    """Measure rankings on questions with known answers.
+
+    Each conversation is stored in a store of its own, one memory per turn, and each question is ranked under every
+    profile. The figures are means over the questions whose evidence the data set names, with 95 % bootstrap intervals.
+    """
+    from salience.evaluate import compare as comparing
+    from salience.evaluate import report, run, stores
+    from salience.evaluate.metrics import Metric
+    from salience.loading import require
+
+    _check_new(html, force)
+    ks = tuple(listed("k", depths, lambda written: checks.whole("k", int(written), 1, 200)))
+    pairs = tuple(map(comparing.pair, compare or ()))
+    wanted = comparing.Wanted(ks, Metric.named(metric), pairs, resample)
+    names = run.RANKINGS if rankings is None else listed("profiles", rankings, str)
+    terms = run.Terms(
+        run.contenders(names),
+        run.limit_for(wanted.deepest, granularity),
+        None if min_score is None else checks.number("min_score", min_score, 0.0, 100.0),
+    )
+    read = run.sources(paths)
+    plan = run.Plan(
+        terms,
+        granularity,
+        _chosen(categories, read),
+        checks.whole("foreign", foreign, 0, 1_000_000),
+        naming,
+        checks.whole("seed", seed, 0, 2**32 - 1),
+        stores.cache_folder() if cache else None,
+    )
+    if html is not None:
+        require("matplotlib", "the HTML report", "eval")
+    embedding = listed("embedders", embedders or call.options.embedder, str)
+    with progress("asking", run.count(read, plan) * len(embedding), unit="questions") as advance:
+        outcomes = [run.evaluate(read, plan, name, advance) for name in embedding]
+    found = comparing.compare(read, plan, wanted, outcomes)
+    if html is not None:
+        html.write_text(report.page(found, datetime.now(UTC).date()), "utf-8")
+    return Answer(comparing.as_record(found), _eval_lines(found), _eval_view(found))
+
+
+@command(app, scope=())
+def tune(
+    call: Call,
+    paths: Paths,
+    profile: Annotated[
+        str | None, typer.Option("--profile", metavar="NAME", help="Profile to start from: a name or a TOML file.")
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", metavar="N", help="Trials per fit.")] = 100,
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME@K", help="Metric to maximise.")] = "recall@10",
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="File of the new profile. Default: standard output.")
+    ] = None,
+    force: Force = False,
+    embedder: Annotated[
+        str | None,
+        typer.Option("--embedder", metavar="NAME", help="Embedding model. Default: --embedder before the command."),
+    ] = None,
+    categories: Categories = None,
+    parameters: Annotated[
+        bool, typer.Option("--parameters", help="Fit the signals' parameters too, not only their weights.")
+    ] = False,
+    seed: Seed = 0,
+    cache: Cache = True,
+) -> Answer:
+    """Fit a profile's weights to questions with known answers.
+
+    Each conversation is held out once while weights are fitted on the others. Expect the held-out figure on new data;
+    the fitted figure is too optimistic. The profile that is written is fitted on all conversations. Needs
+    salience[eval].
+    """
+    from salience.evaluate import run, stores
+    from salience.evaluate import tune as tuning
+    from salience.evaluate.metrics import Metric
+    from salience.loading import require
+
+    _check_new(out, force)
+    for module in ("optuna", "tomlkit"):
+        require(module, "salience tune", "eval")
+    chosen, name = Metric.named(metric), embedder or call.options.embedder
+    start = profile or call.options.profile or "salience"
+    contender, count = run.contender(start), checks.whole("trials", trials, 1, 100_000)
+    read = run.sources(paths)
+    _check_distinct(read)
+    wanted = _chosen(categories, read)
+    conversations = run.conversations(read)
+    total = sum(1 for conversation in conversations for _ in tuning.questions(conversation, wanted))
+    with progress("asking", total, unit="questions") as advance:
+        model, folder = run.embedder(name), stores.cache_folder() if cache else None
+        cases = tuning.cases(conversations, contender, chosen.k, model, wanted, folder, advance)
+    with progress("fitting", tuning.fits(cases) * count, unit="trials") as advance:
+        seed = checks.whole("seed", seed, 0, 2**32 - 1)
+        found = tuning.tune(contender, cases, chosen, count, seed, parameters, advance)
+    files = [source.path.name for source in read]
+    toml = tuning.toml(found, tuning.source(start), files, name, datetime.now(UTC).date())
+    if out is not None:
+        out.write_text(toml, "utf-8")
+    own = {item.name: getattr(found, item.name) for item in fields(found) if item.name != "profile"}
+    record = {"files": files, "embedder": name, "out": out and str(out), **own, "toml": toml}
+    last = toml.splitlines() if out is None else [f"# written to {out}"]
+    return Answer(record, [*_tuned_lines(found), *last], _tuned_view(found, None if out else toml))
+
+
+@command(app, scope=())
+def calibrate(
+    call: Call,
+    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="Judged pairs: a table with tabs, JSONL, or SICK.")],
+    held_out: Annotated[
+        Path | None, typer.Option("--held-out", metavar="FILE", help="More pairs, only to count the errors on.")
+    ] = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option("--embedder", metavar="NAME", help="Embedding model. Default: --embedder before the command."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="File to write. Default: SALIENCE_CALIBRATIONS.")
+    ] = None,
+) -> Answer:
+    """Fit what an embedder's cosines mean on judged pairs.
+
+    A pair is two texts and how related people find them: columns (or JSON keys) first, second and relatedness, 0 to 1.
+    The result maps a cosine to relatedness, and gives the cosine from which two texts count as saying the same. It is
+    saved, and used by every later command with that embedder.
+    """
+    from salience import compose, settings
+    from salience.evaluate import calibrate as judged
+    from salience.maintain import calibrate as calibrations
+    from salience.models import calibration
+
+    read = {path: judged.read(path) for path in (pairs, held_out) if path is not None}
+    with compose.local(":memory:", embedder=embedder or call.options.embedder) as engine, status("embedding"):
+        name = engine.services.embedder.name
+        cosines = {path: calibrations.cosines(engine.services, held) for path, held in read.items()}
+    fitted = calibrations.fitted(read[pairs], cosines[pairs], f"{len(read[pairs]):,} judged pairs of {pairs.name}")
+    kept = settings.load().calibrations
+    file = out or kept
+    calibration.save(file, name, fitted)
+    errors = {path: judged.errors(held, cosines[path], fitted.paraphrase) for path, held in read.items()}
+    record = {
+        "embedder": name,
+        "calibration": fitted,
+        "errors": [
+            {
+                "file": str(path),
+                "pairs": len(read[path]),
+                "fitted": path == pairs,
+                "missed": found.missed.as_dict(),
+                "mistaken": found.mistaken.as_dict(),
+            }
+            for path, found in errors.items()
+        ],
+        "kept_in": str(file),
+    }
+    lines = [one_line(f"{name}, fitted on {fitted.source}")]
+    lines += [
+        f"{column:11} " + " ".join(f"{knot:5.3f}" for knot in getattr(fitted, column))
+        for column in ("cosine", "relatedness")
+    ]
+    lines.append(f"Two texts count as saying the same from a cosine of {fitted.paraphrase:.3f} on. Its errors (95 %):")
+    for path, found in errors.items():
+        lines += _error_lines(f"{path} ({'fitted on these' if path == pairs else 'held out'})", found)
+    is_used = out in (None, kept)
+    then = (
+        "every connect with this embedder reads it" if is_used else "to use it, set SALIENCE_CALIBRATIONS to this file"
+    )
+    return Answer(record, [*lines, one_line(f"Saved in {file}; {then}.")])
+
+
+def _error_lines(title: str, found: Errors) -> list[str]:
+    return [
+        one_line(title),
+        f"  paraphrases missed               {found.missed}",
+        f"  different things taken for one   {found.mistaken}",
+    ]
+
+
+def _chosen(categories: str | None, read: Sequence[Source]) -> frozenset[str] | None:
+    """Return the categories that were given; None for none.
+
+    Raises:
+        InputError: a category that no question has.
+    """
+    if categories is None:
+        return None
+    known = {question.category for source in read for held in source.conversations for question in held.questions}
+    return frozenset(checks.choice("categories", name, sorted(known)) for name in listed("categories", categories, str))
+
+
+def _check_new(path: Path | None, force: bool) -> None:
+    """Reject a file that cannot be created, before the work starts."""
+    if path is not None and not path.parent.is_dir():
+        value, problem = Words("a file in a folder that is not there"), "is in a folder that does not exist"
+        raise InputError(f"file {path}", value, "Make the folder, or name another.", problem)
+    if path is not None and path.exists() and not force:
+        remedy = "Name a new one, or give --force."
+        raise InputError(f"file {path}", Words("a file that is there already"), remedy, "exists")
+
+
+def _check_distinct(read: Sequence[Source]) -> None:
+    """Reject a file given twice: its conversations would be both held out and fitted."""
+    seen: set[Path] = set()
+    for source in read:
+        if source.path.resolve() in seen:
+            value = Words("a file that was named before")
+            raise InputError(f"file {source.path}", value, "Name each file once.", "is named twice")
+        seen.add(source.path.resolve())
+
+
+def bounds(estimate: Estimate | None, sign: bool = False) -> str:
+    """Return a mean with its interval: `0.639 [0.604, 0.672]`."""
+    if estimate is None:
+        return "-"
+    form = "+.3f" if sign else ".3f"
+    return f"{estimate.mean:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
+
+
+def _head(found: Comparison) -> list[str]:
+    """Return what was measured, and how."""
+    from salience.evaluate.metrics import ROUNDS
+
+    categories = ", ".join(f"{key} {meaning}".strip() for key, meaning in found.categories.items())
+    left_out = f"; {found.without_evidence} left out, without evidence that is stored"
+    minimum = "each profile's own min_score" if found.min_score is None else f"min_score {found.min_score:g}"
+    naming = f"; names in foreign questions: {found.naming}" if found.naming else ""
+    return [
+        f"{', '.join(found.formats)}: {', '.join(found.files)}; {counted(found.conversations, 'store')}, "
+        f"{counted(found.memories, 'memory', 'memories')}",
+        f"granularity: {GRANULARITY[found.granularity]}; n = {counted(found.n, 'question')} of the categories "
+        f"{categories}{left_out if found.without_evidence else ''}",
+        f"metric of differences: {found.metric}; limit {found.limit}; {minimum}{naming}",
+        f"intervals: 95 %, {ROUNDS:,} samples of {found.resample}, seed {found.seed}",
+    ]
+
+
+def _differences(found: Comparison) -> list[list[str]]:
+    return [
+        [f"{one.first} - {one.second}", one.embedder, one.metric, str(one.estimate.n), bounds(one.estimate, sign=True)]
+        for one in found.differences
+    ]
+
+
+def _silences(found: Comparison) -> list[list[str]]:
+    return [
+        [one.ranking, one.embedder, one.kind, str(one.empty.n), bounds(one.empty), f"{one.hits:.2f}"]
+        for one in found.silences
+    ]
+
+
+def _eval_lines(found: Comparison) -> Iterator[str]:
+    from salience.evaluate.compare import ALL
+
+    yield from (f"# {line}" for line in _head(found))
+    yield "# ranking\tembedder\tcategory\tn\t" + "\t".join(found.metrics)
+    for embedder in found.embedders:
+        for ranking in found.rankings:
+            for category in (ALL, *found.categories):
+                scores = [found.score(ranking, embedder, name, category) for name in found.metrics]
+                n = next((one.n for one in scores if one), 0)
+                yield "\t".join([ranking, embedder, category, str(n), *map(bounds, scores)])
+    yield "# difference\tembedder\tmetric\tn\tmean"
+    yield from map("\t".join, _differences(found))
+    yield "# no answer\tembedder\tkind\tn\tempty\thits"
+    yield from map("\t".join, _silences(found))
+    yield "# time\tembedder\tmedian ms"
+    for times in found.times:
+        yield "\t".join([times.ranking, times.embedder, *(f"{step} {lap:.2f}" for step, lap in times.steps.items())])
+
+
+def _eval_view(found: Comparison) -> RenderableType:
+    parts: list[RenderableType] = [Text("\n".join(_head(found)), style="dim")]
+    for embedder in found.embedders:
+        parts += [_scores(found, embedder), _by_category(found, embedder)]
+    if found.differences:
+        title = "paired differences; bold if the interval excludes 0"
+        made = table("difference", "embedder", "metric", "n", "mean", title=title)
+        for one, row in zip(found.differences, _differences(found), strict=True):
+            made.add_row(*row[:-1], Text(row[-1], style="bold" if one.is_significant else ""))
+        parts.append(made)
+    if found.silences:
+        heads = ("ranking", "embedder", "questions", "n", "empty answers", "mean hits")
+        parts.append(_filled(table(*heads, title="questions without an answer"), _silences(found)))
+    steps = list(dict.fromkeys(step for one in found.times for step in one.steps))
+    made = table("ranking", "embedder", *steps, title="median ms; embed and gather are shared by all rankings")
+    rows = [[one.ranking, one.embedder, *(f"{one.steps.get(step, 0):.2f}" for step in steps)] for one in found.times]
+    return Group(*parts, _filled(made, rows))
+
+
+def _filled(made: Table, rows: Sequence[Sequence[str]]) -> Table:
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def _scores(found: Comparison, embedder: str) -> Table:
+    def mean(ranking: str, name: str) -> float:
+        score = found.score(ranking, embedder, name)
+        return score.mean if score else 0.0
+
+    shown = [name for name in found.metrics if name.startswith(("recall", "mrr", "ndcg"))]
+    heads = ("ranking", *shown, f"{found.metric}, 95 %", "precision", "hits")
+    made = table(*heads, title=f"{embedder}: all {found.n} questions")
+    best = {name: max(mean(ranking, name) for ranking in found.rankings) for name in shown}
+    for ranking in found.rankings:
+        cells = [
+            Text(f"{mean(ranking, name):.3f}", style="bold green" if mean(ranking, name) == best[name] else "")
+            for name in shown
+        ]
+        main = found.score(ranking, embedder, found.metric)
+        interval = Text(f"[{main.low:.3f}, {main.high:.3f}]" if main else "-", style="dim")
+        made.add_row(Text(ranking), *cells, interval, *(f"{mean(ranking, name):.2f}" for name in ("precision", "hits")))
+    return made
+
+
+def _by_category(found: Comparison, embedder: str) -> Table:
+    heads = []
+    for category, meaning in found.categories.items():
+        first = found.score(found.rankings[0], embedder, found.metric, category)
+        heads.append(f"{category} {meaning}".strip() + f" ({first.n if first else 0})")
+    made = table("ranking", *heads, title=f"{embedder}: {found.metric} by category")
+    for ranking in found.rankings:
+        scores = [found.score(ranking, embedder, found.metric, one) for one in found.categories]
+        made.add_row(Text(ranking), *map(bounds, scores))
+    return made
+
+
+def _tuned_title(found: Tuned) -> str:
+    return f"{found.metric}, n = {counted(found.n, 'question')}, {counted(found.trials, 'trial')} a fit"
+
+
+def _tuned_figures(found: Tuned) -> dict[str, str]:
+    return {
+        name.replace("_", " "): bounds(getattr(found, name), sign=name == "gain")
+        for name in ("before", "held_out", "gain", "fitted")
+    }
+
+
+def _tuned_folds(found: Tuned) -> list[list[str]]:
+    return [
+        [", ".join(fold.conversations), str(fold.n)]
+        + [f"{number:.3f}" for number in (fold.before, fold.held_out, fold.fitted)]
+        for fold in found.folds
+    ]
+
+
+def _tuned_changes(found: Tuned) -> list[list[str]]:
+    return [[change.path, f"{change.before:g}", f"{change.after:g}"] for change in found.changes]
+
+
+def _tuned_lines(found: Tuned) -> Iterator[str]:
+    """Yield the figures as comments, so that the TOML may follow."""
+    yield f"# {_tuned_title(found)}, 95 % intervals"
+    yield from (f"# {name}\t{figure}" for name, figure in _tuned_figures(found).items())
+    yield "# held out\tn\tbefore\theld out\tfitted on the others"
+    yield from ("# " + "\t".join(row) for row in _tuned_folds(found))
+    yield "# number\tbefore\tafter"
+    yield from ("# " + "\t".join(row) for row in _tuned_changes(found))
+    if found.unfitted:
+        yield f"# not fitted, since the data does not vary in it: {', '.join(found.unfitted)}"
+
+
+def _tuned_view(found: Tuned, toml: str | None) -> RenderableType:
+    whole = table("", "mean and 95 % interval", title=_tuned_title(found))
+    for name, figure in _tuned_figures(found).items():
+        style = "bold" if name in ("held out", "gain") else ""
+        whole.add_row(Text(name, style=style), Text(figure, style=style))
+    heads = ("conversation", "n", "before", "held out", "fitted on the others")
+    folds = _filled(table(*heads, title="held out, one after the other"), _tuned_folds(found))
+    changes = _filled(table("", "before", "after", title="numbers"), _tuned_changes(found))
+    rest = [f"Not fitted, since the data does not vary in it: {', '.join(found.unfitted)}."] if found.unfitted else []
+    return Group(whole, folds, changes, *map(Text, [*rest, *([f"\n{toml}"] if toml else [])]))

@@ -1,0 +1,147 @@
+"""Commands that explain: explain a memory's place in an answer; help on commands and topics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from salience.cli.options import (
+    AsOf,
+    Call,
+    Deadline,
+    FromSession,
+    Id,
+    Kinds,
+    Limit,
+    MinScore,
+    Now,
+    Profile,
+    QueryText,
+    Since,
+    Tags,
+    Tiers,
+    Until,
+    Weights,
+    command,
+    instants,
+    weights,
+)
+from salience.cli.output import Answer, one_line, sanitize, tsv
+from salience.cli.results import arithmetic
+from salience.help import TOPICS
+from salience.records import Explanation, checks
+
+app = typer.Typer()
+MARKS: Final = {
+    "passed": ("✓", "green"),
+    "fell": ("✗", "bold red"),
+    "revived": ("↑", "bold blue"),
+    "not reached": ("·", "dim"),
+}
+"""Outcome of a step -> its symbol and style."""
+
+
+@command(app)
+def explain(
+    call: Call,
+    query: QueryText,
+    memory_id: Id,
+    limit: Limit = None,
+    profile: Profile = None,
+    min_score: MinScore = None,
+    tags: Tags = None,
+    kinds: Kinds = None,
+    tiers: Tiers = None,
+    sessions: FromSession = None,
+    since: Since = None,
+    until: Until = None,
+    as_of: AsOf = None,
+    at: Now = None,
+    deadline_ms: Deadline = None,
+    weight: Weights = None,
+) -> Answer:
+    """Explain why a memory is, or is not, in an answer.
+
+    Takes the options of recall. Shows the outcome, the memory's path through the stages with the number that decided
+    each, the arithmetic of its score, and the one change that would return it. Changes nothing.
+    """
+    with call.engine() as engine:
+        found = engine.explain(
+            query,
+            memory_id,
+            limit=limit,
+            profile=call.profile(profile),
+            min_score=min_score,
+            tags=tags or (),
+            kinds=kinds or (),
+            tiers=tiers or (),
+            sessions=sessions or (),
+            deadline_ms=deadline_ms,
+            weights=weights(weight),
+            **instants(since=since, until=until, as_of=as_of, now=at),
+            **call.where,
+        )
+    return _answer(found)
+
+
+def _answer(found: Explanation) -> Answer:
+    head = [found.id, f"profile {found.profile}"]
+    head += [f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []
+    score = [] if found.score_detail is None else arithmetic(found.score_detail)
+    values = [(name, getattr(found, name)) for name in ("stage", "rank", "by", "reason", "counterfactual")]
+    lines = [f"# {'; '.join(head)}", *(tsv(name, value) for name, value in values if value is not None)]
+    path = Table.grid(padding=(0, 2))
+    path.add_column(no_wrap=True)
+    path.add_column(no_wrap=True)
+    path.add_column(overflow="fold", style="dim")
+    path.add_row("")
+    lines.append("# step\toutcome\tnote")
+    for step in found.path:
+        lines.append(tsv(step.stage, step.outcome, step.note or "-"))
+        mark, style = MARKS[step.outcome]
+        path.add_row(Text(f" {mark}", style=style), Text(step.stage, style=style), Text(sanitize(step.note)))
+    path.add_row("")
+    lines += [f"# {one_line(line)}" for line in score]
+    stage = (found.stage.replace("_", " "), "bold green" if found.stage == "returned" else "bold yellow")
+    parts: list[RenderableType] = [
+        Text(sanitize(" · ".join(head)), style="dim"),
+        Text.assemble(stage, "  ", sanitize(found.reason)),
+        path,
+        *([Text(sanitize("\n".join(score)))] if score else []),
+    ]
+    if found.counterfactual is not None:
+        parts.append(Text.assemble("\n", ("What would change it  ", "dim"), sanitize(found.counterfactual)))
+    return Answer(found, lines, Group(*parts))
+
+
+@command(app, "help", scope=())
+def help_(
+    _: Call,
+    topic: Annotated[
+        list[str] | None, typer.Argument(metavar="TOPIC", help=f"A command, or one of: {', '.join(TOPICS)}.")
+    ] = None,
+) -> Answer:
+    """Explain a command, or a topic of the API.
+
+    If a name is both, the topic comes first.
+    """
+    from salience.cli.main import app as whole
+
+    commands: Any = typer.main.get_command(whole)
+    path = topic or ["verbs"]
+    checks.choice("topic", path[0], {**TOPICS, **commands.commands})
+    found = [TOPICS[path[0]]] if len(path) == 1 and path[0] in TOPICS else []
+    if path[0] in commands.commands:
+        for name in path:
+            below = getattr(commands, "commands", {})
+            commands = below[checks.choice("topic", name, below)]
+        commands.rich_markup_mode = None
+        names = {"help_option_names": ["-h", "--help"]}
+        context = commands.context_class(commands, info_name=" ".join(("salience", *path)), **names)
+        found.append(commands.get_help(context).strip())
+    text = "\n\n".join(found)
+    return Answer({"topic": " ".join(path), "text": text}, text.splitlines())

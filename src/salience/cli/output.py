@@ -1,0 +1,249 @@
+"""Output: JSON on request, plain lines in a pipe, tables on a terminal; progress bars, questions, and sanitizing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from io import TextIOWrapper
+from typing import Final
+
+import typer
+from rich import box
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from salience import keywords
+from salience.errors import InputError
+from salience.records import OutOfScope, Scope
+from salience.text import is_hidden
+
+FAILED: Final = 1
+"""Exit code of a failure, or of a check that found a problem."""
+LONGEST: Final = 280
+"""Maximum characters of a memory in a table."""
+SCOPE_HINT: Final = "To see memories of a project, user or agent, pass --project, --user and --agent ('*' for any)."
+_AGES: Final = ((60.0, 1.0, "s"), (3600.0, 60.0, "m"), (86400.0, 3600.0, "h"), (8_640_000.0, 86400.0, "d"))
+_MONTH: Final = 30.44 * 86400.0
+_BREAKS: Final = {ord("\n"): "\\n", ord("\t"): "\\t"}
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of a command in three forms.
+
+    Attributes:
+        record: for JSON; a value of the API, or JSON values.
+        lines: for a pipe, with content in full.
+        view: for a terminal; None: the lines.
+        code: exit code.
+    """
+
+    record: object
+    lines: Iterable[str]
+    view: RenderableType | None = None
+    code: int = 0
+
+
+def show(answer: Answer, as_json: bool) -> None:
+    """Print an answer to stdout."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if as_json:
+        from salience.wire.responses import to_json
+
+        if isinstance(sys.stdout, TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # JSON is UTF-8 in any locale (RFC 8259)
+        sys.stdout.write(json.dumps(to_json(answer.record), ensure_ascii=False, indent=2) + "\n")
+    elif answer.view is not None and console.is_terminal:
+        console.print(answer.view)
+    else:
+        sys.stdout.writelines(line + "\n" for line in answer.lines)
+    sys.stdout.flush()
+
+
+def complain(message: str, code: int, hint: str = "") -> int:
+    """Write an error to stderr in one line, with an optional hint, and return `code`."""
+    sys.stderr.write(f"salience: {sanitize(' '.join(message.split()))}\n{hint}")
+    return code
+
+
+class UnconfirmedError(InputError):
+    """A confirmation is needed, and nobody can be asked."""
+
+    def __init__(self, done: str) -> None:
+        super().__init__("--yes", None, "Confirm with --yes.")
+        self.args = (f"Nothing was {done}: confirm with --yes.",)
+
+
+def is_interactive() -> bool:
+    """Return whether a person can answer a question."""
+    return sys.stdin.isatty()
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a question; end the command on a no.
+
+    Raises:
+        UnconfirmedError: nobody can be asked.
+    """
+    if yes:
+        return
+    if not is_interactive():
+        raise UnconfirmedError("done")
+    if not typer.confirm(one_line(question), err=True):
+        raise typer.Exit(FAILED)
+
+
+class Rate(ProgressColumn):
+    """Items per second."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+
+    def render(self, task: Task) -> Text:
+        """Return the rate, or a dash."""
+        return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else f"- {self._unit}/s")
+
+
+def status(what: str) -> AbstractContextManager[object]:
+    """Show a spinner on stderr, if it is a terminal."""
+    console = Console(stderr=True)
+    return console.status(what) if console.is_terminal else nullcontext()
+
+
+@contextmanager
+def progress(what: str, total: int | None, shown: bool = True, unit: str = "memories") -> Iterator[Advance]:
+    """Show a progress bar on stderr, if it is a terminal; yield a function that advances it by a count."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f}"),
+        Rate(unit),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def so_far(advance: Advance) -> Advance:
+    """Return a function that takes the count done so far and advances by the difference."""
+    done = 0
+
+    def update(count: int) -> None:
+        nonlocal done
+        advance(count - done)
+        done = count
+
+    return update
+
+
+@contextmanager
+def steps(unit: str = "memories") -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function of (step, done, total) that shows a progress bar for the current step."""
+    with ExitStack() as stack:
+        shown: dict[str, Advance] = {}
+
+        def update(step: str, done: int, total: int) -> None:
+            if step not in shown:
+                stack.close()  # ends the bar of the step before
+                shown[step] = so_far(stack.enter_context(progress(step, total, unit=unit)))
+            shown[step](done)
+
+        yield update
+
+
+class _Escapes(dict[int, str]):
+    """Code point -> what to show: itself, or its escape if it is a control or another hidden character."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if character in "\n\t" or (character.isascii() and character.isprintable()) or not is_hidden(character):
+            return character
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_ESCAPES: Final = _Escapes()
+
+
+def sanitize(text: str) -> str:
+    """Escape control characters, direction marks and zero-width characters, so that none acts on the terminal."""
+    return text.translate(_ESCAPES)
+
+
+def one_line(text: str) -> str:
+    """Sanitize, and escape line breaks and tabs too."""
+    return sanitize(text).translate(_BREAKS)
+
+
+def tsv(*cells: object) -> str:
+    """Return cells as a sanitized line with tabs between them."""
+    return "\t".join(one_line(str(cell)) for cell in cells)
+
+
+def truncate(text: str, width: int) -> str:
+    """Return the first `width` characters of `text` on one line, with an ellipsis if more follow."""
+    line = one_line(" ".join(text.split()))
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def excerpt(content: str) -> str:
+    """Return at most `LONGEST` characters of a content, line breaks kept."""
+    text = sanitize(content)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """Return an empty table without a frame: the first column to the left, the others to the right."""
+    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, column in enumerate(columns):
+        made.add_column(column, justify="right" if place else "left", no_wrap=True)
+    return made
+
+
+def wide_table() -> Table:
+    """Return an empty table as wide as the terminal."""
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True)
+
+
+def grid(rows: Iterable[Sequence[str]]) -> Table:
+    """Return rows as columns without a head: a name, then its value."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(sanitize(cell)) for cell in row))
+    return made
+
+
+def age(since: datetime, current: datetime) -> str:
+    """Return the time between two instants in one unit: 40s, 5m, 3h, 99d, 7mo, 4y."""
+    seconds = max((current - since).total_seconds(), 0.0)
+    for below, unit, name in _AGES:
+        if seconds < below:
+            return f"{int(seconds / unit)}{name}"
+    months = int(seconds / _MONTH)
+    return f"{months}mo" if months < 24 else f"{int(seconds / (365.25 * 86400.0))}y"
+
+
+def scope_text(scope: Scope) -> str:
+    """Return the coordinates that are set, without the default environment: `user:alice project:parcel`."""
+    return " ".join(keywords.short(scope)) or "-"
+
+
+def out_of_scope(places: Sequence[OutOfScope]) -> list[str]:
+    """Return a line for each place with memories outside the scope, with the options that select it."""
+
+    def option(name: str, value: str) -> str:
+        return f"--{name.removesuffix('_id')} {shlex.quote(value)}"
+
+    return [one_line(place.told(option)) for place in places]

@@ -1,0 +1,387 @@
+"""Recalls, memories and receipts as plain lines and as terminal views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate, pairwise
+from string import ascii_lowercase
+from typing import Any, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from salience.cli.output import LONGEST as LONGEST
+from salience.cli.output import (
+    SCOPE_HINT,
+    Answer,
+    age,
+    excerpt,
+    grid,
+    one_line,
+    out_of_scope,
+    sanitize,
+    scope_text,
+    truncate,
+    tsv,
+    wide_table,
+)
+from salience.records import Hit, Memory, Page, Part, Recall, Receipt, ScoreDetail, SessionReport, Stats, Version
+from salience.records.ids import short_id
+from salience.text import counted
+
+BAR: Final = 20
+"""Width of the longest score bar."""
+UNSURE: Final = "No memory clearly answers this; the closest are:"
+NEAREST: Final = "With --min-score 0, the nearest memories are shown, whether they fit or not."
+COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_cyan", "bright_yellow")
+SCORE: Final = "score"
+"""Segment of a product: what is left after all factors."""
+VIA: Final = "via"
+"""Segment of a hit whose score comes from a linked memory."""
+_OWN_COLOURS: Final = {SCORE: "green", VIA: "blue"}
+_COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
+_IMPLIED: Final = ("updated_at", "tier_since", "forgotten_at")
+"""Fields that change with every change of a kind; the history does not list them."""
+
+
+def recall(found: Recall, now: datetime, explain: bool) -> Answer:
+    """Return a recall; `explain` adds the arithmetic of each score."""
+    return Answer(found, _recall_lines(found, now, explain), _recall_view(found, now, explain))
+
+
+def recalls(queries: Sequence[str], found: Sequence[Recall], now: datetime, explain: bool) -> Answer:
+    """Return several recalls, each under its question."""
+    lines: list[str] = []
+    views: list[RenderableType] = []
+    for query, one in zip(queries, found, strict=True):
+        lines += [f"# question: {one_line(query)}", *_recall_lines(one, now, explain)]
+        views += [Text(sanitize(query), style="bold"), _recall_view(one, now, explain), ""]
+    return Answer({"recalls": found}, lines, Group(*views))
+
+
+def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
+    yield f"# {'; '.join(_summary(found))}"
+    yield from (f"# {one_line(line)}" for line in time_cue(found))
+    if found.hits and not found.confident:
+        yield f"# {UNSURE}"
+    yield "# rank\tscore\tage\tid\tscope\tparts\tcontent"
+    for rank, hit in enumerate(found, 1):
+        memory = hit.memory
+        parts = "; ".join([" ".join(map(_part, hit.score_detail.parts)), *_remarks(hit)])
+        home = scope_text(memory.scope)
+        yield tsv(rank, f"{hit.score:.4f}", age(memory.created_at, now), memory.id, home, parts, memory.content)
+    yield from (f"# {line}" for line in out_of_scope(found.out_of_scope))
+    for rank, hit in enumerate(found, 1) if explain else ():
+        yield from (f"# {one_line(line)}" for line in _explained(rank, hit))
+
+
+def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
+    head = Text(sanitize("\n".join([" · ".join(_summary(found)), *time_cue(found)])), style="dim")
+    if not found.hits:
+        hints = out_of_scope(found.out_of_scope) or [SCOPE_HINT]
+        return Group(head, Text("\n".join([f"Nothing found. {NEAREST}", *hints])))
+    console = Console()
+    marks = _marks(found, letters=console.no_color or not console.color_system)
+    table = wide_table()
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("score", justify="right", no_wrap=True)
+    table.add_column("made of", no_wrap=True, width=BAR)
+    table.add_column("memory", ratio=3, overflow="fold")
+    table.add_column("age", justify="right", no_wrap=True)
+    table.add_column("id", no_wrap=True, style="dim")
+    table.add_column("scope", ratio=1, overflow="fold", style="dim")
+    longest = max(total(hit.score_detail) for hit in found)
+    for rank, hit in enumerate(found, 1):
+        memory = hit.memory
+        content = Text(excerpt(memory.content))
+        for remark in _remarks(hit):
+            content.append(f"\n{remark}", style="dim italic")
+        table.add_row(
+            str(rank),
+            Text(f"{hit.score:.3f}", style="bold"),
+            _bar(shares(hit.score_detail), longest, marks),
+            content,
+            age(memory.created_at, now),
+            memory.short_id,
+            Text(sanitize(scope_text(memory.scope))),
+        )
+    parts: list[RenderableType] = [head, table, _legend(found, marks)]
+    if not found.confident:
+        parts.insert(1, Text(UNSURE, style="yellow"))
+    for rank, hit in enumerate(found.hits, 1) if explain else ():
+        parts.append(Text("\n" + sanitize("\n".join(_explained(rank, hit)))))
+    return Group(*parts)
+
+
+def _summary(found: Recall) -> list[str]:
+    """Return how the answer was made: profile, intent, exactness, and milliseconds by step."""
+    intent, laps = found.intent, found.timings
+    return [
+        f"profile {found.profile}",
+        f"intent {intent.name}" + (f" ({', '.join(intent.words)})" if intent.words else ""),
+        "exact" if found.exact else "not exact",
+        *([f"reranked by {found.reranker}"] if found.reranker else []),
+        *([f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []),
+        f"{sum(laps.values()):.1f} ms ({', '.join(f'{step} {lap:.1f}' for step, lap in laps.items())})",
+    ]
+
+
+def time_cue(found: Recall) -> list[str]:
+    """Return how the query's words about time were understood, as a line; empty if there are none."""
+
+    def date(at: datetime) -> str:
+        return f"{at:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+
+    cue = found.intent.time
+    if cue is None:
+        return []
+    sides = [f"{word} {date(at)}" for word, at in (("from", cue.start), ("until", cue.end)) if at is not None]
+    said = [
+        *([" ".join(sides) + " UTC"] if sides else []),
+        *([f'{cue.relation} "{cue.anchor}" was told of'] if cue.relation else []),
+        *([f"{cue.order} first"] if cue.order else []),
+    ]
+    quoted = ", ".join(f'"{run}"' for run in cue.words)
+    return [f"time {quoted}: {', '.join(said)}"]
+
+
+def _part(part: Part) -> str:
+    """Return a part of a score: `similarity=0.457` if it is added, `weight=x0.800` if it multiplies."""
+    return f"{part.signal}={'x' if part.combine == 'product' else ''}{part.contribution:.3f}"
+
+
+def _remarks(hit: Hit) -> list[str]:
+    return [
+        *(["weak"] if hit.weak else []),
+        *([f"via {short_id(hit.via.id)} ({hit.via.link})"] if hit.via is not None else []),
+        *([f"absorbed {', '.join(map(short_id, hit.absorbed))}"] if hit.absorbed else []),
+        *([f"rerank {hit.rerank:.3f}"] if hit.rerank is not None else []),
+    ]
+
+
+def _explained(rank: int, hit: Hit) -> list[str]:
+    return [f"{rank}  {hit.memory.short_id}  score {hit.score:.6f}", *arithmetic(hit.score_detail)]
+
+
+def arithmetic(detail: ScoreDetail) -> list[str]:
+    """Return a score as lines: raw value, weight and contribution of each signal, then the total."""
+    width = max((len(part.signal) for part in detail.parts), default=6)
+    lines = [f"   {'signal':{width}}  {'raw':>9}  {'weight':>7}  contribution"] if detail.parts else []
+    for part in detail.parts:
+        sign = "+ " if part.combine == "sum" else "x "
+        lines.append(f"   {part.signal:{width}}  {part.raw:9.6f}  {part.weight:7.3f}  {sign}{part.contribution:.6f}")
+    return [*lines, f"   {formula(detail)} = {detail.recompute():.6f}"]
+
+
+def formula(detail: ScoreDetail) -> str:
+    """Return the arithmetic of a score: `(0.456602 + 0.500000) x 0.800000`, or the linked score times its hops."""
+    via = detail.via
+    if via is not None:
+        return f"{via.score:.6f} x {via.factor:g}^{via.hops} (from {short_id(via.id)})"
+    added = " + ".join(f"{part.contribution:.6f}" for part in detail.parts if part.combine == "sum")
+    factors = [f"{part.contribution:.6f}" for part in detail.parts if part.combine == "product"]
+    if added and factors:
+        added = f"({added})"
+    return " x ".join([*([added] if added else []), *factors]) or "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A segment of a score bar: `length` in units of the score; `kept` is False for a loss to a factor."""
+
+    signal: str
+    length: float
+    kept: bool
+
+
+def shares(detail: ScoreDetail) -> tuple[Share, ...]:
+    """Return the segments of a score; the kept ones add up to it.
+
+    A summed signal keeps its contribution times all factors. A product without summed signals starts at 1; a factor
+    above 1 raises the start. The loss to the factors below 1 is divided among them by their logarithms; a factor of 0
+    takes all.
+    """
+    if detail.via is not None:
+        return (Share(VIA, detail.via.activation, True),)
+    added = [part for part in detail.parts if part.combine == "sum"]
+    factors = [part for part in detail.parts if part.combine == "product"]
+    product = math.prod(part.contribution for part in factors)
+    kept = [Share(part.signal, part.contribution * product, True) for part in added] or [Share(SCORE, product, True)]
+    base = sum(part.contribution for part in added) if added else 1.0
+    lost = max(base * math.prod(max(part.contribution, 1.0) for part in factors) - base * product, 0.0)
+    zeros = [part for part in factors if part.contribution == 0]
+    takers = zeros or [part for part in factors if part.contribution < 1]
+    sizes = [1.0 if zeros else -math.log(part.contribution) for part in takers]
+    losses = (Share(part.signal, lost * size / sum(sizes), False) for part, size in zip(takers, sizes, strict=True))
+    return (*kept, *losses)
+
+
+def total(detail: ScoreDetail) -> float:
+    """Return the length of the whole bar, in units of the score."""
+    return sum(share.length for share in shares(detail))
+
+
+def cells(parts: Sequence[Share], longest: float, width: int) -> list[int]:
+    """Return the width of each segment where `longest` takes `width` cells; each edge is rounded once."""
+    ends = accumulate((part.length for part in parts), initial=0.0)
+    edges = [round(end / longest * width) if longest > 0 else 0 for end in ends]
+    return [right - left for left, right in pairwise(edges)]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How the segments of a signal are drawn: a style, and a character each for a kept part and a loss."""
+
+    style: str
+    kept: str
+    lost: str
+
+
+def _marks(found: Recall, letters: bool) -> dict[str, Mark]:
+    """Return a mark for each signal: a colour, or a letter of its own if there are no colours."""
+    signals = dict.fromkeys(part.signal for hit in found for part in hit.score_detail.parts)
+    if letters:
+        marks = {signal: Mark("", letter.upper(), letter) for signal, letter in initials(signals).items()}
+        return marks | {SCORE: Mark("", "#", ""), VIA: Mark("", "=", "")}
+    colours = {signal: COLOURS[place % len(COLOURS)] for place, signal in enumerate(signals)} | _OWN_COLOURS
+    return {signal: Mark(colour, "█", "░") for signal, colour in colours.items()}
+
+
+def initials(signals: Iterable[str]) -> dict[str, str]:
+    """Return a different lower-case letter for each name, its first free one if possible."""
+    found: dict[str, str] = {}
+    for signal in signals:
+        free = (letter for letter in (*signal.lower(), *ascii_lowercase) if letter.isalpha())
+        found[signal] = next((letter for letter in free if letter not in found.values()), "?")
+    return found
+
+
+def _bar(parts: Sequence[Share], longest: float, marks: Mapping[str, Mark]) -> Text:
+    text = Text()
+    for part, length in zip(parts, cells(parts, longest, BAR), strict=True):
+        mark = marks[part.signal]
+        text.append((mark.kept if part.kept else mark.lost) * length, style=mark.style)
+    return text
+
+
+def _legend(found: Recall, marks: Mapping[str, Mark]) -> Text:
+    """Return the legend of the bars: kept parts first, then losses."""
+    seen = dict.fromkeys((part.signal, part.kept) for hit in found for part in shares(hit.score_detail) if part.length)
+    text = Text()
+    for signal, kept in sorted(seen, key=lambda pair: not pair[1]):
+        mark = marks[signal]
+        text.append(mark.kept if kept else mark.lost, style=mark.style)
+        text.append(f" {sanitize(signal)}{'' if kept else ' takes'}   ", style="dim")
+    return text
+
+
+def receipt(made: Receipt) -> Answer:
+    """Return the result of a write: status, id and contradictions."""
+    memory = made.memory
+    labels = [
+        sanitize(f"{found.memory.short_id}\t{found.label}\t{'; '.join(found.because)}")
+        for found in made.contradictions
+        if found.label is not None
+    ]
+    about = [memory.kind, f"importance {memory.importance:g}", memory.tier, scope_text(memory.scope)]
+    about += [", ".join(memory.entities)] if memory.entities else []
+    head = Text.assemble((made.status, "bold green"), "  ", memory.id, "  ", (sanitize(" · ".join(about)), "dim"))
+    parts: list[RenderableType] = [head]
+    if made.warning:
+        parts.append(Text("\n" + sanitize(made.warning), style="yellow"))
+        parts.append(Text("\n".join(("Labels:", *labels)) if made.contradictions else "", style="dim"))
+    lines = [f"{made.status}\t{memory.id}", *map(sanitize, (made.warning or "").splitlines()), *labels]
+    return Answer(made, lines, Group(*parts))
+
+
+def memory(found: Memory) -> Answer:
+    """Return one memory with all its fields."""
+    from salience.wire.responses import to_json
+
+    def text(value: Any) -> str:
+        if isinstance(value, dict):
+            return ", ".join(f"{key}: {item}" for key, item in value.items())
+        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    rows = [(name, text(value)) for name, value in to_json(found).items() if value not in (None, [], {})]
+    return Answer(found, (tsv(*row) for row in rows), grid(rows))
+
+
+def page(found: Page, now: datetime) -> Answer:
+    """Return a page of a listing, with the option for the next one."""
+
+    def cells(item: Memory) -> tuple[str, ...]:
+        return age(item.created_at, now), item.kind, f"{item.importance:g}", item.tier, scope_text(item.scope)
+
+    hints = out_of_scope(found.out_of_scope)
+    notes = [f"skipped, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
+    notes += [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
+    lines = ["# id\tage\tkind\timportance\ttier\tscope\tcontent"]
+    lines += [tsv(item.id, *cells(item), item.content) for item in found.memories]
+    lines += [f"# {line}" for line in (*notes, *hints)]
+    if not found.memories:
+        return Answer(found, lines, Text("\n".join(["No memories here.", *(hints or [SCOPE_HINT])])))
+    table = wide_table()
+    for name in ("id", "age", "kind", "imp.", "tier"):
+        table.add_column(name, no_wrap=True, style="dim" if name == "id" else "")
+    table.add_column("scope", ratio=1, overflow="fold", style="dim")
+    table.add_column("memory", ratio=4, overflow="fold")
+    for item in found.memories:
+        table.add_row(item.short_id, *(Text(sanitize(cell)) for cell in cells(item)), Text(excerpt(item.content)))
+    return Answer(found, lines, Group(table, *(Text(line, style="dim") for line in (*notes, *hints))))
+
+
+def stats(found: Stats) -> Answer:
+    """Return the counts of a scope."""
+    hints = out_of_scope(found.out_of_scope)
+    groups = {name: {key or "(none)": count for key, count in getattr(found, name).items()} for name in _COUNTS}
+    lines = [tsv(name, getattr(found, name)) for name in ("memories", "pending", "sessions", "embedder", "dimension")]
+    lines += [tsv(name, key, count) for name, counts in groups.items() for key, count in counts.items()]
+    lines += [f"# {line}" for line in hints]
+    head = [
+        counted(found.memories, "memory", "memories"),
+        *([f"{found.pending:,} pending"] if found.pending else []),
+        counted(found.sessions, "session"),
+        f"{sanitize(found.embedder)}, {found.dimension} dimensions",
+    ]
+    rows = [
+        (name.removeprefix("by_"), "   ".join(f"{key} {count:,}" for key, count in counts.items()))
+        for name, counts in groups.items()
+        if counts
+    ]
+    shown = [] if found.memories else map(Text, hints or [SCOPE_HINT])
+    return Answer(found, lines, Group(Text(" · ".join(head), style="bold"), *shown, grid(rows)))
+
+
+def session(report: SessionReport) -> Answer:
+    """Return the memories that the end of a session promoted."""
+    head = f"session {one_line(report.session_id)}: {len(report.promoted)} moved to the next tier"
+    return Answer(report, (head, *report.promoted))
+
+
+def history(found: Sequence[Version]) -> Answer:
+    """Return the versions of a memory, the oldest first."""
+    lines = ["# version\twhen\twho\tchange\twhy\twhat\tcontent"]
+    table = wide_table()
+    table.add_column("#", justify="right", no_wrap=True)
+    for name, style in (("when (UTC)", "dim"), ("who", ""), ("change", "")):
+        table.add_column(name, no_wrap=name != "who", overflow="fold", style=style)
+    table.add_column("why", ratio=1, overflow="fold")
+    table.add_column("what", ratio=2, overflow="fold")
+    for version in found:
+        memory = version.memory
+        who, why = memory.changed_by or "-", memory.reason or "-"
+        what = ", ".join(version.changed) or "-"
+        when = memory.changed_at
+        lines.append(tsv(memory.version, when.isoformat(), who, memory.change, why, what, memory.content))
+        names = [name for name in version.changed if name not in _IMPLIED]
+        text = Text(", ".join(names))
+        if "content" in names or not version.changed:
+            text.append(("\n" if names else "") + truncate(memory.content, LONGEST), style="italic")
+        cells = (f"{when:%Y-%m-%d %H:%M:%S}", who, memory.change, why)
+        table.add_row(str(memory.version), *(Text(sanitize(cell)) for cell in cells), text)
+    last = found[-1].memory
+    return Answer(found, lines, Group(Text.assemble((last.status, "bold"), "  ", (last.id, "dim")), table))
