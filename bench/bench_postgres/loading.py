@@ -18,7 +18,7 @@ from bench.bench_postgres.meaning import MadeUp
 from bench.bench_postgres.place import FIRST, Store, connected, opened
 from bench.made_up import DIMENSION, FUNCTION
 from salience.batch import Vectors32
-from salience.extract.terms import index_terms
+from salience.extract.subjects import index_terms
 from salience.ports import Stored
 from salience.records import Memory
 from salience.store import rows

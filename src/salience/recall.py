@@ -27,7 +27,9 @@ import numpy as np
 from salience.batch import Batch, Vectors32
 from salience.deadline import OutOfTime, places, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
-from salience.extract import intent, voice, when
+from salience.extract import speakers as speaker_names
+from salience.extract import when
+from salience.extract.phrases import detect_intent
 from salience.ports import Need, Reranker, Services, Touch
 from salience.rank.bounds import exact, provable, pruning, starved, widened
 from salience.rank.profile import Profile
@@ -163,13 +165,15 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
     known: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     if profile.first_person or "speaker_named" in profile.columns:
-        named = voice.named(text, services.store.speakers(query.scope, names or phrases(text), as_of=query.as_of))
-        known = voice.forms(named)
-        speakers = (*known, *voice.roles(text))
+        named = speaker_names.named(
+            text, services.store.speakers(query.scope, names or phrases(text), as_of=query.as_of)
+        )
+        known = speaker_names.forms(named)
+        speakers = (*known, *speaker_names.roles(text))
         names = tuple(name for name in names if name not in known)
-        if named and profile.first_person and tokeniser.language == voice.LANGUAGE:
-            own_text = voice.first_person(text, named)
-    meant = intent.detect(text, {name: rule.words for name, rule in profile.intents.items()})
+        if named and profile.first_person and tokeniser.language == speaker_names.LANGUAGE:
+            own_text = speaker_names.first_person(text, named)
+    meant = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})
     cue = when.read(text, now) if profile.reads_time else None
     if cue is not None:
         meant = replace(meant, time=cue)

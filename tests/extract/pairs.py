@@ -128,7 +128,6 @@ PAIRS = {
         ("The wifi password is hunter2", "The wifi password is swordfish9", 0.76),
         ("Lunch is at noon", "Lunch is at 13:00", 0.72),
         ("Users can delete their account", "Users cannot delete their account", 0.94),
-        ("Use British English in replies", "Use American English in replies", 0.84),
         ("Keep replies under 100 words", "Keep replies under 200 words", 0.92),
         ("The on-call engineer is Jonas", "The on-call engineer is Priya", 0.7),
         ("The flat has two bedrooms", "The flat has three bedrooms", 0.92),
@@ -194,6 +193,7 @@ PAIRS = {
 }  # fmt: skip
 """Label -> (old, new, cosine)."""
 MISSED = [
+    ("Use British English in replies", "Use American English in replies", 0.84, "contradiction", "related"),
     ("Deploys go to staging first", "Deploys go to production first", 0.86, "contradiction", "related"),
     ("Merges need two reviews", "Actually, merges need only one review", 0.86, "update", "related"),
     ("The CI runs on every push", "The CI runs on every push to main", 0.93, "related", "duplicate"),

@@ -12,11 +12,9 @@ import snowballstemmer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract import numerals as numerals_of
-from salience.extract.distinctions import distinctions, may_tell
+from salience.extract import distinctions as distinctions_module
+from salience.extract.distinctions import distinctions, may_count, may_distinguish, numerals
 from salience.extract.entities import Piece, distinct, entities, marks, names, read, read_whole
-from salience.extract.numerals import may_tell as may_tell_a
-from salience.extract.numerals import numerals
 from salience.extract.phrases import Phrasebook
 from salience.text import ENGLISH_STOPWORDS, Kept, Tokeniser, is_plain_word, normalise, words
 
@@ -96,10 +94,15 @@ def test_phrases_are_found_wherever_they_stand(phrases, text):
 @given(TEXTS | st.text("abcxyzñ'B1-", max_size=4))
 def test_a_plain_word_is_what_reading_it_letter_by_letter_gives(written):
     def told() -> list[object]:
-        return [Tokeniser()._read(written), read_whole(written), numerals_of._tokens(written), may_tell_a(written)]
+        return [
+            Tokeniser()._read(written),
+            read_whole(written),
+            distinctions_module._tokens(written),
+            may_count(written),
+        ]
 
     at_a_glance = told()
-    with patch("salience.text.is_plain_word", never), patch("salience.extract.numerals.is_plain_word", never):
+    with patch("salience.text.is_plain_word", never), patch("salience.extract.distinctions.is_plain_word", never):
         assert told() == at_a_glance
     if is_plain_word(written):
         assert (words(written), normalise(written)) == ([written], written)
@@ -112,14 +115,14 @@ def never(text: str) -> bool:
 @given(TEXTS, st.sampled_from([None, "Mira"]))
 def test_a_text_that_tells_nothing_is_not_read_further(text, speaker):
     found = distinctions(text, speaker)
-    with patch("salience.extract.distinctions.may_tell", lambda text: True):
+    with patch("salience.extract.distinctions.may_distinguish", lambda text: True):
         assert distinctions(text, speaker) == found
-    assert may_tell(text) or len(found) == 1 + (speaker is not None)
+    assert may_distinguish(text) or len(found) == 1 + (speaker is not None)
 
 
 @pytest.mark.parametrize("text", ["the old house", "a b c", "said - of it", ""])
 def test_most_of_what_is_said_in_small_letters_tells_nothing(text):
-    assert not may_tell(text)
+    assert not may_distinguish(text)
 
 
 def test_an_address_without_a_name_is_read():

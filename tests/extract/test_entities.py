@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract.entities import LONGEST, entities
-from salience.extract.marks import FORMS
-from salience.extract.rules import RuleExtractor
+from salience.extract.entities import FORMS, MAX_CHUNK, RuleExtractor, entities
 from salience.ports import Extract
 from salience.text import normalise
 
@@ -133,7 +131,7 @@ def test_entities_are_distinct_in_the_order_of_appearance_as_first_written() -> 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 def test_every_form_refuses_a_long_chunk_that_nearly_fits(form: str) -> None:
     for start in "aA_@#/0.-":
-        assert re.fullmatch(form, (start + "a.-_A0") * (LONGEST // 7) + "\x00") is None
+        assert re.fullmatch(form, (start + "a.-_A0") * (MAX_CHUNK // 7) + "\x00") is None
 
 
 @pytest.mark.parametrize(

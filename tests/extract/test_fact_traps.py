@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from salience.extract.fact_values import LISTED, is_known
 from salience.extract.facts import fact, fact_key
-from salience.extract.places import LISTED, is_known
 
 NO_FACTS = {
     "moved to a thing": [

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract.fact_forms import ATTRIBUTES, FORMS, TAILS
 from salience.extract.fact_values import CHECKS, KINDS
-from salience.extract.facts import _SIGNS, LONGEST, fact, fact_key, may_have_tail, without_signs
+from salience.extract.facts import ATTRIBUTES, FORMS, MAX_LENGTH, fact, fact_key
 from salience.records import Draft
 from salience.records.checks import NAME_LIMIT
 
@@ -179,7 +178,7 @@ def test_a_word_with_a_hyphen_is_no_opening():
 
 def test_a_text_is_read_up_to_its_length():
     assert fact_key(f"{' ' * 10}I live in Berlin") == "user.residence"
-    assert fact_key(f"I live in Berlin{' ' * LONGEST}") is None
+    assert fact_key(f"I live in Berlin{' ' * MAX_LENGTH}") is None
 
 
 def test_every_form_names_what_is_there():
@@ -204,32 +203,3 @@ def test_any_text_is_read_and_a_key_is_one_that_a_memory_may_have(content, speak
         assert found.key == found.key.casefold()
         assert " " not in found.key
         assert found.value
-
-
-@given(st.from_regex(TAILS) | st.text() | st.lists(PIECES, max_size=20).map(" ".join))
-def test_where_no_tail_is_sought_there_is_none(line):
-    assert may_have_tail(line) or TAILS.search(line) is None
-
-
-@pytest.mark.parametrize("line", ["I live in Rome, Now", "I live in Rome last week", "I moved to Rome in MAY", "x now"])
-def test_a_tail_is_sought_where_there_is_one(line):
-    assert may_have_tail(line)
-
-
-def test_most_lines_are_not_looked_through_for_a_tail():
-    assert not may_have_tail("We met at the office and had lunch together")
-
-
-@given(st.lists(st.text(alphabet="aß1_ :)-!.\u0660", max_size=4), max_size=6))
-def test_signs_at_the_end_go_as_the_pattern_has_it(words):
-    line = " ".join(" ".join(words).split())
-    assert without_signs(line) == _SIGNS.sub("", line)
-
-
-HOLDING = [form for form in FORMS if form.holding]
-
-
-@given(st.data())
-def test_each_sentence_of_a_form_holds_what_the_form_says(data):
-    form = data.draw(st.sampled_from(HOLDING))
-    assert form.holding in data.draw(st.from_regex(form.pattern, fullmatch=True))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract.intent import detect
+from salience.extract.phrases import detect_intent
 from salience.records import Intent
 
 INTENTS = {
@@ -13,65 +13,72 @@ INTENTS = {
 
 
 def test_without_a_phrase_the_intent_is_the_default_one() -> None:
-    assert detect("Which port does the proxy use?", INTENTS) == Intent("default", ())
-    assert detect("", INTENTS) == detect("???", INTENTS) == detect("latest", {}) == Intent("default", ())
+    assert detect_intent("Which port does the proxy use?", INTENTS) == Intent("default", ())
+    assert (
+        detect_intent("", INTENTS)
+        == detect_intent("???", INTENTS)
+        == detect_intent("latest", {})
+        == Intent("default", ())
+    )
 
 
 def test_the_words_come_in_the_order_of_the_query() -> None:
-    assert detect("Now tell me the latest", INTENTS) == Intent("time", ("now", "latest"))
+    assert detect_intent("Now tell me the latest", INTENTS) == Intent("time", ("now", "latest"))
 
 
 def test_the_intent_with_the_most_distinct_phrases_wins() -> None:
-    assert detect("What is his favourite of the latest and last ones?", INTENTS).name == "time"
+    assert detect_intent("What is his favourite of the latest and last ones?", INTENTS).name == "time"
 
 
 def test_a_phrase_counts_once_however_often_it_stands_there() -> None:
-    assert detect("last, last, last: which would you rather like?", INTENTS) == Intent("preference", ("rather", "like"))
+    assert detect_intent("last, last, last: which would you rather like?", INTENTS) == Intent(
+        "preference", ("rather", "like")
+    )
 
 
 def test_a_tie_goes_to_the_intent_that_the_profile_names_first() -> None:
-    assert detect("latest favourite", INTENTS).name == "preference"
-    assert detect("latest favourite", dict(reversed(INTENTS.items()))).name == "time"
+    assert detect_intent("latest favourite", INTENTS).name == "preference"
+    assert detect_intent("latest favourite", dict(reversed(INTENTS.items()))).name == "time"
 
 
 def test_only_whole_words_count() -> None:
-    assert detect("The likely blast in the knowledge base", INTENTS) == Intent()
+    assert detect_intent("The likely blast in the knowledge base", INTENTS) == Intent()
 
 
 def test_a_longer_phrase_hides_a_shorter_one_inside_it() -> None:
-    assert detect("What did we do this week?", INTENTS) == Intent("time", ("this week",))
-    assert detect("this week or that week", INTENTS).words == ("this week", "week")
+    assert detect_intent("What did we do this week?", INTENTS) == Intent("time", ("this week",))
+    assert detect_intent("this week or that week", INTENTS).words == ("this week", "week")
 
 
 def test_a_longer_phrase_of_another_intent_hides_too() -> None:
     intents = {"preference": ("like",), "similar": ("looks like",)}
-    assert detect("What looks like a cat?", intents) == Intent("similar", ("looks like",))
+    assert detect_intent("What looks like a cat?", intents) == Intent("similar", ("looks like",))
 
 
 def test_phrases_that_overlap_both_count() -> None:
-    assert detect("the very last week", {"a": ("very last", "last week")}).words == ("very last", "last week")
+    assert detect_intent("the very last week", {"a": ("very last", "last week")}).words == ("very last", "last week")
 
 
 def test_a_phrase_may_stand_under_two_intents() -> None:
     intents = {"a": ("today",), "b": ("today", "now")}
-    assert detect("today", intents) == Intent("a", ("today",))
-    assert detect("now, today", intents) == Intent("b", ("now", "today"))
+    assert detect_intent("today", intents) == Intent("a", ("today",))
+    assert detect_intent("now, today", intents) == Intent("b", ("now", "today"))
 
 
 def test_case_width_and_apostrophes_do_not_matter() -> None:
-    assert detect("ＬＡＴＥＳＴ news", INTENTS).words == ("latest",)
-    assert detect("What’s new?", {"time": ("What's new",)}).words == ("What's new",)
+    assert detect_intent("ＬＡＴＥＳＴ news", INTENTS).words == ("latest",)
+    assert detect_intent("What’s new?", {"time": ("What's new",)}).words == ("What's new",)
 
 
 def test_a_phrase_without_a_word_is_never_found() -> None:
-    assert detect("what?!", {"odd": ("?!", "")}) == Intent()
+    assert detect_intent("what?!", {"odd": ("?!", "")}) == Intent()
 
 
 @given(st.text(), st.dictionaries(st.text(min_size=1), st.lists(st.text())))
 def test_a_named_intent_has_words_of_its_own(query: str, intents: dict[str, list[str]]) -> None:
-    found = detect(query, intents)
+    found = detect_intent(query, intents)
     assert found == Intent() or (found.words and set(found.words) <= set().union(*intents.values()))
 
 
 def test_a_long_query_is_read_to_its_end() -> None:
-    assert detect("this " * 13_000 + "week", INTENTS).words == ("this week",)
+    assert detect_intent("this " * 13_000 + "week", INTENTS).words == ("this week",)

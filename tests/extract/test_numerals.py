@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract.numerals import numerals
+from salience.extract.distinctions import numerals
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from salience.errors import InputError, MissingExtraError
-from salience.extract.registry import extractor
-from salience.extract.rules import RuleExtractor
-from salience.extract.spacy import SpacyExtractor
+from salience.extract.entities import RuleExtractor, SpacyExtractor, extractor
 
 LABELS = {"Nadia": "PERSON", "tomorrow": "DATE", "Lyon": "GPE", "lyon": "GPE"}
 

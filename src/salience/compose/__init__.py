@@ -29,7 +29,7 @@ from salience.compose.stores import (
 )
 from salience.engine import Engine, warm_in_background
 from salience.errors import InputError, SalienceError, Words, wrong_type
-from salience.extract.registry import extractor
+from salience.extract.entities import extractor
 from salience.models import calibration, registry
 from salience.models.calibration import calibration_of
 from salience.pending import admitted

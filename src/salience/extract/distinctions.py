@@ -1,69 +1,74 @@
-"""What tells a text from others that look much like it: numbers, dates, names and claims, its speaker, its wording.
+"""Distinctions: the numbers, dates, names, claims, speaker and wording that tell similar texts apart.
 
-Embeddings hardly see these. "The limit is 30" and "The limit is 40", "Alice agreed" and "Bob agreed", "It is safe"
-and "It is not safe" are all but equal to a model, and no two of them say the same.
+Embeddings hardly see these. "The limit is 30" and "The limit is 40", "Alice agreed" and "Bob agreed", "It is safe" and
+"It is not safe" are almost equal to a model, and no two of them say the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain
-from operator import attrgetter
+from math import inf
 from typing import Final
 
 from salience import text
-from salience.extract.contrasts import CONTRASTS, IDIOMS
 from salience.extract.entities import Found, Piece, marks, names, read, read_whole
-from salience.extract.numerals import may_tell as tells_number
-from salience.extract.numerals import numerals
 from salience.extract.phrases import Phrasebook
+from salience.extract.wordlists import MONTHS, WEEKDAYS, load
+from salience.text import Kept, is_plain_word
 
-_CLAIMS: Final = {
-    tuple(text.words(phrase)): claim for claim, phrases in CONTRASTS.items() for phrase in phrases
-}  # fmt: skip
-_BOOK: Final = Phrasebook((*(phrase for phrases in CONTRASTS.values() for phrase in phrases), *IDIOMS))
+_LISTS: Final = load("contrasts")
+BASES: Final = {
+    section[:-1] + word: word for section, words in _LISTS.items() if section.endswith("-") for word in words
+}
+"""Words with a negating prefix -> the word without it."""
+CONTRASTS: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: words for name, words in _LISTS.items() if name != "idioms" and not name.endswith("-")},
+    "not": (*_LISTS["not"], *BASES),
+}
+"""Claim -> words and phrases that make it; a text without them makes the opposite claim or none."""
+_CLAIMS: Final = {tuple(text.words(phrase)): claim for claim, phrases in CONTRASTS.items() for phrase in phrases}
+_BOOK: Final = Phrasebook((*(phrase for phrases in CONTRASTS.values() for phrase in phrases), *_LISTS["idioms"]))
 
 
 def distinctions(content: str, speaker: str | None = None) -> tuple[str, ...]:
     """Return the distinctions of a text, each as `kind:value` with a kind of `batch.KINDS`.
 
-    First `text:...`, a hash that texts equal after `text.normalise` share, and `speaker:...` if there is one; then,
-    each in the order of the text and as often as it says so, numbers and dates, names and claims. Numbers and dates
-    are those of `numerals`. Names are capitalised words and marks as `entities` has them: a capital that opens a
-    sentence makes no name by itself. Claims are negations and the opposites of `contrasts.CONTRASTS`, in English.
+    The first is `text:` with a hash of the text in normal form; `speaker:` follows if there is one. Then follow the
+    numbers and dates of `numerals`, then the names and marks of `entities` and the claims of `CONTRASTS`, each group in
+    the order of the text and with repetitions.
 
     Args:
         content: any text.
-        speaker: who said it.
+        speaker: the speaker of the text.
     """
     said_by = [_SPEAKER[speaker]] if speaker else []
-    told = (*numerals(content), *_names_and_claims(content)) if may_tell(content) else ()
-    return (f"text:{_wording(content)}", *said_by, *told)
+    found = (*numerals(content), *_names_and_claims(content)) if may_distinguish(content) else ()
+    wording = hashlib.sha256(text.normalise(content).encode("utf-8")).hexdigest()[:16]
+    return (f"text:{wording}", *said_by, *found)
 
 
-def may_tell(content: str) -> bool:
-    """Return whether anything in a text may be a number, date, name or claim; False is sure."""
-    return any(map(_MAY_TELL.__getitem__, content.split()))
+def may_distinguish(content: str) -> bool:
+    """Return whether a text can contain a number, date, name or claim; False is certain."""
+    return any(map(_MAY_DISTINGUISH.__getitem__, content.split()))
 
 
-def _part_may_tell(part: str) -> bool:
-    """Return whether what stands between white space may be any of these, or a part of one."""
+def _may_distinguish(part: str) -> bool:
+    """Return whether a text without white space can be a number, date, name or claim, or a part of one."""
     if text.is_plain_word(part):
-        return tells_number(part) or _BOOK.may_hold((part,))
-    if "`" in part or tells_number(part):
+        return may_count(part) or _BOOK.may_hold((part,))
+    if "`" in part or may_count(part):
         return True
     pieces = read_whole(part)
     return any(piece.is_mark or piece.may_name or _BOOK.may_hold(piece.words) for piece in pieces)
 
 
-_words: Final = attrgetter("words")
-_MAY_TELL: Final = text.Kept(_part_may_tell)
+_MAY_DISTINGUISH: Final = text.Kept(_may_distinguish)
 _SPEAKER: Final = text.Kept(lambda speaker: f"speaker:{text.normalise(speaker)}")
-
-
-def _wording(content: str) -> str:
-    return hashlib.sha256(text.normalise(content).encode("utf-8")).hexdigest()[:16]
 
 
 def _names_and_claims(content: str) -> list[str]:
@@ -73,9 +78,300 @@ def _names_and_claims(content: str) -> list[str]:
 
 
 def _claims(pieces: Sequence[Piece]) -> list[Found]:
-    """Return the piece where each claim begins; a word with a hyphen counts as its parts."""
-    found = _BOOK.find(list(chain.from_iterable(map(_words, pieces))))
+    """Return the position and value of each claim."""
+    found = _BOOK.find(list(chain.from_iterable(piece.words for piece in pieces)))
     if not found:
         return []
     piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
     return [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in found if phrase in _CLAIMS]
+
+
+_ONES: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+CARDINALS: Final[Mapping[str, int]] = {
+    **{word: number for number, word in enumerate(_ONES)},
+    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
+}
+HUNDREDS: Final[Mapping[str, int]] = {
+    "dozen": 12, "hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9,
+}  # fmt: skip
+"""Words that multiply the number before them."""
+SCALES: Final[Mapping[str, int]] = {**HUNDREDS, "k": 1000, "bn": 10**9}
+"""Words and abbreviations that multiply the digits before them."""
+ORDINALS: Final[Mapping[str, int]] = {
+    word: number
+    for number, word in enumerate("first second third fourth fifth sixth seventh eighth ninth tenth".split(), start=1)
+}
+ENDINGS: Final = frozenset({"st", "nd", "rd", "th"})
+"""Endings of ordinals after digits."""
+MULTIPLES: Final[Mapping[str, str]] = {"once": "1", "twice": "2", "half": "1/2"}
+BEFORE_A_PRONOUN: Final = frozenset("no the this that which each every any some another other last next only".split())
+AFTER_A_PRONOUN: Final = frozenset("of another day way by".split())
+"""Words before and after a "one" that is a pronoun."""
+UNITS: Final[Mapping[str, str]] = {
+    "percent": "% percent pct", "dollar": "$ usd dollar dollars", "euro": "€ eur euro euros",
+    "pound": "£ gbp pound pounds", "yen": "¥ jpy yen", "rupee": "₹ inr rupee rupees", "cent": "cent cents",
+    "millisecond": "ms millisecond milliseconds", "second": "s sec secs second seconds",
+    "minute": "min mins minute minutes", "hour": "h hr hrs hour hours", "day": "d day days", "week": "week weeks",
+    "month": "month months", "year": "y yr yrs year years", "time": "x time times",
+    "kilometre": "km kilometre kilometres kilometer kilometers", "mile": "mi mile miles",
+    "metre": "m metre metres meter meters", "centimetre": "cm", "millimetre": "mm", "foot": "ft foot feet",
+    "inch": "inch inches", "kilogram": "kg kilo kilos kilogram kilograms", "gram": "g gram grams", "lb": "lb lbs",
+    "ounce": "oz ounce ounces", "ton": "ton tons tonne tonnes", "litre": "l litre litres liter liters",
+    "millilitre": "ml", "kilobyte": "kb", "megabyte": "mb", "gigabyte": "gb", "terabyte": "tb",
+    "degree": "° degree degrees",
+}  # fmt: skip
+"""Units with their spellings; they count only beside a number."""
+MOMENTS: Final[Mapping[str, str]] = {
+    "morning": "morning mornings", "afternoon": "afternoon afternoons", "evening": "evening evenings",
+    "night": "night nights tonight overnight", "12:00": "noon midday", "0:00": "midnight", "yesterday": "yesterday",
+    "today": "today", "tomorrow": "tomorrow", "weekday": "weekday weekdays", "weekend": "weekend weekends",
+    "summer": "summer", "autumn": "autumn", "winter": "winter", "every hour": "hourly", "every day": "daily",
+    "every night": "nightly", "every week": "weekly", "every month": "monthly", "every year": "yearly annually",
+}  # fmt: skip
+"""Named times with their spellings."""
+PERIODS: Final = frozenset("hour day night week month year".split())
+EACH: Final = frozenset({"every", "each", "per", "a", "an"})
+"""Words before a period: "once a week" is "once weekly"."""
+RELATIVE: Final = frozenset({"last", "next", "previous"})
+"""Words that select a period, month, weekday or named time."""
+CAPITALISED: Final = frozenset({"jan", "mar", "march", "may", "dec", "mon", "wed", "sat", "sun"})
+"""Months and weekdays that are other words unless capitalised or beside digits."""
+MAX_DIGITS: Final = 15
+"""Most digits that a scale multiplies; a longer number is an identifier."""
+
+CURRENCIES: Final = frozenset("$€£¥₹")
+"""Units before their number."""
+
+_TOKEN: Final = re.compile(
+    r"\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,:]\d+)*|(?<!\w)[vV](?=\d)|[^\W\d_]+\d\w*|[^\W\d_]+|(?<!\w)[-−](?=[$€£¥₹]?\d)|[$€£¥₹%°]"
+)
+_ISO_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_THOUSANDS: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_CLOCK: Final = re.compile(r"(\d{1,2})[:.](\d\d)(:\d\d)?")
+
+
+def _by_spelling(table: Mapping[str, str]) -> dict[str, str]:
+    return {spelling: name for name, spellings in table.items() for spelling in spellings.split()}
+
+
+def _by_form(names: Sequence[str]) -> dict[str, int]:
+    """Return the number of each name by its name, plural and first three letters."""
+    return {form: number for number, name in enumerate(names, start=1) for form in (name, f"{name}s", name[:3])}
+
+
+_UNIT: Final = _by_spelling(UNITS)
+_MOMENT: Final = _by_spelling(MOMENTS)
+_MONTH: Final = {**_by_form(MONTHS), "sept": 9}
+_WEEKDAY: Final = {**_by_form(WEEKDAYS), "tues": 2, "thur": 4, "thurs": 4}
+_AFTER_RELATIVE: Final = PERIODS | _MONTH.keys() | _WEEKDAY.keys() | _MOMENT.keys()
+
+Words = Sequence[str]
+Reading = tuple[int, list[str]]
+"""The position after a reading, and the values read."""
+
+
+def numerals(content: str) -> list[str]:
+    """Return the numbers and dates of `content` as `number:...` and `date:...`, in order, with repetitions.
+
+    Equal values read the same: "2" and "two", "$30" and "30 dollars", "3 May 2023" and "2023-05-03", "3 pm" and
+    "15:00". A number with a unit gives two values, `number:30` and `number:30 minute`, and a day also gives its month,
+    `date:month 5` and `date:5-3`, so that the values of a less specific text are among those of a more specific one. A
+    number that is part of nothing else stands for itself.
+    """
+    parts = content.split()
+    if not any(map(_MAY_COUNT.__getitem__, parts)):
+        return []
+    words = _words(parts)
+    found: list[str] = []
+    end = 0
+    for at, word in enumerate(words):
+        if at >= end and (word in _READERS or not word.isalpha()):
+            end, values = _READERS.get(word, _figures if word[0].isdecimal() else _other)(words, at)
+            found += values
+    return found
+
+
+def _words(parts: Iterable[str]) -> list[str]:
+    """Return words, numbers and signs in lower case; a word that only looks like a month or weekday becomes `_`."""
+    tokens = list(chain.from_iterable(map(_TOKENS.__getitem__, parts)))
+    words = [token.casefold() for token in tokens]
+    return [
+        "_" if word in CAPITALISED and token == word and not _beside_figures(words, at) else word
+        for at, (token, word) in enumerate(zip(tokens, words, strict=True))
+    ]
+
+
+def _tokens(part: str) -> tuple[str, ...]:
+    """Return the words, numbers and signs of a text without white space."""
+    if is_plain_word(part):
+        return (part,)
+    normal = unicodedata.normalize("NFKC", part)
+    if not normal.isascii():
+        normal = "".join(str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in normal)
+    return tuple(_TOKEN.findall(normal))
+
+
+def may_count(part: str) -> bool:
+    """Return whether a text without white space can be or complete a number or date; False is certain."""
+    if is_plain_word(part):
+        return part in _COUNTING
+    return any(token.casefold() in _COUNTING or any(map(str.isdecimal, token)) for token in _tokens(part))
+
+
+_TOKENS: Final = Kept(_tokens)
+_MAY_COUNT: Final = Kept(may_count)
+
+
+def _beside_figures(words: Words, at: int) -> bool:
+    return any(word[:1].isdecimal() or word in ENDINGS for word in (_at(words, at - 1), _at(words, at + 1)))
+
+
+def _at(words: Words, at: int) -> str:
+    return words[at] if 0 <= at < len(words) else ""
+
+
+def _other(words: Words, at: int) -> Reading:
+    """Read a word with a digit as itself."""
+    word = words[at]
+    return at + 1, [f"number:{word}"] if any(map(str.isdecimal, word)) else []
+
+
+def _figures(words: Words, at: int) -> Reading:
+    for reader in (_iso_date, _clock, _day_and_month, _rank):
+        if (found := reader(words, at)) is not None:
+            return found
+    return _amount(words, at)
+
+
+def _iso_date(words: Words, at: int) -> Reading | None:
+    match = _ISO_DATE.fullmatch(words[at])
+    return match and (at + 1, _day(int(match[2]), int(match[3]), match[1]))
+
+
+def _day(month: int, day: int | None, year: str) -> list[str]:
+    days = [] if day is None else [f"date:{month}-{day}"]
+    return [f"date:month {month}", *days, *([f"number:{year}", f"date:{year} {month}"] if year else [])]
+
+
+def _clock(words: Words, at: int) -> Reading | None:
+    """Read a time of day: 15:00, 3 pm, 3.30 p.m."""
+    match, half, end = _CLOCK.fullmatch(words[at]), _at(words, at + 1), at + 2
+    if half in ("a", "p") and _at(words, end) == "m":
+        half, end = f"{half}m", end + 1
+    if half not in ("am", "pm"):
+        return (at + 1, [f"date:{int(match[1])}:{match[2]}{match[3] or ''}"]) if match and ":" in match[0] else None
+    hour, rest = (match[1], f"{match[2]}{match[3] or ''}") if match else (words[at], "00")
+    if not hour.isdecimal() or int(hour) > 12:
+        return None
+    return end, [f"date:{int(hour) % 12 + 12 * (half == 'pm')}:{rest}"]
+
+
+def _is_day(word: str) -> bool:
+    return word.isdecimal() and len(word) <= 2 and 1 <= int(word) <= 31
+
+
+def _day_and_month(words: Words, at: int) -> Reading | None:
+    end = at + 1
+    end += _at(words, end) in ENDINGS
+    end += _at(words, end) == "of"
+    if not _is_day(words[at]) or _at(words, end) not in _MONTH:
+        return None
+    return _year_after(words, end + 1, _MONTH[words[end]], int(words[at]))
+
+
+def _month(words: Words, at: int) -> Reading:
+    if not _is_day(_at(words, at + 1)):
+        return _year_after(words, at + 1, _MONTH[words[at]], None)
+    end = at + 2 + (_at(words, at + 2) in ENDINGS)
+    return _year_after(words, end, _MONTH[words[at]], int(words[at + 1]))
+
+
+def _year_after(words: Words, at: int, month: int, day: int | None) -> Reading:
+    year = _at(words, at)
+    if not (year.isdecimal() and len(year) == 4):
+        return at, _day(month, day, "")
+    return at + 1, _day(month, day, year)
+
+
+def _rank(words: Words, at: int) -> Reading | None:
+    return (at + 2, [f"number:rank {words[at]}"]) if _at(words, at + 1) in ENDINGS else None
+
+
+def _amount(words: Words, at: int) -> Reading:
+    """Read digits with sign, scale and unit; "1,000" is one number, "1,2" two."""
+    if not _THOUSANDS.fullmatch(words[at]) and re.search("[,:]", words[at]):
+        return at + 1, [f"number:{figures}" for figures in re.split("[,:]", words[at])]
+    figures, end = words[at].replace(",", ""), at + 1
+    if _at(words, end) in SCALES and figures.count(".") <= 1 and len(figures) <= MAX_DIGITS:
+        figures, end = f"{(Decimal(figures) * SCALES[words[end]]).normalize():f}", end + 1
+    money = _UNIT[words[at - 1]] if _at(words, at - 1) in CURRENCIES else ""
+    sign = _at(words, at - 2 if money else at - 1)
+    return _with_unit(words, end, f"-{figures}" if sign in ("-", "−") else figures, money)
+
+
+def _with_unit(words: Words, end: int, number: str, unit: str = "") -> Reading:
+    if not unit and _at(words, end) in _UNIT:
+        unit, end = _UNIT[words[end]], end + 1
+    return end, [f"number:{number}", *([f"number:{number} {unit}"] if unit else [])]
+
+
+def _written(words: Words, at: int) -> Reading:
+    """Read a number in words: "two", "twenty-five", "a hundred and two", "three million", "twenty-first"."""
+    if words[at] == "one" and (_at(words, at - 1) in BEFORE_A_PRONOUN or _at(words, at + 1) in AFTER_A_PRONOUN):
+        return at + 1, []
+    total, current, room, end = 0, 0, inf, at
+    while True:  # the next word belongs to the same number if it is below `room`
+        word = _at(words, end)
+        if CARDINALS.get(word, inf) < room:
+            current += CARDINALS[word]
+            room = 10 if current % 100 >= 20 and current % 10 == 0 else 0
+        elif word in HUNDREDS:
+            current, room = max(current, 1) * HUNDREDS[word], HUNDREDS[word]
+            if room >= 1000:
+                total, current = total + current, 0
+        elif not (word == "and" and 100 <= room < inf and CARDINALS.get(_at(words, end + 1), inf) < room):
+            break
+        end += 1
+    if room == 10 and _at(words, end) in ORDINALS:
+        return end + 1, [f"number:rank {total + current + ORDINALS[words[end]]}"]
+    return _with_unit(words, end, str(total + current))
+
+
+def _ordinal(words: Words, at: int) -> Reading:
+    is_time = words[at] == "second" and _at(words, at - 1) in EACH
+    return at + 1, [] if is_time else [f"number:rank {ORDINALS[words[at]]}"]
+
+
+def _multiple(words: Words, at: int) -> Reading:
+    return at + 1, [f"number:{MULTIPLES[words[at]]}"]
+
+
+def _weekday(words: Words, at: int) -> Reading:
+    return at + 1, [f"date:{WEEKDAYS[_WEEKDAY[words[at]] - 1]}"]
+
+
+def _moment(words: Words, at: int) -> Reading:
+    return at + 1, [f"date:{_MOMENT[words[at]]}"]
+
+
+def _each(words: Words, at: int) -> Reading:
+    period = _at(words, at + 1)
+    return (at + 2, [f"date:every {period}"]) if period in PERIODS else (at + 1, [])
+
+
+def _relative(words: Words, at: int) -> Reading:
+    return at + 1, [f"date:{words[at]}"] if _at(words, at + 1) in _AFTER_RELATIVE else []
+
+
+_READERS: Final[Mapping[str, Callable[[Words, int], Reading]]] = {
+    **dict.fromkeys(EACH, _each), **dict.fromkeys(RELATIVE, _relative), **dict.fromkeys(_MOMENT, _moment),
+    **dict.fromkeys(_WEEKDAY, _weekday), **dict.fromkeys(_MONTH, _month), **dict.fromkeys(MULTIPLES, _multiple),
+    **dict.fromkeys(ORDINALS, _ordinal), **dict.fromkeys((*CARDINALS, *HUNDREDS), _written),
+}  # fmt: skip
+"""First word -> the function that reads a value there."""
+_COUNTING: Final = (_READERS.keys() - EACH - RELATIVE) | PERIODS
+"""Words that are values, or complete a word before them."""

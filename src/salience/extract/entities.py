@@ -1,40 +1,62 @@
-"""The entities that a text names, found by rules: people and things, handles, tags, addresses, identifiers.
+"""Entities: the people, things, handles, tags, addresses and identifiers that a text names, found by rules or spaCy.
 
-A text is read once, chunk by chunk: a span in backticks, or a run without white space and brackets. A chunk is a
-*mark* - something that is known by its form, see `marks.py` - or holds words, and capitalised words side by side are
-a name. No pattern sees more than one chunk of `LONGEST` characters, so the work grows with the length of the text
-whatever is in it.
+The rules read a text in chunks: a span in backticks, or a run without white space and brackets. A chunk is a *mark*,
+known by its form (`FORMS`), or it contains words, and capitalised words side by side are a name. No pattern sees more
+than one chunk of `MAX_CHUNK` characters, so the work is linear in the length of any text.
 
-A version is no part of a name: "Python 3.12" names Python, so that all that was said of Python hangs together.
+A version is not part of a name: "Python 3.12" names Python, which links everything said about Python.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from salience import text
-from salience.extract.marks import mark
+from salience.errors import InputError, MissingExtraError, unknown
+from salience.extract.facts import fact_key
+from salience.extract.importance import importance
 from salience.extract.wordlists import (
     ABBREVIATED,
     FINITE,
     IMPERATIVES,
     NEITHER,
+    NEVER,
     ORDINARY,
     ORDINARY_ENDINGS,
     PARTICLES,
 )
+from salience.ports import Extract, Extractor
 
-LONGEST: Final = 200
-"""Longest chunk, in characters, that is looked into; a longer one is data."""
-LONGEST_NAME: Final = 6
-"""Most words of a name; a longer run of capitalised words is a heading."""
+MAX_CHUNK: Final = 200
+"""Longest chunk, in characters, that is read; a longer one is data."""
+MAX_NAME: Final = 6
+"""Longest name, in words; a longer run of capitalised words is a heading."""
+MEASURES: Final = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
+"""spaCy labels of numbers and measures, which are no entities."""
 
 Found = tuple[int, str]
-"""The place of the piece where an entity starts, and the entity as it is written."""
+"""The position of an entity, and the entity as written."""
 
+_URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://(?:[^/?#\s]*@)?|www\.)([^/?#\s]+)([^?#\s]*)", re.IGNORECASE)
+_POSSESSIVE_END = re.compile(r"['’]s$")
+
+FORMS: Final[Mapping[str, str]] = {
+    "e-mail address": r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "handle": r"@\w[\w.-]*(?:/\w[\w.-]*)?",
+    "tag": r"#\w[\w-]*",
+    "path": r"(?:~|\.{1,2})?/[\w.@-]*[^\W\d][\w./@-]*|[A-Za-z]:\\[\w.\\-]+",
+    "path of a file": r"[\w.-]+(?:/[\w.-]+)*/[\w-]+\.[A-Za-z]\w{0,7}",
+    "snake_case": r"(?=[\d_]*[^\W\d_])_*[^\W_]+(?:_+[^\W_]+)+_*",
+    "dotted.name": r"_*[^\W\d_]\w+(?:\.[^\W\d]\w+)+",
+    "camelCase": r"[a-z]+[A-Z][A-Za-z0-9]*",
+    "code": r"(?=[A-Z-]*[0-9])[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*",
+}
+"""Forms of marks, each linear in its input."""
+_FORM = re.compile("|".join(f"(?:{form})" for form in FORMS.values()))
 _CHUNK = re.compile(r"""`(?P<code>[^`\n]{1,200})`|[^\s`()\[\]{}<>"“”«»|,;]+""")
 _BEFORE, _AFTER = "'‘’*:!?…–—-¿¡", "'‘’*~.:!?…–—-"
 _WORD = re.compile(r"[^\W_]+(?:['’&.-][^\W_]+)*")
@@ -44,16 +66,16 @@ _SENTENCE_END = re.compile(r"[.!?…:\n]")
 
 
 class Piece(NamedTuple):
-    """A word without its 's, or a mark, as it stands in a part of a text.
+    """A mark, or a word without 's.
 
     Attributes:
-        text: itself.
-        start: its place in the part.
-        is_mark: whether it is known by its form.
-        before: what lies before it: from the piece before, or a space and what the part starts with.
-        after: what lies after it, where it is the last piece of its part.
-        words: as `text.words` has them.
-        may_name: whether it is capitalised, and neither a mark nor known to name nothing.
+        text: the piece as written.
+        start: its position in its part of the text.
+        is_mark: whether it is a mark.
+        before: text between the previous piece and this one; a space before the first piece of a part.
+        after: text after the last piece of a part.
+        words: its words, as in `text.words`.
+        may_name: whether it is a capitalised word that can be part of a name.
     """
 
     text: str
@@ -66,16 +88,13 @@ class Piece(NamedTuple):
 
 
 def entities(content: str) -> tuple[str, ...]:
-    """Return the distinct entities of `content` in the order of their first appearance, as written there.
-
-    Spellings that `text.normalise` makes equal are one entity.
-    """
+    """Return the distinct entities of `content` in order, as first written; spellings equal in normal form are one."""
     pieces = read(content)
     return distinct([*marks(pieces), *names(pieces)])
 
 
 def distinct(found: Iterable[Found]) -> tuple[str, ...]:
-    """Return the entities in the order of their places, each once, in its first spelling."""
+    """Return distinct entities in the order of their positions, each in its first spelling."""
     first: dict[str, str] = {}
     for entity in dict.fromkeys(entity for _, entity in sorted(found)):
         first.setdefault(text.normalise(entity), entity)
@@ -83,9 +102,10 @@ def distinct(found: Iterable[Found]) -> tuple[str, ...]:
 
 
 def read(content: str) -> list[Piece]:
-    """Return the words and marks of `content` in order, read part by part: what stands between spaces.
+    """Return the words and marks of `content` in order, read in parts between spaces.
 
-    No chunk reaches over a space but a span in backticks; a text that has any is read as one part.
+    The pieces of a part are cached, since most words occur often; this makes bulk writes several times as fast. Only a
+    span in backticks can contain a space, so a text with backticks is read as one part.
     """
     parts = content.split(" ") if "`" not in content else [content]
     cut = list(map(_CUT.__getitem__, parts))
@@ -95,7 +115,7 @@ def read(content: str) -> list[Piece]:
 
 
 def _without_blanks(parts: Sequence[str], cut: Sequence[Sequence[Piece]]) -> list[str]:
-    """Return the parts with each that holds no piece put to the one before it, and the first ones to the next."""
+    """Return the parts, with parts without any piece joined to their neighbours."""
     joined: list[str] = []
     start = 0
     for end in [at for at, pieces in enumerate(cut) if pieces][1:]:
@@ -105,7 +125,7 @@ def _without_blanks(parts: Sequence[str], cut: Sequence[Sequence[Piece]]) -> lis
 
 
 def read_whole(content: str) -> tuple[Piece, ...]:
-    """Return the words and marks of `content` in order, read as one part, so that each says where it starts in it."""
+    """Return the words and marks of `content` in order, read as one part."""
     if text.is_plain_word(content):
         return (Piece(content, 0, False, " ", "", (content,), False),)
     cut = list(_cut(content))
@@ -117,7 +137,7 @@ def read_whole(content: str) -> tuple[Piece, ...]:
         end = start + len(written)
         after = content[end:] if at == last else ""
         words = tuple(text.words(written))
-        may_name = not is_mark and written[0].isupper() and _plain(written) not in NEITHER
+        may_name = not is_mark and written[0].isupper() and _lower(written) not in NEITHER
         pieces.append(Piece(written, start, is_mark, before, after, words, may_name))
         before = ""
     return tuple(pieces)
@@ -133,9 +153,9 @@ def _cut(content: str) -> Iterator[tuple[int, str, bool]]:
             continue
         core = chunk[0].lstrip(_BEFORE).rstrip(_AFTER)
         start = chunk.start() + chunk[0].find(core)
-        if core.isalpha() and (len(core) == 1 or core[1:].islower()):  # most words, told at a glance
+        if core.isalpha() and (len(core) == 1 or core[1:].islower()):  # most words
             yield start, core, False
-        elif len(core) <= LONGEST:
+        elif len(core) <= MAX_CHUNK:
             yield from _look_into(core, start)
 
 
@@ -148,20 +168,37 @@ def _look_into(core: str, start: int) -> Iterator[tuple[int, str, bool]]:
         yield start + match.start(), _CLITIC.sub("", match[0]), False
 
 
+def mark(chunk: str) -> str | None:
+    """Return the entity that `chunk`, a text without white space, is by its form, or None.
+
+    The entity of a URL is host and path, without scheme, user, `www.`, query and fragment.
+    """
+    core = _POSSESSIVE_END.sub("", chunk)
+    if url := _URL.match(core):
+        return (url[1].removeprefix("www.") + url[2]).rstrip("/") or None
+    return core if _FORM.fullmatch(core) and not _is_missing_space(core) else None
+
+
+def _is_missing_space(chunk: str) -> bool:
+    """Return whether `chunk` is the end of one sentence and the start of the next: "vault.The"."""
+    last = chunk.rpartition(".")[2]
+    return last[:1].isupper() and last.lower() in NEVER
+
+
 def marks(pieces: Sequence[Piece]) -> list[Found]:
     """Return the marks among the pieces of a text."""
     return [(at, piece.text.strip()) for at, piece in enumerate(pieces) if piece.is_mark and piece.text.strip()]
 
 
 def names(pieces: Sequence[Piece]) -> list[Found]:
-    """Return the names: runs of capitalised words, with the particles inside them.
+    """Return the names: runs of capitalised words with the particles inside them.
 
-    The word that opens a sentence is capitalised anyway. Alone, it is a name if it cannot be ordinary (`PostgreSQL`,
-    `NASA`), if it stands capitalised inside a sentence elsewhere, or if it is not known as an ordinary word and is
-    made the subject by what follows: 's, a verb, "and", a comma and another name.
+    A single word at the start of a sentence is a name only if it is no ordinary word by form (`PostgreSQL`, `NASA`), if
+    it is capitalised inside another sentence, or if it is not listed as ordinary and is the subject: followed by 's, a
+    verb, "and", or a comma and another name.
     """
     may = _capitalised(pieces)
-    runs = [run for run in _runs(pieces, may) if len(run) <= LONGEST_NAME and _holds_a_word(pieces, run)]
+    runs = [run for run in _runs(pieces, may) if len(run) <= MAX_NAME and _holds_a_word(pieces, run)]
     openers = {run[0] for run in runs if len(run) == 1 and _opens(pieces, run[0])}
     if openers:
         inside = {pieces[at].text for run in runs for at in run if at in may and not _opens(pieces, at)}
@@ -170,24 +207,20 @@ def names(pieces: Sequence[Piece]) -> list[Found]:
 
 
 def _capitalised(pieces: Sequence[Piece]) -> dict[int, None]:
-    """Return the places, in order, of the words that may be a name or a part of one."""
+    """Return the positions of the words that can be part of a name, in order."""
     places = [at for at, piece in enumerate(pieces) if piece.may_name]
     quiet = [at for at in places if not pieces[at].text.isupper()]
     return dict.fromkeys(quiet if len(quiet) < len(places) and _is_shouted(pieces) else places)
 
 
 def _is_shouted(pieces: Sequence[Piece]) -> bool:
-    """Whether most words of four or more are all capitals, so that capitals mean nothing."""
+    """Return whether most of at least four words are in capitals, which then carry no meaning."""
     capitals = sum(piece.text.isupper() for piece in pieces)
     return len(pieces) >= 4 and capitals * 2 > len(pieces)
 
 
-def _plain(written: str) -> str:
-    return written.lower().replace("’", "'")
-
-
 def _runs(pieces: Sequence[Piece], may: Mapping[int, None]) -> Iterator[range]:
-    """Yield the places of each run; an order that opens the sentence is no part of the run that follows it."""
+    """Yield the positions of each run, without an imperative that opens the sentence."""
     end = 0
     for start in may:
         if start < end:
@@ -195,12 +228,12 @@ def _runs(pieces: Sequence[Piece], may: Mapping[int, None]) -> Iterator[range]:
         end = start + 1
         while (following := _next_in_run(pieces, may, end)) is not None:
             end = following + 1
-        skip = end - start > 1 and _opens(pieces, start) and _plain(pieces[start].text) in IMPERATIVES
+        skip = end - start > 1 and _opens(pieces, start) and _lower(pieces[start].text) in IMPERATIVES
         yield range(start + skip, end)
 
 
 def _next_in_run(pieces: Sequence[Piece], may: Mapping[int, None], at: int) -> int | None:
-    """Return the place of the next capitalised word of the run that reaches up to `at`, past at most two particles."""
+    """Return the position of the next capitalised word of the run that ends before `at`, past at most two particles."""
     for place in range(at, min(at + 3, len(pieces))):
         if not (place in may or _is_particle(pieces[place].text, place > at)) or not _is_joined(pieces, place):
             return None
@@ -214,7 +247,7 @@ def _is_particle(written: str, follows_one: bool) -> bool:
 
 
 def _gap(pieces: Sequence[Piece], at: int) -> str:
-    """Return what lies between a piece and the one before it."""
+    """Return the text between a piece and the previous one."""
     return pieces[at - 1].after + pieces[at].before
 
 
@@ -239,8 +272,8 @@ def _holds_a_word(pieces: Sequence[Piece], run: range) -> bool:
 
 
 def _stands_alone(pieces: Sequence[Piece], may: Mapping[int, None], at: int) -> bool:
-    """Whether the word that opens a sentence is a name for all that."""
-    written, plain = pieces[at].text, _plain(pieces[at].text)
+    """Return whether a word that opens a sentence is a name."""
+    written, plain = pieces[at].text, _lower(pieces[at].text)
     if written[1:] != written[1:].lower():
         return True
     if plain in IMPERATIVES or {plain, plain.removesuffix("s")} & ORDINARY or plain.endswith(ORDINARY_ENDINGS):
@@ -263,3 +296,65 @@ def _written(pieces: Sequence[Piece], run: range) -> str:
         return pieces[run[0]].text
     rest = (_gap(pieces, at) + pieces[at].text for at in run[1:])
     return " ".join("".join((pieces[run[0]].text, *rest)).split())
+
+
+def _lower(written: str) -> str:
+    return written.lower().replace("’", "'")
+
+
+class RuleExtractor:
+    """Importance, entities and facts by rules."""
+
+    def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
+        """Return the importance, entities and fact of `content`."""
+        return Extract(importance(content), entities(content), fact_key(content, speaker=speaker, user_id=user_id))
+
+    def but_for_fact(self, content: str) -> Extract:
+        """Return the importance and entities of `content`, for a text that is not read for facts."""
+        return Extract(importance(content), entities(content))
+
+
+class SpacyExtractor:
+    """Entities by a spaCy pipeline, plus marks; importance and facts by rules.
+
+    Args:
+        pipeline: name of an installed pipeline, such as `en_core_web_sm`.
+
+    Raises:
+        MissingExtraError: spaCy is not installed.
+        InputError: the pipeline is not installed.
+    """
+
+    def __init__(self, pipeline: str) -> None:
+        try:
+            spacy = import_module("spacy")
+        except ImportError:
+            raise MissingExtraError(f"entities = spacy:{pipeline}", "spacy") from None
+        try:
+            self._read: Callable[[str], Any] = spacy.load(pipeline)
+        except OSError:  # spaCy's error for a missing pipeline
+            remedy = f"Install the pipeline with: python -m spacy download {pipeline}"
+            raise InputError("entities", f"spacy:{pipeline}", remedy) from None
+
+    def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
+        """Return the importance, entities and fact of `content`."""
+        spans = [span for span in self._read(content).ents if span.label_ not in MEASURES and span.text.strip()]
+        pieces = read_whole(content)
+        found = [(pieces[at].start, mark) for at, mark in marks(pieces)]
+        found += [(span.start_char, span.text.strip()) for span in spans]
+        return Extract(importance(content), distinct(found), fact_key(content, speaker=speaker, user_id=user_id))
+
+
+def extractor(setting: str) -> Extractor:
+    """Return the extractor that the setting `entities` names: `rules`, or `spacy:NAME` with a pipeline.
+
+    Raises:
+        InputError: another name, or no pipeline.
+        MissingExtraError: spaCy is not installed.
+    """
+    if setting == "rules":
+        return RuleExtractor()
+    name, _, pipeline = setting.partition(":")
+    if name == "spacy" and pipeline:
+        return SpacyExtractor(pipeline)
+    raise unknown("entities", setting, (), "Choose one of: rules, spacy:NAME.")

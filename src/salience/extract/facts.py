@@ -1,20 +1,20 @@
-"""Which fact a text states: the identity by which a newer statement takes the place of an older one.
+"""Facts: the key of the fact that a text states, by which a newer statement replaces an older one.
 
-A wrong identity hides a memory that is still true, under profiles that keep one memory per fact; a missing one costs
-nothing but that service. So a text has an identity only if it is one sentence in one of the plain forms of
-`fact_forms.FORMS`, and nothing else. A longer text that holds such a clause has none: it says more than the fact, and
-would be hidden whole. None either have questions, negations, wishes and plans, what was, and what somebody said.
+A wrong key hides a true memory under profiles that keep one memory per fact; a missing key only loses that service. So
+a text has a key only if it is one sentence in one of the plain forms of `FORMS`, after removing openings and endings
+such as "Actually, ... now". A longer text with such a clause has none, since it states more than the fact and would be
+hidden as a whole. Questions, negations, wishes, plans, past states and hearsay have none either.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from salience import text
-from salience.extract.fact_forms import ATTRIBUTES, EITHER, FORMS, OPENING, TAILS, TELLTALES, Attribute, Form
 from salience.extract.fact_values import (
     ACTIVITIES,
     CHECKS,
@@ -28,36 +28,230 @@ from salience.extract.fact_values import (
     TALKS,
     WITH_TO,
     favoured,
+    is_country,
     named_thing,
     plain,
 )
-from salience.extract.places import is_country
+from salience.extract.wordlists import MONTHS
 from salience.records.checks import NAME_LIMIT
 
-LONGEST: Final = 200
-"""Most characters of a text that is read for a fact; a longer one says more than one."""
+MAX_LENGTH: Final = 200
+"""Longest text, in characters, that is read for a fact; a longer one states more than one."""
 USER: Final = "user"
 TEAM: Final = "team"
 USERS: Final = frozenset({"user", "human", "the user"})
-"""What the user is called as a speaker, or in a text."""
+"""Names of the user as a speaker or in a text."""
 TEAMS: Final = frozenset({"we", "our", "our team", "the team"})
 SELVES: Final = frozenset({"i", "my"})
-"""What the speaker says of himself."""
 _SENTENCE_END: Final = re.compile(r"[.!…]\s")
 _SIGNS: Final = re.compile(r"(?:\s[^\w\s]+)+\Z")
-"""What stands at the end and is no word: ":)"."""
-_DIGIT: Final = re.compile(r"\d")
+"""Signs at the end of a line, such as ":)"."""
 _MAY: Final = re.compile(r"\bMay\b")
-"""The month, which is no "may"."""
+"""The month; "may" makes a sentence uncertain."""
 _NOBODY: Final = re.compile(r"(?:Lives|Resides|Works|Moved|Relocated|Uses|Prefers|Switched|Migrated)\b(?= )")
-"""Verbs with which a note on the user begins."""
+"""Verbs that begin a note about the user: "Lives in Rome"."""
+
+
+_NAME = r"[A-Z][\w'-]*(?<!'s)(?: [A-Z][\w'-]*(?<!'s)){0,2}"
+_WHO = rf"(?P<who>I|[Ww]e|(?:[Oo]ur|[Tt]he) team|(?:[Tt]he )?[Uu]ser|{_NAME})"
+_WHOSE = rf"(?P<who>[Mm]y|[Oo]ur|(?:(?:[Oo]ur|[Tt]he) team|(?:[Tt]he )?[Uu]ser|{_NAME})'s)"
+_ADVERB = r"(?: (?:now|currently|presently|still|just|recently|finally|officially|permanently|actually))*"
+_HAVE = r"(?:(?: have| has|'ve|'s))?"
+_BE = r"(?:'m|'s| am| is)"
+_IS = r"(?: is|'s)(?: now| currently| actually| still)?"
+_CHANGED = r"(?:(?: has| have)?(?: just| recently)?| was| has been| got) changed(?: from .+)? to"
+_BECAME = rf"(?:{_IS}|{_CHANGED})"
+_WORDS = r"[^\s,;:!?()](?:[^,;:!?()]*[^\s,;:!?()])?"
+_VALUE = rf"(?P<value>{_WORDS})"
+_WHAT = rf"(?P<what>{_WORDS})"
+_OLD = rf"(?:from (?P<old>{_WORDS}) )?"
+_PLACE = rf"(?P<value>{_WORDS}(?:, {_WORDS})?)"
+_PRONOUN = r"(?:my|our|his|her|their|the user's)"
+_KIND = r"(?:(?P<what>work|home|personal|office|private|business|editor|terminal|ide|shipping|billing|mobile) )?"
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A property with one value at a time.
+
+    Attributes:
+        key: its part of the key.
+        spellings: alternatives of a pattern, longer ones first.
+        check: the check of its value, a name of `fact_values.CHECKS`.
+    """
+
+    key: str
+    spellings: str
+    check: str
+
+
+ATTRIBUTES: Final[Sequence[Attribute]] = (
+    Attribute("name", "full name|name", "own name"),
+    Attribute("nickname", "nickname|nick name", "name"),
+    Attribute("username", "username|user name|login|handle", "plain"),
+    Attribute("pronouns", "pronouns?", "plain"),
+    Attribute("age", "age", "age"),
+    Attribute("birthday", "birthday|date of birth|birth date|birthdate", "date"),
+    Attribute("email", "e-?mail(?: address)?", "mail"),
+    Attribute("phone", "(?:tele)?phone(?: number)?|(?:cell|mobile)(?: phone)? number", "phone"),
+    Attribute("address", "address|postal address|street address", "address"),
+    Attribute("timezone", "time ?zone", "zone"),
+    Attribute("residence", "(?:place|city|town|country) of residence|home city|residence", "place"),
+    Attribute("hometown", "home ?town", "place"),
+    Attribute("birthplace", "birthplace|place of birth", "place"),
+    Attribute("employer", "employer|company", "employer"),
+    Attribute("job", "job title|job|occupation|profession", "job"),
+    Attribute("title", "title", "job"),
+    Attribute("role", "role", "job"),
+    Attribute("manager", "manager|boss|line manager|supervisor", "person"),
+    Attribute("wife", "wife's name|wife", "person"),
+    Attribute("husband", "husband's name|husband", "person"),
+    Attribute("partner", "partner's name|partner|spouse|fiancée?", "person"),
+    Attribute("girlfriend", "girlfriend's name|girlfriend", "person"),
+    Attribute("boyfriend", "boyfriend's name|boyfriend", "person"),
+    Attribute("mother", "mother's name|mom's name|mum's name", "person"),
+    Attribute("father", "father's name|dad's name", "person"),
+    Attribute("native_language", "native language|first language|mother tongue", "language"),
+    Attribute("preferred_language", "preferred language|preferred programming language", "plain"),
+    Attribute("nationality", "nationality|citizenship", "name"),
+    Attribute("blood_type", "blood type|blood group", "blood"),
+    Attribute("height", "height", "number"),
+    Attribute("weight", "weight|body weight", "number"),
+    Attribute("shoe_size", "shoe size", "number"),
+    Attribute("salary", "salary|annual salary", "number"),
+    Attribute("theme", "theme|colou?r theme|colou?r scheme|ui theme", "look"),
+    Attribute("editor", "(?:code |text )?editor|ide", "tool"),
+    Attribute("operating_system", "operating system|os", "tool"),
+    Attribute("browser", "(?:default |main )?browser", "tool"),
+    Attribute("shell", "shell", "tool"),
+    Attribute("currency", "currency|preferred currency|base currency", "currency"),
+)
+
+TOOLS: Final = (
+    r"(?:primary |main |production )?(?:database|data store|message queue|queue|message broker|cache|ci|ci system|"
+    r"issue tracker|linter|formatter|test runner|test framework|package manager|build tool|cloud provider|"
+    r"(?:web|frontend|backend) framework|search engine|data warehouse|orm|identity provider|monitoring(?: tool)?|"
+    r"logging|version control|error tracker|feature flag service|(?:payment|e-?mail) provider|vector store)"
+)
+"""Purposes for which a team has one tool, as in "our database is PostgreSQL"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A way to state a fact.
+
+    Attributes:
+        pattern: matches the whole sentence; has the groups `who` and `value`, and `attribute` or `what` if the key has.
+            The ending of a group `verb` shows whether the subject is one third person.
+        key: the key after the subject.
+        check: the check of the value, a name of `fact_values.CHECKS`; an attribute has its own.
+        kinds: the check of `what`, a name of `fact_values.KINDS`; None if `what` is optional.
+        is_taste: whether the statement gets no fact key, since people can like several things, and only helps to label
+            a pair of texts.
+    """
+
+    pattern: str
+    key: str
+    check: str = "plain"
+    kinds: str | None = None
+    is_taste: bool = False
+
+
+_ATTRIBUTE = rf"(?P<attribute>(?i:{'|'.join(one.spellings for one in ATTRIBUTES)}))"
+_MOVED = r"moved(?: back| over| permanently)?"
+_SWITCHED = r"(?:switched|migrated|changed)(?: over)?"
+_USED = ("uses.{what}", "plain", "purpose")
+_LIKED = ("favourite.{what}", "plain", "favourite")
+FORMS: Final[Sequence[Form]] = (
+    Form(rf"{_WHO}{_ADVERB} (?P<verb>lives?|resides?){_ADVERB} in {_PLACE}", "residence", "place"),
+    Form(rf"{_WHO}{_BE}{_ADVERB} (?:based|living|residing) in {_PLACE}", "residence", "place"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} to {_PLACE} from (?P<old>{_WORDS})", "residence", "destination"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_MOVED} {_OLD}to {_PLACE}", "residence", "destination"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} relocated to {_PLACE} from (?P<old>{_WORDS})", "residence", "place"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} relocated {_OLD}to {_PLACE}", "residence", "place"),
+    Form(rf"{_WHO}{_ADVERB} (?P<verb>works?){_ADVERB} (?:at|for) {_VALUE}", "employer", "employer"),
+    Form(rf"{_WHO}{_BE}{_ADVERB} (?:working|employed) (?:at|for|by) {_VALUE}", "employer", "employer"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} started(?: at| work at| working (?:at|for)) {_VALUE}", "employer", "employer"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} (?:got|took) a (?:new )?job (?:at|with) {_VALUE}", "employer", "employer"),
+    Form(rf"{_WHO}{_ADVERB} (?P<verb>works?){_ADVERB} as (?P<value>an? {_WORDS})", "job", "job"),
+    Form(rf"{_WHO}{_BE}{_ADVERB} working as (?P<value>an? {_WORDS})", "job", "job"),
+    Form(rf"(?P<who>(?:[Tt]he )?[Uu]ser|I)(?:'m| am| is) (?:called|named) {_VALUE}", "name", "own name"),
+    Form(rf"{_WHO}{_BE}{_ADVERB} (?P<value>\d{{1,3}} years old)", "age", "age"),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} turned (?P<value>\d{{1,3}}(?: years old)?)", "age", "age"),
+    Form(rf"{_WHO}{_BE}{_ADVERB} in (?:the )?(?P<value>\S+(?: \S+){{0,2}})(?i: time ?zone)", "timezone", "name"),
+    Form(
+        rf"{_WHOSE} (?:current |new |all-time |all time )?favou?rite {_WHAT}{_BECAME} {_VALUE}",
+        *_LIKED,
+    ),
+    Form(
+        rf"{_VALUE}(?: is|'s)(?: now| still)? {_WHOSE} (?:current |new |all-time |all time )?favou?rite {_WHAT}",
+        *_LIKED,
+    ),
+    Form(
+        rf"{_WHO}{_ADVERB} (?P<verb>prefers?|likes?|uses?)(?: the| a| to use)? (?P<value>dark|light) (?:mode|theme)s?"
+        r"(?: (?:to|over) (?:dark|light)(?: (?:mode|theme)s?)?)?",
+        "theme",
+        is_taste=True,
+    ),
+    Form(
+        rf"{_WHO}{_HAVE}{_ADVERB} (?:switched|changed) (?:(?:back )?to|{_PRONOUN} theme to)(?: the| a)? "
+        r"(?P<value>dark|light)(?: (?:mode|theme))",
+        "theme",
+    ),
+    Form(rf"{_WHOSE} (?:current |new |primary |main )?{_KIND}{_ATTRIBUTE}{_BECAME} {_PLACE}", "{attribute}.{what}"),
+    Form(
+        rf"{_WHO}{_HAVE}{_ADVERB} (?:changed|updated|set|switched) {_PRONOUN} {_KIND}{_ATTRIBUTE} {_OLD}to {_PLACE}",
+        "{attribute}.{what}",
+    ),
+    Form(rf"{_WHO}{_ADVERB} (?P<verb>uses?) {_VALUE} for {_WHAT}", *_USED),
+    Form(rf"{_WHO}{_BE}{_ADVERB} using {_VALUE} for {_WHAT}", *_USED),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} {_SWITCHED} {_OLD}to (?:using )?{_VALUE} for {_WHAT}", *_USED),
+    Form(
+        rf"{_WHO}{_HAVE}{_ADVERB} (?:switched|migrated) (?P<what>(?!from |to |over |back )(?:\S+ ){{0,3}}?\S+) "
+        rf"{_OLD}to {_VALUE}",
+        *_USED,
+    ),
+    Form(rf"{_WHO}{_HAVE}{_ADVERB} replaced (?P<old>{_WORDS}) with {_VALUE} for {_WHAT}", *_USED),
+    Form(
+        rf"(?P<who>[Oo]ur|[Tt]he team's) (?:current |new )?(?P<what>(?i:{TOOLS})){_BECAME} {_VALUE}",
+        "uses.{what}", "tool",
+    ),
+    Form(
+        rf"{_WHO}{_ADVERB} (?P<verb>prefers?){_ADVERB} (?:to use |using )?{_VALUE} for {_WHAT}",
+        "prefers.{what}", "plain", "purpose",
+    ),
+)  # fmt: skip
+"""The forms; the first one that matches counts."""
+_PREFERENCE = r"(?P<word>to|over|rather than|instead of)"
+EITHER: Final = rf"{_WHO}{_ADVERB} (?P<verb>prefers?) (?P<one>{_WORDS}) {_PREFERENCE} (?P<other>{_WORDS})"
+"""A choice between two: its key names both in alphabetical order, its value is the first."""
+
+_MONTH = "|".join(month.title() for month in MONTHS)
+_DAY = r"\d{1,2}(?:st|nd|rd|th)?"
+_WHEN = rf"(?:\d{{4}}-\d\d(?:-\d\d)?|(?:{_DAY} )?(?:{_MONTH})(?: {_DAY})?,?(?: \d{{4}})?|\d{{4}})"
+OPENING: Final = re.compile(
+    r"(?i:(?:(?:actually|btw|by the way|fyi|for the record|just so you know|just to let you know|hi|hello|hey|oh|so|"
+    r"well|yes|yeah|yep|note|fact|update|correction|decision|preference|reminder|now|currently|these days|nowadays|"
+    r"today|recently|from now on|good news|note to self|new|again)(?: there)?\s*(?:[,:!.–—-]+(?:\s+|\Z)|\Z))"
+    r"|(?:(?:please )?remember(?: that|:)?|(?:please )?note that|keep in mind that|it turns out(?: that)?)\s+"
+    rf"|(?:as of|since|from) (?:now|today|{_WHEN}),?\s+"
+    r"|\[?\d{4}-\d\d-\d\d\]?:?\s+|[-*•]\s+)"
+)
+"""Openings that say nothing about the fact."""
+TAILS: Final = re.compile(
+    r"(?<!\bis)(?:,? (?:now|currently|these days|nowadays|at present|again|yesterday|recently|instead|actually|too|"
+    r"right now|last (?:week|month|weekend)|a (?:few|couple of) (?:days|weeks|months) ago|"
+    rf"(?:as of|since|from) (?:now|today|last (?:week|month|year)|{_WHEN})|in (?:{_MONTH})|on {_WHEN}|btw|by the way|"
+    r"because .+|due to .+|thanks to .+|(?:instead of|rather than) \S+(?: \S+){0,3}|"
+    r"(?:and )?no longer(?: in| at| for)? \S+(?: \S+){0,3})"
+    r"|, (?:and )?not (?!sure|really|that|yet|any|only|just|for|to)\S+(?: \S+){0,3})\Z",
+    re.IGNORECASE,
+)
+"""Endings that leave a fact as it is: when, why, and what was before."""
 
 
 class Fact(NamedTuple):
-    """A fact as a text states it.
-
-    `key` is its identity, such as `user.residence`; `value` what holds, as written; `is_taste` as in `Form`.
-    """
+    """A fact: its key, such as `user.residence`, its value as written, and `is_taste` as in `Form`."""
 
     key: str
     value: str
@@ -65,78 +259,55 @@ class Fact(NamedTuple):
 
 
 def fact_key(content: str, *, speaker: str | None = None, user_id: str | None = None) -> str | None:
-    """Return the identity of the fact that `content` states, such as `user.favourite.colour`; None without one.
-
-    `fact` says what it is and when there is none. A taste is none: somebody who likes the dark may like light as well.
-    """
+    """Return the key of the fact that `content` states, such as `user.residence`; None for no fact and for a taste."""
     found = fact(content, speaker=speaker, user_id=user_id)
     return None if found is None or found.is_taste else found.key
 
 
 def may_state(content: str) -> bool:
-    """Return whether a text may state a fact: one short sentence, and no question, negation, wish or plan."""
+    """Return whether a text can state a fact: one short sentence that is no question, negation, wish or plan."""
     return _sentence(content, None) is not None
 
 
 def fact(content: str, *, speaker: str | None = None, user_id: str | None = None) -> Fact | None:
-    """Return the fact that a text states in a plain English form, or None.
+    """Return the fact that a text states in one of `FORMS`, or None.
 
-    The key is `subject.attribute`, or `subject.attribute.what`, in small letters, words joined by `_`. The first
-    person is the speaker; "the user", a speaker called user, and whoever bears the name of `user_id` are `user`;
-    "we" and "our team" are `team`; others go by their name. "I live in Berlin" and "I moved to Lisbon" have one key.
+    The key is `subject.attribute` or `subject.attribute.what`, in lower case, with `_` between words. The subject of
+    the first person is the speaker. "The user", a speaker called user, and the name `user_id` are `user`; "we" and "our
+    team" are `team`; others have their name. "I live in Berlin" and "I moved to Lisbon" have the same key.
 
     Args:
         content: any text.
-        speaker: who said it; None if it is the user, or is not known.
-        user_id: whose memory it is.
+        speaker: the speaker; None for the user or an unknown speaker.
+        user_id: the user whose memory this is.
     """
     sentence = _sentence(content, user_id)
     if sentence is None:
         return None
     for form in FORMS:
-        match = _compiled(form.pattern).fullmatch(sentence) if form.holding in sentence else None
+        match = re.fullmatch(form.pattern, sentence)
         if match and (found := _read(form, match, speaker, user_id)):
             return found._replace(is_taste=form.is_taste)
     return _either(sentence, speaker, user_id)
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
 def _sentence(content: str, user_id: str | None) -> str | None:
-    """Return the one sentence of a text that may state a fact, without opening and tail; None if it cannot."""
-    if len(content) > LONGEST or "?" in content or "\n" in content.strip():
+    """Return the sentence of a text that can state a fact, without opening and ending; None if there is none."""
+    if len(content) > MAX_LENGTH or "?" in content or "\n" in content.strip():
         return None
     line = " ".join(unicodedata.normalize("NFKC", content).replace("’", "'").split())
-    line = _with_subject(_bare(without_signs(line).rstrip(" .!…\"'")), user_id)
+    line = _SIGNS.sub("", line).rstrip(" .!…\"'")
+    while opening := OPENING.match(line):
+        line = line[opening.end() :]
+    while tail := TAILS.search(line):
+        line = line[: tail.start()]
+    line = _with_subject(line, user_id)
     is_one = not _SENTENCE_END.search(line)
     return line if is_one and GUARDS.isdisjoint(text.words(_MAY.sub("", line))) else None
 
 
-def without_signs(line: str) -> str:
-    """Return a line without what stands at its end and is no word; most end with one, and are not looked through."""
-    return line if line.rpartition(" ")[2][:1].isalnum() else _SIGNS.sub("", line)
-
-
-def _bare(line: str) -> str:
-    while opening := OPENING.match(line):
-        line = line[opening.end() :]
-    while may_have_tail(line) and (tail := TAILS.search(line)):
-        line = line[: tail.start()]
-    return line
-
-
-def may_have_tail(line: str) -> bool:
-    """Return whether a line may end with one of `TAILS`, which take long to be sought; False is sure."""
-    if not line.isascii():  # letters that are no "s" or "i" may stand for one where case is ignored
-        return True
-    return not TELLTALES.isdisjoint(line.lower().replace(",", " ").split()) or _DIGIT.search(line) is not None
-
-
 def _with_subject(line: str, user_id: str | None) -> str:
-    """Return the line with the user named as the forms name them: "Lives in Rome" is "User lives in Rome"."""
+    """Return the line with an explicit subject: "Lives in Rome" becomes "User lives in Rome"."""
     if verb := _NOBODY.match(line):
         return f"User {verb[0].lower()}{line[verb.end() :]}"
     if user_id and line.casefold().startswith((f"{user_id.casefold()} ", f"{user_id.casefold()}'s ")):
@@ -145,7 +316,7 @@ def _with_subject(line: str, user_id: str | None) -> str:
 
 
 def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | None) -> Fact | None:
-    """Return the fact of a sentence that has a form, if what the form holds may be that."""
+    """Return the fact of a sentence that matches a form; None if its parts are not plausible."""
     held = match.groupdict()
     value, old, what = held["value"], held.get("old"), held.get("what") or ""
     attribute = _attribute(held["attribute"]) if "attribute" in held else None
@@ -164,7 +335,7 @@ def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | 
         return None
     key = form.key.format(attribute=attribute and attribute.key, what=about)
     if key == "residence" and "old" not in held and is_country(value):
-        key = "residence.country"  # who moves to a country leaves the town behind, who lives in one does not
+        key = "residence.country"  # living in Germany leaves "lives in Berlin" true; moving to Germany does not
     return _named(f"{subject}.{key}".rstrip("."), value)
 
 
@@ -173,8 +344,8 @@ def _attribute(spelling: str) -> Attribute:
 
 
 def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | None:
-    """Return the choice between two things that a sentence states."""
-    match = _compiled(EITHER).fullmatch(sentence)
+    """Return the choice between two things that a sentence states, or None."""
+    match = re.fullmatch(EITHER, sentence)
     subject = match and _subject(match, speaker, user_id)
     if match is None or subject is None:
         return None
@@ -188,7 +359,7 @@ def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | N
 
 
 def _is_choice(word: str, one: str, other: str) -> bool:
-    """Return whether "one to other", or "one over other", puts one of them before the other."""
+    """Return whether "one to other" or "one over other" is a preference."""
     last = one.split()[-1].casefold()
     if word == "over":
         return last not in TALKS
@@ -199,7 +370,7 @@ def _is_choice(word: str, one: str, other: str) -> bool:
 
 
 def attribute_key(spelling: str) -> str | None:
-    """Return the part of a key for what somebody has one of at a time, such as `email` for "e-mail", or None."""
+    """Return the key of an attribute in any spelling, such as `email` for "e-mail", or None."""
     known = (one.key for one in ATTRIBUTES if re.fullmatch(one.spellings, spelling, re.IGNORECASE))
     return next(known, None)
 
@@ -214,23 +385,23 @@ def _is_doing(value: str) -> bool:
 
 
 def _cased(value: str, check: str, line: str) -> str:
-    """Return `value` as it is; one's own name capitalised, in a line of small letters throughout."""
+    """Return `value`; capitalise an own name in a line without capitals."""
     small = line.removeprefix("I").removeprefix("User").removeprefix("My")
     is_name = check == "own name" and not value.startswith("the ") and value not in NO_NAMES
     return value.title() if is_name and small == small.lower() and len(value.split()) <= 2 else value
 
 
 def _subject(match: re.Match[str], speaker: str | None, user_id: str | None) -> str | None:
-    """Return who a fact is about, as the key says it; None if nobody can tell, or if they are many."""
+    """Return the subject of a fact as in its key; None if it is unclear or plural."""
     who = text.normalise(match["who"]).removesuffix("'s")
-    is_one = match.groupdict().get("verb", "s").endswith("s")  # "penguins live" is of many
+    is_one = match.groupdict().get("verb", "s").endswith("s")  # "penguins live" is plural
     if who not in TEAMS | SELVES and (_is_common(who) or not is_one):
         return None
     return subject_key(who, speaker, user_id)
 
 
 def subject_key(who: str, speaker: str | None, user_id: str | None) -> str | None:
-    """Return a subject, in normal form, as the key of a fact says it; None if it has no word."""
+    """Return a subject in normal form as in a key; None if it has no word."""
     if who in TEAMS:
         return TEAM
     if who in SELVES:
@@ -245,7 +416,7 @@ def _is_common(who: str) -> bool:
 
 
 def slug(words: str) -> str:
-    """Return words as a part of a key: in one spelling and number, joined by `_`."""
+    """Return words as a part of a key: singular, in one spelling, joined by `_`."""
     kept = (_singular(word) for word in text.words(words) if word not in SKIPPED)
     return "_".join(SPELLINGS.get(word, word) for word in kept)
 

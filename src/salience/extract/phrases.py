@@ -1,21 +1,22 @@
-"""Where the phrases of a list occur among the words of a text."""
+"""Phrases: find the phrases of a list in a text, and the intent of a query by the words of a profile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from salience import text
+from salience.records import Intent
 
 Phrase = tuple[str, ...]
 
 
 class Phrasebook:
-    """Phrases, ready to be found. Work grows with the number of words times the longest phrase.
+    """An index of phrases. A search takes time in proportion to the words times the longest phrase.
 
     Args:
-        phrases: words or phrases; case, Unicode form and punctuation do not matter. One without any word in it is
-            never found.
+        phrases: words or phrases in any case, Unicode form and punctuation; a phrase without a word is never found.
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
@@ -25,10 +26,10 @@ class Phrasebook:
         for words in known:
             lengths.setdefault(words[0], set()).add(len(words))
         self._lengths: Final = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
-        self._telling: Final = frozenset(max(words, key=len) for words in known)  # "left" of "to the left": seldom met
+        self._telling: Final = frozenset(max(words, key=len) for words in known)  # the rarest word
 
     def may_hold(self, words: Iterable[str]) -> bool:
-        """Return whether any phrase may occur in a text with these words; False is sure."""
+        """Return False if no phrase can occur among these words."""
         return not self._telling.isdisjoint(words)
 
     def may_open(self, word: str) -> bool:
@@ -36,7 +37,7 @@ class Phrasebook:
         return word in self._lengths
 
     def find(self, words: Sequence[str]) -> list[tuple[int, int, Phrase]]:
-        """Return (start, end, phrase) of every occurrence in `words`, in order; one inside a longer one is left out."""
+        """Return (start, end, phrase) of every occurrence in `words`, in order, except inside a longer one."""
         if not self.may_hold(words):
             return []
         found: list[tuple[int, int, Phrase]] = []
@@ -54,3 +55,33 @@ class Phrasebook:
     def spelling(self, phrase: Phrase) -> str:
         """Return a found phrase as it was given."""
         return self._known[phrase]
+
+
+def detect_intent(query: str, intents: Mapping[str, Sequence[str]]) -> Intent:
+    """Return the intent of `query`, with the matched phrases in the order of the query.
+
+    The intent with the most distinct phrases in the query wins; of equals, the first in `intents`. Without any phrase
+    it is `Intent("default", ())`. Phrases match whole words in any case and Unicode form. A phrase inside a longer
+    match (of any intent) does not count: "this week" is one match.
+
+    Args:
+        query: any text.
+        intents: name -> words or phrases, in the profile's order.
+    """
+    if not intents:
+        return Intent()
+    book, phrases = _index(tuple((name, tuple(phrases)) for name, phrases in intents.items()))
+    found = dict.fromkeys(phrase for _, _, phrase in book.find(text.words(query)))
+    best = Intent()
+    for name, own in phrases.items():
+        matched = tuple(book.spelling(phrase) for phrase in found if phrase in own)
+        if len(matched) > len(best.words):
+            best = Intent(name, matched)
+    return best
+
+
+@lru_cache(maxsize=32)
+def _index(intents: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[Phrasebook, Mapping[str, frozenset[Phrase]]]:
+    """Return an index of all phrases, and the phrases of each intent."""
+    book = Phrasebook(phrase for _, phrases in intents for phrase in phrases)
+    return book, {name: frozenset(tuple(text.words(phrase)) for phrase in phrases) for name, phrases in intents}

@@ -8,9 +8,8 @@ from threading import Lock
 from typing import Final
 
 from salience import text
-from salience.extract.fact_forms import ATTRIBUTES
 from salience.extract.fact_values import COMMON
-from salience.extract.facts import SELVES, TEAM, TEAMS, USERS, attribute_key, slug, subject_key
+from salience.extract.facts import ATTRIBUTES, SELVES, TEAM, TEAMS, USERS, attribute_key, slug, subject_key
 from salience.extract.wordlists import NEITHER
 from salience.models.llm import Chat, last, objects, quoted
 from salience.ports import Statement

@@ -13,6 +13,7 @@ import numpy as np
 from salience.batch import Floats
 from salience.deadline import Rest
 from salience.errors import JudgeError
+from salience.extract.conflicts import names_change
 from salience.loading import Once, mapped, require
 from salience.records import Label
 
@@ -140,8 +141,4 @@ def label(shares: Floats, new: str, old: str) -> Label:
         return "duplicate"
     if CLASSES[int(shares.mean(axis=0).argmax())] != "contradiction":
         return "related"
-    from salience.extract.relation_reading import phrases, read
-
-    mine, theirs = read(new), read(old)
-    later = mine.later or (mine.ended and not theirs.ended) or phrases("FOR_NOW", theirs.words)
-    return "update" if later else "contradiction"
+    return "update" if names_change(new, old) else "contradiction"

@@ -118,7 +118,7 @@ def _threshold(services: Services, profile: Profile) -> float:
 def _contradiction(
     new: Memory, old: Memory, cosine: float, scale: Calibration, paraphrase: float, is_labelled: bool
 ) -> Contradiction:
-    from salience.extract.relations import relation  # imports the date library, which only conflicts need
+    from salience.extract.conflicts import relation  # imports the date library, which only conflicts need
 
     on_scale = float(np.interp(cosine, scale.cosine, scale.relatedness))
     if not is_labelled:

@@ -12,7 +12,7 @@ from salience.batch import Vectors32
 from salience.errors import InputError, wrong_type
 from salience.extract.distinctions import distinctions
 from salience.extract.facts import TEAM, slug
-from salience.extract.terms import index_terms
+from salience.extract.subjects import index_terms
 from salience.lines import as_draft, moment, said
 from salience.ports import Extract, Services, Stored
 from salience.records import Draft, Memory, Scope, checks

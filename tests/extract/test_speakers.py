@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience.extract.voice import first_person, forms, named, roles
+from salience.extract.speakers import first_person, forms, named, roles
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,542 @@
+"""Conflicts: label a new text against a similar older one as duplicate, update, contradiction or related.
+
+A cosine says that two texts are about the same thing; the words in which they differ say whether both can be true. A
+pair that the words do not decide is `related`. The word lists are English; the rules were fitted on SICK train.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import chain, pairwise
+from typing import Final
+
+from salience import text
+from salience.extract.distinctions import (
+    BASES,
+    CARDINALS,
+    CONTRASTS,
+    HUNDREDS,
+    MOMENTS,
+    MULTIPLES,
+    ORDINALS,
+    RELATIVE,
+    UNITS,
+    distinctions,
+)
+from salience.extract.facts import fact
+from salience.extract.phrases import Phrasebook
+from salience.extract.wordlists import MONTHS, WEEKDAYS, load
+from salience.ports import EDGE
+from salience.records import Label
+
+MAX_LENGTH: Final = 1000
+"""Characters read of a text; a longer one is about many things."""
+MAX_QUOTE: Final = 60
+"""Longest quotation, in characters."""
+EACH_DIFFERS: Final = 0.7
+"""Share of the way from the paraphrase threshold to 1 that duplicates need if each text has a word of its own."""
+MIN_SHARE: Final = 0.5
+"""Share of the paraphrase threshold below which two texts are about different things."""
+DENIED: Final = 0.75
+"""Share of the content words of a denial that the other text must contain."""
+ADDED: Final = 1
+"""Content words that one of two texts may add; one more if their cosine reaches the paraphrase threshold."""
+MAX_VALUE: Final = 4
+"""Longest value, in words."""
+VALUES: Final = ("number", "date", "name")
+"""Kinds of distinctions that are values."""
+ORDERED: Final = (("number",), ("date",), ("name", "claim"))
+"""Kinds of distinctions that are compared in order, as in `rank.stages.ORDERED`."""
+
+_PHRASES: Final = load("conflicts")
+_LISTS: Final = {name: frozenset(words) for name, words in _PHRASES.items()}
+TRANSITIONS: Final[Mapping[str, str]] = {
+    "from": r"\bfrom (?P<old>[^.,;]+?) (?:in)?to \S",
+    "replaced": r"\breplac(?:ed|es|ing) (?!by\b|with\b)(?P<old>[^.,;]+?)(?: (?:with|by) \S|[.,;]|\Z)"
+    r"|(?P<old2>[^.,;]+?) (?:was|were|is|are|has been|have been|got) replaced (?:with|by) \S",
+    "instead": r"\b(?:instead of|rather than|in place of) (?P<old>[^.,;]+)",
+    "not": r", not (?P<old>[^.,;]+)|\bnot (?!only|just)(?P<old2>[^.,;]+?),? but \S",
+    "took over": r"\b(?:supersedes|superseded|(?:takes|took) over (?:[^.,;]+ )?from) (?P<old>[^.,;]+)",
+}
+"""Patterns of what a text replaces."""
+_MOVING: Final = frozenset({"yesterday", "today", "tomorrow", *RELATIVE})
+"""Dates relative to the day of the statement."""
+_TELLS_WHEN: Final = re.compile(r"(?:19|20)\d\d|rank \d+")
+"""A year or an ordinal."""
+_DAY: Final = re.compile(r"(1[0-2]|[1-9])-(\d{1,2})")
+_MONTH: Final = re.compile(r"month (1[0-2]|[1-9])")
+
+Evidence = tuple[str, ...]
+"""Reasons such as `number: 30 -> 40`; empty for none."""
+NEGATORS: Final = frozenset(phrase for phrase in CONTRASTS["not"] if " " not in phrase)
+"""Single words that negate."""
+NUMERALS: Final = frozenset(
+    word for table in (UNITS, MOMENTS) for spellings in (*table.values(), *table) for word in spellings.split()
+) | frozenset(
+    {*CARDINALS, *HUNDREDS, *MULTIPLES, *ORDINALS, *RELATIVE, *MONTHS, *(month[:3] for month in MONTHS), *WEEKDAYS}
+    | {"am", "pm", *(f"{day}s" for day in WEEKDAYS)}
+)
+"""Words of numbers, dates and units."""
+_CUES: Final = frozenset(" ".join((*_PHRASES["later"], *_PHRASES["ended"], *_PHRASES["for_now"])).split())
+EMPTY: Final = text.ENGLISH_STOPWORDS | _LISTS["light"] | NUMERALS | (NEGATORS - BASES.keys()) | _CUES
+"""Words without content."""
+_SMALL: Final = _LISTS["light"] | NUMERALS
+_PAST_FORMS: Final = frozenset(load("time")["past_forms"])
+_PASSIVE: Final = frozenset({"is", "are", "be", "been", "being"})
+_BETWEEN: Final = frozenset({"now", "currently", "still", "also", "not", "only", "always", "no", "longer"})
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The label of a new text against an older one.
+
+    Attributes:
+        label: `duplicate`: both say the same; `update`: the new text states a later value of the same thing;
+            `contradiction`: both cannot be true, and nothing says which is later; `related`: none of these.
+        because: reasons such as `negation: not` or `number: 30 -> 40`, the older value first. They quote the texts, so
+            show them only to readers of both.
+    """
+
+    label: Label
+    because: tuple[str, ...] = ()
+
+
+def relation(
+    new: str,
+    old: str,
+    *,
+    similarity: float,
+    paraphrase: float,
+    new_speaker: str | None = None,
+    old_speaker: str | None = None,
+) -> Relation:
+    """Return the label of the text `new` against the text `old`, which was stored before.
+
+    Args:
+        new: any text.
+        old: any text.
+        similarity: raw cosine of the two, [-1, 1].
+        paraphrase: the embedder's raw cosine of texts that say the same.
+        new_speaker: speaker of the new text, if known.
+        old_speaker: speaker of the old text, if known.
+    """
+    speakers = _name(old_speaker), _name(new_speaker)
+    is_one = speakers[0] == speakers[1]
+    if is_one and text.normalise(new) == text.normalise(old):
+        return Relation("duplicate", ("same words",))
+    if is_one and (stated := _stated(new, old, new_speaker)):
+        return stated
+    if similarity < paraphrase * MIN_SHARE - EDGE:
+        return Relation("related")
+    mine, theirs = read(new), read(old)
+    if not is_one and not _LISTS["first_person"].isdisjoint((*mine.words, *theirs.words)):
+        return Relation("related", (f"speaker: {quoted(speakers[0])} -> {quoted(speakers[1])}",))
+    if over := _over(mine, theirs) or _replaced(mine, theirs):
+        return Relation("update", over)
+    if reasons := conflict(mine, theirs, similarity >= paraphrase - EDGE):
+        later = tuple(f"time: {found}" for found in (*mine.later, *phrases("for_now", theirs.words))[:1])
+        return Relation("update" if later else "contradiction", (*reasons, *later))
+    is_whole = max(len(new), len(old)) <= MAX_LENGTH
+    if is_one and is_whole and _says_the_same(mine, theirs, similarity, paraphrase):
+        return Relation("duplicate", ("same meaning",))
+    return Relation("related")
+
+
+def _name(speaker: str | None) -> str:
+    return text.normalise(speaker) if speaker else "nobody"
+
+
+def _stated(new: str, old: str, speaker: str | None) -> Relation | None:
+    """Return the label of two plain statements of one fact; None if they are not."""
+    mine = fact(new, speaker=speaker)
+    theirs = fact(old, speaker=speaker) if mine else None
+    if mine is None or theirs is None or mine.key != theirs.key:
+        return None
+    one, other = set(text.words(mine.value)), set(text.words(theirs.value))
+    if one == other:
+        return Relation("duplicate", (f"fact: {mine.key}", f"value: {quoted(mine.value)}"))
+    if one < other or other < one:  # "Berlin" and "Berlin, Germany"
+        return None
+    return Relation("update", (f"fact: {mine.key}", f"value: {quoted(theirs.value)} -> {quoted(mine.value)}"))
+
+
+def _over(mine: Reading, theirs: Reading) -> Evidence:
+    """Return the phrase by which the new text says that the older state is over."""
+    if not mine.ended or theirs.ended or strangers(mine, theirs):
+        return ()
+    held = mine.stems & theirs.stems
+    subject = {stem for stem, word in mine.terms if word in mine.opening}
+    if len(held) < DENIED * len(mine.stems) or not held - subject:
+        return ()
+    if mine.ended == ("left",) and not phrases("single_verbs", theirs.words):
+        return ()  # people leave an office daily and a company once
+    return (f"time: {mine.ended[0]}",)
+
+
+def _replaced(mine: Reading, theirs: Reading) -> Evidence:
+    """Return what the new text replaces in the older one: "from Vim to Emacs"."""
+    if strangers(mine, theirs):
+        return ()
+    for name, form in TRANSITIONS.items():
+        if name == "replaced" and "replac" not in mine.content.lower():  # this pattern is slow on long texts
+            continue
+        match = re.search(form, mine.content, re.IGNORECASE)
+        gone = match and next(filter(None, match.groups()), None)
+        if not gone or (name == "from" and not mine.later) or re.search(form, theirs.content, re.IGNORECASE):
+            continue
+        words = set(text.words(gone)) - text.ENGLISH_STOPWORDS
+        if words and words.issubset(theirs.words) and not set(mine.words) <= set(theirs.words):
+            return (f"{name}: {quoted(gone)}",)
+    return ()
+
+
+def _says_the_same(mine: Reading, theirs: Reading, similarity: float, paraphrase: float) -> bool:
+    """Return whether two texts mean the same: near enough, with the same distinctions in the same order."""
+    ours, others = stems(mine.words), stems(theirs.words)
+    both = set(ours) & set(others)
+    each = len(both) < len(set(ours)) and len(both) < len(set(others))
+    needed = paraphrase + EACH_DIFFERS * (1 - paraphrase) if each else paraphrase
+    if similarity < needed - EDGE or not (_covers(mine, theirs) and _covers(theirs, mine)):
+        return False
+    turns = [len(_LISTS["turns"].intersection(said.words)) for said in (mine, theirs)]
+    in_order = [stem for stem in ours if stem in both] == [stem for stem in others if stem in both]
+    return in_order or turns[0] != turns[1]
+
+
+def _covers(kept: Reading, other: Reading) -> bool:
+    """Return whether one text has the claims and all numbers, dates and names of the other, in order.
+
+    The rule is that of `rank.stages.covers`.
+    """
+    if kept.values("claim") != other.values("claim"):
+        return False
+    remaining = [iter(kept.values(*kinds)) for kinds in ORDERED]
+    return all(value in rest for rest, kinds in zip(remaining, ORDERED, strict=True) for value in other.values(*kinds))
+
+
+def names_change(new: str, old: str) -> bool:
+    """Return whether the new text names a later time, or the older one is temporary."""
+    mine, theirs = read(new), read(old)
+    return bool(mine.later or (mine.ended and not theirs.ended) or phrases("for_now", theirs.words))
+
+
+def conflict(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
+    """Return why a new text and an older one cannot both be true; empty if they can.
+
+    Args:
+        mine: the new text.
+        theirs: the older text.
+        alike: whether their cosine reaches the paraphrase threshold.
+    """
+    if swapped := _swapped(mine, theirs):
+        return swapped
+    if strangers(mine, theirs):
+        return ()
+    if mine.denies != theirs.denies:
+        return _denied(mine, theirs)
+    return _opposite(mine, theirs) or _other_number(mine, theirs, alike) or _other_value(mine, theirs)
+
+
+def _swapped(mine: Reading, theirs: Reading) -> Evidence:
+    """Return words that change sides: names around a negation, or words around one with a direction ("reports to")."""
+    new, old = mine.values("name", "claim"), theirs.values("name", "claim")
+    if mine.denies and mine.stems == theirs.stems and new != old and sorted(new) == sorted(old):
+        return (f"order: {quoted(' '.join(old))} -> {quoted(' '.join(new))}",)
+    if sorted(mine.words) != sorted(theirs.words):
+        return ()
+    places = [at for at, (one, other) in enumerate(zip(mine.words, theirs.words, strict=True)) if one != other]
+    if not places or _LISTS["directed"].isdisjoint(mine.words[places[0] : places[-1]]):
+        return ()
+    return (f"order: {quoted(theirs.words[places[0]])} -> {quoted(mine.words[places[0]])}",)
+
+
+def _denied(mine: Reading, theirs: Reading) -> Evidence:
+    """Return the negation by which one text denies the other; the denial must not say more."""
+    no, yes = (mine, theirs) if mine.denies else (theirs, mine)
+    if not no.stems or len(no.stems & yes.stems) < DENIED * len(no.stems):
+        return ()
+    if _lacking(no.values(*VALUES), yes.values(*VALUES)):
+        return ()  # "not 60" allows "30"
+    denying, saying = apart(no, yes)
+    if any(opposites([word for word in denying if word not in NEGATORS], saying)):
+        return ()  # "not open" is "closed"
+    return (f"negation: {next((word for word in no.words if word in NEGATORS), 'not')}",)
+
+
+def _opposite(mine: Reading, theirs: Reading) -> Evidence:
+    """Return opposites, one in each text, if the texts otherwise say the same."""
+    if mine.is_indefinite or theirs.is_indefinite:
+        return ()
+    for new, old in opposites(*apart(mine, theirs)):
+        tells_which = _tells_which(mine, new) and _tells_which(theirs, old)
+        if not tells_which and _framed(mine, theirs, (new, old), True):
+            return (f"opposite: {old} -> {new}",)
+    return ()
+
+
+def _tells_which(said: Reading, word: str) -> bool:
+    """Return whether a word only says which thing is meant: "the upload limit is 20"."""
+    after, copulas = said.after(word), _LISTS["copulas"]
+    return word not in _LISTS["quantities"] and not copulas.isdisjoint(after[1:]) and after[0] not in copulas
+
+
+def _framed(mine: Reading, theirs: Reading, values: Iterable[str], alike: bool) -> bool:
+    """Return whether two texts are about the same thing: apart from `values`, at most one says a little more."""
+    held = set(values)
+    taken = {stem for stem, word in (*mine.terms, *theirs.terms) if word in held}
+    left, right = mine.stems - theirs.stems - taken, theirs.stems - mine.stems - taken
+    return bool(mine.stems & theirs.stems) and not (left and right) and len(left | right) <= ADDED + alike
+
+
+def _other_number(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
+    """Return a number or date that replaces another one."""
+    if _opens_with_number(mine.words) and _opens_with_number(theirs.words):
+        return ()
+    is_event = states_event((*mine.words, *theirs.words)) and not mine.later
+    for kind in ("number", "date"):
+        new, old = _lacking(mine.values(kind), theirs.values(kind)), _lacking(theirs.values(kind), mine.values(kind))
+        is_time = kind == "date" or all(map(_TELLS_WHEN.fullmatch, (*new, *old)))
+        if new and old and not (is_event and is_time) and _framed(mine, theirs, (*new, *old), alike):
+            return (f"{kind}: {_shown(old)} -> {_shown(new)}",)
+    return ()
+
+
+def _lacking(values: Sequence[str], others: Sequence[str]) -> list[str]:
+    return [value for value in values if value not in others and value not in _MOVING]
+
+
+def _shown(values: Sequence[str]) -> str:
+    """Return the most specific of some numbers or dates: a day before its month, a number with its unit."""
+    if day := next(filter(None, map(_DAY.fullmatch, values)), None):
+        return f"{day[2]} {MONTHS[int(day[1]) - 1].title()}"
+    if month := next(filter(None, map(_MONTH.fullmatch, values)), None):
+        return MONTHS[int(month[1]) - 1].title()
+    return quoted(next((value for value in values if value.startswith(f"{values[0]} ")), values[0]))
+
+
+def _opens_with_number(words: Sequence[str]) -> bool:
+    """Return whether a text opens with a numbered thing: "Ticket 42 is open", "Room 5 is free"."""
+    at = next((at for at, word in enumerate(words[:4]) if has_figure(word)), 0)
+    if not at or at + 1 == len(words) or words[at - 1] in text.ENGLISH_STOPWORDS or words[at + 1] in NUMERALS:
+        return False
+    return words[at + 1] in text.ENGLISH_STOPWORDS or words[at + 1].endswith(("s", "ed"))
+
+
+def _other_value(mine: Reading, theirs: Reading) -> Evidence:
+    """Return the new value of a property that has one value at a time."""
+    new, old = ([word for word in words if word not in EMPTY and word.isalpha()] for words in apart(mine, theirs))
+    if mine.is_indefinite or theirs.is_indefinite or not mine.stems & theirs.stems:
+        return ()
+    if not _is_a_value(mine, new) or not _is_a_value(theirs, old):
+        return ()
+    if not (_has_one_value(mine, theirs, new[0], old[0]) or _holds_now(mine, theirs, new[0], old[0])):
+        return ()
+    names = {word for value in (*mine.values("name"), *theirs.values("name")) for word in text.words(value)}
+    kind = "name" if names.issuperset((*new, *old)) else "value"
+    return (f"{kind}: {quoted(' '.join(old))} -> {quoted(' '.join(new))}",)
+
+
+def _is_a_value(said: Reading, words: Sequence[str]) -> bool:
+    """Return whether these words are few, adjacent, and not at the start."""
+    if not 0 < len(words) <= MAX_VALUE:
+        return False
+    first, last = said.words.index(words[0]), said.words.index(words[-1])
+    return first > 0 and last - first < len(words) + 1
+
+
+def _has_one_value(mine: Reading, theirs: Reading, new: str, old: str) -> bool:
+    """Return whether the same noun or verb with one value at a time precedes both values."""
+    both = (mine.before(new), theirs.before(old))
+    if any(map(states_event, both)):
+        return False
+    noun = _LISTS["single_nouns"].intersection(both[0]).intersection(both[1])
+    verb = set(phrases("single_verbs", both[0])).intersection(phrases("single_verbs", both[1]))
+    return bool(noun and all(map(_introduces_value, both))) or bool(verb and all(map(_ends_in_verb, both)))
+
+
+def _introduces_value(words: Sequence[str]) -> bool:
+    """Return whether the last word, small words aside, is a copula or the noun itself."""
+    last = next((word for word in reversed(words) if word not in _LISTS["between"] or word in _LISTS["changed"]), "")
+    return last.endswith("'s") or any(last in _LISTS[name] for name in ("copulas", "single_nouns", "changed"))
+
+
+def _ends_in_verb(words: Sequence[str]) -> bool:
+    last = [word for word in words if word not in ("the", "a", "an", "our", "my")][-4:]
+    return any(" ".join(last[start:]) in _LISTS["single_verbs"] for start in range(len(last)))
+
+
+def _holds_now(mine: Reading, theirs: Reading, new: str, old: str) -> bool:
+    """Return whether the same words precede both values, and a word such as "now" replaces the old one."""
+    leads = [
+        [word for word in before if word not in _LISTS["adverbs"]] for before in (mine.before(new), theirs.before(old))
+    ]
+    is_said = leads[0] == leads[1] and len(leads[0]) > 1 and _LISTS["additive"].isdisjoint(leads[0])
+    return is_said and not _LISTS["weak"].issuperset(mine.later)  # true for an empty `later`, too
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text prepared for comparison.
+
+    Attributes:
+        content: the text, at most `MAX_LENGTH` characters.
+        words: its normalised words in order.
+        terms: (stem, word) of its content words, in order.
+        distinctions: (kind, value) of its distinctions, in order.
+        later: phrases that state or imply a change.
+        ended: phrases that say that something is over.
+    """
+
+    content: str
+    words: tuple[str, ...]
+    terms: tuple[tuple[str, str], ...]
+    distinctions: tuple[tuple[str, str], ...]
+    later: tuple[str, ...]
+    ended: tuple[str, ...]
+
+    @property
+    def stems(self) -> frozenset[str]:
+        """The stems of the content words."""
+        return frozenset(stem for stem, _ in self.terms)
+
+    @property
+    def denies(self) -> bool:
+        """Whether the text negates something; "stop" does only before a verb, not in "stopped the car"."""
+        pairs = pairwise((*self.words, ""))
+        idle = sum(word in _LISTS["stops"] and not after.endswith("ing") for word, after in pairs)
+        return self.distinctions.count(("claim", "not")) > idle
+
+    @property
+    def opening(self) -> frozenset[str]:
+        """The words of a name that opens the text, else empty."""
+        first = text.words(next(iter(self.values("name")), ""))
+        opens = [word.removesuffix("'s") for word in self.words[: len(first)]] == first
+        return frozenset(first) if opens else frozenset()
+
+    @property
+    def is_indefinite(self) -> bool:
+        """Whether the text opens with something unnamed, so that the other text can be about something else."""
+        return not self.words or self.words[0] in _LISTS["indefinite"] or self.words[0] in CARDINALS
+
+    def values(self, *kinds: str) -> list[str]:
+        """Return the values of the distinctions of these kinds, in order."""
+        return [value for kind, value in self.distinctions if kind in kinds]
+
+    def before(self, word: str) -> tuple[str, ...]:
+        """Return the words before the first occurrence of a word."""
+        return self.words[: self.words.index(word)]
+
+    def after(self, word: str) -> tuple[str, ...]:
+        """Return the words after the first occurrence of a word."""
+        return self.words[self.words.index(word) + 1 :]
+
+
+def read(content: str) -> Reading:
+    """Return a text prepared for comparison."""
+    content = content[:MAX_LENGTH]
+    words = tuple(text.words(content))
+    found = tuple((kind, value) for kind, _, value in (one.partition(":") for one in distinctions(content)))
+    return Reading(content, words, tuple(terms(words)), found, phrases("later", words), phrases("ended", words))
+
+
+def terms(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Return (stem, word) of the content words, without negating prefixes."""
+    return chain.from_iterable(map(_TERMS.__getitem__, words))
+
+
+def stems(words: Iterable[str]) -> list[str]:
+    """Return the stems of the words, except function words, light words and numerals, in order."""
+    return list(chain.from_iterable(map(_STEMS.__getitem__, words)))
+
+
+def has_figure(word: str) -> bool:
+    """Return whether a word contains a digit."""
+    return any(map(str.isdigit, word))
+
+
+def phrases(name: str, words: Sequence[str]) -> tuple[str, ...]:
+    """Return the distinct phrases of a list in `words/conflicts.txt` that occur in `words`, in order."""
+    book = _book(name)
+    found = dict.fromkeys(book.spelling(phrase) for _, _, phrase in book.find(words))
+    return tuple(phrase for phrase in found if phrase not in _LISTS["hiding"])
+
+
+def strangers(one: Reading, other: Reading) -> bool:
+    """Return whether two texts open with different names."""
+    return bool(one.opening and other.opening and one.opening.isdisjoint(other.opening))
+
+
+def apart(one: Reading, other: Reading) -> tuple[list[str], list[str]]:
+    """Return the words that only the first, and only the second text contains, in order."""
+    first, second = set(one.words), set(other.words)
+    return [word for word in one.words if word not in second], [word for word in other.words if word not in first]
+
+
+def states_event(words: Iterable[str]) -> bool:
+    """Return whether a verb is in the past: an event can happen twice."""
+    before = ""
+    for word in words:
+        is_past = word in _PAST_FORMS or word.endswith("ed")
+        if is_past and word not in _LISTS["states"] and word not in _LISTS["changed"] and before not in _PASSIVE:
+            return True
+        before = before if word in _BETWEEN else word
+    return False
+
+
+def quoted(value: str) -> str:
+    """Return `value` on one line, at most `MAX_QUOTE` characters."""
+    line = text.one_line(value)
+    return line if len(line) <= MAX_QUOTE else f"{line[: MAX_QUOTE - 1]}…"
+
+
+def _terms_of(word: str) -> tuple[tuple[str, str], ...]:
+    plain = BASES.get(word, word).removesuffix("'s")
+    if plain in EMPTY or word in EMPTY or has_figure(plain):
+        return ()
+    return tuple((stem, plain) for stem in _tokeniser().terms(plain))
+
+
+def _stems_of(word: str) -> tuple[str, ...]:
+    return () if word in _SMALL or has_figure(word) else _tokeniser().terms(word.removesuffix("'s"))
+
+
+_TERMS: Final = text.Kept(_terms_of)
+_STEMS: Final = text.Kept(_stems_of)
+
+
+@cache
+def _tokeniser() -> text.Tokeniser:
+    return text.Tokeniser()
+
+
+@cache
+def _book(name: str) -> Phrasebook:
+    return Phrasebook((*_PHRASES[name], *_PHRASES["hiding"]))
+
+
+def _sides() -> dict[str, frozenset[tuple[int, bool]]]:
+    """Return word -> (number of the pair, whether it is on the second side) for each pair that it is in."""
+    lines = resources.files(__package__).joinpath("words", "opposites.txt").read_text("utf-8").splitlines()
+    sides: dict[str, set[tuple[int, bool]]] = {}
+    for pair, line in enumerate(line for line in lines if not line.startswith("#")):
+        for second, words in enumerate(line.split("|")):
+            for word in words.split():
+                sides.setdefault(word, set()).add((pair, bool(second)))
+    return {word: frozenset(places) for word, places in sides.items()}
+
+
+SIDES: Final = _sides()
+
+
+def opposed(one: str, other: str) -> bool:
+    """Return whether two words in lower case are opposites."""
+    return any((pair, not second) in SIDES.get(other, ()) for pair, second in SIDES.get(one, ()))
+
+
+def opposites(words: Sequence[str], others: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each pair of opposites, the first from `words` and the second from `others`, in their order."""
+    yield from ((word, other) for word in words if word in SIDES for other in others if opposed(word, other))
