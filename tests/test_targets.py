@@ -11,7 +11,8 @@ import pytest
 import salience
 from salience import compose, settings
 from salience.errors import BusyError, InputError, ReadOnlyError, StoreError
-from salience.store.postgres import PostgresStore, opening
+from salience.store.postgres import PostgresStore
+from salience.store.postgres.connection import Address
 from salience.testing.doubles import HashedEmbedder, PlantedEmbedder
 
 OTHER = HashedEmbedder("other", 24)
@@ -53,7 +54,7 @@ def test_one_string_makes_it_a_server(tables, scheme, monkeypatch):
 
 
 def test_a_socket_is_a_host(tables):
-    parts = opening.place(tables).parameters
+    parts = Address.parse(tables).parameters
     if not parts["host"].startswith("/"):
         pytest.skip("the server of SALIENCE_TEST_POSTGRES is reached over the network")
     target = f"postgresql:///{parts['dbname']}?host={quote(parts['host'], safe='')}&user={parts['user']}"

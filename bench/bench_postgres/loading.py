@@ -22,8 +22,9 @@ from salience.extract.subjects import index_terms
 from salience.ports import Stored
 from salience.records import Memory
 from salience.store import rows
-from salience.store.postgres.keys import indexed
-from salience.store.postgres.wire import Sent, SentDumper
+from salience.store.columns import BinaryVector
+from salience.store.postgres.connection import VectorDumper
+from salience.store.postgres.statements import indexed
 from salience.store.schema import memories as table
 from salience.store.schema import postings
 from salience.text import Tokeniser
@@ -211,7 +212,7 @@ def line(memory: Memory, vector: Vectors32) -> tuple[Any, ...]:
 
 def sent(vector: bytes) -> bytes:
     """Return a vector in the form in which pgvector receives it."""
-    return bytes(SentDumper(Sent).dump(Sent(vector)))
+    return bytes(VectorDumper(BinaryVector).dump(BinaryVector(vector)))
 
 
 def terms(memory: Memory) -> tuple[str, ...]:

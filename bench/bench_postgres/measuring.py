@@ -21,7 +21,7 @@ from bench.bench_postgres.figures import Agreement, Cold, Measured, Memory, Prep
 from bench.bench_postgres.loading import Step
 from bench.bench_postgres.place import Store, connected
 from salience.records import ANY
-from salience.store.postgres.database import PostgresDatabase
+from salience.store.postgres.admin import PostgresDatabase
 
 PROFILES: Final = ("salience", "zeromemory", "mememory")
 NEAR: Final = 100

@@ -19,7 +19,7 @@ from bench.bench_postgres.meaning import MadeUp
 from salience import compose
 from salience import settings as configuration
 from salience.engine import Engine
-from salience.store.postgres.opening import APP, SCHEMA
+from salience.store.postgres.connection import APP, SCHEMA
 from tests.postgres_server import Elsewhere, Server, Setting, fresh, server
 
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(

@@ -17,7 +17,7 @@ from salience import compose
 from salience import settings as configuration
 from salience.engine import Engine
 from salience.server import keys as access
-from salience.store.postgres.opening import APP
+from salience.store.postgres.connection import APP
 from tests.postgres_server import fresh, server
 
 MEMORIES: Final = 10_000

@@ -90,7 +90,9 @@ def catch_up(services: Services) -> None:
     if time.monotonic() < _resting.get(services.embedder, 0.0):
         return
     try:
-        page = services.store.unembedded(FIRST, FEW)  # by its own handle, whose vectors the store has just taken
+        page = services.store.unembedded(
+            FIRST, FEW, tenant=services.tenant
+        )  # by its own handle, whose vectors the store has just taken
         if not page:
             return
         waiting = pending_of(services)
@@ -98,7 +100,7 @@ def catch_up(services: Services) -> None:
         texts = _texts(page)
         vectors, _ = try_embed(services, texts)
         if vectors is not None:
-            _put(services, waiting, page, FIRST, dict(zip(texts, vectors, strict=True)))
+            _put(services, waiting, page, FIRST, dict(zip(texts, vectors, strict=True)), services.tenant)
             return
     except SalienceError:
         pass
@@ -147,7 +149,12 @@ def _texts(page: Sequence[Stored]) -> list[str]:
 
 
 def _put(
-    services: Services, waiting: Store, page: Sequence[Stored], after: Key, vectors: Mapping[str, Vectors32]
+    services: Services,
+    waiting: Store,
+    page: Sequence[Stored],
+    after: Key,
+    vectors: Mapping[str, Vectors32],
+    tenant: str | None = None,
 ) -> int:
     """Store the vectors of the versions of a page that still have none, in one transaction, and return how many.
 
@@ -155,7 +162,7 @@ def _put(
     """
     if not vectors:
         return 0
-    still = {_key(stored) for stored in waiting.unembedded(after, len(page))}
+    still = {_key(stored) for stored in waiting.unembedded(after, len(page), tenant=tenant)}
     changes = [
         Derive(*_key(stored), stored.memory.content_hash, vectors[stored.memory.content])
         for stored in page

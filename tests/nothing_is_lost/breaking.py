@@ -12,7 +12,7 @@ import psycopg
 from sqlalchemy import Engine, event
 
 import databases
-from salience.store.postgres import wire
+from salience.store.postgres import connection as connections
 from tests.postgres_server import Server
 
 HOW = ("end", "end", "answer", "kill")
@@ -75,7 +75,7 @@ class Breaking:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Break what was armed, in every store of this process on PostgreSQL."""
-        run = wire.run
+        run = connections.run
 
         def counted(connection: psycopg.Connection[Any], statements: Any) -> str | None:
             self.turn()
@@ -92,7 +92,7 @@ class Breaking:
 
         event.listen(Engine, "before_cursor_execute", before)
         try:
-            with patch.object(wire, "run", counted):
+            with patch.object(connections, "run", counted):
                 yield
         finally:
             event.remove(Engine, "before_cursor_execute", before)

@@ -18,9 +18,9 @@ from psycopg import sql
 
 from salience.errors import InputError
 from salience.records import Distributed
-from salience.store.postgres import citus, opening
-from salience.store.postgres.opening import APP, SCHEMA
-from salience.store.postgres.upgrading import upgrade
+from salience.store.postgres import citus
+from salience.store.postgres.admin import upgrade
+from salience.store.postgres.connection import APP, SCHEMA, Address, create_pool, mapped
 from salience.store.schema import metadata
 
 GIVEN: Final = "SALIENCE_TEST_CITUS"
@@ -54,11 +54,10 @@ def prepared(dsn: str, *, shards: int = 4, patience: float = 60.0) -> Cluster:
         StoreError: something that `salience db distribute` refuses, or finds wrong.
     """
     cleared(dsn)
-    place = opening.place(dsn)
-    where = opening.named(place)
-    engine = opening.engine(place, 1, patience)
+    address = Address.parse(dsn)
+    where, engine = address.name, create_pool(address, 1, patience)
     try:
-        with opening.mapped(where):
+        with mapped(where):
             upgrade(engine, where)
     finally:
         engine.dispose()

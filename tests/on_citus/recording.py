@@ -22,16 +22,16 @@ import psycopg
 from sqlalchemy import Engine, event
 
 from on_citus.statements import Read, parsed, read
-from salience.store.postgres import wire
+from salience.store.postgres import connection as connections
 
 MULTI_SHARD: Final[Mapping[str, str]] = {
     "reading.unembedded": "it lists what has no vector yet in the order of all tenants",
     "maintain._lay_by": "it drops what was laid by for a model that nobody goes on with, whosever it is",
     "maintain.adopt_all": "it drops what was laid by once it is in use, whosever it is",
-    "books.tenants": "it lists the tenants, so that each is changed by statements of its own",
+    "cache.list_tenants": "it lists the tenants, so that each is changed by statements of its own",
 }
 """Functions of `salience.store` whose statements are about all tenants -> why; they run as the operator."""
-CHECKS: Final = ("checking", "checking_rows", "indexing", "rights", "copying")
+CHECKS: Final = ("checking", "indexing", "security")
 """Modules that look at, or fill, tables as a whole, at the wish of whoever looks after the server."""
 STORE: Final = "salience.store."
 _LEVELS: Final = ("read committed", "repeatable read")
@@ -109,9 +109,9 @@ def statement_read(statement: str) -> Read:
 def recording() -> Iterator[Record]:
     """Record what every store on PostgreSQL in this process says, from openings of connections on."""
     record, bounds = Record(), dict[int, Bounds]()
-    run = wire.run
+    run = connections.run
 
-    def turn(connection: psycopg.Connection[Any], statements: wire.Turn) -> str | None:
+    def turn(connection: psycopg.Connection[Any], statements: connections.Statements) -> str | None:
         found = bounds.get(id(connection), Bounds())
         for text in (statements,) if isinstance(statements, str) else statements:
             found = after(text, found, record.turns)
@@ -126,7 +126,7 @@ def recording() -> Iterator[Record]:
 
     event.listen(Engine, "before_cursor_execute", say)
     try:
-        with patch.object(wire, "run", turn):
+        with patch.object(connections, "run", turn):
             yield record
     finally:
         event.remove(Engine, "before_cursor_execute", say)

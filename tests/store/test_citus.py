@@ -19,8 +19,9 @@ from salience.cli import app
 from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.ports import Adopt, Derive, Model
 from salience.records import Scope
-from salience.store.postgres import PostgresStore, citus, citus_checking, opening, standing, upgrading
-from salience.store.postgres.citus_checking import SETTING, SPREAD, WHOLE
+from salience.store.postgres import PostgresStore, admin, citus
+from salience.store.postgres.citus import SETTING, SPREAD, WHOLE
+from salience.store.postgres.connection import Address, create_pool
 from salience.store.schema import metadata
 from salience.testing.keyring_laws import key
 from salience.testing.memories import DIMENSION, add, id_of, random_unit, stored
@@ -37,9 +38,9 @@ def run(dsn, *statements):
 
 
 def laid_out(dsn):
-    place = opening.place(dsn)
-    engine = opening.engine(place, 1, 10.0)
-    upgrading.upgrade(engine, opening.named(place))
+    address = Address.parse(dsn)
+    engine = create_pool(address, 1, 10.0)
+    admin.upgrade(engine, address.name)
     engine.dispose()
 
 
@@ -95,16 +96,14 @@ def test_what_is_done_is_not_done_again(tables):
 
 def test_a_table_that_a_later_revision_brings_is_spread_after_the_others(tables):
     citus.distribute(tables, shards=8)
-    run(tables, FORGET_PROBE, "DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.access_log'::regclass")
+    run(tables, FORGET_PROBE, "DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.touches'::regclass")
     (step,) = citus.distribute(tables, dry_run=True).steps
-    assert (
-        step == "SELECT create_distributed_table('salience.access_log', 'tenant', colocate_with => 'salience.memories')"
-    )
+    assert step == "SELECT create_distributed_table('salience.touches', 'tenant', colocate_with => 'salience.memories')"
 
 
 def test_all_tables_are_spread_or_none(tables):
     run(tables, "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
-    run(tables, "CREATE TRIGGER t BEFORE INSERT ON salience.maintain.versions FOR EACH ROW EXECUTE FUNCTION f()")
+    run(tables, "CREATE TRIGGER t BEFORE INSERT ON salience.versions FOR EACH ROW EXECUTE FUNCTION f()")
     with pytest.raises(StoreError, match=r"Citus refuses it: triggers are not supported on distributed tables\."):
         citus.distribute(tables)
     assert stub.calls(tables) == []
@@ -118,9 +117,9 @@ def test_all_tables_are_spread_or_none(tables):
         ("UPDATE pg_dist_local_group SET groupid = 2", StoreError, "Connect to the coordinator"),
         ("UPDATE salience.alembic_version SET version_num = '0003'", VersionError, "run: salience db upgrade"),
         (
-            "SELECT create_reference_table('salience.access_log')",
+            "SELECT create_reference_table('salience.touches')",
             StoreError,
-            "undistribute_table('salience.access_log')",
+            "undistribute_table('salience.touches')",
         ),
         (
             "INSERT INTO pg_dist_partition VALUES ('salience.memories', 'h', 'id', 7, 's')",
@@ -185,9 +184,9 @@ def owned_by(role):
 
 
 def checked(dsn):
-    engine = opening.engine(opening.place(dsn), 1, 10.0)
+    engine = create_pool(Address.parse(dsn), 1, 10.0)
     try:
-        return [finding.problem for finding in citus_checking.check(engine)]
+        return [finding.problem for finding in citus.check(engine)]
     finally:
         engine.dispose()
 
@@ -209,11 +208,11 @@ SHARD = (
         ((SOUND, SHARD), "1 of 4 shards of 'memories': the rights of salience_app are not those to the table."),
         (("DELETE FROM pg_dist_partition WHERE logicalrelid = 'salience.meta'::regclass",), "'meta' is not spread."),
         (
-            ("UPDATE pg_dist_partition SET colocationid = 99 WHERE logicalrelid = 'salience.access_log'::regclass",),
+            ("UPDATE pg_dist_partition SET colocationid = 99 WHERE logicalrelid = 'salience.touches'::regclass",),
             "'touches' is not spread together with memories.",
         ),
         (
-            ("UPDATE pg_dist_partition SET partkey = 'id' WHERE logicalrelid = 'salience.access_log'::regclass",),
+            ("UPDATE pg_dist_partition SET partkey = 'id' WHERE logicalrelid = 'salience.touches'::regclass",),
             "'touches' is not spread by the hash of its tenant.",
         ),
         ((f"DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' RESET {SETTING}'; END $$",), SETTING),
@@ -252,8 +251,8 @@ def test_an_engine_on_spread_tables_takes_no_user_above_row_level_security(stub_
 
 
 def test_settings_are_queries_of_their_own_and_handed_on_where_citus_is(stub_cluster):
-    engine = opening.engine(opening.place(stub_cluster.engine), 1, 10.0)
-    turn = standing.looked(engine).rules(60.0).begin("read", "a", 5.0)
+    engine = create_pool(Address.parse(stub_cluster.engine), 1, 10.0)
+    turn = admin.looked(engine).session(60.0).begin("read", "a", 5.0)
     engine.dispose()
     assert turn[:2] == (
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",

@@ -8,7 +8,7 @@ from on_citus.fixtures import on_a_cluster, real_cluster, stub_cluster
 from on_citus.recording import MULTI_SHARD, Bounds, Said, after, recording
 from on_citus.statements import Value, read
 from salience.rank import profiles
-from salience.store.postgres import wire
+from salience.store.postgres import connection as connections
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 __all__ = ["real_cluster", "stub_cluster"]  # fixtures
@@ -138,9 +138,11 @@ def test_whose_rows_a_transaction_is_about_is_read_from_its_turns():
 
 
 def test_a_bad_statement_of_a_store_is_caught(stub_cluster, monkeypatch):
-    from salience.store.postgres import PostgresStore, books
+    from salience.store.postgres import PostgresStore, cache
 
-    monkeypatch.setattr(books, "READING", "SELECT sequence, epoch FROM tenants WHERE epoch <> %s")
+    monkeypatch.setattr(
+        cache, "READ_STATE", "SELECT NULL::json, max(sequence), max(epoch) FROM tenants WHERE epoch <> %s"
+    )
     with recording() as record:
         store = PostgresStore.open(stub_cluster.engine, embedder="none", dimension=2, language="english")
         store.speakers(salience.Scope(), ["Ann"])
@@ -150,11 +152,13 @@ def test_a_bad_statement_of_a_store_is_caught(stub_cluster, monkeypatch):
 
 
 def test_queries_of_a_turn_go_to_the_server_one_by_one_and_end_as_the_last_one_does(stub_cluster):
-    with wire.connect(stub_cluster.engine) as connection:
-        begun = wire.run(connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SET LOCAL salience.tenant = 'a'"))
+    with connections.connect(stub_cluster.engine) as connection:
+        begun = connections.run(
+            connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SET LOCAL salience.tenant = 'a'")
+        )
         asked = "SELECT current_setting('transaction_isolation'), current_setting('salience.tenant')"
         assert (begun, connection.execute(asked).fetchone()) == ("SET", ("repeatable read", "a"))
-        assert wire.run(connection, ("COMMIT",)) == "COMMIT"
+        assert connections.run(connection, ("COMMIT",)) == "COMMIT"
         (text,) = connection.execute("SELECT query FROM pg_stat_activity WHERE pid = pg_backend_pid()").fetchone()
     assert "COMMIT" not in text
 

@@ -12,9 +12,10 @@ import databases
 from salience.errors import BusyError, DamagedError, InputError, StoreError
 from salience.ports import Revise, Touch
 from salience.records import ANY, Scope
-from salience.store.postgres import PostgresStore, checking, indexing, opening
-from salience.store.postgres import database as operating
-from salience.store.postgres.database import PostgresDatabase
+from salience.store.postgres import PostgresStore, checking, indexing
+from salience.store.postgres import admin as operating
+from salience.store.postgres.admin import PostgresDatabase
+from salience.store.postgres.connection import Address
 from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, stored, unit
 from tests.postgres_server import fresh
 
@@ -24,7 +25,7 @@ MEND = "To mend it: salience db doctor --repair"
 @pytest.fixture(scope="module")
 def template(postgres):
     with databases.laid_out(postgres) as dsn:
-        yield opening.place(dsn).parameters["dbname"]
+        yield Address.parse(dsn).parameters["dbname"]
 
 
 @pytest.fixture

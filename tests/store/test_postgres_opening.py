@@ -13,13 +13,13 @@ from psycopg import sql
 
 from salience.errors import BusyError, InputError, NotAStoreError, ReadOnlyError, StoreError, VersionError
 from salience.records import Filter, Scope
-from salience.store.postgres import PostgresStore, opening, search, standing, upgrading
-from salience.store.postgres.database import PostgresDatabase
+from salience.store.postgres import PostgresStore, admin, search
+from salience.store.postgres.admin import PostgresDatabase
+from salience.store.postgres.connection import APP, Address, create_pool, mapped, transaction
 from salience.store.schema import HEAD
 from salience.testing.memories import DIMENSION, add, listed, need, stored, unit
 from tests.postgres_server import fresh, server
 
-APP = opening.APP
 PASSWORD = "s3cret"
 
 
@@ -75,7 +75,7 @@ def opened():
 
 
 def user_of(dsn):
-    return opening.place(dsn).parameters["user"]
+    return Address.parse(dsn).parameters["user"]
 
 
 def database_of(dsn):
@@ -112,31 +112,30 @@ def is_kept(store):
     ],
 )
 def test_a_database_is_named_without_its_password(dsn, name):
-    place = opening.place(dsn)
-    assert opening.named(place) == name
-    assert "s3cret" not in repr(place)
+    assert Address.parse(dsn).name == name
+    assert "s3cret" not in repr(Address.parse(dsn))
 
 
 @pytest.mark.parametrize("dsn", ["postgresql://u:s3cret@[h/db", "postgresql://u:s3cret@h/db?bogus=s3cret"])
 def test_a_broken_target_is_refused_and_not_shown(dsn):
     with pytest.raises(InputError) as caught:
-        opening.place(dsn)
+        Address.parse(dsn)
     assert str(caught.value).startswith("target postgresql://... cannot be read. Give postgresql://USER:PASSWORD@")
     assert "s3cret" not in str(caught.value)
 
 
 def test_what_a_target_says_of_the_connection_comes_before_what_we_say():
-    given = opening.place("postgresql://h/db?application_name=mine&connect_timeout=7").conninfo(30)
+    given = Address.parse("postgresql://h/db?application_name=mine&connect_timeout=7").conninfo(30)
     assert "application_name=mine" in given
     assert "connect_timeout=7" in given
-    ours = opening.place("postgresql://h/db").conninfo(30)
+    ours = Address.parse("postgresql://h/db").conninfo(30)
     assert "application_name=salience" in ours
     assert "connect_timeout=30" in ours
 
 
 def test_options_with_spaces_reach_the_server(database):
     more = "&" if "?" in database else "?"
-    engine = opening.engine(opening.place(f"{database}{more}options=-c%20geqo%3Doff%20-c%20jit%3Doff"), 1, 2)
+    engine = create_pool(Address.parse(f"{database}{more}options=-c%20geqo%3Doff%20-c%20jit%3Doff"), 1, 2)
     with engine.connect() as connection:
         assert connection.exec_driver_sql("SHOW geqo").scalar() == "off"
     engine.dispose()
@@ -144,7 +143,7 @@ def test_options_with_spaces_reach_the_server(database):
 
 @pytest.mark.parametrize("prepares", [True, False])
 def test_the_server_keeps_statements_only_where_it_may(database, prepares):
-    engine = opening.engine(opening.place(database), 1, 2, prepares=prepares)
+    engine = create_pool(Address.parse(database), 1, 2, prepares=prepares)
     with engine.connect() as connection:
         for _ in range(10):
             connection.exec_driver_sql("SELECT 1")
@@ -289,9 +288,9 @@ def test_newer_tables_are_not_upgraded(database, superuser):
 @pytest.mark.parametrize("revision", ["0003", "0004"])
 def test_older_tables_are_brought_up(database, opened, superuser, monkeypatch, revision):
     with monkeypatch.context() as before:
-        before.setattr(upgrading, "HEAD", revision)
+        before.setattr(admin, "HEAD", revision)
         before.setattr("alembic.command.upgrade", lambda config, _, run=command_upgrade(): run(config, revision))
-        before.setattr(upgrading.rights, "secure", lambda _: ((), ()))
+        before.setattr(admin.security, "secure", lambda _: ((), ()))
         assert upgraded(database).after == revision
     report = upgraded(database)
     assert (report.before, report.after) == (revision, HEAD)
@@ -316,7 +315,7 @@ def test_an_upgrade_is_done_once_and_may_be_run_again(owner):
 def test_an_upgrade_puts_row_level_security_right(database, superuser):
     upgraded(database)
     superuser.execute("ALTER TABLE salience.memories NO FORCE ROW LEVEL SECURITY")
-    superuser.execute("ALTER TABLE salience.access_log DISABLE ROW LEVEL SECURITY")
+    superuser.execute("ALTER TABLE salience.touches DISABLE ROW LEVEL SECURITY")
     superuser.execute("DROP POLICY own_tenant ON salience.maintain.versions")
     superuser.execute("ALTER POLICY own_tenant ON salience.tenants USING (true)")
     with database_of(database) as found:
@@ -375,8 +374,8 @@ def test_a_missing_database_is_named_with_the_reason(postgres, opened):
 )
 def test_what_the_server_says_becomes_what_to_do(database, state, kind, remedy):
     raised = f"DO $$ BEGIN RAISE EXCEPTION 'a text of somebody' USING ERRCODE = '{state}'; END $$"
-    engine = opening.engine(opening.place(database), 1, 2)
-    with pytest.raises(kind) as caught, opening.mapped("there"), opening.transaction(engine, "BEGIN") as connection:
+    engine = create_pool(Address.parse(database), 1, 2)
+    with pytest.raises(kind) as caught, mapped("there"), transaction(engine, "BEGIN") as connection:
         connection.exec_driver_sql(raised)
     engine.dispose()
     assert str(caught.value).startswith(f"store: there: {remedy}")
@@ -396,7 +395,7 @@ def test_an_owner_who_makes_no_roles_works_and_says_what_is_left(bare, opened):
     with psycopg.connect(dsn, autocommit=True) as superuser:
         superuser.execute("CREATE ROLE plain LOGIN; CREATE EXTENSION vector")
         superuser.execute("CREATE SCHEMA salience AUTHORIZATION plain")
-    plain = running.dsn(opening.place(dsn).parameters["dbname"], "plain")
+    plain = running.dsn(Address.parse(dsn).parameters["dbname"], "plain")
     report = upgraded(plain)
     assert report.left == (
         f"let a superuser run: CREATE ROLE {APP} NOLOGIN; then run this again, for users other than this one",
@@ -416,7 +415,7 @@ def test_who_makes_roles_says_so_once(bare):
 
 def test_an_index_that_does_not_go_on_still_leads_to_as_many_as_are_asked_for(database, monkeypatch):
     """A pgvector of before 0.8 knows no `hnsw.iterative_scan`; what the index misses is looked at one by one."""
-    monkeypatch.setattr(standing, "GOING_ON", (99,))
+    monkeypatch.setattr(admin, "ITERATIVE_SCAN", (99,))
     monkeypatch.setattr(search, "_FEW", 0)
     with closing(
         PostgresStore.open(database, embedder="e", dimension=DIMENSION, language="english", exact_rows=0)

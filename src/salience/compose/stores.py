@@ -199,7 +199,7 @@ def keyring(target: str | Path | None = None) -> Keyring:
         return MemoryKeyring()
     if on_server(where):
         require("psycopg", "a store on PostgreSQL", "postgres")
-        from salience.store.postgres.keyring import PostgresKeyring
+        from salience.store.postgres.admin import PostgresKeyring
 
         return PostgresKeyring.open(
             where,
@@ -223,7 +223,7 @@ def database(target: str | Path | None = None) -> Database:
     settings, where = configuration.load(), named(target)
     if on_server(where):
         require("psycopg", "a store on PostgreSQL", "postgres")
-        from salience.store.postgres.database import PostgresDatabase
+        from salience.store.postgres.admin import PostgresDatabase
 
         return PostgresDatabase(
             where,
@@ -327,7 +327,7 @@ def copy(
 def place_of(target: str | Path) -> str:
     """Return the name of the store in messages: the path of a file, or the URL of a database without its password."""
     if on_server(str(target)):
-        from salience.store.postgres.opening import place_name
+        from salience.store.postgres.connection import database_name
 
-        return place_name(str(target))
+        return database_name(str(target))
     return str(path_of(str(target)).resolve())

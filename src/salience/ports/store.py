@@ -100,11 +100,13 @@ class Store(Protocol):
         """
         ...
 
-    def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
-        """Return up to `limit` versions of all tenants, current and older, without a vector of this handle's model.
+    def unembedded(
+        self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
+    ) -> list[Stored]:
+        """Return up to `limit` versions, current and older, without a vector of this handle's model.
 
-        In the order of (tenant, id, version), those after `after`. Of a store that is pinned to another model, these
-        are the versions for which none was laid by.
+        Of all tenants or one, in the order of (tenant, id, version), after `after`. Where the store is pinned to
+        another model, these are the versions that no vector was prepared for.
         """
         ...
 

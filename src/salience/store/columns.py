@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,13 @@ from sqlalchemy.types import UserDefinedType
 
 _HEADER: Final = 4
 """Bytes before the numbers in pgvector's own form: the dimension and a reserved number, two each."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryVector:
+    """A vector as a parameter of psycopg: float32, little endian."""
+
+    data: bytes
 
 
 class PostgresVector(UserDefinedType[bytes]):
@@ -39,9 +47,7 @@ class PostgresVector(UserDefinedType[bytes]):
 
     def bind_processor(self, dialect: Dialect) -> Callable[[bytes | None], object | None]:
         """Return what makes a parameter of a vector."""
-        from salience.store.postgres.wire import Sent  # the driver is an optional library
-
-        return lambda value: None if value is None else Sent(value)
+        return lambda value: None if value is None else BinaryVector(value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[bytes | None], bytes | None]:
         """Return what makes a vector of pgvector's own form."""

@@ -139,7 +139,9 @@ def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
     return [*older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, held.get(whole, {}))]
 
 
-def without_vector(meta: Meta, handle: Handle, after: tuple[str, str, int], limit: int) -> list[sql_history.Asked]:
+def without_vector(
+    meta: Meta, handle: Handle, after: tuple[str, str, int], limit: int, tenant: str | None = None
+) -> list[sql_history.Asked]:
     """Return what finds the keys of the versions without a vector of the handle's model, after a key, in order.
 
     Raises:
@@ -147,8 +149,8 @@ def without_vector(meta: Meta, handle: Handle, after: tuple[str, str, int], limi
     """
     pin, laid_by = meta.pin(), meta.pin(LAID_BY)
     if pin is None or handle.matches(pin):
-        return sql_history.unembedded(after, limit)
-    return sql_history.not_laid_by(after, limit, laid_by is not None and handle.matches(laid_by))
+        return sql_history.unembedded(after, limit, tenant)
+    return sql_history.not_laid_by(after, limit, laid_by is not None and handle.matches(laid_by), tenant)
 
 
 def unembedded(reader: Connection, asked: Sequence[sql_history.Asked], limit: int) -> list[Stored]:

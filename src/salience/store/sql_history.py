@@ -105,21 +105,20 @@ def said(tenant: str, ids: Sequence[str]) -> Select[Any]:
     return select(versions.c.id, versions.c.content_hash).where(*of).distinct()
 
 
-def unembedded(after: tuple[str, str, int], limit: int) -> list[Asked]:
-    """Return what finds the keys of the memories, and of the versions, without a vector after a key, in order."""
-    return [(statement, _from(after, limit)) for statement in _unembedded()]
+def unembedded(after: tuple[str, str, int], limit: int, tenant: str | None = None) -> list[Asked]:
+    """Return the statements for the keys of memories and of versions without a vector, after a key, in order."""
+    return [(statement, _from(after, limit, tenant)) for statement in _unembedded(tenant is not None)]
 
 
 @cache
-def _unembedded() -> tuple[Select[Any], ...]:
-    """Return the statements; every write runs them."""
-    return tuple(_keys(table).where(table.c.vector.is_(None)) for table in (memories, versions))
+def _unembedded(of_one_tenant: bool) -> tuple[Select[Any], ...]:
+    return tuple(_keys(table, of_one_tenant).where(table.c.vector.is_(None)) for table in (memories, versions))
 
 
-def not_laid_by(after: tuple[str, str, int], limit: int, known: bool) -> list[Asked]:
-    """Return what finds the keys of the memories, and of the versions, for which no vector is laid by, in order.
+def not_laid_by(after: tuple[str, str, int], limit: int, known: bool, tenant: str | None = None) -> list[Asked]:
+    """Return the statements for the keys of memories and of versions that no vector was prepared for, in order.
 
-    What is laid by counts only where its model is `known` to be the one asked for.
+    Prepared vectors count only where their model is `known` to be the one asked for.
     """
     found = []
     for table in (memories, versions):
@@ -131,19 +130,23 @@ def not_laid_by(after: tuple[str, str, int], limit: int, known: bool) -> list[As
                 laid_by.c.content_hash == table.c.content_hash,
             )
         )
-        found.append((_keys(table).where(*([~is_there] if known else [])), _from(after, limit)))
+        statement = _keys(table, tenant is not None).where(*([~is_there] if known else []))
+        found.append((statement, _from(after, limit, tenant)))
     return found
 
 
-def _keys(table: Any) -> Select[Any]:
+def _keys(table: Any, of_one_tenant: bool) -> Select[Any]:
     """Return the keys of a table after a key, in order; the values are those of `_from`."""
     key = (table.c.tenant, table.c.id, table.c.version)
     after = (bindparam("tenant", type_=Text), bindparam("id", type_=Text), bindparam("version", type_=BigInteger))
-    return select(*key).where(tuple_(*key) > tuple_(*after)).order_by(*key).limit(bindparam("limit", type_=BigInteger))
+    some = [table.c.tenant == bindparam("of_tenant", type_=Text)] if of_one_tenant else []
+    later = tuple_(*key) > tuple_(*after)
+    return select(*key).where(*some, later).order_by(*key).limit(bindparam("limit", type_=BigInteger))
 
 
-def _from(after: tuple[str, str, int], limit: int) -> dict[str, Any]:
-    return {"tenant": after[0], "id": after[1], "version": after[2], "limit": limit}
+def _from(after: tuple[str, str, int], limit: int, tenant: str | None) -> dict[str, Any]:
+    of = {} if tenant is None else {"of_tenant": tenant}
+    return {"tenant": after[0], "id": after[1], "version": after[2], "limit": limit, **of}
 
 
 def version_of(table: Any, tenant: str, id: str, version: int) -> Select[Any]:

@@ -277,14 +277,16 @@ class SQLiteStore:
             index = self._latest(scope.tenant).index
         return out_of_scope(index, scope, limit)
 
-    def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
+    def unembedded(
+        self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
+    ) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
         with self._read():
             meta = Meta(dict(self._read_driver.asked(sql.META)))
             lacks = self._read_driver.asked(sql.LACKING)
         if not lacks and self._handle.is_known(meta.pin()):  # as after most writes
             return []
-        asked = reading.without_vector(meta, self._handle, after, limit)  # outside the lock: it may ask a provider
+        asked = reading.without_vector(meta, self._handle, after, limit, tenant)  # outside the lock: may ask a provider
         with self._transaction() as reader:
             return reading.unembedded(reader, asked, limit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from sqlalchemy import Connection, CursorResult, Executable, Table
@@ -84,6 +84,7 @@ class Transaction:
         indexed: from a memory and its terms to the columns that the database finds it by; none where it needs none.
         of_all: lets what is done in it be about the rows of all tenants.
         tenants: returns those whose rows have to be changed one tenant at a time; None stands for all of them at once.
+        last_ids: the greatest id of tenants, where it is known already.
     """
 
     connection: Connection
@@ -95,6 +96,7 @@ class Transaction:
     indexed: Indexed = lambda *_: {}
     of_all: Callable[[], AbstractContextManager[object]] = nullcontext
     tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
+    last_ids: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def dimension(self) -> int:
@@ -206,7 +208,10 @@ class _Plan:
         """Return what is known of the ids, keys and sessions of some additions; an id after all others is of none."""
         connection, new = transaction.connection, [change.stored.memory for change in changes]
         plan = cls({}, {}, _clocks(transaction, tenant, changes), set())
-        ((last,),) = transaction.runs.rows(sql.last_id(), {"tenant": tenant})
+        if tenant in transaction.last_ids:
+            last = transaction.last_ids[tenant]
+        else:
+            ((last,),) = transaction.runs.rows(sql.last_id(), {"tenant": tenant})
         for chunk in sql.chunks(memory.id for memory in new if memory.id <= (last or "")):
             plan._meet(connection.execute(sql.of_ids(tenant, chunk)))
         for home, keys in _keys_by_home(new).items():

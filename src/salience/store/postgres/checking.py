@@ -1,27 +1,31 @@
-"""Whether the tables of a PostgreSQL store are in order, and how they are put in order.
+"""Checks of a PostgreSQL store's tables, and repairs.
 
-What the server itself sees to, such as foreign keys, is left to it. No text is read, and none is told.
+Foreign keys and whatever else the server checks itself are left to it. No text of a memory is shown.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, RowMapping, Table, bindparam, literal, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateIndex
 
+from salience.errors import DamagedError
 from salience.records import Finding
+from salience.records.ids import short_id
 from salience.store import keyring, sql_history, sql_requests
 from salience.store.meta import LAID_BY, PINNED, Meta, void
-from salience.store.postgres import checking_rows, indexing, rights, words
-from salience.store.postgres.locks import alone
-from salience.store.postgres.opening import SCHEMA
-from salience.store.schema import metadata
+from salience.store.postgres import indexing, security, statements
+from salience.store.postgres.connection import EXCLUSIVE, SCHEMA
+from salience.store.postgres.statements import indexed
+from salience.store.rows import RECORD, to_memory, to_terms
+from salience.store.schema import memories, metadata, versions
 
 MOST: Final = 100
 """Problems of one kind that are told one by one."""
@@ -39,18 +43,18 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
     """
     connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # every row is read, however many there are
     if repair:
-        alone(connection)
-    found, rows = _looked(connection), list(checking_rows.wrong(connection))
+        connection.exec_driver_sql(EXCLUSIVE)
+    found, rows = _looked(connection), list(wrong_rows(connection))
     mends = list(dict.fromkeys(mend for _, mend in found if mend is not None))
     if any(row.right for row in rows):
-        mends = [partial(checking_rows.mend, rows=rows), *mends, _post]
+        mends = [partial(mend_rows, rows=rows), *mends, _post]
     left = {finding for finding, _ in found} | {finding for row in rows for finding in row.findings()}
     if repair and mends:
         for mend in mends:
             mend(connection)
         void(connection)  # what other processes have computed from the rows
         left = {finding for finding, _ in _looked(connection)}
-        left |= {finding for row in checking_rows.wrong(connection, rows) for finding in row.findings()}
+        left |= {finding for row in wrong_rows(connection, rows) for finding in row.findings()}
     told = [_told(finding, mend is not None, finding not in left) for finding, mend in found]
     told += [_told(finding, finding.check != "rows", finding not in left) for row in rows for finding in row.findings()]
     return _few(told)
@@ -78,7 +82,7 @@ def _few(findings: Iterable[Finding]) -> list[Finding]:
 
 def _fences(connection: Connection) -> Iterator[Found]:
     """Yield what does not keep tenants apart as it should."""
-    for problem in rights.faults(connection):
+    for problem in security.faults(connection):
         yield Finding("row-level security", None, problem if "Run:" in problem else f"{problem} {_UPGRADE}"), None
 
 
@@ -213,7 +217,7 @@ def _keys(connection: Connection) -> Iterator[Found]:
 def _lengths(connection: Connection) -> Iterator[Found]:
     """Yield the vectors that cannot be of the model that the store is pinned to, by their length."""
     dimension = _dimension(connection)
-    for table in checking_rows.TABLES if dimension else ():
+    for table in ROW_TABLES if dimension else ():
         asked = f"SELECT id, version, vector_dims(vector) AS size FROM {table.name} WHERE vector_dims(vector) <> %s"  # noqa: S608
         for row in connection.exec_driver_sql(asked, (dimension,)):
             told = f"version {row.version} has a vector of {row.size} numbers, not {dimension}."
@@ -221,7 +225,7 @@ def _lengths(connection: Connection) -> Iterator[Found]:
 
 
 def _drop_misfits(connection: Connection) -> None:
-    for table in checking_rows.TABLES:
+    for table in ROW_TABLES:
         asked = f"UPDATE {table.name} SET vector = NULL WHERE vector_dims(vector) <> %s"  # noqa: S608
         connection.exec_driver_sql(asked, (_dimension(connection),))
 
@@ -251,7 +255,7 @@ def _post(connection: Connection) -> None:
     """Make the posting table hold what the rows do."""
     connection.exec_driver_sql(f"DELETE {_STRAY}")
     for tenant in connection.exec_driver_sql(f"SELECT DISTINCT p.tenant {_UNPOSTED} ORDER BY p.tenant").scalars().all():
-        words.post_all(connection, tenant)
+        statements.post_all(connection, tenant)
 
 
 def _dimension(connection: Connection) -> int:
@@ -272,3 +276,97 @@ _LOOKS: Final[tuple[Callable[[Connection], Iterator[Found]], ...]] = (
     _fences, _indexes, _pins, _sequences, _ends, _gaps, _laid_by, _requests, _keys, _lengths, _postings,
 )  # fmt: skip
 """What is looked at, in this order."""
+
+
+PAGE: Final = 2_000
+"""Rows that are read at a time."""
+ROW_TABLES: Final = (memories, versions)
+_ROW_CHECKS: Final = {
+    "home": ("names", "its home is not that of its scope."),
+    "short_id": ("names", "its short id is not that of its id."),
+    "search_keys": ("search keys", "its search keys are not those of its row."),
+    "number": ("search keys", "the number by which they name it is not that of its id."),
+    "length": ("search keys", "its length in terms is not that of its row."),
+}
+"""Column -> what is looked at, and what is told where it is not what the other columns make of it."""
+_RESTORE: Final = "Bring the database back from a backup of the server."
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A row with something wrong.
+
+    Attributes:
+        table: its table.
+        key: its primary key.
+        version: its version.
+        right: columns that do not hold what the other columns make -> what they should hold.
+        problem: what else is wrong, which nothing here mends; None where nothing is.
+    """
+
+    table: Table
+    key: tuple[Any, ...]
+    version: int
+    right: Mapping[str, Any]
+    problem: str | None
+
+    def findings(self) -> Iterator[Finding]:
+        """Return what is told of it."""
+        for column in self.right:
+            check, told = _ROW_CHECKS[column]
+            yield Finding(check, self.key[1], f"version {self.version}: {told}")
+        if self.problem is not None:
+            yield Finding("rows", self.key[1], f"version {self.version}: {self.problem} {_RESTORE}")
+
+
+def wrong_rows(connection: Connection, among: Sequence[Wrong] | None = None) -> Iterator[Wrong]:
+    """Yield the rows with something wrong, of all tenants that the transaction may see; `among` some, or all."""
+    for table in ROW_TABLES:
+        keys = None if among is None else [row.key for row in among if row.table is table]
+        for row in _read_rows(connection, table, keys):
+            found = _looked_at(table, row)
+            if found.right or found.problem:
+                yield found
+
+
+def mend_rows(connection: Connection, rows: Iterable[Wrong]) -> None:
+    """Write what the other columns make; a home where another memory has the key is left as it is."""
+    for row in rows:
+        for column, value in row.right.items():
+            key = [one == part for one, part in zip(row.table.primary_key, row.key, strict=True)]
+            try:
+                with connection.begin_nested():
+                    connection.execute(update(row.table).where(*key).values({column: value}))
+            except IntegrityError:
+                continue
+
+
+def _read_rows(connection: Connection, table: Table, keys: Sequence[tuple[Any, ...]] | None) -> Iterator[RowMapping]:
+    """Yield the rows of a table in the order of its key, or those of some keys, without their texts."""
+    names = [name for name in (*RECORD, "home", "terms") if name != "content"]
+    names += ["short_id", "search_keys", "number", "length"] if table is memories else []
+    asked = select(*(table.c[name] for name in dict.fromkeys(names)), literal("").label("content"))
+    key = tuple_(*table.primary_key)
+    if keys is not None:
+        for start in range(0, len(keys), PAGE):
+            yield from connection.execute(asked.where(key.in_(keys[start : start + PAGE]))).mappings()
+        return
+    order = asked.order_by(*table.primary_key).limit(PAGE)
+    page = connection.execute(order).mappings().all()
+    while page:
+        yield from page
+        last = [bindparam(None, page[-1][column.name], column.type) for column in table.primary_key]
+        page = connection.execute(order.where(key > tuple_(*last))).mappings().all()
+
+
+def _looked_at(table: Table, row: RowMapping) -> Wrong:
+    key = tuple(row[column.name] for column in table.primary_key)
+    try:
+        memory = to_memory(row)
+    except DamagedError as error:
+        return Wrong(table, key, row["version"], {}, f"it cannot be read: its column {error.column!r} is damaged.")
+    right: dict[str, Any] = {"home": memory.scope.home_key}
+    if table is memories:
+        right |= {"short_id": short_id(memory.id), **indexed(memory, to_terms(row["terms"]))}
+    differing = {name: value for name, value in right.items() if row[name] != value}
+    return Wrong(table, key, memory.version, differing, None)

@@ -17,8 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from salience.errors import BusyError, InputError, Words
 from salience.ports import BuildProgress
 from salience.records import Indexed, IndexState
-from salience.store.postgres import wire
-from salience.store.postgres.opening import SCHEMA, driver
+from salience.store.postgres.connection import SCHEMA, driver, run
 from salience.store.postgres.statements import HALF_INDEX
 
 NAMES: Final = {"vector": "ix_memories_hnsw", "halfvec": HALF_INDEX}
@@ -198,7 +197,7 @@ def _swap(connection: Connection, name: str, is_there: bool) -> None:
     """Give the new index the name of the old one, for which nobody has to wait, and take the old one away."""
     away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{_OLD}"] if is_there else []
     renamed = f"ALTER INDEX {SCHEMA}.{name}{_NEW} RENAME TO {name}"
-    wire.run(driver(connection), "; ".join(["BEGIN", *away, renamed, "COMMIT"]))
+    run(driver(connection), "; ".join(["BEGIN", *away, renamed, "COMMIT"]))
     _drop(connection, [f"{name}{_OLD}"])
 
 

@@ -1,6 +1,6 @@
 """A need answered out of more memories than are at hand: indexes bring the candidates, and what stands beside them.
 
-What is brought becomes an arena of its own, from which the columns are computed as from any other. The statistics,
+What is brought becomes an index of its own, from which the columns are computed as from any other. The statistics,
 which are of all that is visible, are asked for besides.
 """
 
@@ -18,11 +18,9 @@ from salience.batch import NEAREST, REACH, Batch, Entities, Lexicon, Vectors32
 from salience.ports import Need
 from salience.records import PERIOD, Filter, Scope
 from salience.store.index import Activations, Index, gather
-from salience.store.postgres import statements, wire
-from salience.store.postgres.arenas import PART
-from salience.store.postgres.keys import keys
-from salience.store.postgres.opening import driver
-from salience.store.postgres.sizes import Size
+from salience.store.postgres import admin, statements
+from salience.store.postgres.cache import Size, index_of
+from salience.store.postgres.connection import driver, run
 from salience.store.postgres.statements import Nearness, VectorIndex
 from salience.store.rows import of_vector
 from salience.store.values import means, microseconds
@@ -86,23 +84,23 @@ class Searching:
 
     def brought(self) -> Callable[[Activations], Batch]:
         """Return what makes columns of the candidates; it reads nothing more."""
-        asked = tuple(keys(self.need.scope.tenant, "term", self.need.terms))
-        named = tuple(keys(self.need.scope.tenant, "entity", map(normalise, self.need.names)))
+        asked = tuple(statements.search_keys(self.need.scope.tenant, "term", self.need.terms))
+        named = tuple(statements.search_keys(self.need.scope.tenant, "entity", map(normalise, self.need.names)))
         chosen = self.chosen((*asked, *named))
         if chosen.is_all:
-            return partial(gather, self.arena(chosen.ids), self.need)
-        arena = self.arena(self.with_others(chosen))
+            return partial(gather, self.index_of_ids(chosen.ids), self.need)
+        found = self.index_of_ids(self.with_others(chosen))
         need = self.need if chosen.is_wide else replace(self.need, ids=tuple(chosen.ids))
         need = replace(need, pruning=None)  # which would go by the statistics of these memories alone
         size = self.size() if asked or named or need.entities else None
 
         def answer(activations: Activations) -> Batch:
-            batch = gather(arena, need, activations)
+            batch = gather(found, need, activations)
             if not chosen.everything:
                 batch = replace(batch, complete=False, beyond=max(batch.beyond, chosen.beyond))
             elif need.windows and need.terms:  # how words stand in windows is estimated: others might come first
                 batch = replace(batch, complete=False, beyond=1.0)
-            return batch if size is None else self.measured(batch, arena, chosen, asked, size)
+            return batch if size is None else self.measured(batch, found, chosen, asked, size)
 
         return answer
 
@@ -226,7 +224,7 @@ class Searching:
 
     def let(self, **settings: object) -> None:
         """Let the planner go by other settings for the rest of the transaction."""
-        wire.run(driver(self.reader), "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
+        run(driver(self.reader), "; ".join(f"SET LOCAL {name} = {value}" for name, value in settings.items()))
 
     def passing(self, spoken: bool | None) -> int:
         """Return how many visible memories pass the filter, counted a little further than the few."""
@@ -288,51 +286,48 @@ class Searching:
         """Return the ids that a statement finds."""
         return frozenset(self.reader.execute(statement).scalars())
 
-    def arena(self, ids: frozenset[str]) -> Index:
-        """Return the arena of the live memories of these ids."""
-        arena = Index.empty(self.index.dimension)
-        for rows in self.reader.execute(statements.rows_of(self.need.scope, sorted(ids))).partitions(PART):
-            arena = arena.refreshed(rows)
-        return arena
+    def index_of_ids(self, ids: frozenset[str]) -> Index:
+        """Return an index of the live memories of these ids."""
+        return index_of(self.reader, statements.rows_of(self.need.scope, sorted(ids)), self.index.dimension)
 
-    def measured(self, batch: Batch, arena: Index, chosen: Chosen, asked: Sequence[int], size: Size) -> Batch:
-        """Return the batch with the statistics of all that is visible, where it has those of the arena."""
+    def measured(self, batch: Batch, found: Index, chosen: Chosen, asked: Sequence[int], size: Size) -> Batch:
+        """Return the batch with the statistics of all that is visible, where it has those of the found."""
         own = replace_frequency(batch.lexicon, size, [chosen.frequency[key] for key in asked])
         return replace(
             batch,
             lexicon=own,
             windows=widened(batch.windows, batch.lexicon, own),
-            entities=self.known(batch.entities, arena, size.documents, chosen.frequency),
+            entities=self.known(batch.entities, found, size.documents, chosen.frequency),
         )
 
     def known(
-        self, entities: Entities | None, arena: Index, documents: int, frequency: Mapping[int, int]
+        self, entities: Entities | None, found: Index, documents: int, frequency: Mapping[int, int]
     ) -> Entities | None:
         """Return the entities with how many visible memories name each of those in the query."""
         if entities is None:
             return None
         held: dict[int, int] = {}
         for name in dict.fromkeys(map(normalise, self.need.names)):
-            if count := frequency[keys(self.need.scope.tenant, "entity", [name])[0]]:
-                held[arena.codes.entities[name]] = min(count, documents)
+            if count := frequency[statements.search_keys(self.need.scope.tenant, "entity", [name])[0]]:
+                held[found.codes.entities[name]] = min(count, documents)
         asked, told = np.array(list(held), np.int64), np.array(list(held.values()), np.float64)
         return replace(entities, of_query=asked, frequency=told, documents=documents)
 
 
-def brought(
-    reader: Connection, need: Need, index: VectorIndex, most: int, size: Callable[[], Size]
+def candidates(
+    reader: Connection, need: Need, dimension: int, most: int, size: Callable[[], Size]
 ) -> Callable[[Activations], Batch]:
-    """Return what answers a need, from the activations of its session, out of what the indexes brought for it.
-
-    It answers as things stand now, not as of an earlier instant.
+    """Return a function from the activations of a session to the batch; it reads nothing more.
 
     Args:
-        reader: in a transaction.
+        reader: in a transaction, of the present state.
         need: what to bring.
-        index: what the vector index is made of.
+        dimension: length of the vectors.
         most: how many memories that pass a filter are brought whole.
         size: returns the size of the need's scope.
     """
+    is_half, version = reader.execute(statements.vector_index()).one()
+    index = VectorIndex(dimension, is_half, admin.numbers(version) >= admin.ITERATIVE_SCAN)
     return Searching(reader, need, index, most, size).brought()
 
 

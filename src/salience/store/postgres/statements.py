@@ -1,19 +1,31 @@
-"""Statements for PostgreSQL alone, built here and run elsewhere; every value is a parameter. No I/O."""
+"""Statements for PostgreSQL alone, and the keys and postings by which words, tags and names find memories.
+
+A posting says that a search key leads to a live memory. Postings are a table, not an index over a list in the row,
+since PostgreSQL uses no such index while row-level security stands before the rows: the operators of lists are not
+"leakproof", those of numbers are.
+
+A search key is a number for a tenant, a kind and a text. The tenant is part of the number, so that the postings of
+tenants lie apart in one index. Two texts share a number by a chance of 2^-64.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
+from functools import cache, partial
+from hashlib import blake2b
+from typing import Any, Final, Literal
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     CompoundSelect,
+    Connection,
     Double,
     FromClause,
     Select,
+    TextClause,
     and_,
     any_,
     case,
@@ -32,11 +44,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from salience.records import ANY, NARROWING, Filter, Scope
+from salience.records import ANY, NARROWING, Filter, Memory, Scope
 from salience.store.columns import TEXT, PostgresVector
-from salience.store.postgres.keys import keys as keys_of
 from salience.store.schema import memories, postings, touches
 from salience.store.sql import ARENA, Conditions, accepted, visible
+from salience.text import normalise
 
 Ids = Select[Any] | CompoundSelect[Any]
 """A statement that returns ids."""
@@ -284,7 +296,7 @@ def _among(column: ColumnElement[Any], values: Sequence[str]) -> ColumnElement[b
 
 def _passing(scope: Scope, filter: Filter) -> Conditions:
     """Return the conditions of `filter`, with those on search keys that lead to the rows which may pass."""
-    of = partial(keys_of, scope.tenant)
+    of = partial(search_keys, scope.tenant)
     held: list[Sequence[int]] = [[tag] for tag in of("tag", filter.tags)]
     held += [of("kind", filter.kinds), of("session", filter.sessions)]
     return [*accepted(filter), *(_holding(scope, keys) for keys in held if keys)]
@@ -294,3 +306,100 @@ def _holding(scope: Scope, keys: Sequence[int]) -> ColumnElement[bool]:
     """Return whether a memory holds one of some search keys."""
     found = select(postings.c.number).where(postings.c.tenant == scope.tenant, postings.c.key.in_(keys))
     return memories.c.number.in_(found)
+
+
+Kind = Literal["term", "tag", "entity", "kind", "session", "id"]
+
+
+_json: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def key(tenant: str, kind: Kind, text: str) -> int:
+    """Return the key of a text, in [-2^63, 2^63)."""
+    told = _json([tenant, kind, text]).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(told, digest_size=8).digest(), "big", signed=True)
+
+
+def search_keys(tenant: str, kind: Kind, texts: Iterable[str]) -> list[int]:
+    """Return the keys of texts, in order."""
+    return [key(tenant, kind, text) for text in texts]
+
+
+def indexed(memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
+    """Return the columns by which PostgreSQL finds a memory: its keys, its number in their lists, and its length."""
+    tenant = memory.scope.tenant
+    return {"search_keys": memory_keys(memory, terms), "number": number(tenant, memory.id), "length": len(terms)}
+
+
+def number(tenant: str, id: str) -> int:
+    """Return the number by which the posting table names a memory, in [-2^63, 2^63)."""
+    return key(tenant, "id", id)
+
+
+def memory_keys(memory: Memory, terms: Sequence[str]) -> list[int]:
+    """Return the distinct keys of a memory, ascending: of its terms, tags, entities, kind and session."""
+    tenant, session = memory.scope.tenant, memory.scope.session_id
+    found = {
+        *search_keys(tenant, "term", set(terms)),
+        *search_keys(tenant, "tag", memory.tags),
+        *search_keys(tenant, "entity", map(normalise, memory.entities)),
+        key(tenant, "kind", memory.kind),
+        *(() if session is None else (key(tenant, "session", session),)),
+    }
+    return sorted(found)
+
+
+Posted = frozenset[tuple[int, int]]
+"""Pairs of a search key and the number of a memory."""
+_POST: Final = (
+    "INSERT INTO postings (tenant, key, number, environment, project, user_id, agent_id) "
+    "SELECT m.tenant, k.key, m.number, hashtext(m.environment), hashtext(m.project), hashtext(m.user_id), "
+    "hashtext(m.agent_id) FROM memories AS m, unnest(m.search_keys) AS k (key) "
+    "WHERE m.tenant = :tenant AND m.forgotten_at IS NULL{some} ON CONFLICT (tenant, key, number) DO NOTHING"
+)
+
+
+def due_postings(connection: Connection, tenant: str, ids: Iterable[str]) -> Posted:
+    """Return what is to be posted of the live ones among some memories, as their rows stand."""
+    rows = connection.execute(_keys(), {"tenant": tenant, "ids": sorted(ids)})
+    return frozenset((key, row.number) for row in rows for key in row.search_keys or ())
+
+
+def repost(connection: Connection, tenant: str, ids: Iterable[str], before: Posted) -> None:
+    """Post what is due of some memories now, where `before` is what was due before they were changed."""
+    if gone := before - due_postings(connection, tenant, ids) if before else frozenset():
+        keys, numbers = zip(*sorted(gone), strict=True)
+        connection.execute(_unpost(), {"tenant": tenant, "keys": list(keys), "numbers": list(numbers)})
+    connection.execute(_post(), {"tenant": tenant, "ids": sorted(ids)})
+
+
+def post_all(connection: Connection, tenant: str) -> None:
+    """Post what is due of every memory of a tenant; what is posted already stays."""
+    connection.execute(_post_all(), {"tenant": tenant})
+
+
+@cache
+def _keys() -> TextClause:
+    return text(
+        "SELECT number, search_keys FROM memories "
+        "WHERE tenant = :tenant AND id = ANY(CAST(:ids AS text[])) AND forgotten_at IS NULL"
+    )
+
+
+@cache
+def _post() -> TextClause:
+    return text(_POST.format(some=" AND m.id = ANY(CAST(:ids AS text[]))"))
+
+
+@cache
+def _post_all() -> TextClause:
+    return text(_POST.format(some=""))
+
+
+@cache
+def _unpost() -> TextClause:
+    return text(
+        "DELETE FROM postings AS p "
+        "USING unnest(CAST(:keys AS bigint[]), CAST(:numbers AS bigint[])) AS gone (key, number) "
+        "WHERE p.tenant = :tenant AND p.key = gone.key AND p.number = gone.number"
+    )

@@ -4,34 +4,55 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Self
+from typing import Final, Self
 
 from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import DamagedError, InputError, PinnedError, Words
-from salience.ports import Adopt, Answered, Change, Distinguish, Model, Need, Stored, Touch
+from salience.ports import Add, Adopt, Answered, Change, Derive, Distinguish, Erase, Model, Need, Revise, Stored, Touch
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import reading, sql
 from salience.store.index import Activations, Index, gather, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import Meta, keep, pinning
 from salience.store.pins import Handle
-from salience.store.postgres import arenas, books, checking, opening, search, standing, statements, tokens, words
-from salience.store.postgres.arenas import Arenas
-from salience.store.postgres.books import Books
-from salience.store.postgres.keys import indexed
-from salience.store.postgres.locks import alone, shared
-from salience.store.postgres.running import Runner
-from salience.store.postgres.sizes import Sizes
-from salience.store.postgres.statements import VectorIndex
+from salience.store.postgres import admin, checking, search, statements
+from salience.store.postgres.cache import (
+    ScopeIndexes,
+    ScopeSizes,
+    TenantState,
+    advance,
+    index_as_of,
+    list_tenants,
+    read_state,
+    void,
+)
+from salience.store.postgres.connection import (
+    EXCLUSIVE,
+    SHARED,
+    Address,
+    Runner,
+    all_tenants,
+    create_pool,
+    mapped,
+    switch_tenant,
+)
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 from salience.store.write import Through, Transaction, patience, tenant_of
+
+_WRITE_STATE: Final = """
+    SELECT (SELECT json_object_agg(name, value) FROM meta), max(id),
+        EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND vector IS NULL)
+        OR EXISTS (SELECT 1 FROM versions WHERE tenant = %(tenant)s AND vector IS NULL)
+    FROM memories WHERE tenant = %(tenant)s"""
+"""The store's meta, the tenant's greatest id, and whether a version of it has no vector."""
 
 
 class PostgresStore:
@@ -57,8 +78,9 @@ class PostgresStore:
         self._language = language
         self._busy_timeout = busy_timeout
         self._exact_rows = exact_rows
-        self._arenas = Arenas(exact_rows, cached_rows)
-        self._sizes = Sizes()
+        self._indexes = ScopeIndexes(exact_rows, cached_rows)
+        self._sizes = ScopeSizes()
+        self._embedded = set[str | None]()  # tenants of which the last write saw no memory without a vector
 
     @classmethod
     def open(
@@ -104,13 +126,12 @@ class PostgresStore:
             PinnedError: it was written with another embedder, dimension or language.
             StoreError: it cannot be reached.
         """
-        place = opening.place(dsn)
-        where = opening.named(place)
-        engine = opening.engine(place, pool_size, busy_timeout, prepares=prepares)
+        address = Address.parse(dsn)
+        where, engine = address.name, create_pool(address, pool_size, busy_timeout, prepares=prepares)
         try:
-            with opening.mapped(where):
-                found = standing.ready(engine, where, distinguish, create=create)
-            runner = Runner(engine, where, found.rules(statement_timeout), busy_timeout)
+            with mapped(where):
+                found = admin.ready(engine, where, distinguish, create=create)
+            runner = Runner(engine, where, found.session(statement_timeout), busy_timeout)
             model = Model(embedder, dimension, fingerprint)
             store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows)
             store._refuse_other(moving)
@@ -136,79 +157,25 @@ class PostgresStore:
         adopts = any(isinstance(change, Adopt) for change in changes)
         if adopts or carries_vectors(changes) or derives_vectors(changes):
             self._handle.own()  # before any lock: it may ask a provider
-        tenants = sorted({tenant_of(change) for change in changes} - {""})
-        first = None if adopts else next(iter(tenants), "")
+        moved = Counter(dict.fromkeys(sorted({tenant_of(change) for change in changes} - {""}), 0))
+        moved.update(tenant_of(change) for change in changes if not isinstance(change, Touch) and tenant_of(change))
+        write = _Write(self._handle, self._language, changes, {name: max(1, steps) for name, steps in moved.items()})
+        first = None if adopts else next(iter(moved), "")
+        run = partial(self._runner.write, first, steps=write.steps.get(first or "", 0))
         waits = patience(changes, self._busy_timeout)
-        work = partial(self._make, changes, tenants, counted, adopts)
-        receipts = self._runner.write(first, work, waits)
-        if receipts is None:  # the first write of a store pins it, with nobody else at work
-            receipts = self._runner.write(first, partial(work, is_alone=True), waits)
-        assert receipts is not None  # noqa: S101 - alone, it pins
-        return receipts
-
-    def _make(
-        self,
-        changes: Sequence[Change],
-        tenants: Sequence[str],
-        counted: bool,
-        adopts: bool,
-        connection: Connection,
-        is_alone: bool = False,
-    ) -> list[Receipt] | None:
-        """Make changes in a transaction; None, and nothing is written, where that needs a store to itself."""
-        (alone if adopts or is_alone else shared)(connection)
-        meta = Meta.read(connection)
-        brings = carries_vectors(changes)
-        if brings:
-            self._handle.admit(meta.pin())
-        own = self._handle.own() if brings or derives_vectors(changes) else self._handle.bare()
-        first = {"language": self._language, **pinning(meta.pin(), own, changes)}
-        new = {name: value for name, value in first.items() if meta.values.get(name) != value}
-        if new and not (adopts or is_alone):
-            return None
-        keep(connection, new)
-        return self._written(connection, changes, tenants, counted, adopts)
-
-    def _written(
-        self, connection: Connection, changes: Sequence[Change], tenants: Sequence[str], counted: bool, adopts: bool
-    ) -> list[Receipt]:
-        """Make changes in a transaction, in which nothing stands in their way, with the words that they come to."""
-        enter = partial(self._runner.enter, connection) if len(tenants) > 1 and not adopts else stay
-        moved = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch))
-        sequences = {tenant: taken(connection, tenant, enter, max(1, moved[tenant])) for tenant in tenants}
-        before = counts(connection, tenants, enter) if counted else (0, 0)
-        posted: dict[str, words.Posted] = {}
-        for tenant, ids in words.existing(changes).items():
-            enter(tenant)
-            posted[tenant] = words.due(connection, tenant, ids)
-        transaction = Transaction(
-            connection,
-            Through(connection),
-            self._handle,
-            sequence=sequences.__getitem__,
-            void=partial(books.void, connection),
-            pruned=lambda tenant, _: books.void(connection, tenant),
-            indexed=indexed,
-            of_all=nullcontext if adopts else partial(self._runner.operating, connection),
-            tenants=partial(books.tenants, connection),
-        )
-        receipts: list[Receipt] = []
-        for kind, tenant, run in runs(changes):
-            if tenant:
-                enter(tenant)
-            receipts += make(transaction, kind, tenant, run)
-        for tenant, ids in words.changed(changes).items():
-            enter(tenant)
-            words.repost(connection, tenant, ids, posted.get(tenant, frozenset()))
-        if counted:
-            check_counts(before, counts(connection, tenants, enter), count_changed(changes, receipts))
+        try:
+            receipts, embedded = run(partial(write.make, counted, adopts), waits, lock=EXCLUSIVE if adopts else SHARED)
+        except _NeedsExclusiveLock:  # the first write of a store pins it, with no other writer at work
+            receipts, embedded = run(partial(write.make, counted, True), waits, lock=EXCLUSIVE)
+        if embedded is not None:
+            self._embedded.add(embedded)
         return receipts
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
 
-        Where few memories are visible, each is a candidate that the need may mean; of many, an index brings those that
-        are near, and another those that hold the rarer terms, and the batch is not `complete`.
+        Where few memories are visible, all are candidates. Of many, the vector index brings the nearest and the
+        postings bring the holders of rare terms, and the batch is not `complete`.
 
         Raises:
             PinnedError: vectors of another model than the store is pinned to; `MovedError` if that came meanwhile.
@@ -217,41 +184,34 @@ class PostgresStore:
         directed = need.vector is not None or need.near is not None
 
         def read(reader: Connection) -> tuple[Meta, Callable[[], Batch] | None]:
-            meta = Meta.read(reader)
+            meta, state = read_state(reader, need.scope.tenant)
             if directed and not self._handle.owns(meta.pin()):
                 return meta, None
-            activations = self._activations(reader, need)
-            now = Books.read(reader, meta, need.scope.tenant)
-            arena = self._arena(reader, need.scope, self._dimension(meta), now, need.as_of)
-            if arena is not None:
-                return meta, partial(gather, arena, need, activations)
-            return meta, partial(self._search(reader, need, self._dimension(meta), now), activations)
+            dimension, activations = self._dimension(meta), self._activations(reader, need)
+            index = self._index(reader, need.scope, dimension, state, need.as_of)
+            if index is not None:
+                return meta, partial(gather, index, need, activations)
+            size = partial(self._sizes.of, reader, need.scope, state)
+            return meta, partial(search.candidates(reader, need, dimension, self._exact_rows, size), activations)
 
         meta, answer = self._runner.read(need.scope.tenant, read)
         if directed:
             self._handle.admit(meta.pin())  # after the transaction: it may ask a provider
-        assert answer is not None  # noqa: S101 - what is not the handle's own was not admitted
+        assert answer is not None  # noqa: S101 - `admit` has raised
         return answer()
-
-    def _search(self, reader: Connection, need: Need, dimension: int, now: Books) -> Callable[[Activations], Batch]:
-        """Return what answers a need out of what the indexes brought."""
-        is_half, version = reader.execute(statements.vector_index()).one()
-        index = VectorIndex(dimension, is_half, standing.numbers(version) >= standing.GOING_ON)
-        size = partial(self._sizes.of, reader, need.scope, now)
-        return search.brought(reader, need, index, self._exact_rows, size)
 
     def _activations(self, reader: Connection, need: Need) -> Activations:
         if "turns_since_activation" not in need.columns or need.scope.session_key is None or need.as_of is not None:
             return Activations()
         return reading.activations(reader, need.scope.tenant, need.scope.session_key)
 
-    def _arena(
-        self, reader: Connection, scope: Scope, dimension: int, now: Books, as_of: datetime | None
+    def _index(
+        self, reader: Connection, scope: Scope, dimension: int, state: TenantState, as_of: datetime | None
     ) -> Index | None:
-        """Return the arena of what is visible in `scope`; None where it is too much at present."""
+        """Return an index of the memories visible in `scope`; None where there are too many at present."""
         if as_of is not None:
-            return arenas.then(reader, scope, dimension, as_of)
-        return self._arenas.of(reader, scope, now, dimension)
+            return index_as_of(reader, scope, dimension, as_of)
+        return self._indexes.of(reader, scope, state, dimension)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
@@ -261,10 +221,9 @@ class PostgresStore:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
 
         def read(reader: Connection) -> list[str] | Index:
-            meta = Meta.read(reader)
-            now = Books.read(reader, meta, scope.tenant)
-            arena = self._arena(reader, scope, self._dimension(meta), now, as_of)
-            return search.speakers(reader, scope, names) if arena is None else arena
+            meta, state = read_state(reader, scope.tenant)
+            index = self._index(reader, scope, self._dimension(meta), state, as_of)
+            return search.speakers(reader, scope, names) if index is None else index
 
         found = self._runner.read(scope.tenant, read)
         return found if isinstance(found, list) else speakers(found, scope, names)
@@ -302,11 +261,16 @@ class PostgresStore:
         found = self._runner.read(scope.tenant, lambda reader: reader.execute(asked).all())
         return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
 
-    def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
-        """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
-        meta = self._runner.read(None, Meta.read)
-        asked = reading.without_vector(meta, self._handle, after, limit)  # between: it may ask a provider
-        return self._runner.read(None, lambda reader: reading.unembedded(reader, asked, limit))
+    def unembedded(
+        self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
+    ) -> list[Stored]:
+        """Return up to `limit` versions without a vector of this handle's model, of all tenants or one, in order."""
+        if tenant in self._embedded:
+            self._embedded.discard(tenant)
+            return []  # as the write before has seen
+        meta = self._runner.read(tenant, Meta.read)
+        asked = reading.without_vector(meta, self._handle, after, limit, tenant)  # between: it may ask a provider
+        return self._runner.read(tenant, lambda reader: reading.unembedded(reader, asked, limit))
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
@@ -335,7 +299,7 @@ class PostgresStore:
             StoreError: they cannot be read, or not be written where something is to be mended.
         """
         if repair:
-            return self._runner.write(None, partial(checking.check, repair=True), self._busy_timeout)
+            return self._runner.write(None, lambda writer, _: checking.check(writer, repair=True), self._busy_timeout)
         return self._runner.read(None, checking.check)
 
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
@@ -353,7 +317,7 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close the connections; further calls raise `StoreError`."""
-        self._arenas.clear()
+        self._indexes.clear()
         self._runner.close()
 
     def _refuse_other(self, moving: bool) -> None:
@@ -372,27 +336,137 @@ class PostgresStore:
         return (meta.pin() or self._handle.bare()).dimension
 
 
-Enter = Callable[[str], None]
-"""Lets a transaction go on with the rows of another tenant."""
+class _NeedsExclusiveLock(Exception):  # noqa: N818 - never leaves this module
+    """The write pins the store to a model or language."""
 
 
-def stay(_: str) -> None:
-    """Enter nowhere: the rows at hand are those that are meant."""
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """Changes to be made in one transaction.
+
+    Attributes:
+        handle: on the store.
+        language: of the terms.
+        changes: to be made.
+        steps: tenant -> by how much its change sequence grows; sorted, so that writers take the tenants in one order.
+    """
+
+    handle: Handle
+    language: str
+    changes: Sequence[Change]
+    steps: Mapping[str, int]
+
+    def make(
+        self, counted: bool, is_exclusive: bool, connection: Connection, sequence: int
+    ) -> tuple[list[Receipt], str | None]:
+        """Make the changes; return receipts, and the tenant if none of its memories is left without a vector.
+
+        Raises:
+            _NeedsExclusiveLock: the changes pin the store, and the lock is shared.
+        """
+        first = next(iter(self.steps), "")
+        last_ids: dict[str, str | None] = {}
+        embedded = None
+        if not all(isinstance(change, Touch) for change in self.changes):
+            if sequence:
+                values, last_ids[first], lacks = connection.exec_driver_sql(_WRITE_STATE, {"tenant": first}).one()
+                meta = Meta(values or {})
+            else:
+                meta, lacks = Meta.read(connection), True
+            self._pin(connection, meta, is_exclusive)
+            if not lacks and carries_vectors(self.changes) and _all_embedded(self.changes):
+                embedded = first
+        return self._apply(connection, {first: sequence} if sequence else {}, last_ids, counted), embedded
+
+    def _pin(self, connection: Connection, meta: Meta, is_exclusive: bool) -> None:
+        """Admit the vectors of the changes, and pin a new store to the model and language."""
+        brings = carries_vectors(self.changes)
+        if brings:
+            self.handle.admit(meta.pin())
+        own = self.handle.own() if brings or derives_vectors(self.changes) else self.handle.bare()
+        pins = {"language": self.language, **pinning(meta.pin(), own, self.changes)}
+        new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
+        if new and not is_exclusive:
+            raise _NeedsExclusiveLock
+        keep(connection, new)
+
+    def _enter(self, connection: Connection, tenant: str) -> None:
+        """Continue with the rows of a tenant, where the transaction is of several and does not see all."""
+        if len(self.steps) > 1 and not self._adopts:
+            switch_tenant(connection, tenant)
+
+    @property
+    def _adopts(self) -> bool:
+        return any(isinstance(change, Adopt) for change in self.changes)
+
+    def _apply(
+        self, connection: Connection, sequences: dict[str, int], last_ids: Mapping[str, str | None], counted: bool
+    ) -> list[Receipt]:
+        """Make the changes, and keep the postings up to date."""
+        for tenant, steps in self.steps.items():
+            if tenant not in sequences:
+                self._enter(connection, tenant)
+                sequences[tenant] = advance(connection, tenant, steps)
+        before = self._counts(connection) if counted else (0, 0)
+        posted: dict[str, statements.Posted] = {}
+        for tenant, ids in _reindexed(change for change in self.changes if not isinstance(change, Add)).items():
+            self._enter(connection, tenant)
+            posted[tenant] = statements.due_postings(connection, tenant, ids)
+        transaction = Transaction(
+            connection,
+            Through(connection),
+            self.handle,
+            sequence=sequences.__getitem__,
+            void=partial(void, connection),
+            pruned=lambda tenant, _: void(connection, tenant),
+            indexed=statements.indexed,
+            of_all=nullcontext if self._adopts else partial(all_tenants, connection),
+            tenants=partial(list_tenants, connection),
+            last_ids=last_ids,
+        )
+        receipts: list[Receipt] = []
+        for kind, tenant, run in runs(self.changes):
+            if tenant:
+                self._enter(connection, tenant)
+            receipts += make(transaction, kind, tenant, run)
+        for tenant, ids in _reindexed(self.changes).items():
+            self._enter(connection, tenant)
+            statements.repost(connection, tenant, ids, posted.get(tenant, frozenset()))
+        if counted:
+            check_counts(before, self._counts(connection), count_changed(self.changes, receipts))
+        return receipts
+
+    def _counts(self, connection: Connection) -> tuple[int, int]:
+        """Return the numbers of memories and of older versions of the tenants."""
+        memories, versions = 0, 0
+        for tenant in self.steps:
+            self._enter(connection, tenant)
+            held, older = reading.counts(connection, [tenant])
+            memories, versions = memories + held, versions + older
+        return memories, versions
 
 
-def taken(connection: Connection, tenant: str, enter: Enter, steps: int) -> int:
-    """Return the next change sequence of a tenant; those of a transaction are to be taken in the order of the names."""
-    enter(tenant)
-    sequence = books.take(connection, tenant, steps)
-    tokens.sweep(connection, tenant, sequence, steps)
-    return sequence
+def _all_embedded(changes: Sequence[Change]) -> bool:
+    """Return whether the changes leave no version without a vector that had none before."""
+    return all(
+        all(stored.vector is not None for stored in (change.stored, *change.history))
+        if isinstance(change, Add)
+        else isinstance(change, Touch | Answered) or (isinstance(change, Revise) and not change.unembeds)
+        for change in changes
+    )
 
 
-def counts(connection: Connection, tenants: Sequence[str], enter: Enter) -> tuple[int, int]:
-    """Return how many memories and how many older versions some tenants have."""
-    memories, versions = 0, 0
-    for tenant in tenants:
-        enter(tenant)
-        held, older = reading.counts(connection, [tenant])
-        memories, versions = memories + held, versions + older
-    return memories, versions
+def _reindexed(changes: Iterable[Change]) -> dict[str, set[str]]:
+    """Return, by tenant, the ids of memories whose postings some changes may change."""
+    ids: dict[str, set[str]] = {}
+    for change in changes:
+        if isinstance(change, Add):
+            memory = change.stored.memory
+            ids.setdefault(memory.scope.tenant, set()).add(memory.id)
+        elif isinstance(change, Revise):
+            ids.setdefault(change.memory.scope.tenant, set()).add(change.memory.id)
+        elif isinstance(change, Derive) and change.terms is not None:
+            ids.setdefault(change.tenant, set()).add(change.id)
+        elif isinstance(change, Erase):
+            ids.setdefault(change.tenant, set()).update(change.ids)
+    return ids

@@ -1,4 +1,4 @@
-"""Who may do what with the tables: each tenant behind row-level security, and one role that has rows and no tables."""
+"""Row-level security of the tables, and the rights of the role `salience_app`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
-from salience.store.postgres.opening import APP, SCHEMA
+from salience.store.postgres.connection import APP, SCHEMA
 from salience.store.schema import metadata
 
 OF_A_TENANT: Final = tuple(sorted(table.name for table in metadata.tables.values() if "tenant" in table.c))

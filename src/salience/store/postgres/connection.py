@@ -1,0 +1,488 @@
+"""Connections to PostgreSQL: the DSN, the pool, transactions of a tenant, retries, and driver errors as our own."""
+
+from __future__ import annotations
+
+import secrets
+import selectors
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any, Final, Literal, Self, TypeVar
+
+import numpy as np
+import psycopg
+from psycopg import sql as literals
+from psycopg.adapt import Buffer, Dumper
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Format
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy import exc as sqlalchemy_errors
+from sqlalchemy.exc import DBAPIError
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from salience.errors import (
+    BusyError,
+    ConflictError,
+    InputError,
+    NotAStoreError,
+    ReadOnlyError,
+    StoreError,
+    UnsettledError,
+    Words,
+)
+from salience.store.columns import BinaryVector
+
+T = TypeVar("T")
+Access = Literal["read", "write"]
+Statements = str | tuple[str, ...]
+"""Statements without parameters: one text with semicolons, or several texts, each sent as a query of its own."""
+SCHEMA: Final = "salience"
+"""Schema of the tables."""
+APP: Final = "salience_app"
+"""Role in which statements run where the connected user bypasses row-level security."""
+STORE_LOCK: Final = 0x53414C49454E4345
+"""Advisory lock that every writer shares, and that a change of the whole store takes exclusively."""
+SHARED: Final = f"SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
+EXCLUSIVE: Final = f"SELECT pg_advisory_xact_lock({STORE_LOCK})"
+TOKEN_SECONDS: Final = 3 * 3600.0
+"""Seconds that the token of a write is kept, at least: longer than a write is retried, and clocks may differ."""
+TOKENS_SWEPT_EVERY: Final = 256
+"""Changes of a tenant between two deletions of its old tokens, at most."""
+_BEGIN: Final[dict[Access, str]] = {
+    "read": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "write": "BEGIN ISOLATION LEVEL READ COMMITTED",
+}
+_SIGN: Final = (
+    "INSERT INTO commits (tenant, token) VALUES (%(tenant)s, %(token)s) ON CONFLICT (tenant, token) DO NOTHING"
+)
+_SIGN_AND_ADVANCE: Final = f"""
+    WITH signed AS ({_SIGN} RETURNING token), moved AS (
+        INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (%(tenant)s, %(steps)s, '')
+        ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence)
+    SELECT moved.sequence, (SELECT count(*) FROM signed) FROM moved"""  # noqa: S608 - constants
+_SWEEP: Final = "DELETE FROM commits WHERE tenant = %s AND token < %s"
+_WAIT: Final = wait_random_exponential(multiplier=0.02, max=1.0)
+_AGAIN: Final = "Try again."
+_UNPREPARED: Final = "Set SALIENCE_PREPARED_STATEMENTS=false, and connect again."
+_ERRORS: Final[dict[str, tuple[type[StoreError], str]]] = {
+    "55P03": (BusyError, "another transaction kept it locked. Try again, or raise SALIENCE_BUSY_TIMEOUT."),
+    "57014": (BusyError, "a statement took longer than SALIENCE_STATEMENT_TIMEOUT. Try again, or raise it."),
+    "40001": (BusyError, f"another transaction came between, again and again. {_AGAIN}"),
+    "40P01": (BusyError, f"another transaction came between, again and again. {_AGAIN}"),
+    "26000": (StoreError, f"a pooler lost a prepared statement. {_UNPREPARED}"),
+    "42P05": (StoreError, f"a pooler mixed up prepared statements. {_UNPREPARED}"),
+    "22000": (StoreError, "an index is of vectors of another length. As the tables' owner: salience db index --drop"),
+    "53100": (StoreError, "the server's disk is full; nothing was written. Free some space and try again."),
+    "53200": (StoreError, f"the server is out of memory; nothing was written. {_AGAIN}"),
+    "54000": (StoreError, "a value is too large for one of its indexes; nothing was written. Shorten the names in it."),
+    "25006": (
+        ReadOnlyError,
+        "the server takes no writes: it is a replica, or set to read only. Connect to the primary.",
+    ),
+    "42501": (ReadOnlyError, f"the user may not do that. Run: GRANT {APP} TO the user; see salience db upgrade."),
+}
+_CONNECTION_LOST: Final = ("08", "57P")
+"""First characters of the SQLSTATEs after which a connection cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A database, as libpq reads its DSN; `parameters` may hold a password."""
+
+    parameters: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def parse(cls, dsn: str) -> Self:
+        """Return the database that a `postgresql://` target names.
+
+        Raises:
+            InputError: it is not such a target.
+        """
+        try:
+            parts = conninfo_to_dict(dsn)
+        except psycopg.ProgrammingError:
+            shown = Words(dsn.partition("://")[0] + "://...")  # the rest may hold a password
+            remedy = "Give postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
+            raise InputError("target", shown, remedy, f"{shown} cannot be read") from None
+        return cls({name: str(value) for name, value in parts.items() if value is not None})
+
+    @property
+    def name(self) -> str:
+        """The database as messages name it, without a password or other secrets."""
+        known = self.parameters
+        hosts = known.get("host", known.get("hostaddr", "")).split(",")
+        ports = known.get("port", "").split(",")
+        each = [f"{host}:{port}" if port else host for host, port in zip(hosts, cycle(ports), strict=False)]
+        return f"postgresql://{','.join(each) or 'local socket'}/{known.get('dbname', '')}"
+
+    def conninfo(self, patience: float) -> str:
+        """Return the connection string, with `patience` seconds to connect."""
+        defaults = {"connect_timeout": str(max(2, int(patience))), "application_name": "salience"}
+        return make_conninfo("", **{**defaults, **self.parameters, "client_encoding": "utf8"})
+
+
+def database_name(dsn: str) -> str:
+    """Return the name of a DSN's database in messages."""
+    return Address.parse(dsn).name
+
+
+def quoted(value: str) -> str:
+    """Return a text as an SQL literal."""
+    return literals.Literal(value).as_string()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Settings of every transaction.
+
+    Attributes:
+        role: in which statements run; None: that of the connection.
+        path: schemas in which names are looked up.
+        statement_timeout: seconds that a statement may take.
+        citus: whether the server has Citus. A worker gets the text of the whole query that a SET is part of, so each
+            is sent as a query of its own.
+    """
+
+    role: str | None
+    path: tuple[str, ...]
+    statement_timeout: float
+    citus: bool = False
+
+    def begin(self, access: Access, tenant: str | None, patience: float, *locks: str) -> Statements:
+        """Return the statements that begin a transaction of a tenant, or, for None, of the operator of all tenants."""
+        local = {
+            **({"citus.propagate_set_commands": "'local'"} if self.citus else {}),  # first, so that the rest reach
+            "search_path": ", ".join(literals.Identifier(name).as_string() for name in self.path),
+            "statement_timeout": str(int(self.statement_timeout * 1000)),
+            "lock_timeout": str(int(patience * 1000)),
+            "plan_cache_mode": "force_custom_plan",  # a plan for one tenant is wrong for a larger one
+            **_visibility(tenant),
+        }
+        role = [] if self.role is None else [f"SET LOCAL ROLE {literals.Identifier(self.role).as_string()}"]
+        statements = (_BEGIN[access], *role, *(f"SET LOCAL {name} = {value}" for name, value in local.items()), *locks)
+        return statements if self.citus else "; ".join(statements)
+
+
+def _visibility(tenant: str | None) -> dict[str, str]:
+    """Return both settings of row-level security, so that no setting of the connection counts."""
+    return {"salience.operator": quoted("on" if tenant is None else "off"), "salience.tenant": quoted(tenant or "")}
+
+
+def switch_tenant(connection: Connection, tenant: str) -> None:
+    """Continue a write transaction with the rows of another tenant."""
+    run(driver(connection), "; ".join(f"SET LOCAL {name} = {value}" for name, value in _visibility(tenant).items()))
+
+
+@contextmanager
+def all_tenants(connection: Connection) -> Iterator[None]:
+    """Show the rows of all tenants within a write transaction of one."""
+    run(driver(connection), "SET LOCAL salience.operator = 'on'")
+    yield
+    run(driver(connection), "SET LOCAL salience.operator = 'off'")
+
+
+class VectorDumper(Dumper):
+    """Sends a vector in the binary form that pgvector receives; the statement casts it."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: BinaryVector) -> Buffer:
+        """Return the dimension, a reserved number and the numbers, big endian."""
+        numbers = np.frombuffer(obj.data, "<f4")
+        return struct.pack(">HH", len(numbers), 0) + numbers.astype(">f4").tobytes()
+
+
+class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
+    """A cursor whose results come in binary."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.format = Format.BINARY
+
+
+def connect(conninfo: str, **settings: Any) -> psycopg.Connection[Any]:
+    """Return a connection in autocommit mode whose cursors are binary and which takes `BinaryVector`."""
+    connection: psycopg.Connection[Any] = psycopg.connect(
+        conninfo, autocommit=True, cursor_factory=BinaryCursor, **settings
+    )
+    connection.adapters.register_dumper(BinaryVector, VectorDumper)
+    return connection
+
+
+def create_pool(address: Address, size: int, patience: float, *, prepares: bool = True) -> Engine:
+    """Return an engine with a pool of up to `size` connections, for one of which it waits `patience` seconds.
+
+    `prepares` says whether the server keeps prepared statements; not behind a pooler that loses them.
+    """
+    conninfo = address.conninfo(patience)
+    threshold = {} if prepares else {"prepare_threshold": None}
+
+    def open_connection() -> psycopg.Connection[Any]:
+        made = connect(conninfo, **threshold)
+        encoding = made.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            made.close()
+            remedy = "Make another: createdb --encoding=UTF8 --template=template0 NAME"
+            raise NotAStoreError(f"store: {address.name}: its encoding is {encoding}, not UTF8. {remedy}")
+        return made
+
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=open_connection,
+        poolclass=QueuePool,
+        pool_size=size,
+        max_overflow=0,
+        pool_timeout=patience,
+        pool_use_lifo=True,  # so that connections of a peak go unused after it
+        isolation_level="AUTOCOMMIT",  # `transaction` begins its own, in one message with its settings
+        hide_parameters=True,
+    )
+    event.listen(engine, "checkout", _refuse_ended)
+    return engine
+
+
+def _refuse_ended(below: psycopg.Connection[Any], *_: object) -> None:
+    """Have the pool drop its connections where the server ended one while it was idle."""
+    if has_ended(below):
+        raise sqlalchemy_errors.InvalidatePoolError
+
+
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+
+def has_ended(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether the server ended an idle connection: only then is there anything to read from it."""
+    if connection.closed:
+        return True
+    with _Selector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def driver(connection: Connection) -> psycopg.Connection[Any]:
+    """Return the connection of the driver."""
+    below = connection.connection.driver_connection
+    assert isinstance(below, psycopg.Connection)  # noqa: S101 - `create_pool` connects with nothing else
+    return below
+
+
+def run(connection: psycopg.Connection[Any], statements: Statements) -> str | None:
+    """Run statements without parameters in one round trip; return the command tag of the last one."""
+    with psycopg.Cursor(connection) as cursor:  # in the simple protocol, which alone takes several as one
+        if isinstance(statements, str):
+            cursor.execute(statements, prepare=False)
+        else:
+            with connection.pipeline():
+                for statement in statements:
+                    cursor.execute(statement, prepare=False)
+        while cursor.nextset():
+            pass
+        return cursor.statusmessage
+
+
+@contextmanager
+def transaction(engine: Engine, begin: Statements) -> Iterator[Connection]:
+    """Begin a transaction with some statements; commit it, or roll it back on an error."""
+    with engine.connect() as connection:
+        below = driver(connection)
+        try:
+            run(below, begin)
+            yield connection
+            if run(below, "COMMIT") != "COMMIT":  # an error had ended the transaction, and somebody caught it
+                raise psycopg.errors.InFailedSqlTransaction
+        except BaseException as error:
+            if not _rolled_back(below, error):
+                connection.invalidate()
+            raise
+
+
+def _rolled_back(below: psycopg.Connection[Any], error: BaseException) -> bool:
+    """Return whether the transaction is over, so that the connection can be used again."""
+    if not isinstance(error, Exception) or is_connection_lost(error) or below.closed:
+        return False
+    try:
+        run(below, "ROLLBACK")
+    except psycopg.Error:
+        return False
+    return True
+
+
+class Runner:
+    """Runs work in transactions, and retries it where that is safe, but never does it twice.
+
+    Args:
+        engine: with a pool.
+        where: the database, as messages name it.
+        session: settings of every transaction.
+        patience: seconds for which a read is retried after failures that may pass.
+    """
+
+    def __init__(self, engine: Engine, where: str, session: Session, patience: float) -> None:
+        self._engine = engine
+        self._where = where
+        self._session = session
+        self._patience = patience
+        self._closed = False
+
+    def read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
+        """Return the result of `work` on a connection that sees one tenant's rows at one instant; None: all rows.
+
+        Raises:
+            StoreError: the store is closed, or the server failed for longer than the patience.
+        """
+        self.check_open()
+        begin = self._session.begin("read", tenant, self._patience)
+
+        def once() -> T:
+            with transaction(self._engine, begin) as connection:
+                return work(connection)
+
+        with mapped(self._where):
+            return _retry(once, self._patience)
+
+    def write(
+        self,
+        tenant: str | None,
+        work: Callable[[Connection, int], T],
+        patience: float,
+        *,
+        steps: int = 0,
+        lock: str | None = None,
+    ) -> T:
+        """Return the result of `work` once it is committed; work that failed is retried for `patience` seconds.
+
+        A write leaves a token in its own transaction. Where the connection breaks during the commit, the next attempt
+        finds the token if the first one was committed, so that no write is done twice or reported without being done.
+        (The number of a transaction would not do: after a crash, PostgreSQL may give it to another transaction.)
+
+        Args:
+            tenant: whose rows the transaction sees; None: all rows. With an empty one, the work may be done twice.
+            work: called with the connection and the tenant's new change sequence (0 without `steps`).
+            patience: seconds.
+            steps: by how much the change sequence grows; the tenant's other writers wait until the transaction ends.
+            lock: `SHARED` or `EXCLUSIVE`, for writes that change memories.
+
+        Raises:
+            UnsettledError: the connection broke during the commit, and its outcome cannot be found out.
+            StoreError: the store is closed, or the server failed for longer than the patience; nothing was written.
+        """
+        self.check_open()
+        begin = self._session.begin("write", tenant, patience, *([lock] if lock else []))
+        token = f"{int(time.time()):016x}{secrets.token_hex(8)}"  # tokens sort by the time of making, to the second
+        unsettled: list[T] = []
+
+        def once() -> T:
+            nonlocal unsettled
+            made: list[T] = []
+            try:
+                with transaction(self._engine, begin) as connection:
+                    is_first, sequence = _sign(connection, tenant, token, steps)
+                    if not is_first:
+                        return unsettled[0]
+                    unsettled = []  # the attempt before was rolled back
+                    made.append(work(connection, sequence))
+            except Exception as error:
+                if made and is_connection_lost(error):
+                    unsettled = made
+                raise
+            return made[0]
+
+        with mapped(self._where):
+            try:
+                return _retry(once, patience)
+            except Exception:
+                if unsettled:
+                    raise UnsettledError(
+                        f"store: {self._where}: the connection broke during a commit, and whether that was done is "
+                        "not to be had. Write it again with the same key=, which stores nothing twice."
+                    ) from None
+                raise
+
+    def connections(self) -> dict[str, int]:
+        """Return the number of connections of the pool by their state: `in_use`, `idle`."""
+        pool = self._engine.pool
+        return {"in_use": pool.checkedout(), "idle": pool.checkedin()} if isinstance(pool, QueuePool) else {}
+
+    def check_open(self) -> None:
+        """Raise `StoreError` if the store is closed."""
+        if self._closed:
+            raise StoreError(f"store: {self._where} is closed. Connect again.")
+
+    def close(self) -> None:
+        """Close the pool; connections in use close when they are given back."""
+        self._closed = True
+        self._engine.dispose()
+
+
+def _sign(connection: Connection, tenant: str | None, token: str, steps: int) -> tuple[bool, int]:
+    """Leave the token, and return whether it was not there yet, and the tenant's new change sequence.
+
+    Where an earlier attempt is not settled yet, because the server has not noticed the lost connection, this waits.
+    """
+    if tenant == "":
+        return True, 0
+    values = {"tenant": tenant or "", "token": token}
+    if not steps:
+        return connection.exec_driver_sql(_SIGN, values).rowcount == 1, 0
+    sequence, signed = connection.exec_driver_sql(_SIGN_AND_ADVANCE, {**values, "steps": steps}).one()
+    if signed and sequence % TOKENS_SWEPT_EVERY < steps:
+        connection.exec_driver_sql(_SWEEP, (tenant, f"{int(time.time() - TOKEN_SECONDS):016x}"))
+    return bool(signed), sequence
+
+
+def _retry(once: Callable[[], T], patience: float) -> T:
+    """Return the result of `once`, retried for `patience` seconds after failures that may pass."""
+    retries = Retrying(retry=retry_if_exception(can_retry), stop=stop_after_delay(patience), wait=_WAIT, reraise=True)
+    return retries(once)
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """Return the SQLSTATE of an error of the driver; empty for one without, None for any other error."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return (getattr(cause, "sqlstate", None) or "") if isinstance(cause, psycopg.Error) else None
+
+
+def is_connection_lost(error: BaseException) -> bool:
+    """Return whether the error means that the connection is lost, or that none can be made at present."""
+    code = sqlstate(error)
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return code is not None and (
+        code.startswith(_CONNECTION_LOST) or (not code and isinstance(cause, psycopg.OperationalError))
+    )
+
+
+def can_retry(error: BaseException) -> bool:
+    """Return whether the same transaction may succeed when it is tried again."""
+    return sqlstate(error) in ("40001", "40P01") or is_connection_lost(error)
+
+
+@contextmanager
+def mapped(where: str) -> Iterator[None]:
+    """Raise errors of the driver as `StoreError`s that name the database; values of statements are never shown."""
+    try:
+        yield
+    except sqlalchemy_errors.TimeoutError:
+        remedy = "Raise SALIENCE_POOL_SIZE, or ask less of it at once."
+        raise BusyError(f"store: {where}: every connection of the pool is in use. {remedy}") from None
+    except (DBAPIError, psycopg.Error) as error:
+        raise store_error(where, error) from None
+
+
+def store_error(where: str, error: DBAPIError | psycopg.Error) -> StoreError | ConflictError:
+    """Return the error of our tree for an error of the driver."""
+    code = sqlstate(error) or ""
+    if code == "23505":  # the one such constraint that changes can violate is (tenant, home, key)
+        return ConflictError("key: the idempotency key is taken by another memory there. Use a new key.")
+    if code in _ERRORS:
+        kind, remedy = _ERRORS[code]
+        return kind(f"store: {where}: {remedy}")
+    if is_connection_lost(error):
+        lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+        said = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's words, which hold no password
+        cause = f" ({said.rstrip('.')})" if said else ""
+        remedy = "Check that it runs, and what is asked of it."
+        return StoreError(f"store: {where}: the server cannot be reached, or broke off{cause}. {remedy}")
+    return StoreError(f"store: {where}: PostgreSQL failed with SQLSTATE {code}. Look that up; check the database.")
