@@ -101,7 +101,7 @@ class Metric:
 
 
 def precision(found: int, returned: int) -> float:
-    """Return the share of what was returned that is evidence, [0, 1]; 0 where nothing was returned."""
+    """Return the share of returned memories that are evidence, [0, 1]; 0 if none was returned."""
     return found / returned if returned else 0.0
 
 

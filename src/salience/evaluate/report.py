@@ -22,15 +22,15 @@ _SILENCES: Final = {
     "unanswerable": "Questions that the data set calls unanswerable",
 }
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f")
-"""One for each contender, from the palette of Okabe and Ito, which the colour-blind can tell apart, and two more."""
+"""The colour-blind safe palette of Okabe and Ito, and two more."""
 MARKS: Final = "osD^vPX*"
 STEPS: Final = ("need", "embed", "gather", "rank")
 INK: Final = "#010101"
-"""Stands for the page's own colour of text, and `FAINT` for that of its lines."""
+"""Placeholder for the page's text colour; `FAINT` for its line colour."""
 FAINT: Final = "#020202"
 _STYLE: Final[Any] = {
-    "svg.fonttype": "none",  # text stays text: it can be read out, searched and set in the page's own type
-    "svg.hashsalt": "salience",  # the same figures make the same file
+    "svg.fonttype": "none",  # text stays text, in the font of the page
+    "svg.hashsalt": "salience",  # for reproducible files
     "font.size": 10,
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -84,7 +84,7 @@ def _head(measured: Comparison, day: date) -> str:
 
 
 def _lead(measured: Comparison) -> str:
-    """Return the result in a line: who finds most."""
+    """Return the best three rankings in a line."""
     embedder = measured.embedders[0]
     found = {ranking: measured.score(ranking, embedder, measured.metric) for ranking in measured.rankings}
     ordered = sorted(((one.mean, ranking) for ranking, one in found.items() if one), reverse=True)
@@ -104,7 +104,7 @@ def _facts(measured: Comparison, day: date) -> str:
         "Categories": ", ".join(f"{key} {meaning}".strip() for key, meaning in measured.categories.items()),
         "Metric": f"{measured.metric} in drawings and differences; the mean over questions",
         "Embedders": ", ".join(measured.embedders),
-        "Answers": f"of at most {measured.limit} memories; least score: {least}",
+        "Answers": f"at most {measured.limit} memories; minimum score: {least}",
         "Intervals": f"95 %, bootstrap over {measured.resample}, {ROUNDS:,} samples, seed {measured.seed}",
         "Comparison on": day.isoformat(),
     }
@@ -115,14 +115,14 @@ def _facts(measured: Comparison, day: date) -> str:
 def _left_out(measured: Comparison) -> str:
     if not measured.without_evidence:
         return ""
-    return f"; {measured.without_evidence:,} left out, whose evidence is not among what is stored"
+    return f"; {measured.without_evidence:,} left out, without stored evidence"
 
 
 def _sections(measured: Comparison) -> Iterator[str]:
     for embedder in measured.embedders:
         yield from _found(measured, embedder)
     if measured.differences:
-        text = "The same questions under both; blue where the interval leaves out 0, so that the two can be told apart."
+        text = "The same questions under both rankings; blue if the interval excludes 0."
         drawn = _differences_plot(measured.differences, len(measured.embedders))
         yield _section("Paired differences", text, _figure(drawn), _compared(measured))
     for kind in dict.fromkeys(one.kind for one in measured.silences):
@@ -202,12 +202,12 @@ def _rows(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _silent(measured: Comparison, kind: str) -> str:
     found = [one for one in measured.silences if one.kind == kind]
-    text = "Nothing that is stored answers them: an empty answer is right."
+    text = "No stored memory answers them: an empty answer is correct."
     if kind == FOREIGN:
-        naming = {"strip": "taken out", "swap": "replaced by those of the other", "keep": "kept"}[
+        naming = {"strip": "removed", "swap": "replaced by those of the other conversation", "keep": "kept"}[
             measured.naming or "keep"
         ]
-        text += f" The names of those who speak in a question's own conversation are {naming}."
+        text += f" The names of the question's own speakers are {naming}."
     drawings = [
         _silences_plot([one for one in found if one.embedder == embedder], measured.rankings, kind)
         for embedder in measured.embedders
@@ -223,22 +223,19 @@ def _silent(measured: Comparison, kind: str) -> str:
 def _timed(measured: Comparison) -> Iterator[str]:
     for embedder in measured.embedders:
         found = [one for one in measured.times if one.embedder == embedder]
-        text = (
-            "Median milliseconds of each step of a recall, on the machine that measured. The store is read once for "
-            "all rankings that embed the same text, so that gather holds what any of them needs."
-        )
+        text = "Median milliseconds of each step. Rankings that embed the same text share embed and gather."
         steps = list(dict.fromkeys(step for one in found for step in one.steps))
         rows = ([escape(one.ranking), *(f"{one.steps.get(step, 0):.3f}" for step in steps)] for one in found)
         yield _section(f"Time, {embedder}", text, _figure(_times_plot(found)), _rows(["ranking", *steps], rows))
 
 
 def _colour(rankings: Sequence[str], ranking: str) -> str:
-    """Return the colour of a contender, the same in every drawing."""
+    """Return the colour of a contender."""
     return COLOURS[rankings.index(ranking) % len(COLOURS)]
 
 
 def _drawn(title: str, width: float, height: float, draw: Callable[[Any], None]) -> str:
-    """Return the drawing that `draw` makes on an empty figure, as an `svg` element called `title`."""
+    """Return the `svg` element of a figure that `draw` fills."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -251,7 +248,7 @@ def _drawn(title: str, width: float, height: float, draw: Callable[[Any], None])
 
 
 def _element(document: str, title: str) -> str:
-    """Return the `svg` element of a document, as wide as it is given room, in the colours of its page."""
+    """Return the `svg` element of a document, scaled to its container, in the colours of the page."""
     svg = document[document.index("<svg") :]
     head, _, rest = svg.partition(">")
     head = f'{_SIZE.sub("", head)} role="img" aria-label="{escape(title, quote=True)}"'

@@ -3,15 +3,15 @@
 A folder for each conversation:
 ```
 chat.json                                  [{"batch_number", "turns": [[{"role", "id", "content", "time_anchor"?}]]}]
-chat_trunecated.json                       taken in place of it where it is there, as the authors' code does
+chat_trunecated.json                       preferred to chat.json, as in the authors' code
 probing_questions/probing_questions.json   {"information_extraction": [{"question", "answer", "source_chat_ids"}]}
 ```
 At 10 million tokens a chat is a list of plans, `{"plan-1": [batches]}`. A row of the published data set is an object
 `{"conversation_id", "chat": [[message]], "probing_questions"}`, whose questions may be the text of a Python literal.
 
-`source_chat_ids` are ids of messages, in a list or by role in an object of lists. An id that several messages share
-names none of them. The mark that the generator left at the end of the users' messages (`->-> 1,2`) is taken off.
-Questions of the category `abstention` ask for what was never said.
+`source_chat_ids` are ids of messages, in a list or by role in an object of lists. An id that several messages share is
+ignored. The generator's mark at the end of users' messages (`->-> 1,2`) is removed. Questions of the category
+`abstention` cannot be answered.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from salience.evaluate.datasets import loader
 from salience.evaluate.datasets.loader import Conversation, Message, Place, Question, Session, document
 
 CHATS: Final = ("chat_trunecated.json", "chat.json")
-"""Names of a conversation's file, the one to take first."""
+"""Names of a conversation's file, in order of preference."""
 QUESTIONS: Final = (Path("probing_questions") / "probing_questions.json", Path("probing_questions.json"))
 ABSTENTION: Final = "abstention"
 _ANSWERS: Final = ("answer", "ideal_answer", "ideal_response", "ideal_summary", "expected_compliance")
@@ -36,7 +36,7 @@ _MARK: Final = re.compile(r"\s*->->[\s\d,.]*$")
 
 
 def fits(held: Any) -> bool:
-    """Return whether a document is a chat of BEAM, or a row (or rows) of the published data set."""
+    """Return whether a document is a chat of BEAM, or rows of the published data set."""
     first = held[0] if isinstance(held, list) and held else held
     if not isinstance(first, dict):
         return False
@@ -53,22 +53,22 @@ def _are_batches(value: object) -> bool:
 
 
 def folders(path: Path) -> list[Path]:
-    """Return the folders of conversations: `path` and those up to two levels below it, by name; numbers as numbers."""
+    """Return the folders of conversations, up to two levels below `path`, in natural order."""
     files = (file for name in CHATS for level in ("", "*/", "*/*/") for file in path.glob(level + name))
     found = {file.parent for file in files if questions_of(file.parent)}
     return sorted(found, key=lambda folder: [(len(part), part) for part in folder.parts])
 
 
 def questions_of(folder: Path) -> Path | None:
-    """Return the file of questions of a conversation's folder, if it has one."""
+    """Return the file of questions in a conversation's folder, if any."""
     return next((folder / name for name in QUESTIONS if (folder / name).is_file()), None)
 
 
 def read_folder(folder: Path) -> Conversation:
-    """Return the conversation of a folder, called as the folder.
+    """Return the conversation of a folder, named as the folder.
 
     Raises:
-        InputError: a key whose value is not what the format has there.
+        InputError: an invalid value, by its key.
     """
     path = next(folder / name for name in CHATS if (folder / name).is_file())
     asked = questions_of(folder)
@@ -77,10 +77,10 @@ def read_folder(folder: Path) -> Conversation:
 
 
 def read(path: Path, held: Any) -> Iterator[Conversation]:
-    """Yield the conversation of a chat, with the questions beside it if there are any, or those of the rows.
+    """Yield the conversation of a chat with the questions beside it, or the conversations of rows.
 
     Raises:
-        InputError: a key whose value is not what the format has there.
+        InputError: an invalid value, by its key.
     """
     rows = held if isinstance(held, list) else [held]
     if not (rows and isinstance(rows[0], dict) and "probing_questions" in rows[0]):
@@ -95,7 +95,7 @@ def read(path: Path, held: Any) -> Iterator[Conversation]:
 
 
 def _literal(place: Place) -> Place:
-    """Return the questions of a row, which may be written as a Python literal."""
+    """Return the questions of a row; parses a Python literal."""
     if not isinstance(place.value, str):
         return place
     try:
@@ -116,7 +116,7 @@ def _conversation(name: str, chat: Place, probing: Place | None) -> Conversation
 
 
 def _sessions(chat: Place) -> Iterator[list[Place]]:
-    """Yield the messages of each batch, or of each list of messages; those of plans one plan after the other."""
+    """Yield the messages of each batch or list of messages, plan by plan."""
     for part in chat.each():
         if isinstance(part.value, list):
             yield [message for item in part.each() for message in _turn(item)]
@@ -133,7 +133,7 @@ def _turn(item: Place) -> list[Place]:
 
 
 def _messages(turns: list[Place]) -> tuple[Message, ...]:
-    """Return the messages that say something; the time is that of the last anchor before, a second later for each."""
+    """Return the messages with text, one second apart from the last time anchor."""
     found, start, since = [], None, 0
     for place, turn in enumerate(turns):
         anchor = _anchor(turn)
@@ -145,7 +145,7 @@ def _messages(turns: list[Place]) -> tuple[Message, ...]:
 
 
 def _anchor(turn: Place) -> datetime | None:
-    """Return the day that a message is anchored at; None for none, or for one in a form of its own."""
+    """Return the time anchor of a message; None if it has none or in an unknown format."""
     return loader.parse_date(turn.at("time_anchor").words(), loader.MONTH_FIRST, loader.YEAR_FIRST, loader.DAY_FIRST)
 
 
@@ -169,7 +169,7 @@ def _questions(probing: Place, home: dict[str, str]) -> Iterator[Question]:
 
 
 def _ids(held: Place) -> Iterator[str]:
-    """Yield the ids of a list, or of the lists of an object, however deep."""
+    """Yield the ids in nested lists and objects."""
     if isinstance(held.value, dict):
         for key in held.object():
             yield from _ids(held.at(key))

@@ -5,14 +5,14 @@
  "session_1_date_time": "1:56 pm on 8 May, 2023"}, "qa": [{"question", "answer", "evidence": ["D1:3"], "category"}]}
 ```
 or a list of such objects. Only sessions have a time. Evidence is written in several ways (`D8:6; D9:17`, `D:11:26`,
-`D30:05`), and some of it names turns that do not exist. A session may have a time and no turns. Category 5 asks for
-what was never said.
+`D30:05`), and may name turns that do not exist. A session may have a time and no turns. Questions of category 5 cannot
+be answered.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -34,10 +34,10 @@ _TURN: Final = re.compile(r"D:?(\d+):(\d+)")
 
 
 def read(path: Path, held: Any) -> Iterator[Conversation]:
-    """Yield the conversations of a document; each is called by its sample's id, else as the file.
+    """Yield the conversations of a document, named by the sample's id or the file.
 
     Raises:
-        InputError: a key whose value is not what the format has there.
+        InputError: an invalid value, by its key.
     """
     samples = Place(path, held).each() if isinstance(held, list) else [Place(path, held)]
     yield from (_conversation(path, sample) for sample in samples)
@@ -64,7 +64,7 @@ def _start(held: Place, number: int) -> datetime | None:
 
 
 def _messages(held: Place, number: int, start: datetime | None) -> tuple[Message, ...]:
-    """Return the turns that say something; each is a second after the one before, since only the session has a time."""
+    """Return the turns with text, one second apart, since only the session has a time."""
     turns = enumerate(held.at(f"session_{number}").each())
     said = (_message(turn, start and start + timedelta(seconds=place)) for place, turn in turns)
     return tuple(message for message in said if message.content.strip())
@@ -77,7 +77,7 @@ def _message(turn: Place, timestamp: datetime | None) -> Message:
 
 
 def content(turn: Place, *keys: str) -> str:
-    """Return what a turn says; a photo sent without a word says what it shows."""
+    """Return the text of a turn, or the caption of a photo without text."""
     return turn.first(*keys).text() or turn.at("blip_caption").words()
 
 
@@ -86,7 +86,7 @@ def _metadata(turn: Place) -> dict[str, Any]:
 
 
 def questions(asked: Place, name: str) -> tuple[Question, ...]:
-    """Return the questions of a list as LoCoMo has it, on the conversation of this name."""
+    """Return the questions of a list, on the conversation of this name."""
     return tuple(_question(item, name) for item in asked.each())
 
 
@@ -104,20 +104,20 @@ def _question(item: Place, name: str) -> Question:
 
 
 def evidence(held: Place) -> tuple[str, ...]:
-    """Return the refs of the turns that a text or a list of texts names, each once."""
-    written = [] if held.value is None else [held.text()] if isinstance(held.value, str) else _texts(held.each())
+    """Return the distinct refs of the turns in a text or a list of texts."""
+    written = [held.text()] if isinstance(held.value, str) else [] if held.value is None else _texts(held)
     return tuple(dict.fromkeys(turn for text in written for turn in turn_refs(text)))
 
 
-def _texts(places: Sequence[Place]) -> list[str]:
-    return [place.text() for place in places]
+def _texts(held: Place) -> list[str]:
+    return [place.text() for place in held.each()]
 
 
 def turn_refs(written: str) -> tuple[str, ...]:
-    """Return the refs of the turns that a text names: ("D8:6", "D9:17") for "D8:6; D9:17", ("D30:5",) for "D:30:05"."""
+    """Return the refs of the turns in a text: ("D8:6", "D9:17") for "D8:6; D9:17", ("D30:5",) for "D:30:05"."""
     return tuple(f"D{int(session)}:{int(turn)}" for session, turn in _TURN.findall(written))
 
 
 def ref(dia_id: str) -> str:
-    """Return the ref of a turn; empty where it has no id."""
+    """Return the ref of a turn; empty if it has no id."""
     return next(iter(turn_refs(dia_id)), "")

@@ -1,12 +1,12 @@
-"""LongMemEval (Wu et al., ICLR 2025), s, m and oracle: questions, each with chat sessions of its own to search.
+"""LongMemEval (Wu et al., ICLR 2025), s, m and oracle: each question has its own chat sessions.
 
 ```
 [{"question_id", "question_type", "question", "answer", "question_date": "2023/05/30 (Tue) 23:40",
   "haystack_session_ids": [...], "haystack_dates": [...], "haystack_sessions": [[{"role", "content", "has_answer"?}]],
   "answer_session_ids": [...]}]
 ```
-or such objects a line. A question whose id ends in `_abs` asks for what was never said. The oracle's sessions are not
-in the order of time; here they are.
+or one such object per line. A question whose id ends in `_abs` cannot be answered. Sessions are sorted by time, which
+those of the oracle are not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from salience.evaluate.datasets import loader
 from salience.evaluate.datasets.loader import Conversation, Message, Place, Question, Session
 
 KEY: Final = "haystack_sessions"
-"""What no other format has."""
+"""Key that identifies the format."""
 DATE: Final = "2023/05/30 (Tue) 23:40"
 ABSTENTION: Final = "_abs"
 _BEFORE_ALL: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ _BEFORE_ALL: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A session of a haystack: its id (made unlike the others'), its own id in the file, its time and its turns."""
+    """A session: its unique id, its id in the file, its time and its turns."""
 
     session_id: str
     own: str
@@ -39,17 +39,17 @@ class _Held:
 
 
 def read(path: Path, held: Any) -> Iterator[Conversation]:
-    """Yield a conversation for each question of a document, called by the question's id.
+    """Yield a conversation per question, named by the question's id.
 
     Raises:
-        InputError: a key whose value is not what the format has there.
+        InputError: an invalid value, by its key.
     """
     items = Place(path, held).each() if isinstance(held, list) else [Place(path, held)]
     yield from map(instance, items)
 
 
 def instance(item: Place) -> Conversation:
-    """Return the question of an object with its sessions, the earliest first."""
+    """Return the question with its sessions, the earliest first."""
     name, haystack = item.at("question_id").label(), _haystack(item)
     sessions = tuple(Session(f"{name}/{held.session_id}", _messages(held)) for held in haystack)
     return Conversation(name, sessions, (_question(item, name, haystack),))
@@ -64,14 +64,14 @@ def _haystack(item: Place) -> list[_Held]:
     for place, session in enumerate(turns):
         own = ids[place].label() if ids else f"session_{place + 1}"
         seen[own] += 1
-        unlike = own if seen[own] == 1 else f"{own}#{seen[own]}"  # a filler may stand in a haystack twice
+        unique = own if seen[own] == 1 else f"{own}#{seen[own]}"  # a filler session may occur twice
         start = loader.instant(times[place], loader.YEAR_FIRST, DATE) if times else None
-        found.append(_Held(unlike, own, start, session))
+        found.append(_Held(unique, own, start, session))
     return sorted(found, key=lambda held: held.start or _BEFORE_ALL)
 
 
 def _column(places: Place, count: int) -> list[Place]:
-    """Return the values of a list that has one for each session; none where the file has no such list."""
+    """Return a list with one value per session; empty if the file has none."""
     if places.value is None:
         return []
     if len(places.list()) != count:
@@ -80,7 +80,7 @@ def _column(places: Place, count: int) -> list[Place]:
 
 
 def _messages(held: _Held) -> tuple[Message, ...]:
-    """Return the turns that say something, a second apart, since only the session has a time."""
+    """Return the turns with text, one second apart, since only the session has a time."""
     found = []
     for place, turn in enumerate(held.turns.each()):
         timestamp = held.start and held.start + timedelta(seconds=place)

@@ -1,23 +1,22 @@
-"""precisionMemBench (tenurehq): 35 beliefs of two users, and queries with the exact set that a search may return.
+"""precisionMemBench (tenurehq): 35 beliefs of two users, and queries with the exact set of valid results.
 
-A folder of `beliefs.seed.json`, `retrieval.cases.json` and `session-retrieval.cases.json`. How it maps to ours:
+A folder of `beliefs.seed.json`, `retrieval.cases.json` and `session-retrieval.cases.json`, mapped as:
 
 | theirs | ours |
 |---|---|
 | `user_id` | `user_id` |
-| `scope`: `domain:NAME` | `project`: the same text; a query over several domains asks in every project |
-| `scope`: `user:universal` | no project, so that it is seen from each |
+| `scope`: `domain:NAME` | `project`; a query over several domains uses every project |
+| `scope`: `user:universal` | no project, so that every project sees it |
 | `content` | `content` |
 | `canonical_name`, `aliases` | `entities` |
-| `type` | `kind`; of what is pinned and no open question, `bootstrap`, since it is loaded without being asked for |
+| `type` | `kind`; `bootstrap` if pinned and not an open question, since it is loaded without a query |
 | `pinned`, `epistemic_status` | tags |
 | `superseded_by` | `supersedes`, on the newer one |
 | `created_at` | `created_at` |
 
 A case asserts tiers. Only `relevantBeliefs` is a search: the evidence is its `shouldOnlyInclude`. Pinned beliefs, open
-questions and those of the user as a whole reach the reader through other tiers, by a listing, so that the search is
-for the other kinds in the project. The turns of the session cases are questions too, without the beliefs made on the
-way.
+questions and user-wide beliefs are listed through other tiers, so the search covers the other kinds in the project. The
+turns of the session cases are questions too, without the beliefs created during the session.
 """
 
 from __future__ import annotations
@@ -34,29 +33,29 @@ BELIEFS: Final = "beliefs.seed.json"
 CASES: Final = "retrieval.cases.json"
 SESSIONS: Final = "session-retrieval.cases.json"
 USER: Final = "test-user"
-"""Who asks where a case names nobody."""
+"""Default user of a case."""
 EVERYONE: Final = "user:universal"
 SESSION_CATEGORY: Final = "Session"
 PINNED: Final = "pinned"
 OPEN: Final = "open_question"
 SEARCHED: Final = Filter(kinds=("preference", "entity", "decision", "relation"), level="project")
-"""What the tier of a search holds."""
+"""Filter of the search tier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A query and what its answer is held against.
+    """A query with its expected results.
 
     Attributes:
-        name: of the case; of a turn in a session, with its number.
+        name: of the case, with the number of the turn in a session.
         category: the file's own.
-        query: as it is asked.
-        scope: who asks, and in which project.
-        relevant: refs of the beliefs that a search may return; None where the case asserts nothing of it.
-        expect: the tiers as the file has them: tier -> condition -> refs of beliefs, or a flag.
-        budget: most beliefs of all tiers together; None where the case sets none.
-        creates: beliefs that are added after it.
-        renames: ref of a belief -> aliases that it gains before it.
+        query: its text.
+        scope: user and project.
+        relevant: refs of the valid results; None if the case asserts none.
+        expect: tier -> condition -> refs of beliefs, or a flag, as in the file.
+        budget: maximum beliefs of all tiers together, or None.
+        creates: beliefs to add after the query.
+        renames: (ref of a belief, aliases to add before the query).
     """
 
     name: str
@@ -79,14 +78,14 @@ def read_folder(folder: Path) -> Conversation:
     """Return the beliefs, and the queries of all cases.
 
     Raises:
-        InputError: a key whose value is not what the format has there.
+        InputError: an invalid value, by its key.
     """
     asked = [*cases(folder), *(turn for turns in sessions(folder) for turn in turns)]
     return Conversation(folder.name, (), tuple(map(_question, asked)), beliefs(folder))
 
 
 def beliefs(folder: Path) -> tuple[Belief, ...]:
-    """Return the seed, each belief after those that it supersedes."""
+    """Return the seed beliefs, each after those that it supersedes."""
     items = Place(folder / BELIEFS, document(folder / BELIEFS)).each()
     older = {item.at("superseded_by").words(): item.at("_id").text() for item in items}
     made = {item.at("_id").text(): belief(item, older.get(item.at("_id").text())) for item in items}
@@ -106,7 +105,7 @@ def _chain(newest: Belief, made: dict[str, Belief]) -> Iterator[Belief]:
 
 
 def belief(item: Place, supersedes: str | None = None) -> Belief:
-    """Return a belief of the file, which replaces the one that `supersedes` names."""
+    """Return a belief; `supersedes` is the ref of the one that it replaces."""
     names = [item.at("canonical_name").text().replace("_", " "), *_texts(item.at("aliases"))]
     pinned = [PINNED] if item.at("pinned").value is True else []
     kind = item.at("type").text()
@@ -122,13 +121,13 @@ def belief(item: Place, supersedes: str | None = None) -> Belief:
 
 
 def scope(place: Place, user: str) -> Scope:
-    """Return where a belief lives, or a query asks."""
+    """Return the scope of a belief or a query."""
     domains = [name for name in _texts(place) if name != EVERYONE]
     return Scope(user_id=user, project=ANY if len(domains) > 1 else domains[0] if domains else None)
 
 
 def cases(folder: Path) -> tuple[Turn, ...]:
-    """Return the cases that stand alone."""
+    """Return the cases without a session."""
     return tuple(_case(item) for item in Place(folder / CASES, document(folder / CASES)).each())
 
 
@@ -146,7 +145,7 @@ def _case(item: Place) -> Turn:
 
 
 def sessions(folder: Path) -> tuple[tuple[Turn, ...], ...]:
-    """Return the turns of each session case, in order; none where the folder has no such file."""
+    """Return the turns of each session case, in order; empty if the folder has no such file."""
     path = folder / SESSIONS
     if not path.is_file():
         return ()

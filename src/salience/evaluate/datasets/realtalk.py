@@ -4,7 +4,7 @@
 {"name": {"speaker_1", "speaker_2"}, "session_1": [{"speaker", "dia_id": "D1:4", "clean_text", "date_time":
  "29.12.2023, 11:23:21", "blip_caption"?}], "session_1_date_time", "events_session_1", "qa": [as LoCoMo]}
 ```
-As LoCoMo, but for sessions at the top and a time for each message. Every question has an answer.
+As LoCoMo, but with sessions at the top level and a time per message. Every question has an answer.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _SESSION: Final = re.compile(r"session_\d+")
 
 
 def fits(held: Any) -> bool:
-    """Return whether a document is of this format, or would be but for an error in it."""
+    """Return whether a document is of this format, even if it has errors."""
     return isinstance(held, dict) and any(_SESSION.fullmatch(key) and isinstance(held[key], list) for key in held)
 
 
 def read(path: Path, held: Any) -> Iterator[Conversation]:
-    """Yield the conversation of a document, called as the file.
+    """Yield the conversation of a document, named as the file.
 
     Raises:
-        InputError: a key whose value is not what the format has there.
+        InputError: an invalid value, by its key.
     """
     whole, name = Place(path, held), path.stem
     sessions = tuple(
