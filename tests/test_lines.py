@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience import Draft, ImportLineError
-from salience.lines import draft, parsed_object
+from salience.lines import draft, parsed, parsed_object
 from salience.records import Scope
 
 
@@ -65,3 +65,8 @@ def test_any_bytes_are_read_or_refused(line):
     except ImportLineError as error:
         made = error
     assert isinstance(made, Draft) or made.line == 1
+
+
+def test_json_that_is_nested_too_deeply_is_a_value_error():
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parsed("[" * 100_000)

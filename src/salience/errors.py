@@ -1,36 +1,36 @@
-"""The error tree: everything that Salience raises on purpose.
+"""The error tree: every error that Salience raises on purpose.
 
 ```
 SalienceError
-├── InputError (ValueError)         an argument, a record or a line of a file is not acceptable
+├── InputError (ValueError)         an invalid argument, record or line of a file
 │   ├── ConfigError                 the config file cannot be read
-│   ├── ProfileError                a profile's TOML, or the name of a profile
-│   └── ImportLineError             a line of a file: its number and the reason
-├── NotFoundError (LookupError)     no such memory, or not one that the caller may see (told apart by nobody)
-├── ConflictError                   an idempotency key or an id that already stands for something else
-│   ├── StaleError                  the memory changed between the read and the write; the engine tries again
-│   └── LeaseError                  another process does this piece of work at present
-├── AccessError                     a server was shown no key, or one that does not hold
-│   └── ForbiddenError              the key holds, but not for this verb, or not for these coordinates
-├── LimitError                      too much at once: the size of a request, or the rate of a key
-├── EmbedderError                   the embedding provider failed, or answered nonsense
-│   └── MissingExtraError           a library of an optional extra is not installed; ends with the pip line
-├── RerankerError                   the reranker failed, or answered nonsense; a recall goes on without it
-├── SummariserError                 the summariser failed, or answered nonsense; a reflection goes on without it
-├── JudgeError                      the judge failed, or answered nonsense; the labels of the rules stand
+│   ├── ProfileError                an invalid or unknown ranking profile
+│   └── ImportLineError             an invalid line of an imported file
+├── NotFoundError (LookupError)     the memory does not exist or is not visible; both look the same
+├── ConflictError                   an idempotency key or id belongs to something else
+│   ├── StaleError                  the memory changed between read and write
+│   └── LeaseError                  another process does this maintenance task
+├── AccessError                     missing or invalid API key or token
+│   └── ForbiddenError              the key is valid but does not allow this
+├── LimitError                      a request or answer is too large, or too many requests
+├── EmbedderError                   the embedding model failed
+│   └── MissingExtraError           an optional library is not installed; the message ends with the pip command
+├── RerankerError                   the reranker failed; recalls continue without it
+├── SummariserError                 the summariser failed; reflections continue without it
+├── JudgeError                      the judge failed; the labels of the rules are used
 └── StoreError                      the store cannot be opened, read or written
-    ├── DamagedError                a row cannot be read: its id and the column
-    ├── NotAStoreError              the file is something else
-    ├── ReadOnlyError               the file or its folder cannot be written
+    ├── DamagedError                a row cannot be read
+    ├── NotAStoreError              the target is no Salience store
+    ├── ReadOnlyError               the store cannot be written
     ├── BusyError                   another process held the write lock for longer than the busy timeout
-    ├── UnsettledError              the connection broke during a commit, and nobody can say whether that was done
-    ├── ServerError                 the server of a client cannot be reached, or failed
-    ├── VersionError                the file is newer than this code
+    ├── UnsettledError              the connection broke during a commit; its outcome is unknown
+    ├── ServerError                 a Salience server cannot be reached, or failed
+    ├── VersionError                the store was written by a newer version
     └── PinnedError                 the store was written with another embedder or language
-        └── MovedError              the store was given another embedder while this engine had it open
+        └── MovedError              the store moved to another embedder while this engine had it open
 ```
 
-Every message names the field, the value and what to do next. No message holds the content of a memory.
+Every message names the field, the value and the remedy. No message contains the content of a memory.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from difflib import get_close_matches
 
 
 class SalienceError(Exception):
-    """Base of everything that Salience raises on purpose."""
+    """Base of all errors that Salience raises on purpose."""
 
 
 class InputError(SalienceError, ValueError):
-    """A value that cannot be accepted; its message says what is wrong with it, then what to do.
+    """An invalid value; the message is `FIELD PROBLEM. REMEDY`.
 
     Attributes:
-        field: the name of the argument, key or column.
-        value: what was given, shortened; never the content of a memory.
-        remedy: what to do instead, as an imperative sentence.
-        problem: what is wrong, to be read after the field: `is empty`, `is 5000`.
+        field: name of the argument, key or column.
+        value: the given value, never the content of a memory.
+        remedy: what to do, as an imperative sentence.
+        problem: predicate of the field, such as `is empty` or `is 5000`.
     """
 
     _between = " "
@@ -59,56 +59,58 @@ class InputError(SalienceError, ValueError):
         self.field = field
         self.value = value
         self.remedy = remedy
-        self.problem = _problem(value) if problem is None else problem
+        if problem is None:
+            problem = "is missing" if value is None else "is empty" if value == "" else f"is {shown(value)}"
+        self.problem = problem
         super().__init__(f"{field}{self._between}{self.problem}. {remedy}")
 
     def at(self, field: str) -> InputError:
-        """Return the same error of another field, such as the place of a value in a list."""
+        """Return the same error for another field, such as a position in a list."""
         return InputError(field, self.value, self.remedy, self.problem)
 
 
 def wrong_type(field: str, value: object, remedy: str) -> InputError:
-    """Return the error of a value of the wrong type; it names the type and does not show the value."""
+    """Return the error for a value of the wrong type, which names the type only."""
     name = type(value).__name__
     return InputError(field, Words(name), remedy, f"has the type {name}")
 
 
 def unknown(field: str, value: object, choices: Iterable[str], remedy: str | None = None) -> InputError:
-    """Return the error of a value that is none of the choices; its remedy lists them unless another one is given."""
+    """Return the error for a value that is not among the choices; the default remedy lists them."""
     problem = f"{shown(value)} is unknown" if isinstance(value, str) and value else None
     return InputError(field, value, remedy or f"Choose one of: {', '.join(sorted(choices))}.", problem)
 
 
 def unknown_field(name: str, known: Sequence[str], path: str = "") -> InputError:
-    """Return the error of an argument or key that does not exist; its remedy names the nearest and lists all."""
-    told = name if name.isidentifier() and len(name) <= 64 else shown(name)
+    """Return the error for an unknown argument or key; the remedy suggests the nearest one and lists all."""
+    text = name if name.isidentifier() and len(name) <= 64 else shown(name)
     near = get_close_matches(name[:64], known, 1)
-    meant = f"Did you mean {near[0]}? " if near else ""
-    field = f"{path}.{told}" if path else told
-    return InputError(field, name, f"{meant}Known fields: {', '.join(known)}.", "is an unknown field")
+    suggestion = f"Did you mean {near[0]}? " if near else ""
+    field = f"{path}.{text}" if path else text
+    return InputError(field, name, f"{suggestion}Known fields: {', '.join(known)}.", "is an unknown field")
 
 
 class ConfigError(InputError):
-    """A config file that cannot be read; `field` is its path."""
+    """The config file cannot be read; `field` is its path."""
 
 
 class ProfileError(InputError):
-    """A ranking profile that cannot be used; `field` is the path of the key in its TOML."""
+    """Invalid ranking profile; `field` is the path of the key in its TOML."""
 
 
 class ImportLineError(InputError):
-    """A line of an imported file that cannot be read; `line` counts from 1."""
+    """Invalid line of an imported file; `line` counts from 1."""
 
     _between = ": "
 
     def __init__(self, line: int, reason: str, remedy: str) -> None:
         self.line = line
-        told = Words(reason.removesuffix("."))
-        super().__init__(f"line {line}", told, remedy, shown(told))
+        problem = Words(reason.removesuffix("."))
+        super().__init__(f"line {line}", problem, remedy, shown(problem))
 
 
 class NotFoundError(SalienceError, LookupError):
-    """No memory of that id is visible to the caller; one that is not there and one that is not theirs look the same."""
+    """No memory of that id is visible to the caller; whether it exists elsewhere is not revealed."""
 
     def __init__(self, id: str, field: str = "id") -> None:
         self.id, self.field = id, field
@@ -118,30 +120,30 @@ class NotFoundError(SalienceError, LookupError):
 
 
 class ConflictError(SalienceError):
-    """The key or id is taken by another memory."""
+    """The idempotency key or id belongs to something else."""
 
 
 class StaleError(ConflictError):
-    """The memory is no longer at the version that the change was made from; nothing was written."""
+    """The memory changed between read and write; nothing was written."""
 
 
 class LeaseError(ConflictError):
-    """Another holder has the lease; nothing was written."""
+    """Another process holds the lease; nothing was written."""
 
 
 class AccessError(SalienceError):
-    """No key was shown, or one that does not hold; which of these is told to nobody."""
+    """Missing or invalid API key or token; which of these is not revealed."""
 
 
 class ForbiddenError(AccessError):
-    """The key does not allow this."""
+    """The key is valid but does not allow this."""
 
 
 class LimitError(SalienceError):
-    """More than the server takes.
+    """A request or answer is too large, or there are too many requests.
 
     Attributes:
-        retry_after: seconds after which the same may be asked again; None where it is too much at any time.
+        retry_after: seconds after which a retry can succeed; None: never.
     """
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
@@ -150,37 +152,37 @@ class LimitError(SalienceError):
 
 
 class EmbedderError(SalienceError):
-    """The embedding provider failed or returned something that is not a vector per text."""
+    """The embedding model failed, or did not return one vector per text."""
 
 
 class MissingExtraError(EmbedderError, ImportError):
-    """A library of an optional extra is missing."""
+    """An optional library is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f'{feature} needs an optional library. Install it with: pip install "salience[{extra}]"')
 
 
 class RerankerError(SalienceError):
-    """The reranker failed or returned something that is not a number per text."""
+    """The reranker failed, or did not return one number per text."""
 
 
 class SummariserError(SalienceError):
-    """The summariser failed or returned something that is not a summary of its sources."""
+    """The summariser failed, or did not return a summary of its sources."""
 
 
 class JudgeError(SalienceError):
-    """The judge failed or returned something that is not a label per pair."""
+    """The judge failed, or did not return one label per pair."""
 
 
 class StoreError(SalienceError):
-    """The store could not be opened, read or written."""
+    """The store cannot be opened, read or written."""
 
 
 class DamagedError(StoreError):
-    """A row holds a value that no memory has.
+    """A row contains an invalid value.
 
     Attributes:
-        id: of the memory; None where it is not known.
+        id: of the memory; None: not known.
         column: the first column that cannot be read.
     """
 
@@ -190,7 +192,7 @@ class DamagedError(StoreError):
 
 
 class NotAStoreError(StoreError):
-    """The target is not a Salience store."""
+    """The target is no Salience store."""
 
 
 class ReadOnlyError(StoreError):
@@ -198,15 +200,15 @@ class ReadOnlyError(StoreError):
 
 
 class BusyError(StoreError):
-    """Another process kept the write lock for longer than the busy timeout."""
+    """Another process held the write lock for longer than the busy timeout."""
 
 
 class UnsettledError(StoreError):
-    """The connection to the server broke while a write was committed, and it could not be asked what became of that."""
+    """The connection broke during a commit, and its outcome could not be found out."""
 
 
 class ServerError(StoreError):
-    """The server could not be reached, or did not answer as one of Salience does."""
+    """The Salience server cannot be reached, or its answer is invalid."""
 
 
 class VersionError(StoreError):
@@ -218,25 +220,18 @@ class PinnedError(StoreError):
 
 
 class MovedError(PinnedError):
-    """The store was pinned to another embedder since this engine opened it; connect again with that one."""
+    """The store moved to another embedder while this engine had it open; connect again with that one."""
 
 
 class Words(str):
-    """Text to be shown as it is, without quotation marks."""
+    """Text that error messages show without quotation marks."""
 
     __slots__ = ()
 
 
 def shown(value: object, width: int = 120) -> str:
-    """Return `value` as it stands in an error message, at most `width` characters."""
+    """Return `value` for an error message, at most `width` characters."""
     if isinstance(value, int) and abs(value) >= 10**width:  # Python refuses to write very long numbers
         return f"a number of more than {width} digits"
     text = str(value) if isinstance(value, Words) else repr(value)
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _problem(value: object) -> str:
-    """Return what is wrong with a value of which no more is known."""
-    if value is None:
-        return "is missing"
-    return "is empty" if isinstance(value, str) and not value else f"is {shown(value)}"

@@ -1,4 +1,4 @@
-"""JSON as others write it: an object a line, the draft that it may hold, what a message says and when."""
+"""JSON lines from outside: objects, drafts, and the text and time of messages."""
 
 from __future__ import annotations
 
@@ -13,36 +13,32 @@ from salience.errors import ImportLineError, InputError, unknown_field, wrong_ty
 from salience.records import Draft, Scope, checks
 
 COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
-"""Keys of a line that say where the memory lives."""
+"""Keys of a line that name the scope of the memory."""
 MILLISECONDS_FROM: Final = 1e11
-"""A timestamp this large is in milliseconds: as seconds it would lie beyond the year 5000."""
+"""A timestamp this large is in milliseconds: in seconds it would be after the year 5000."""
 KEYS: Final = frozenset(item.name for item in fields(Draft) if item.name != "scope") | frozenset(COORDINATES)
-"""Keys that the line of a draft may have."""
-_BLANKS: Final = " \t\n\r"
-"""What may stand around a JSON value."""
-_decoded: Final = json.JSONDecoder().raw_decode
+"""Keys that the line of a draft may contain."""
 
 
 def parsed(written: bytes | str) -> Any:
-    """Return a JSON value; a `ValueError` says why there is none."""
+    """Return the value of a JSON text; UTF-8 may start with a byte order mark.
+
+    Raises:
+        ValueError: invalid JSON or UTF-8, or nested too deeply.
+    """
     text = written.removeprefix(BOM_UTF8).decode("utf-8") if isinstance(written, bytes) else written
     try:
-        return _at_once(text)
+        return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _at_once(text: str) -> Any:
-    """Return what `json.loads` does, sooner where a value begins the text, as in lines that a program wrote."""
-    try:
-        value, end = _decoded(text)
-    except json.JSONDecodeError:
-        return json.loads(text)
-    return value if not text[end:].strip(_BLANKS) else json.loads(text)
-
-
 def parsed_object(number: int, line: bytes | str) -> dict[str, Any]:
-    """Return the JSON object that the line `number` of a file is; `ImportLineError` says why it is none."""
+    """Return the JSON object in line `number` of a file.
+
+    Raises:
+        ImportLineError: the line is no JSON object.
+    """
     try:
         value = parsed(line)
     except UnicodeDecodeError:
@@ -58,7 +54,7 @@ def parsed_object(number: int, line: bytes | str) -> dict[str, Any]:
 
 
 def draft(number: int, item: Mapping[str, Any], scope: Scope | None = None) -> Draft:
-    """Return the draft that the line `number` holds, as `as_draft` does; `ImportLineError` says why it holds none."""
+    """Return the draft of line `number`, as `as_draft`; raises `ImportLineError`."""
     try:
         return as_draft(item, scope)
     except InputError as error:
@@ -66,12 +62,12 @@ def draft(number: int, item: Mapping[str, Any], scope: Scope | None = None) -> D
 
 
 def as_draft(item: object, scope: Scope | None = None) -> Draft:
-    """Return a draft as it is, or from a mapping of its fields and of the coordinates of its scope.
+    """Return a draft unchanged, or the draft for a mapping of its fields and the coordinates of its scope.
 
-    The coordinates of the mapping come before those of `scope`; the draft has no scope if there is neither.
+    Coordinates in the mapping override those of `scope`.
 
     Raises:
-        InputError: something else, an unknown key, or a value that `Draft` refuses.
+        InputError: another type, an unknown key, or an invalid value.
     """
     if isinstance(item, Draft):
         return item
@@ -87,9 +83,9 @@ def as_draft(item: object, scope: Scope | None = None) -> Draft:
 
 
 def said(content: object) -> str:
-    """Return the text of a message, verbatim; empty where it has none.
+    """Return the text of a message verbatim, or an empty text.
 
-    Of a list of parts, as chat APIs have it, the text parts stand on lines of their own.
+    The text parts of a list of parts, as in chat APIs, are joined by line breaks.
     """
     if isinstance(content, (list, tuple)):
         texts = (part.get("text") for part in content if isinstance(part, Mapping))
@@ -110,5 +106,5 @@ def moment(timestamp: object) -> datetime | None:
 
 
 def refused(number: int, error: InputError) -> ImportLineError:
-    """Return what is wrong with a value as what is wrong with its line."""
+    """Return the error of a value as an error of its line."""
     return ImportLineError(number, f"{error.field} {error.problem}", error.remedy)

@@ -1,4 +1,4 @@
-"""What is there: pages of memories, and counts."""
+"""Listings: pages of memories, and counts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from salience.records.ids import ID
 from salience.steps import AnswerLimit, out_of_scope, read_page, scan
 
 READ: Final = 128
-"""Memories that are read at a time, so that a page over the limit of an answer is not read to its end."""
+"""Memories read at a time, so that a page over the answer limit is not read to its end."""
 
 
 def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: str | None) -> Page:
-    """Return up to `limit` visible live memories after `cursor`, and the cursor of the next page or None.
+    """Return up to `limit` visible live memories after `cursor`.
 
     Raises:
-        InputError: a cursor that no page has.
+        InputError: an invalid cursor.
         LimitError: the page is larger than one answer may be.
     """
     after = "" if cursor is None else checks.name("cursor", cursor)
@@ -42,7 +42,7 @@ def page(services: Services, scope: Scope, filter: Filter, limit: int, cursor: s
 
 
 def stats(services: Services, scope: Scope) -> Stats:
-    """Return counts of the visible live memories, whole and by kind, tier, project, user, agent and session."""
+    """Return the number of visible live memories, in total and by kind, tier, project, user and agent."""
     counts = {name: Counter[str]() for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")}
     total = pending = 0
     for stored in scan(services, scope):

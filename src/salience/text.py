@@ -1,4 +1,4 @@
-"""Pure text work: normal form, terms of the lexical channel, content hash."""
+"""Text functions: normal form, words and index terms, content hash, display. Pure."""
 
 from __future__ import annotations
 
@@ -50,13 +50,12 @@ Made = TypeVar("Made")
 
 
 class Kept(dict[str, Made]):
-    """What a function makes of short texts, made once and kept: `kept[text]`.
+    """Cache of a function of short texts, used as `kept[text]`. Thread-safe.
 
-    Most of a text are words that were read before. A longer text is never kept, and all is dropped once `MOST` are,
-    so that no input takes more than some ten megabytes. Threads may share it: at worst two make the same.
+    Texts over `LONGEST` characters are not cached; the cache is cleared at `MOST` entries, about ten megabytes.
 
     Args:
-        make: from a text to a value that nobody changes.
+        make: returns an immutable value for a text.
     """
 
     MOST: Final = 65_536
@@ -76,27 +75,26 @@ class Kept(dict[str, Made]):
 
 
 def normalise(text: str) -> str:
-    """Return `text` in Unicode form NFKC, case folded, apostrophes straight, white space runs as one space."""
+    """Return `text` in Unicode form NFKC, case-folded, with straight apostrophes and single spaces."""
     return " ".join(folded(text).split())
 
 
 def folded(text: str) -> str:
-    """Return `text` as `normalise` does, with its white space as it is."""
+    """Return `text` as `normalise` does, but with its white space unchanged."""
     if text.isascii():  # is in form NFKC and has no other apostrophe
         return text.lower()
     return unicodedata.normalize("NFKC", text).casefold().translate(_APOSTROPHES)
 
 
 def is_plain_word(text: str) -> bool:
-    """Return whether `text` is letters of a to z alone, as most words are: its own normal form, and one word."""
+    """Return whether `text` consists of the letters a to z, so that it is one word in normal form."""
     return text.isascii() and text.islower() and text.isalpha()
 
 
 def words(text: str) -> list[str]:
-    """Return the words and numbers of `text` in order, normalised, with stop words and endings still on.
+    """Return the normalised words and numbers of `text` in order, including stop words, not stemmed.
 
-    Scripts that write without spaces (Han, kana) give overlapping pairs of characters, the field's usual stand-in for
-    words there.
+    Scripts without spaces (Han, kana) give overlapping pairs of characters.
     """
     plain = folded(text)
     found: list[str] = _WORD.findall(plain)
@@ -115,7 +113,7 @@ def _pieces(word: str) -> Iterator[str]:
 
 
 class Tokeniser:
-    """Text to the terms that are indexed and searched: words without stop words, reduced to their stems.
+    """Splits texts into index terms: stemmed words without stop words.
 
     Args:
         language: a name from `LANGUAGES`, or `none` for neither stop words nor stemming.
@@ -130,30 +128,23 @@ class Tokeniser:
         self.language = language
         self._stopwords = stopwords(language)
         self._stem = lru_cache(maxsize=65536)(_stemmer(language))
-        self._kept = Kept(self._read)
 
     def terms(self, text: str) -> tuple[str, ...]:
         """Return the terms of `text` in order, with repetitions."""
-        return tuple(chain.from_iterable(map(self._kept.__getitem__, text.split())))
-
-    def _read(self, part: str) -> tuple[str, ...]:
-        """Return the terms of what stands between white space; no word reaches further."""
-        if is_plain_word(part):
-            return () if part in self._stopwords else (self._stem(part),)
-        return tuple(self._stem(word) for word in words(part) if word not in self._stopwords)
+        return tuple([self._stem(word) for word in words(text) if word not in self._stopwords])
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
-    """Return a function from a word to its stem, safe to share between threads."""
+    """Return a thread-safe function from a word to its stem."""
     if language == NO_LANGUAGE:
         return str
-    own = threading.local()  # a Snowball stemmer keeps the word that it works on in itself
+    own = threading.local()  # a Snowball stemmer has state
 
     def stem(word: str) -> str:
         try:
             stemmed: str = own.stem(word)
-        except AttributeError:  # the first word of a thread
-            own.stem = Stemmer.Stemmer(language, 0).stemWord  # which keeps none: we do, in a third of the time
+        except AttributeError:  # the first word of this thread
+            own.stem = Stemmer.Stemmer(language, 0).stemWord  # 0: without a cache of its own
             stemmed = own.stem(word)
         return stemmed
 
@@ -161,7 +152,7 @@ def _stemmer(language: str) -> Callable[[str], str]:
 
 
 def stopwords(language: str) -> frozenset[str]:
-    """Return the stop words of a language: our own English list, else those of the `stop-words` package, if any."""
+    """Return the stop words of a language: `ENGLISH_STOPWORDS`, or those of the `stop-words` package, if any."""
     if language == "english":
         return ENGLISH_STOPWORDS
     try:
@@ -171,9 +162,9 @@ def stopwords(language: str) -> frozenset[str]:
 
 
 def phrases(text: str, longest: int = 4) -> tuple[str, ...]:
-    """Return every run of 1 to `longest` words of `text`, normalised, distinct: the names that it may hold.
+    """Return every distinct run of 1 to `longest` normalised words of `text`: the names that it may contain.
 
-    Words come as they stand, without the signs around them, and without a possessive ending.
+    Words are taken unchanged, without surrounding punctuation, and without a possessive ending.
     """
     tokens = normalise(text).split()
     stripped = [token.strip("\"'`.,;:!?()[]{}<>") for token in tokens]
@@ -185,7 +176,7 @@ def phrases(text: str, longest: int = 4) -> tuple[str, ...]:
 
 
 def _runs(tokens: Sequence[str], longest: int) -> list[str]:
-    """Return the runs of 1 to `longest` tokens, the shorter ones first; each is one of those and a token."""
+    """Return the runs of 1 to `longest` tokens, shorter ones first."""
     runs = found = list(tokens)
     for more in range(1, longest):
         runs = [f"{run} {token}" for run, token in zip(runs, tokens[more:], strict=False)]
@@ -194,23 +185,23 @@ def _runs(tokens: Sequence[str], longest: int) -> list[str]:
 
 
 def is_hidden(sign: str) -> bool:
-    """Return whether a character shows nothing of its own or changes how others are shown.
+    """Return whether a character is invisible or changes how others are displayed; language models still read it.
 
-    Such are controls, format and tag characters, line separators, private and unassigned ones, variation selectors
-    and fillers: what a person does not see, a language model still reads.
+    These are control, format and tag characters, line separators, private and unassigned characters, variation
+    selectors and fillers.
     """
     return unicodedata.category(sign) in _HIDDEN_CATEGORIES or sign in _HIDDEN_SIGNS
 
 
 def spelled(text: str, also: str = "") -> str:
-    """Return `text` with hidden characters, and those in `also`, as JSON escapes."""
+    """Return `text` with hidden characters, and the characters in `also`, as JSON escapes."""
     return "".join(
         json.dumps(sign)[1:-1] if is_hidden(sign) else f"\\u{ord(sign):04x}" if sign in also else sign for sign in text
     )
 
 
 def one_line(text: str) -> str:
-    """Return `text` on one line, runs of white space as one space and hidden characters spelled out."""
+    """Return `text` on one line with single spaces and hidden characters escaped."""
     return spelled(" ".join(text.split()))
 
 
@@ -220,13 +211,12 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def same_text(content: str) -> str:
-    """Return what two contents have in common that differ in nothing but blanks or the composition of letters.
+    """Return a form that is equal for contents that differ only in spaces or in the composition of letters.
 
-    That is Unicode form NFC without white space around it, and of one line, with runs of white space as one space.
-    Case stays, which may matter, and so do line breaks and what lines begin with.
+    It is the Unicode form NFC, stripped; a text of one line gets single spaces. Case and line breaks are unchanged.
     """
-    said = unicodedata.normalize("NFC", content).strip()
-    return said if "\n" in said else " ".join(said.split())
+    composed = unicodedata.normalize("NFC", content).strip()
+    return composed if "\n" in composed else " ".join(composed.split())
 
 
 def content_hash(content: str) -> str:

@@ -14,7 +14,6 @@ from salience.ports.changes import (
     Stored,
     Touch,
     touched,
-    unread,
 )
 from salience.ports.database import BuildProgress, Database
 from salience.ports.keys import Keyring
@@ -86,5 +85,4 @@ __all__ = [
     "Summary",
     "Touch",
     "touched",
-    "unread",
 ]

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
 from salience.batch import Vectors32
 from salience.records import Memory, Scope
 
 Distinguish = Callable[[str, str | None], tuple[str, ...]]
 """From a text and its speaker to `Stored.distinctions`."""
-Read = Callable[[Memory], tuple[tuple[str, ...], tuple[str, ...]]]
-"""From a memory to `Stored.terms` and `Stored.distinctions`."""
-
-
-class _Unread:
-    """Reads what is derived from a text when somebody asks for it."""
-
-    __slots__ = ("_read",)
-    _read: Read
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stored(_Unread):
+class Stored:
     """A memory with what is derived from it.
 
     Attributes:
@@ -40,38 +30,6 @@ class Stored(_Unread):
     terms: tuple[str, ...]
     activations: Mapping[str, int]
     distinctions: tuple[str, ...] = ()
-
-    def derived(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the terms and the distinctions; what is read for this is not kept, of which a bulk would keep much."""
-        try:
-            read = self._read
-        except AttributeError:
-            return self.terms, self.distinctions
-        return read(self.memory)
-
-    if not TYPE_CHECKING:  # to mypy, a name that is no field stays an error
-
-        def __getattr__(self, name: str) -> Any:
-            if name not in ("terms", "distinctions"):
-                raise AttributeError(name)
-            for field, value in zip(("terms", "distinctions"), self._read(self.memory), strict=True):
-                object.__setattr__(self, field, value)
-            return object.__getattribute__(self, name)
-
-
-class _Blank(_Unread):
-    """A `Stored` while it is filled: laid out as one is, so that it can become one, and not frozen."""
-
-    __slots__ = tuple(item.name for item in fields(Stored))
-
-
-def unread(memory: Memory, vector: Vectors32 | None, activations: Mapping[str, int], read: Read) -> Stored:
-    """Return the `Stored` whose terms and distinctions are those that `read` returns, once they are asked for."""
-    blank: Any = _Blank()
-    blank.memory, blank.vector, blank.activations, blank._read = memory, vector, activations, read
-    blank.__class__ = Stored
-    made: Stored = blank
-    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

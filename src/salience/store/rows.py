@@ -89,7 +89,7 @@ def held(
         derived: its terms and distinctions, where they were asked for already.
     """
     vector = None if stored.vector is None else of_vector(fitting(stored.vector, dimension))
-    terms, distinctions = derived or stored.derived()
+    terms, distinctions = derived or (stored.terms, stored.distinctions)
     return (*_record(stored.memory), of_terms(terms), of_distinctions(distinctions), vector)
 
 

@@ -164,7 +164,7 @@ def _insert_memories(transaction: Transaction, tenant: str, new: Sequence[Stored
 def _rows(transaction: Transaction, sequence: int, new: Iterable[Stored]) -> Iterator[tuple[Any, ...]]:
     """Yield new memories as rows, one when it is asked for: what is derived of a text may still have to be read."""
     for stored in new:
-        derived = stored.derived()
+        derived = stored.terms, stored.distinctions
         more = transaction.indexed(stored.memory, derived[0])
         yield (sequence, stored.memory.short_id, *rows.held(stored, transaction.dimension, derived), *more.values())
 
