@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import uvicorn
@@ -14,10 +15,10 @@ from starlette.types import ASGIApp
 from salience.engine import Engine
 from salience.ports import Keyring
 from salience.records import Grant
-from salience.server.gate import Gate, Limits, Watch
-from salience.server.keys import Door, granted
+from salience.server.auth import Authenticator, verify_key
+from salience.server.gate import Gate, Limits, Observer
 from salience.server.rest.app import Lifespan, app
-from salience.server.rest.options import Options
+from salience.server.rest.routes import Options
 
 PATIENCE = 30.0
 """Seconds after which a server that does not start, or does not end, fails its test."""
@@ -56,21 +57,21 @@ def application(
     keyring: Keyring | None = None,
     *,
     limits: Limits = Limits(),
-    admit: Callable[[str], None] = lambda _: None,
-    watch: Watch | None = None,
+    check_rate: Callable[[str], None] = lambda _: None,
+    observer: Observer | None = None,
     lifespan: Lifespan | None = None,
     **options: Any,
 ) -> Any:
     """Return the web application of an engine; without a keyring, everybody may do everything in its tenant."""
-    return app(Gate(engine, limits, admit, watch), door(engine, keyring), Options(**options), lifespan)
+    return app(Gate(engine, limits, check_rate, observer), door(engine, keyring), Options(**options), lifespan)
 
 
-def door(engine: Engine, keyring: Keyring | None = None) -> Door:
+def door(engine: Engine, keyring: Keyring | None = None) -> Authenticator:
     """Return the door of an engine; without a keyring, everybody may do everything in its tenant."""
     everybody = Grant(tenant=engine.services.tenant, rights=("admin",), name="local")
     if keyring is None:
-        return Door(verify=[], unlocked=lambda: everybody)
-    return Door(verify=[lambda token: granted(keyring, token, engine.services.clock())])
+        return Authenticator(verifiers=[], anonymous=lambda: everybody)
+    return Authenticator(verifiers=[lambda token: verify_key(keyring, token, engine.services.clock())])
 
 
 @contextmanager
@@ -78,3 +79,11 @@ def live(engine: Engine, keyring: Keyring | None = None, **options: Any) -> Iter
     """Yield the URL of a server of an engine; the caller closes the engine. Options are those of `application`."""
     with served(application(engine, keyring, **options)) as url:
         yield url
+
+
+@cache
+def document() -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    gate: Any = Gate(None)  # type: ignore[arg-type]
+    found: dict[str, Any] = app(gate, Authenticator(verifiers=[])).openapi()
+    return found

@@ -18,7 +18,7 @@ from salience.records import Grant
 from salience.server.gate import Gate
 from salience.server.mcp import http
 from salience.server.rest.app import app as web
-from salience.server.rest.options import Options
+from salience.server.rest.routes import Options
 
 TABS = "Alice prefers tabs"
 SPACES = "Alice does not prefer tabs"
@@ -36,7 +36,7 @@ def grant(*rights: str, tenant: str = "default", **bound: str) -> Grant:
 def site(engine: Engine, keyring: Keyring | None = None, options: Options = Options(), **given: Any) -> Iterator[str]:
     """Yield the URL of MCP behind the entrance of the web application, as a server has it; `given` is for MCP."""
     door = servers.door(engine, keyring)
-    endpoint = http.app(Gate(engine), door, **given)
+    endpoint = http.endpoint(Gate(engine), door, **given)
 
     @asynccontextmanager
     async def running(_: Any) -> Any:

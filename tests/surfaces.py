@@ -17,10 +17,10 @@ import servers
 from salience.client import AsyncVerbs
 from salience.engine import Engine
 from salience.records import Grant
+from salience.server.auth import Authenticator
 from salience.server.gate import Gate
-from salience.server.keys import Door
 from salience.server.rest.app import app
-from salience.server.rest.options import Options
+from salience.server.rest.routes import Options
 
 
 class House:
@@ -48,7 +48,7 @@ def housed() -> Iterator[tuple[House, str]]:
     """Yield a house, and the URL of its server."""
     house = House()
     gate: Any = Gate(house)  # type: ignore[arg-type]
-    with servers.served(app(gate, Door(verify=[house.granted]), Options())) as url:
+    with servers.served(app(gate, Authenticator(verifiers=[house.granted]), Options())) as url:
         yield house, url
 
 

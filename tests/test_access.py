@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from salience.errors import InputError
 from salience.records import RIGHTS, ApiKey, Grant
-from salience.server import keys as access
+from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 
 def made(**values):
     given = {"tenant": "t", "rights": ["read"], "bound": {}, "expires_at": None, "note": None, "now": NOW, **values}
-    return access.made(**given)
+    return access.create_key(**given)
 
 
 def held(key):
@@ -33,7 +33,7 @@ def held(key):
 def test_a_token_grants_what_its_key_says():
     token, key = made(rights=["write", "read", "read"], bound={"user_id": "u", "project": "p"}, note="Ann's")
     assert token.startswith(f"sal_{key.prefix}_")
-    grant = access.granted(held(key), token, NOW)
+    grant = access.verify_key(held(key), token, NOW)
     assert grant == Grant(tenant="t", rights=("read", "write"), bound={"project": "p", "user_id": "u"}, name=key.prefix)
     assert list(grant.bound) == ["project", "user_id"]
     assert (key.note, key.created_at, key.status(NOW)) == ("Ann's", NOW, "live")
@@ -70,23 +70,23 @@ def test_nothing_but_the_whole_token_grants_anything():
         f"sal_{other.split('_')[1]}_{token.rpartition('_')[2]}", f"Bearer {token}", token.replace("_", "-"), "\0",
         "\ud800",
     ]  # fmt: skip
-    assert [access.granted(keyring, told, NOW) for told in wrong] == [None] * len(wrong)
-    assert access.granted(keyring, token, NOW) is not None
+    assert [access.verify_key(keyring, told, NOW) for told in wrong] == [None] * len(wrong)
+    assert access.verify_key(keyring, token, NOW) is not None
 
 
 @given(st.text())
 def test_no_text_is_a_token_by_chance_or_an_error(text):
-    assert access.granted(held(made()[1]), text, NOW) is None
+    assert access.verify_key(held(made()[1]), text, NOW) is None
 
 
 def test_a_key_holds_until_it_expires_or_is_revoked():
     token, key = made(expires_at=NOW + HOUR)
     keyring = held(key)
-    assert access.granted(keyring, token, NOW + HOUR - timedelta(microseconds=1)) is not None
-    assert access.granted(keyring, token, NOW + HOUR) is None
+    assert access.verify_key(keyring, token, NOW + HOUR - timedelta(microseconds=1)) is not None
+    assert access.verify_key(keyring, token, NOW + HOUR) is None
     assert key.status(NOW + HOUR) == "expired"
     keyring.revoke(key.prefix, NOW)
-    assert access.granted(keyring, token, NOW) is None
+    assert access.verify_key(keyring, token, NOW) is None
     assert keyring.find(key.prefix).status(NOW) == "revoked"
 
 
@@ -99,14 +99,14 @@ def test_every_token_is_compared_once_in_constant_time_and_looked_up_once(what):
         patch.object(access.hmac, "compare_digest", wraps=hmac.compare_digest) as compared,
         patch.object(keyring, "find", wraps=keyring.find) as found,
     ):
-        access.granted(keyring, told, NOW)
+        access.verify_key(keyring, told, NOW)
     assert (compared.call_count, found.call_count) == (1, 1)
     assert [len(side) for side in compared.call_args.args] == [64, 64]
 
 
 def test_a_pasted_token_is_named_by_its_prefix():
     token, key = made()
-    assert access.prefix_of(token) == access.prefix_of(key.prefix) == key.prefix
+    assert access.key_prefix(token) == access.key_prefix(key.prefix) == key.prefix
 
 
 @pytest.mark.parametrize(

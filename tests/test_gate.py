@@ -12,8 +12,8 @@ from salience import ANY
 from salience.errors import AccessError, ForbiddenError, InputError, LimitError, NotFoundError, SalienceError
 from salience.rank import profiles
 from salience.records import RIGHTS, Grant
+from salience.server.auth import Authenticator, create_key, verify_key
 from salience.server.gate import NAMES_LIMIT, PROFILE_LIMIT, Gate, Limits
-from salience.server.keys import Door, granted, made
 from salience.store.keyring import MemoryKeyring
 from salience.wire.requests import QUERIES_LIMIT
 from salience.wire.responses import to_json
@@ -39,7 +39,7 @@ class House:
         asked = VERBS[verb]
         return (gate or self.gate).answer(grant, asked, asked.request.model_validate(given))
 
-    def standing(self):
+    def build_app(self):
         """Return every memory of every tenant as it stands, and its counters."""
         return [
             (tenant, memory)
@@ -133,10 +133,10 @@ def test_each_verb_takes_its_right(house, verb, right):
     if right == "admin" or (right == VERBS[verb].right and verb not in TELLING):
         run(house, grant(right, user_id="alice") if verb in ABOUT else grant(right), verb)
     else:
-        before = house.standing()
+        before = house.build_app()
         with pytest.raises(ForbiddenError, match="read" if right == VERBS[verb].right else VERBS[verb].right):
             run(house, grant(right), verb)
-        assert house.standing() == before
+        assert house.build_app() == before
 
 
 @pytest.mark.parametrize("right", RIGHTS)
@@ -184,11 +184,11 @@ def test_a_tenant_has_its_own_memories_alone(house):
 @pytest.mark.parametrize("verb", ABOUT)
 @pytest.mark.parametrize("whose", ["theirs", "nobodys"])
 def test_what_is_another_tenants_is_not_there(house, verb, whose):
-    before = house.standing()
+    before = house.build_app()
     with pytest.raises(NotFoundError) as told:
         run(house, grant("admin"), verb, whose)
     assert told.value.id == house.ids[whose]
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 # who may only read leaves no trace
@@ -196,24 +196,24 @@ def test_what_is_another_tenants_is_not_there(house, verb, whose):
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS.values() if verb.right == "read"])
 def test_who_may_only_read_leaves_no_trace(house, verb):
-    before = house.standing()
+    before = house.build_app()
     run(house, grant("read", user_id="alice"), verb)
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 @pytest.mark.parametrize("verb", ["recall", "context"])
 def test_who_may_write_too_leaves_one(house, verb):
-    before = house.standing()
+    before = house.build_app()
     house.ask(grant("read", "write"), verb, **asked(house, verb), min_score=0, profile="zeromemory")
     house.ask(grant("read"), verb, **asked(house, verb), min_score=0, dry_run=False, profile="zeromemory")
-    assert sum(memory.access_count for _, memory in house.standing()) > sum(one.access_count for _, one in before)
+    assert sum(memory.access_count for _, memory in house.build_app()) > sum(one.access_count for _, one in before)
 
 
 def test_a_dry_run_cannot_be_taken_back_by_who_may_only_read(house):
-    before = house.standing()
+    before = house.build_app()
     for profile in profiles.NAMES:
         house.ask(grant("read"), "recall", query="tea", min_score=0, dry_run=False, profile=profile)
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 # bounds
@@ -232,20 +232,20 @@ def test_a_bound_is_set_where_nothing_is_given(house):
 def test_nobody_asks_beyond_a_bound(house, verb, value):
     if verb == "import_":
         return  # held below
-    before = house.standing()
+    before = house.build_app()
     given = {**asked(house, verb), "user_id": value}
-    with pytest.raises(ForbiddenError, match=r"user_id.*bound to user_id 'alice'"):
+    with pytest.raises(ForbiddenError, match=r"user_id.*bound of this key, user_id 'alice'"):
         house.ask(grant("admin", user_id="alice"), verb, **given)
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 @pytest.mark.parametrize("value", ["bob", None])
 def test_no_draft_goes_beyond_a_bound(house, value):
-    before = house.standing()
+    before = house.build_app()
     drafts = [{"content": "mine"}, {"content": "not mine", "user_id": value}]
     with pytest.raises(ForbiddenError, match=r"drafts\[1\]\.user_id"):
         house.ask(ALICE, "remember_many", drafts=drafts)
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_every_value_is_no_home(house):
 
 
 def test_what_others_share_is_seen_and_stays(house):
-    before = house.standing()
+    before = house.build_app()
     assert house.ask(ALICE, "get", id=house.ids["ours"]).content == "ours tea"
     for verb, more in SHARED_STAYS.items():
         with pytest.raises(ForbiddenError, match="shared beyond user_id 'alice'"):
@@ -282,25 +282,25 @@ def test_what_others_share_is_seen_and_stays(house):
             house.ask(ALICE, verb, **more)
     with pytest.raises(ForbiddenError, match="shared beyond"):
         house.ask(grant("admin", user_id="alice"), "erase", ids=[house.ids["hers"], house.ids["ours"]])
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 @pytest.mark.parametrize("verb", ABOUT)
 @pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
 def test_what_lies_beyond_a_bound_is_not_there(house, verb, whose):
     """Not told apart from what is not there at all, also by its last characters."""
-    before = house.standing()
+    before = house.build_app()
     for id in (house.ids[whose], house.ids[whose][-8:]):
         with pytest.raises(NotFoundError) as told:
             house.ask(grant("admin", user_id="alice"), verb, **{**asked(house, verb), ABOUT[verb]: id})
         assert str(told.value) == str(NotFoundError(id))
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 @pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
 def test_nor_is_it_replaced_or_erased(house, whose):
     admin, id = grant("admin", user_id="alice"), house.ids[whose]
-    before = house.standing()
+    before = house.build_app()
     for verb, given in (
         ("remember", {"content": "anew", "supersedes": id}),
         ("remember_many", {"drafts": [{"content": "anew", "supersedes": id}]}),
@@ -309,7 +309,7 @@ def test_nor_is_it_replaced_or_erased(house, whose):
     ):
         with pytest.raises(NotFoundError):
             house.ask(admin, verb, **given)
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 def test_one_who_is_bound_to_a_project_explains_no_other(house):
@@ -349,7 +349,7 @@ def test_who_is_bound_changes_and_erases_what_is_theirs(house):
     assert house.ask(admin, "forget", id=house.ids["hers"]).memory.status == "forgotten"
     assert house.ask(admin, "restore", id=house.ids["hers"]).memory.status == "live"
     assert house.ask(admin, "erase") == 1
-    assert [memory.content for _, memory in house.standing()] == ["his tea", "ours tea", "away tea", "theirs tea"]
+    assert [memory.content for _, memory in house.build_app()] == ["his tea", "ours tea", "away tea", "theirs tea"]
 
 
 @pytest.mark.parametrize("verb", ["upkeep", "import_"])
@@ -417,11 +417,11 @@ def test_a_reflection_that_others_share_does_not_name_who_asked_for_it(planted):
 @pytest.mark.parametrize("verb", ["recall", "context", "graph_recall"])
 def test_under_a_profile_of_ones_own_what_is_shared_keeps_its_importance(house, verb):
     toml = profiles.load("zeromemory").toml.replace("importance = 0.05", "importance = 1.0")
-    before = house.standing()
+    before = house.build_app()
     house.ask(ALICE, verb, query="tea", profile={"toml": toml})
-    assert house.standing() == before
+    assert house.build_app() == before
     house.ask(grant(), verb, query="tea", profile={"toml": toml})
-    assert house.standing() != before
+    assert house.build_app() != before
 
 
 # limits, profiles, deadlines
@@ -437,11 +437,11 @@ def test_under_a_profile_of_ones_own_what_is_shared_keeps_its_importance(house, 
     ],
 )
 def test_a_request_holds_so_many(house, verb, given):
-    before = house.standing()
+    before = house.build_app()
     with pytest.raises(LimitError, match="4 are more than the 3") as told:
         house.ask(grant("admin"), verb, Gate(house.engine, Limits(batch=3)), **given)
     assert told.value.retry_after is None
-    assert house.standing() == before
+    assert house.build_app() == before
 
 
 def test_a_request_holds_no_more_questions_than_that_whatever_else_it_may_hold(house):
@@ -512,14 +512,14 @@ class Heard:
     def __init__(self):
         self.told = []
 
-    def asked(self, verb, grant, seconds, outcome):
+    def observe(self, verb, grant, seconds, outcome):
         assert seconds >= 0
         self.told.append((verb, grant.name, outcome))
 
 
 def test_the_watch_hears_of_every_verb_and_how_it_ended(house):
     heard = Heard()
-    gate = Gate(house.engine, watch=heard)
+    gate = Gate(house.engine, observer=heard)
     receipt = house.ask(ALICE, "remember", gate, content="mine")
     for verb, given in (("get", {"id": "0" * 32}), ("upkeep", {}), ("recall", {"query": "tea", "limit": -1})):
         with pytest.raises(SalienceError):
@@ -539,15 +539,15 @@ def test_nothing_is_done_for_one_who_is_not_admitted(house):
         names.append(name)
         raise LimitError("too often", 3.0)
 
-    heard, before = Heard(), house.standing()
-    gate = Gate(house.engine, admit=admit, watch=heard)
+    heard, before = Heard(), house.build_app()
+    gate = Gate(house.engine, check_rate=admit, observer=heard)
     for verb in VERBS:
         with pytest.raises(LimitError):
             gate.call(
                 grant("admin"), VERBS[verb], VERBS[verb].request.model_construct(**asked(house, verb)).arguments()
             )
     assert names == ["somebody"] * len(VERBS)
-    assert house.standing() == before
+    assert house.build_app() == before
     assert {type(outcome) for *_, outcome in heard.told} == {LimitError}
 
 
@@ -555,14 +555,14 @@ def test_a_door_opens_for_one_who_shows_a_live_key(clock):
     keyring = MemoryKeyring()
     shown = {}
     for name, expires in (("live", None), ("short", clock() + timedelta(hours=1)), ("revoked", None)):
-        shown[name], key = made("acme", ["read"], {"project": name}, expires, None, clock())
+        shown[name], key = create_key("acme", ["read"], {"project": name}, expires, None, clock())
         keyring.add(key)
-    door = Door([lambda token: granted(keyring, token, clock())])
-    assert {door.enter(f"Bearer {token}").bound["project"] for token in shown.values()} == set(shown)
-    assert door.enter(f"bEaReR   {shown['live']} ").tenant == "acme"
+    door = Authenticator([lambda token: verify_key(keyring, token, clock())])
+    assert {door.authenticate(f"Bearer {token}").bound["project"] for token in shown.values()} == set(shown)
+    assert door.authenticate(f"bEaReR   {shown['live']} ").tenant == "acme"
     keyring.revoke(shown["revoked"].split("_")[1], clock())
     clock.advance(hours=1)
-    assert door.enter(f"Bearer {shown['live']}").rights == ("read",)
+    assert door.authenticate(f"Bearer {shown['live']}").rights == ("read",)
     prefix, secret = shown["live"].split("_")[1:]
     refused = [
         None, "", "Bearer", "Bearer ", f"Basic {shown['live']}", shown["live"], f"Bearer {shown['short']}",
@@ -573,7 +573,7 @@ def test_a_door_opens_for_one_who_shows_a_live_key(clock):
     said = set()
     for given in refused:
         with pytest.raises(AccessError) as told:
-            door.enter(given)
+            door.authenticate(given)
         said.add((type(told.value), str(told.value)))
     assert len(said) == 1
     assert not any(part in str(said) for part in (prefix, secret))
@@ -581,26 +581,26 @@ def test_a_door_opens_for_one_who_shows_a_live_key(clock):
 
 def test_the_open_door_closes_with_the_first_key(clock):
     keyring, everybody = MemoryKeyring(), Grant(tenant="acme", rights=["admin"], name="local")
-    door = Door(
-        [lambda token: granted(keyring, token, clock())], unlocked=lambda: everybody if keyring.is_empty() else None
+    door = Authenticator(
+        [lambda token: verify_key(keyring, token, clock())], anonymous=lambda: everybody if keyring.is_empty() else None
     )
-    assert door.enter(None) is everybody
-    assert door.enter("Bearer whatever") is everybody
-    token, key = made("acme", ["read"], {}, None, None, clock())
+    assert door.authenticate(None) is everybody
+    assert door.authenticate("Bearer whatever") is everybody
+    token, key = create_key("acme", ["read"], {}, None, None, clock())
     keyring.add(key)
     with pytest.raises(AccessError):
-        door.enter(None)
-    assert door.enter(f"Bearer {token}").name == key.prefix
+        door.authenticate(None)
+    assert door.authenticate(f"Bearer {token}").name == key.prefix
     keyring.revoke(key.prefix, clock())
     for given in (None, f"Bearer {token}"):
         with pytest.raises(AccessError):
-            door.enter(given)
+            door.authenticate(given)
 
 
 def test_each_way_to_be_known_is_asked_in_turn():
     one, two = grant("read"), grant("write")
-    door = Door([{"first": one}.get, {"first": two, "second": two}.get])
-    assert door.enter("Bearer first") is one
-    assert door.enter("Bearer second") is two
+    door = Authenticator([{"first": one}.get, {"first": two, "second": two}.get])
+    assert door.authenticate("Bearer first") is one
+    assert door.authenticate("Bearer second") is two
     with pytest.raises(AccessError):
-        door.enter("Bearer third")
+        door.authenticate("Bearer third")

@@ -18,8 +18,18 @@ from issuers import AUDIENCE, MAKERS, NOW, Issuer, published
 from salience.errors import AccessError, InputError
 from salience.records import Grant
 from salience.server import oauth
-from salience.server.keys import Door, granted, made
-from salience.server.oauth import FRESH, HELD, LEEWAY, PAUSE, TOKEN_LIMIT, Keys, KeysError, metadata_urls, verifier
+from salience.server.auth import Authenticator, create_key, verify_key
+from salience.server.oauth import (
+    EXPIRE_AFTER,
+    LEEWAY,
+    MIN_INTERVAL,
+    REFRESH_AFTER,
+    TOKEN_LIMIT,
+    IssuerKeys,
+    KeysError,
+    metadata_urls,
+    token_verifier,
+)
 from salience.store.keyring import MemoryKeyring
 
 LATER = NOW.timestamp() + 300
@@ -53,7 +63,7 @@ def verify(issuer, ticks):
 
 
 def verifying(issuer, ticks, **options):
-    return verifier(issuer.url, AUDIENCE, clock=lambda: NOW, ticks=ticks, **options)
+    return token_verifier(issuer.url, AUDIENCE, clock=lambda: NOW, monotonic=ticks, **options)
 
 
 def encoded(value):
@@ -199,7 +209,7 @@ def test_without_a_name_the_only_key_is_meant(issuer, ticks, verify):
     nameless = jwt.encode(issuer.claims(), key, algorithm="ES256")
     assert verify(nameless) is not None
     issuer.add("second")
-    ticks.now += FRESH
+    ticks.now += REFRESH_AFTER
     assert verify(nameless) is None
     assert verify(issuer.token("second")) is not None
 
@@ -243,11 +253,11 @@ def test_keys_change(issuer, ticks, verify):
     assert verify(issuer.token("first")) is not None
     issuer.add("second")
     assert verify(issuer.token("second")) is None  # a minute has not passed since the last fetch
-    ticks.now += PAUSE
+    ticks.now += MIN_INTERVAL
     assert verify(issuer.token("second")) is not None
     del issuer.keys[0]
     assert verify(issuer.token("first")) is not None
-    ticks.now += FRESH
+    ticks.now += REFRESH_AFTER
     assert verify(issuer.token("first")) is None
     assert verify(issuer.token("second")) is not None
 
@@ -258,7 +268,7 @@ def test_unknown_keys_cost_one_fetch_a_minute(issuer, ticks, verify):
         for _ in range(10):
             assert verify(issuer.token("unpublished")) is None
         assert issuer.asked["/keys"] == minute
-        ticks.now += PAUSE
+        ticks.now += MIN_INTERVAL
 
 
 def test_garbage_costs_no_fetch(issuer, verify):
@@ -277,32 +287,32 @@ def test_a_token_beyond_all_measure_is_not_read(issuer, verify):
 
 def test_an_issuer_that_is_down_grants_nothing_and_keys_go_on(issuer, ticks, caplog):
     keyring = MemoryKeyring()
-    shown, key = made("acme", ["read"], {}, None, None, NOW)
+    shown, key = create_key("acme", ["read"], {}, None, None, NOW)
     keyring.add(key)
-    door = Door([lambda token: granted(keyring, token, NOW), verifying(issuer, ticks)])
+    door = Authenticator([lambda token: verify_key(keyring, token, NOW), verifying(issuer, ticks)])
     token = issuer.token("first")
     issuer.answers["/keys"] = 503
     with caplog.at_level(logging.WARNING), pytest.raises(AccessError):
-        door.enter(f"Bearer {token}")
+        door.authenticate(f"Bearer {token}")
     assert [line.getMessage().rpartition(": ")[2] for line in caplog.records] == ["status 503"]
     assert token not in caplog.text
-    assert door.enter(f"Bearer {shown}").name == key.prefix
+    assert door.authenticate(f"Bearer {shown}").name == key.prefix
     issuer.answers["/keys"] = {"keys": issuer.keys}
     with pytest.raises(AccessError):
-        door.enter(f"Bearer {token}")  # it is not asked again at once
-    ticks.now += PAUSE
-    assert door.enter(f"Bearer {token}").name == "alice@example.org"
+        door.authenticate(f"Bearer {token}")  # it is not asked again at once
+    ticks.now += MIN_INTERVAL
+    assert door.authenticate(f"Bearer {token}").name == "alice@example.org"
 
 
 def test_known_keys_hold_for_a_while_without_the_issuer(issuer, ticks, verify):
     assert verify(issuer.token("first")) is not None
     issuer.answers["/keys"] = 500
-    ticks.now += FRESH
+    ticks.now += REFRESH_AFTER
     assert verify(issuer.token("first")) is not None
-    ticks.now += HELD - FRESH
+    ticks.now += EXPIRE_AFTER - REFRESH_AFTER
     assert verify(issuer.token("first")) is None
     issuer.answers["/keys"] = {"keys": issuer.keys}
-    ticks.now += PAUSE
+    ticks.now += MIN_INTERVAL
     assert verify(issuer.token("first")) is not None
 
 
@@ -315,7 +325,7 @@ def test_nobody_listens(issuer, ticks, caplog):
 
 
 def test_an_issuer_that_does_not_answer_is_waited_for_once(issuer, ticks):
-    verify = verifying(issuer, ticks, patience=0.2)
+    verify = verifying(issuer, ticks, timeout=0.2)
     token = issuer.token("first")
     issuer.held.clear()
     assert [verify(token) for _ in range(5)] == [None] * 5
@@ -332,17 +342,17 @@ def test_keys_that_cannot_be_had_are_asked_for_once_a_minute(ticks):
         tried.append(ticks.now)
         raise KeysError("away")
 
-    keys = Keys(fetch, ticks)
+    keys = IssuerKeys(fetch, ticks)
     for _ in range(3):
-        assert [keys.of(name) for name in ("first", None, "second")] == [None] * 3
-        ticks.now += PAUSE
-    assert tried == [1000.0, 1000.0 + PAUSE, 1000.0 + 2 * PAUSE]
+        assert [keys.get(name) for name in ("first", None, "second")] == [None] * 3
+        ticks.now += MIN_INTERVAL
+    assert tried == [1000.0, 1000.0 + MIN_INTERVAL, 1000.0 + 2 * MIN_INTERVAL]
 
 
 def test_who_has_a_key_does_not_wait_for_a_fetch(issuer, ticks, verify):
     token = issuer.token("first")
     assert verify(token) is not None
-    ticks.now += FRESH
+    ticks.now += REFRESH_AFTER
     issuer.held.clear()
     begun, found = threading.Event(), []
 
@@ -382,7 +392,7 @@ def test_many_threads_fetch_once(issuer, verify):
 def test_answers_that_are_no_keys(issuer, ticks, caplog, answer):
     issuer.answers["/keys"] = answer
     assert verifying(issuer, ticks, jwks_url=issuer.jwks_url)(issuer.token("first")) is None
-    assert "cannot be had" in caplog.text
+    assert "cannot fetch the keys" in caplog.text
 
 
 @pytest.mark.parametrize("path", ["", "/tenants/one", "/tenants/one/"])
@@ -428,14 +438,14 @@ def test_metadata_that_are_not_trusted(issuer, verify, other):
 )
 def test_addresses_have_to_be_safe(url):
     with pytest.raises(InputError, match="oauth_issuer"):
-        verifier(url, AUDIENCE)
+        token_verifier(url, AUDIENCE)
     with pytest.raises(InputError, match="oauth_jwks_url"):
-        verifier("https://id.example.org", AUDIENCE, url)
+        token_verifier("https://id.example.org", AUDIENCE, url)
 
 
 def test_a_password_in_an_address_is_not_shown():
     with pytest.raises(InputError) as told:
-        verifier("http://me:secret@id.example.org", AUDIENCE)
+        token_verifier("http://me:secret@id.example.org", AUDIENCE)
     assert "secret" not in str(told.value)
 
 
@@ -444,7 +454,7 @@ def signed():
     """A verifier whose keys are there, and a token that holds."""
     with Issuer() as issuer:
         issuer.add("first")
-        verify = verifier(issuer.url, AUDIENCE, clock=lambda: NOW)
+        verify = token_verifier(issuer.url, AUDIENCE, clock=lambda: NOW)
         token = issuer.token("first")
         assert verify(token) is not None
         yield verify, token

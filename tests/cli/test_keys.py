@@ -10,7 +10,7 @@ import pytest
 
 from salience import compose
 from salience.records import Grant
-from salience.server import keys as access
+from salience.server import auth as access
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def granted(tmp_path):
 
     def granted(token):
         with closing(compose.keyring(tmp_path / "agent.db")) as keyring:
-            return access.granted(keyring, token, datetime.now(UTC))
+            return access.verify_key(keyring, token, datetime.now(UTC))
 
     return granted
 

@@ -13,7 +13,7 @@ import salience
 from salience.engine import Engine
 from salience.records import Grant
 from salience.server.gate import Gate
-from salience.server.mcp.asking import Gated
+from salience.server.mcp.callers import LocalCaller
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import chosen
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
@@ -41,7 +41,7 @@ def opened(engine: Engine) -> Opening:
 
     @asynccontextmanager
     async def opened(given: Grant | None = None, mode: Any = "auto", tools: str = "all", **defaults: str) -> Any:
-        asker = Gated(Gate(engine), given or grant(), defaults)
+        asker = LocalCaller(Gate(engine), given or grant(), defaults)
         async with Client(server(lambda _: asker, tools=chosen(tools)), mode=mode) as client:
             yield client
 

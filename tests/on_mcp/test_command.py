@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import salience
 from salience.cli import app
 from salience.server.mcp import stdio
-from salience.server.mcp.asking import Gated, Remote
+from salience.server.mcp.callers import LocalCaller, RemoteCaller
 from salience.server.mcp.tools import DEFAULT, TOOLS
 from salience.wire.verbs import VERBS
 from speaking import TABS
@@ -32,7 +32,7 @@ def started(monkeypatch, tmp_path):
 def test_it_serves_with_or_without_a_word(started, arguments):
     asker, result = started(*arguments)
     assert result.exit_code == 0
-    assert isinstance(asker, Gated)
+    assert isinstance(asker, LocalCaller)
     assert (asker.grant.rights, asker.grant.bound, asker.defaults) == (("read", "write"), {}, {})
 
 
@@ -65,7 +65,7 @@ def test_options_are_defaults_and_no_bound(started):
 
 def test_a_url_is_asked_through_a_client(started):
     asker, _ = started("mcp", "serve", "--user", "alice", "--read-only", store="https://memory.example.org")
-    assert isinstance(asker, Remote)
+    assert isinstance(asker, RemoteCaller)
     assert asker.defaults == {"user_id": "alice"}
     assert (asker.may(VERBS["recall"]), asker.may(VERBS["remember"])) == (True, False)
 

@@ -14,10 +14,10 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from salience.errors import BusyError
+from salience.server.auth import Authenticator, create_key
 from salience.server.gate import Gate
-from salience.server.keys import Door, made
 from salience.server.mcp import http
-from salience.server.rest.options import Options
+from salience.server.rest.routes import Options
 from salience.store.keyring import MemoryKeyring
 from servers import served
 from speaking import TABS, grant, said, site
@@ -37,7 +37,7 @@ def bare(engine):
     """A function from options to the URL of MCP without another application around it."""
 
     def bare(door=None, **options):
-        endpoint = http.app(Gate(engine), door or Door([], grant), **options)
+        endpoint = http.endpoint(Gate(engine), door or Authenticator([], grant), **options)
         made = Starlette(routes=[Route(http.PATH, endpoint)], lifespan=lambda _: endpoint.running())
         return served(made)
 
@@ -61,7 +61,7 @@ async def test_two_authorization_headers_are_refused(engine):
         answer = httpx.post(url, json=INITIALIZE, headers=[*ACCEPT.items(), *shown])
         assert answer.status_code == 400
         assert answer.headers["content-type"] == "application/problem+json"
-        assert "Send one." in answer.json()["detail"]
+        assert "Send one header." in answer.json()["detail"]
         httpx.post(url, json=INITIALIZE, headers=[*ACCEPT.items(), shown[0]]).raise_for_status()
 
 
@@ -99,7 +99,7 @@ def key(engine, keyring):
     """A function from rights and a bound to the token of a new key and its prefix."""
 
     def key(*rights, **bound):
-        token, kept = made("default", rights or ("read", "write"), bound, None, None, engine.services.clock())
+        token, kept = create_key("default", rights or ("read", "write"), bound, None, None, engine.services.clock())
         keyring.add(kept)
         return token, kept.prefix
 
@@ -138,7 +138,7 @@ async def test_without_a_key_that_holds_nobody_is_let_in(engine, keyring, author
 
 async def test_a_refusal_tells_where_to_learn_of_the_issuer(engine, keyring, bare):
     metadata = "https://memory.example.org/.well-known/oauth-protected-resource"
-    with bare(Door([]), metadata_url=metadata) as url:
+    with bare(Authenticator([]), metadata_url=metadata) as url:
         answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT)
     assert answer.headers["www-authenticate"] == f'Bearer resource_metadata="{metadata}"'
 
@@ -156,7 +156,7 @@ async def test_a_store_that_is_busy_is_told_as_such(bare):
     def busy(_):
         raise BusyError("The store is busy.")
 
-    with bare(Door([busy])) as url:
+    with bare(Authenticator([busy])) as url:
         answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers={**ACCEPT, "Authorization": "Bearer x"})
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:salience:problem:busy")
 

@@ -6,7 +6,7 @@ import pytest
 from mcp import Client
 
 import salience
-from salience.server.mcp.asking import Remote
+from salience.server.mcp.callers import RemoteCaller
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import TOOLS
 from servers import live
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_server_is_asked_as_an_engine_is(engine, read_only):
     id = engine.remember(TABS, project="parcel").memory.id
     with live(engine) as url, salience.connect(url) as memory:
-        asker = Remote(memory, {"project": "parcel"}, read_only)
+        asker = RemoteCaller(memory, {"project": "parcel"}, read_only)
         async with Client(server(lambda _: asker, tools=TOOLS)) as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             recalled = await client.call_tool("recall", {"query": "query", "profile": "zeromemory"})
@@ -39,7 +39,7 @@ async def test_a_server_is_asked_as_an_engine_is(engine, read_only):
 
 async def test_a_server_that_is_away_is_told_by_each_call():
     with salience.connect("http://127.0.0.1:9", api_key="sal_secret") as memory:
-        async with Client(server(lambda _: Remote(memory), tools=TOOLS)) as client:
+        async with Client(server(lambda _: RemoteCaller(memory), tools=TOOLS)) as client:
             answer = await client.call_tool("help", {})
     assert answer.is_error
     assert "sal_secret" not in said(answer)

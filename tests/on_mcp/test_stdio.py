@@ -60,7 +60,7 @@ import os, sys
 import salience
 from salience.server.gate import Gate
 from salience.server.mcp import stdio
-from salience.server.mcp.asking import Gated
+from salience.server.mcp.callers import LocalCaller
 from salience.records import Grant
 from salience.server.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
@@ -73,7 +73,7 @@ class Slow(PlantedEmbedder):
         return super().embed(texts)
 
 with salience.connect(sys.argv[1], embedder=Slow({})) as engine:
-    stdio.serve(Gated(Gate(engine), Grant(tenant="default", rights=("write",), name="stdio")))
+    stdio.serve(LocalCaller(Gate(engine), Grant(tenant="default", rights=("write",), name="stdio")))
 """
 """A server whose embedder goes on once the test lets it."""
 

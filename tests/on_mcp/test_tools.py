@@ -19,7 +19,7 @@ from salience.records import ANY
 from salience.remember import conflicts
 from salience.server.gate import Gate, Limits
 from salience.server.mcp import texts
-from salience.server.mcp.asking import Gated
+from salience.server.mcp.callers import LocalCaller
 from salience.server.mcp.server import INSTRUCTIONS, server
 from salience.server.mcp.tools import DEFAULT, TOOLS, chosen
 from salience.testing.doubles import PlantedEmbedder
@@ -47,7 +47,7 @@ async def test_the_tools_are_those_of_mememory_and_more(opened, mode):
     "tool", [*TOOLS.values(), *DEFAULT.values()], ids=lambda tool: f"{tool.name} {len(tool.takes)}"
 )
 def test_a_tool_is_told_in_schemas_that_hold(tool):
-    told = tool.told({})
+    told = tool.listing({})
     for schema in (told.input_schema, told.output_schema):
         Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
@@ -309,7 +309,7 @@ async def test_what_was_not_foreseen_is_told_without_its_words(opened, engine, m
         async with opened() as client:
             answer = await client.call_tool("recall", {"query": "query"})
     assert answer.is_error
-    assert said(answer).startswith("The memory failed in a way that was not foreseen.")
+    assert said(answer).startswith("The memory failed unexpectedly;")
     assert "SECRET" not in caplog.text
     assert "tool recall: RuntimeError < " in caplog.text
 
@@ -322,7 +322,7 @@ async def test_who_may_only_read_is_offered_nothing_else_and_leaves_no_trace(ope
         await client.call_tool("recall", {"query": "query", "profile": "zeromemory"})
         await client.call_tool("context", {"query": "query", "profile": "zeromemory"})
     assert listed == READING
-    assert said(refused) == "forget: this needs the right 'write'. Use a key that has it."
+    assert said(refused) == "forget: needs the right 'write'. Use a key that has it."
     assert engine.get(id).access_count == 0
 
 
@@ -356,7 +356,7 @@ async def test_a_bound_is_kept(opened, engine):
         beyond = await client.call_tool("recall", {"query": "query", "project": "other"})
         everything = await client.call_tool("list", {"project": "*"})
         theirs = await client.call_tool("forget", {"id": shared})
-    assert said(beyond).startswith("project: 'other' is beyond this key")
+    assert said(beyond).startswith("project: 'other' is outside the bound of this key")
     assert {memory["content"] for memory in everything.structured_content["memories"]} == {TABS, TEA}
     assert theirs.is_error
 
@@ -376,7 +376,7 @@ async def test_what_is_called_repeatable_changes_nothing_the_second_time(opened,
         once = engine.history(id, session_id="monday")
         await client.call_tool(name, arguments)
     assert engine.history(id, session_id="monday") == once
-    assert TOOLS[name].told({}).annotations.idempotent_hint
+    assert TOOLS[name].listing({}).annotations.idempotent_hint
 
 
 async def test_type_is_another_word_for_kind(opened):
@@ -398,7 +398,7 @@ async def test_a_listing_goes_on_where_its_text_says(opened, engine):
 
 async def test_an_answer_over_the_limit_is_a_failure_that_says_what_to_ask_for(engine):
     engine.remember_many([{"content": f"memory {place}", "metadata": {"x": "y" * 60_000}} for place in range(40)])
-    asker = Gated(Gate(engine, Limits(answer=2_000_000)), grant(), {})
+    asker = LocalCaller(Gate(engine, Limits(answer=2_000_000)), grant(), {})
     async with Client(server(lambda _: asker, tools=TOOLS)) as client:
         for name, arguments in (
             ("recall", {"query": "memory", "limit": 40, "min_score": 0}),

@@ -21,8 +21,9 @@ import structlog
 
 from salience import settings
 from salience.models import registry
-from salience.server import Plan, logs
-from salience.server.site import standing
+from salience.server import logs
+from salience.server.app import build_app
+from salience.server.process import ServerConfig
 from salience.testing.doubles import PlantedEmbedder
 from servers import served
 
@@ -34,28 +35,28 @@ Started = Callable[..., httpx.Client]
 
 
 @pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Plan]:
+def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., ServerConfig]:
     """Return a function from settings to a plan, with planted vectors and without upkeep."""
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
 
-    def plan(embedder: str = "planted", **given: Any) -> Plan:
+    def plan(embedder: str = "planted", **given: Any) -> ServerConfig:
         own = {"url": str(tmp_path / "agent.db"), "server_port": 0, "server_upkeep": "forever", **given}
-        return Plan(settings=settings.load(**own), embedder=embedder)
+        return ServerConfig(settings=settings.load(**own), embedder=embedder)
 
     return plan
 
 
 @pytest.fixture
-def started(planned: Callable[..., Plan]) -> Iterator[Started]:
+def started(planned: Callable[..., ServerConfig]) -> Iterator[Started]:
     """Return a function from settings to a client of a server in this process."""
     with ExitStack() as stack:
 
-        def start(plan: Plan | None = None, **given: Any) -> httpx.Client:
-            site = stack.enter_context(standing(plan or planned(**given)))
+        def start(plan: ServerConfig | None = None, **given: Any) -> httpx.Client:
+            site = stack.enter_context(build_app(plan or planned(**given)))
             for thread in threading.enumerate():
                 if thread.name == "salience-warm":
                     thread.join(PATIENCE)  # so that counts stand still
-            url = stack.enter_context(served(site.app, lifespan="on"))
+            url = stack.enter_context(served(site.asgi, lifespan="on"))
             return stack.enter_context(httpx.Client(base_url=url, timeout=PATIENCE))
 
         yield start

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from salience import compose
-from salience.server.connections import Connections
-from salience.server.keys import made
+from salience.server.auth import create_key
+from salience.server.connections import ConnectionLimits
 
 PATIENCE = 60.0
 """Seconds after which a server that does not close a connection fails its test."""
@@ -52,7 +52,7 @@ def _status(answer):
 def key(tmp_path):
     """Return the key of a store, which the servers of these tests serve."""
     ring = compose.keyring(str(tmp_path / "agent.db"))
-    token, made_key = made("default", ("read", "write"), {}, None, None, datetime.now(UTC))
+    token, made_key = create_key("default", ("read", "write"), {}, None, None, datetime.now(UTC))
     ring.add(made_key)
     ring.close()
     return token
@@ -145,7 +145,7 @@ def test_no_more_connections_of_one_address_are_taken_than_allowed(serve, opened
     refused = _read_to_end(opened(url))
     assert _status(refused) == 429
     assert b"Retry-After: 1" in refused
-    assert b"of one address at a time" in refused
+    assert b"from one address at a time" in refused
     assert b"urn:salience:problem:limit" in refused
     _answers([opened(url, source="127.0.0.2")])
     held.pop().close()
@@ -191,13 +191,13 @@ def _served_soon(url, key):
 
 
 def test_connections_are_counted_by_address():
-    bounds = Connections(most=3, per_address=2, seconds=1.0)
-    assert [bounds.take("a"), bounds.take("a")] == [None, None]
-    assert "of one address" in str(bounds.take("a"))
-    assert bounds.take("b") is None
-    assert "takes 3 at a time" in str(bounds.take("c"))
+    bounds = ConnectionLimits(total=3, per_address=2, seconds=1.0)
+    assert [bounds.acquire("a"), bounds.acquire("a")] == [None, None]
+    assert "from one address" in str(bounds.acquire("a"))
+    assert bounds.acquire("b") is None
+    assert "accepts 3 at a time" in str(bounds.acquire("c"))
     bounds.release("a")
-    assert bounds.take("c") is None
+    assert bounds.acquire("c") is None
     for one in ("a", "b", "c"):
         bounds.release(one)
-    assert [bounds.take(one) for one in ("a", "a", "b")] == [None, None, None]
+    assert [bounds.acquire(one) for one in ("a", "a", "b")] == [None, None, None]

@@ -13,10 +13,10 @@ import pytest
 import structlog
 
 from salience.server import logs
-from salience.server.metrics import Meter
-from salience.server.requests import Requests
-from salience.server.streams import Streams
-from salience.server.traces import Untraced
+from salience.server.metrics import Metrics
+from salience.server.server import Streams
+from salience.server.telemetry import RequestTelemetry
+from salience.server.traces import Traces
 from salience.store.sqlite import SQLiteStore
 
 SECRET = "zebra-7c1f-quagga"
@@ -65,7 +65,7 @@ def test_one_who_leaves_before_the_answer_is_no_failure_of_the_server(logged):
     async def left(*_):
         return None
 
-    answering = Requests(left, "/mcp", Meter(), Untraced(), Streams())
+    answering = RequestTelemetry(Streams(left), "/mcp", Metrics(), Traces(None))
     anyio.run(answering, {"type": "http", "method": "POST", "path": "/v1/recall", "headers": []}, left, left)
     assert [(line["status"], line["level"]) for line in logged.requests()] == [(499, "info")]
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from salience import compose
-from salience.server.keys import made
+from salience.server.auth import create_key
 from salience.server.metrics import METRICS
 
 MANY = {"content": "Alice drinks tea", "user_id": "alice"}
@@ -35,7 +35,7 @@ def key(tmp_path):
         with_rights = {"tenant": "default", "rights": ("read", "write"), "bound": {}, "expires_at": None, "note": None}
         from datetime import UTC, datetime
 
-        token, kept = made(**{**with_rights, **given}, now=datetime.now(UTC))
+        token, kept = create_key(**{**with_rights, **given}, now=datetime.now(UTC))
         ring = compose.keyring(str(tmp_path / "agent.db"))
         ring.add(kept)
         ring.close()

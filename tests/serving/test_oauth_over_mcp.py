@@ -13,9 +13,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from issuers import Issuer
 from salience import settings
-from salience.server.mcp.auth import METADATA, resource
-from salience.server.plan import Plan
-from salience.server.site import standing
+from salience.server.app import build_app
+from salience.server.mcp.http import METADATA, protected_resource
+from salience.server.process import ServerConfig
 from servers import served
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -57,7 +57,7 @@ def served_to(issuer):
         chosen = settings.load(
             url=":memory:", oauth_issuer=issuer.url, oauth_audience=f"{url}/mcp", server_upkeep="forever"
         )
-        with standing(Plan(settings=chosen, embedder="static")) as site, served(site.app, listening):
+        with build_app(ServerConfig(settings=chosen, embedder="static")) as site, served(site.asgi, listening):
             yield url
 
 
@@ -100,8 +100,8 @@ def test_the_official_client_finds_its_way(served_to, issuer):
 
 
 def test_an_audience_that_is_no_url_has_no_metadata():
-    assert resource("salience", "https://id.example.org") is None
-    known = resource("https://memory.example.org/mcp", "https://id.example.org")
+    assert protected_resource("salience", "https://id.example.org") is None
+    known = protected_resource("https://memory.example.org/mcp", "https://id.example.org")
     assert known.metadata_url == f"https://memory.example.org{METADATA}/mcp"
     assert [route.path for route in known.routes] == [f"{METADATA}/mcp", METADATA]
 

@@ -15,11 +15,10 @@ import pytest
 import salience
 from salience import compose
 from salience.errors import SalienceError
-from salience.server import workers
-from salience.server.listening import bound, url_of
+from salience.server import process as processes
+from salience.server.app import build_app
+from salience.server.process import FAILED, SPAWN, Supervisor, bind, until_closed, url_of
 from salience.server.server import serve
-from salience.server.site import standing
-from salience.server.workers import FAILED, SPAWN, Supervisor, end_of
 from salience.testing.doubles import HashedEmbedder
 
 WRITERS = 6
@@ -159,8 +158,8 @@ def test_a_second_signal_ends_it_at_once(running, tmp_path):
 
 def test_a_worker_does_not_outlive_its_supervisor(planned):
     reader, writer = SPAWN.Pipe(duplex=False)
-    with standing(planned()) as site, bound("127.0.0.1", 0) as listening:
-        worker = threading.Thread(target=serve, args=(site, listening, 30.0, end_of(reader)), daemon=True)
+    with build_app(planned()) as site, bind("127.0.0.1", 0) as listening:
+        worker = threading.Thread(target=serve, args=(site, listening, 30.0, until_closed(reader)), daemon=True)
         worker.start()
         assert httpx.get(f"{url_of(listening)}/readyz", timeout=90).status_code == 200
         writer.close()  # as it is when the process that holds it is gone
@@ -181,8 +180,8 @@ def test_workers_that_cannot_serve_end_all(planned, monkeypatch):
         terminate = kill = start
 
     monkeypatch.setattr(SPAWN, "Process", lambda **_: Dead())
-    monkeypatch.setattr(workers, "wait", lambda *_: [])
-    with bound("127.0.0.1", 0) as listening, pytest.raises(SalienceError, match="a worker cannot serve"):
+    monkeypatch.setattr(processes, "wait", lambda *_: [])
+    with bind("127.0.0.1", 0) as listening, pytest.raises(SalienceError, match="a worker cannot serve"):
         Supervisor(planned(server_workers=2), listening).run()
 
 
@@ -203,8 +202,8 @@ def test_a_second_signal_ends_workers_that_do_not_end(planned, monkeypatch):
             self.lives = False
 
     monkeypatch.setattr(SPAWN, "Process", lambda **_: Stubborn())
-    monkeypatch.setattr(workers, "wait", lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    with bound("127.0.0.1", 0) as listening, pytest.raises(SystemExit) as caught:
+    monkeypatch.setattr(processes, "wait", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    with bind("127.0.0.1", 0) as listening, pytest.raises(SystemExit) as caught:
         Supervisor(planned(server_workers=2), listening).run()
     assert caught.value.code == 128 + signal.SIGTERM
     assert listening.fileno() == -1

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from salience.errors import InputError, LimitError
-from salience.server.rates import admission
+from salience.server.limits import rate_limiter
 
 
 def test_a_caller_is_let_in_as_often_as_the_rate_says():
-    admit = admission("3/hour")
+    admit = rate_limiter("3/hour")
     for _ in range(3):
         admit("one")
-    with pytest.raises(LimitError, match="more than 3/hour of one key") as caught:
+    with pytest.raises(LimitError, match="more than 3/hour with one key") as caught:
         admit("one")
     assert 3500 < (caught.value.retry_after or 0) <= 3600
 
 
 def test_callers_have_a_rate_each():
-    admit = admission("1/hour")
+    admit = rate_limiter("1/hour")
     admit("one")
     admit("two")
     with pytest.raises(LimitError):
@@ -26,7 +26,7 @@ def test_callers_have_a_rate_each():
 
 
 def test_what_is_turned_away_does_not_count():
-    admit = admission("1/hour")
+    admit = rate_limiter("1/hour")
     admit("one")
     waits = []
     for _ in range(3):
@@ -37,11 +37,11 @@ def test_what_is_turned_away_does_not_count():
 
 
 def test_without_a_rate_all_are_let_in():
-    admit = admission(None)
+    admit = rate_limiter(None)
     assert [admit("one") for _ in range(1000)] == [None] * 1000
 
 
 @pytest.mark.parametrize("rate", ["often", "", "0/minute", "-1/minute", "10", "10/fortnight", "1/second;5/minute"])
 def test_a_rate_that_is_none_is_refused_before_anything_is_served(rate):
     with pytest.raises(InputError, match=r"server_rate is .*600/minute"):
-        admission(rate)
+        rate_limiter(rate)

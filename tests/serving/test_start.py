@@ -13,9 +13,9 @@ from salience import compose
 from salience.cli import app
 from salience.errors import EmbedderError, InputError
 from salience.models import registry
-from salience.server import listening, process
-from salience.server.keys import made
-from salience.server.listening import bound, is_loopback, url_of
+from salience.server import process
+from salience.server.auth import create_key
+from salience.server.process import bind, is_loopback, url_of
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -26,7 +26,7 @@ def refused(monkeypatch, tmp_path):
     def not_yet(*_):
         raise AssertionError("a port was taken")
 
-    monkeypatch.setattr(process, "bound", not_yet)
+    monkeypatch.setattr(process, "bind", not_yet)
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
 
     def refuse(*args, before=()):
@@ -41,7 +41,7 @@ def refused(monkeypatch, tmp_path):
 def test_a_server_that_others_reach_needs_a_key_first(refused):
     code, said = refused("--host", "0.0.0.0")  # noqa: S104 - that is what is refused
     assert code == 2
-    assert said.startswith("salience: server_host '0.0.0.0' would let others reach the server. No key was made yet")
+    assert said.startswith("salience: server_host '0.0.0.0' lets other machines reach the server. No API key exists")
     assert "salience keys create" in said
 
 
@@ -50,13 +50,13 @@ def test_so_does_one_that_goes_by_the_name_of_a_proxy(refused, monkeypatch):
     code, said = refused()
     assert code == 2
     assert said.startswith(
-        "salience: server_hosts ('memory.example.org',) would let others reach the server. No key was made yet"
+        "salience: server_hosts ('memory.example.org',) lets other machines reach the server. No API key exists"
     )
 
 
 def test_it_is_served_once_there_is_one(refused, tmp_path):
     ring = compose.keyring(str(tmp_path / "agent.db"))
-    ring.add(made("default", ("read",), {}, None, None, datetime.now(UTC))[1])
+    ring.add(create_key("default", ("read",), {}, None, None, datetime.now(UTC))[1])
     ring.close()
     code, _ = refused("--host", "0.0.0.0")  # noqa: S104
     assert code == 1  # the port was asked for
@@ -121,8 +121,8 @@ def test_memories_of_a_process_cannot_be_served_by_several(refused):
 
 
 def test_a_port_that_is_taken_is_named():
-    with bound("127.0.0.1", 0) as first, pytest.raises(salience.errors.SalienceError) as caught:
-        bound("127.0.0.1", first.getsockname()[1])
+    with bind("127.0.0.1", 0) as first, pytest.raises(salience.errors.SalienceError) as caught:
+        bind("127.0.0.1", first.getsockname()[1])
     assert "server_port: cannot listen on port" in str(caught.value)
     assert "Address already in use" in str(caught.value)
 
@@ -136,7 +136,7 @@ def test_who_can_reach_a_host(host, loopback):
 
 
 def test_the_url_of_a_socket_can_be_opened():
-    with bound("127.0.0.1", 0) as made:
+    with bind("127.0.0.1", 0) as made:
         host, port = made.getsockname()
         assert url_of(made) == f"http://{host}:{port}"
         socket.create_connection((host, port)).close()
@@ -146,7 +146,7 @@ def test_an_address_of_ipv6_is_written_as_a_url_has_it():
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     try:
-        made = bound("::1", 0)
+        made = bind("::1", 0)
     except salience.errors.SalienceError:
         pytest.skip("this machine has no IPv6")
     with made:
@@ -155,11 +155,11 @@ def test_an_address_of_ipv6_is_written_as_a_url_has_it():
 
 def test_a_host_that_is_none_is_refused():
     with pytest.raises(InputError, match="server_host"):
-        listening.is_loopback("a..b")
+        is_loopback("a..b")
 
 
 def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
-    from salience.server.site import awake
+    from salience.server.app import loaded
 
     class Remote(PlantedEmbedder):
         remote = True
@@ -167,9 +167,9 @@ def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
         def embed(self, texts, /):
             raise AssertionError
 
-    assert isinstance(awake(Remote()), Remote)
+    assert isinstance(loaded(Remote()), Remote)
     with pytest.raises(EmbedderError):
-        awake(type("Local", (Remote,), {"remote": False})())
+        loaded(type("Local", (Remote,), {"remote": False})())
 
 
 @pytest.mark.parametrize(("named", "count"), [(None, 6), ("all", 15), ("recall,explain", 2)])

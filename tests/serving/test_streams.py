@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from salience.server.streams import Streams
+from salience.server.server import Streams
 
 
 class Answering:
@@ -28,14 +28,15 @@ def answered(kind, act):
     """Return the messages of an answer; `act` is called with the streams and the application once it has begun."""
 
     async def run():
-        messages, streams, application = [], Streams(), Answering(kind)
+        messages, application = [], Answering(kind)
+        streams = Streams(application)
 
         async def send(message):
             messages.append(message)
 
         with anyio.fail_after(30):
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(streams.through, application, {"type": "http", "method": "POST"}, None, send)
+                tasks.start_soon(streams, {"type": "http", "method": "POST"}, None, send)
                 await application.begun.wait()
                 act(streams, application)
         return messages
@@ -69,14 +70,14 @@ def test_what_ends_by_itself_is_let(kind):
 
 def test_a_stream_that_begins_after_the_end_ends_at_once():
     async def run():
-        messages, streams, application = [], Streams(), Answering(b"text/event-stream")
+        messages, streams = [], Streams(Answering(b"text/event-stream"))
 
         async def send(message):
             messages.append(message)
 
         streams.end()
         with anyio.fail_after(30):
-            await streams.through(application, {"type": "http", "method": "GET"}, None, send)
+            await streams({"type": "http", "method": "GET"}, None, send)
         return messages
 
     assert anyio.run(run)[-1]["more_body"] is False

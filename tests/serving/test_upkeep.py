@@ -10,14 +10,14 @@ import pytest
 import salience
 from salience.errors import LeaseError
 from salience.maintain import upkeep
-from salience.server.keys import made
-from salience.server.metrics import Meter
-from salience.server.upkeep import Keeper, Rounds, Shared
+from salience.server.auth import create_key
+from salience.server.metrics import Metrics
+from salience.server.upkeep import SharedPace, TenantRounds, UpkeepThread
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import PlantedEmbedder
 
 
-class Reports(Meter):
+class Reports(Metrics):
     """Counts, and tells when so many passes were done."""
 
     def __init__(self, passes):
@@ -25,12 +25,12 @@ class Reports(Meter):
         self.reports, self.errors = [], []
         self._left, self.enough = passes, threading.Event()
 
-    def kept(self, report):
-        super().kept(report)
+    def upkeep(self, report):
+        super().upkeep(report)
         self._noted(self.reports, report)
 
-    def not_kept(self, error):
-        super().not_kept(error)
+    def upkeep_failed(self, error):
+        super().upkeep_failed(error)
         self._noted(self.errors, error)
 
     def _noted(self, where, what):
@@ -50,12 +50,12 @@ def engine():
 def keyring():
     ring = MemoryKeyring()
     for tenant in ("acme", "zeta", "acme"):
-        ring.add(made(tenant, ("read",), {}, None, None, datetime.now(UTC))[1])
+        ring.add(create_key(tenant, ("read",), {}, None, None, datetime.now(UTC))[1])
     return ring
 
 
 def test_every_tenant_has_its_turn_the_own_one_first(engine, keyring):
-    rounds = Rounds(engine, keyring)
+    rounds = TenantRounds(engine, keyring)
     assert [rounds.next().tenant for _ in range(7)] == [
         "default", "default", "acme", "zeta", "default", "acme", "zeta",
     ]  # fmt: skip
@@ -63,14 +63,14 @@ def test_every_tenant_has_its_turn_the_own_one_first(engine, keyring):
 
 def test_a_tenant_whose_key_is_made_meanwhile_joins_the_next_round(engine):
     ring = MemoryKeyring()
-    rounds = Rounds(engine, ring)
+    rounds = TenantRounds(engine, ring)
     assert rounds.next().tenant == "default"
-    ring.add(made("late", ("read",), {}, None, None, datetime.now(UTC))[1])
+    ring.add(create_key("late", ("read",), {}, None, None, datetime.now(UTC))[1])
     assert [rounds.next().tenant for _ in range(2)] == ["default", "late"]
 
 
 def test_the_more_tenants_the_shorter_the_time_between_two_passes():
-    pace = Shared(timedelta(minutes=10), monotonic=lambda: 0.0, tenants=lambda: 5)
+    pace = SharedPace(timedelta(minutes=10), monotonic=lambda: 0.0, tenants=lambda: 5)
     assert pace.after(0.0) == 120.0
 
 
@@ -78,7 +78,7 @@ def test_what_is_due_is_done_and_counted(engine, keyring):
     for tenant in ("default", "acme", "zeta"):
         engine.of(tenant).remember("Soon gone", ttl=1, created_at=datetime.now(UTC) - timedelta(hours=1))
     meter = Reports(passes=4)
-    keeper = Keeper(engine, keyring, timedelta(milliseconds=1), meter)
+    keeper = UpkeepThread(engine, keyring, timedelta(milliseconds=1), meter)
     keeper.start()
     assert meter.enough.wait(30)
     keeper.stop()
@@ -90,7 +90,7 @@ def test_what_is_due_is_done_and_counted(engine, keyring):
 
 def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
     meter = Reports(passes=2)
-    keeper = Keeper(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
+    keeper = UpkeepThread(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
     with upkeep.leased(engine.services):
         keeper.start()
         assert meter.enough.wait(30)
@@ -100,7 +100,7 @@ def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
 
 
 def test_never_is_never(engine):
-    keeper = Keeper(engine, MemoryKeyring(), None, Meter())
+    keeper = UpkeepThread(engine, MemoryKeyring(), None, Metrics())
     before = threading.active_count()
     keeper.start()
     assert threading.active_count() == before

@@ -11,7 +11,7 @@ import pytest
 import salience
 from salience import compose
 from salience.errors import NotAStoreError, StoreError
-from salience.server import keys as access
+from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.keyring_laws import HOUR, KeyringLaws, key
@@ -19,14 +19,15 @@ from salience.testing.memories import NOW
 
 ELSEWHERE = """
 import sys
-from salience import access, compose
+from salience import compose
+from salience.server import auth as access
 from salience.testing.memories import NOW
 keyring = compose.keyring(sys.argv[1])
 token = sys.stdin.readline().strip()
 while token:
-    print(access.granted(keyring, token, NOW), flush=True)
+    print(access.verify_key(keyring, token, NOW), flush=True)
     token = sys.stdin.readline().strip()
-made, key = access.made("theirs", ["write"], {}, None, None, NOW)
+made, key = access.create_key("theirs", ["write"], {}, None, None, NOW)
 keyring.add(key)
 print(made, flush=True)
 keyring.close()
@@ -73,7 +74,7 @@ def test_a_key_in_memory_is_of_its_keyring_alone():
 
 def test_other_handles_and_processes_see_at_once_what_is_added_and_revoked(place):
     with closing(compose.keyring(place)) as one, closing(compose.keyring(place)) as other:
-        token, made = access.made("t", ["read"], {}, None, None, NOW)
+        token, made = access.create_key("t", ["read"], {}, None, None, NOW)
         command = [sys.executable, "-W", "error", "-c", ELSEWHERE, place]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
@@ -84,14 +85,14 @@ def test_other_handles_and_processes_see_at_once_what_is_added_and_revoked(place
 
             assert ask(token) == "None"
             one.add(made)
-            assert access.granted(other, token, NOW).name == made.prefix
+            assert access.verify_key(other, token, NOW).name == made.prefix
             assert "tenant='t'" in ask(token)
             one.revoke(made.prefix, NOW)
-            assert access.granted(other, token, NOW) is None
+            assert access.verify_key(other, token, NOW) is None
             assert ask(token) == "None"
             theirs = ask("")
         assert process.returncode == 0
-        assert access.granted(one, theirs, NOW).tenant == "theirs"
+        assert access.verify_key(one, theirs, NOW).tenant == "theirs"
 
 
 def test_keys_and_memories_share_a_store(place, clock):

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 from jsonschema import Draft202012Validator
 
-from salience.server.rest.document import document
-from salience.server.rest.examples import EXAMPLES
+from salience.server.rest.openapi import EXAMPLES
 from salience.wire import errors as problems
 from salience.wire.verbs import VERBS
+from servers import document
 
 GOLDEN = Path(__file__).with_name("openapi.txt")
 

@@ -58,7 +58,7 @@ def test_two_authorization_headers_are_refused(standing: httpx.Client) -> None:
         answer = standing.get("/v1/stats", headers=[("Authorization", one) for one in shown])
         assert answer.status_code == 400
         assert answer.headers["content-type"] == "application/problem+json"
-        assert answer.json()["detail"] == "Authorization: there are two headers of this name. Send one."
+        assert answer.json()["detail"] == "Authorization: given twice. Send one header."
         assert answer.json()["status"] == 400
     assert standing.get("/v1/stats", headers=[("Authorization", "Bearer sal_one")]).status_code == 200
 

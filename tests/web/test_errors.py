@@ -182,7 +182,7 @@ def test_an_answer_over_the_limit_is_refused_before_it_is_built(
 ) -> None:
     ask, remedy = ANSWERS[verb]
     built: list[int] = []
-    monkeypatch.setattr("salience.server.rest.answering.to_json", lambda told: built.append(1) or to_json(told))
+    monkeypatch.setattr("salience.server.rest.responses.to_json", lambda told: built.append(1) or to_json(told))
     limits = servers.Limits(answer=2_000_000)
     with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
         told = is_problem(ask(client, large), 413)
@@ -218,7 +218,7 @@ def test_too_many_requests_are_told_when_to_come_again(engine: Engine) -> None:
     def admit(name: str) -> None:
         raise LimitError(f"{name}: slower", retry_after=2.5)
 
-    with servers.live(engine, admit=admit) as url, httpx.Client(base_url=url) as client:
+    with servers.live(engine, check_rate=admit) as url, httpx.Client(base_url=url) as client:
         response = client.get("/v1/stats")
     assert is_problem(response, 429)["retry_after"] == 2.5
     assert response.headers["retry-after"] == "3"
@@ -266,7 +266,7 @@ def test_what_nobody_expected_tells_the_id_of_the_request_alone(
         "type": "about:blank",
         "title": "Internal Server Error",
         "status": 500,
-        "detail": "The server failed. Its log has more under the request mine.",
+        "detail": "The server failed. Its log has more under the request id mine.",
         "instance": "urn:salience:request:mine",
     }
     (record,) = (record for record in caplog.records if record.name == "salience.server.rest")

@@ -12,7 +12,7 @@ import pytest
 
 import servers
 from salience.engine import Engine
-from salience.server import keys as access
+from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import StoppedClock
 
@@ -29,7 +29,7 @@ class House:
         """Return the header of a new key."""
         now = self.clock()
         ends = None if hours is None else now + timedelta(hours=hours)
-        token, key = access.made(tenant, rights, bound, ends, None, now)
+        token, key = access.create_key(tenant, rights, bound, ends, None, now)
         self.keyring.add(key)
         return {"authorization": f"Bearer {token}"}
 

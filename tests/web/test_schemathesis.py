@@ -12,7 +12,7 @@ import salience
 import servers
 from bench.fuzz_server.fuzzing import PHASES, Found, fuzz
 from salience import compose
-from salience.server import keys as access
+from salience.server import auth as access
 from salience.testing.doubles import PlantedEmbedder
 
 BRIEFLY = ("examples", "fuzzing")
@@ -24,7 +24,7 @@ def tried(target: str, *, locked: bool, phases: tuple[str, ...]) -> Found:
     keyring, token = None, None
     if locked:
         keyring = compose.keyring(":memory:")
-        token, key = access.made("default", ("admin",), {}, None, None, datetime.now(UTC))
+        token, key = access.create_key("default", ("admin",), {}, None, None, datetime.now(UTC))
         keyring.add(key)
     with (
         closing(salience.connect(target, embedder=PlantedEmbedder())) as engine,

@@ -163,7 +163,7 @@ def test_an_export_stops_where_its_client_has_gone(engine: Engine, monkeypatch: 
 
 
 def test_an_export_that_nobody_takes_is_cut_off_and_gives_its_turn_back(engine: Engine, monkeypatch: Any) -> None:
-    monkeypatch.setattr("salience.server.rest.streams.PATIENCE", 0.3)
+    monkeypatch.setattr("salience.server.rest.responses.STALLED", 0.3)
 
     def export(self: Engine, file: IO[str], **where: object) -> None:
         for _ in range(300):

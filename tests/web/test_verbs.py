@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 import salience
 import servers
 from salience.engine import Engine
-from salience.server.rest.document import document
-from salience.server.rest.grouping import STREAMED, arguments, is_in_query
+from salience.server.rest.parsing import STREAMED, argument_names, is_in_query
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.wire.verbs import VERBS
+from servers import document
 
 WHERE = {"user_id": "alice"}
 CALLS: dict[str, dict[str, Any]] = {
@@ -63,7 +63,7 @@ def stored(engine: Engine) -> str:
 def sent(client: httpx.Client, verb: str, given: dict[str, Any], **more: Any) -> httpx.Response:
     """Return the answer to the request of a verb: its arguments where the table has them."""
     spoken = VERBS[verb]
-    in_path, _ = arguments(spoken)
+    in_path, _ = argument_names(spoken)
     rest = {name: value for name, value in given.items() if name not in in_path}
     place = {"params": rest} if is_in_query(spoken) else {"json": rest}
     return client.request(spoken.method, spoken.path.format(**given), **place, **more)

@@ -49,13 +49,13 @@ def create(
     does not include `read`. A key limited to a coordinate cannot use another value of it.
     """
     from salience import compose, settings
-    from salience.server import keys as access
+    from salience.server import auth as access
 
     now = datetime.now(UTC)
     until = None if expires is None else now + checks.ttl("expires", expires)
     given = {"environment": environment, "project": project, "user_id": user, "agent_id": agent}
     bound = {name: value for name, value in given.items() if value is not None}
-    token, key = access.made(tenant or settings.load().tenant, rights or (), bound, until, note, now)
+    token, key = access.create_key(tenant or settings.load().tenant, rights or (), bound, until, note, now)
     with closing(compose.keyring(call.options.store)) as keyring:
         keyring.add(key)
     shown = f"{sanitize(token)}\n\nThe token is shown only once: keep it where secrets are kept."
@@ -84,11 +84,11 @@ def revoke(
     call: Call, prefix: Annotated[str, typer.Argument(metavar="KEY", help="Prefix of the key, as shown by list.")]
 ) -> Answer:
     """Revoke a key on every server of the store, at once."""
-    from salience.server import keys as access
+    from salience.server import auth as access
 
     now = datetime.now(UTC)
     with closing(_keyring(call)) as keyring:
-        key = keyring.revoke(access.prefix_of(prefix), now)
+        key = keyring.revoke(access.key_prefix(prefix), now)
     return Answer(_fields(key, now), [f"revoked {key.prefix} of {one_line(key.tenant)}"])
 
 

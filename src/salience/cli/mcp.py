@@ -16,8 +16,8 @@ from salience.errors import InputError
 from salience.records import BOUNDS, Grant, checks
 
 if TYPE_CHECKING:
-    from salience.server.mcp.asking import Asker
-    from salience.server.mcp.clients import Client
+    from salience.server.mcp.callers import Caller
+    from salience.server.mcp.install import Client
     from salience.server.mcp.tools import Tool
 
 app = typer.Typer()
@@ -99,15 +99,15 @@ def _offered(tools: str) -> Mapping[str, Tool]:
     return chosen(tools)
 
 
-def _asker(memory: Any, defaults: dict[str, str], *, read_only: bool) -> Asker:
+def _asker(memory: Any, defaults: dict[str, str], *, read_only: bool) -> Caller:
     from salience.engine import Engine
     from salience.server.gate import Gate
-    from salience.server.mcp.asking import Gated, Remote
+    from salience.server.mcp.callers import LocalCaller, RemoteCaller
 
     if not isinstance(memory, Engine):
-        return Remote(memory, defaults, read_only)
+        return RemoteCaller(memory, defaults, read_only)
     rights = ("read",) if read_only else ("read", "write")
-    return Gated(Gate(memory), Grant(tenant=memory.services.tenant, rights=rights, name="stdio"), defaults)
+    return LocalCaller(Gate(memory), Grant(tenant=memory.services.tenant, rights=rights, name="stdio"), defaults)
 
 
 @command(group, scope=())
@@ -133,10 +133,9 @@ def install(
     The change is shown before anything is written, and a copy of the file is kept. Other entries and comments stay as
     they are. The store, embedder and profile given before the command are added too.
     """
-    from salience.server.mcp import clients
     from salience.server.mcp import install as installing
 
-    chosen = clients.CLIENTS[checks.choice("client", client, clients.CLIENTS)]
+    chosen = installing.CLIENTS[checks.choice("client", client, installing.CLIENTS)]
     where = _scope(environment, project, user, agent)
     entry = None if remove else _entry(chosen, call.options, where, tools, read_only=read_only)
     change = installing.planned(chosen, chosen.file(project_dir), checks.name("name", name), entry)
@@ -165,7 +164,7 @@ def _entry(
     """
     from salience import settings
     from salience.compose import EMBEDDER, MEMORY, is_url
-    from salience.server.mcp import clients
+    from salience.server.mcp import install
 
     store = options.store or settings.load().url
     is_secret = settings.masked(store) != store
@@ -174,7 +173,7 @@ def _entry(
         remedy = f"Write it as url into {settings.config_file()} instead."
         problem = f"{settings.masked(store)} has a password, which would stand in the client's file"
         raise InputError("store", settings.masked(store), remedy, problem)
-    command = [clients.command()]
+    command = [install.command()]
     if store != settings.default_target() and not is_secret:
         is_file = "://" not in store and store != MEMORY
         command += ["--store", str(Path(store).expanduser().absolute()) if is_file else store]

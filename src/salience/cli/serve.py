@@ -35,7 +35,7 @@ def serve(
 
     require("fastapi", "salience serve", "server")
     require("structlog", "salience serve", "server")
-    from salience.server import Plan, process
+    from salience.server import process
 
     options: Globals = ctx.obj
     own = given(
@@ -47,4 +47,4 @@ def serve(
         mcp_tools=tools,
     )
     chosen = given(profile=options.profile)
-    process.run(Plan(settings=settings.load(**own), embedder=options.embedder, **chosen))
+    process.run(process.ServerConfig(settings=settings.load(**own), embedder=options.embedder, **chosen))

@@ -1,7 +1,7 @@
-"""Every line on stderr: JSON, or made for reading where that is a terminal. None holds what a user wrote.
+"""Logs on stderr: JSON, or readable lines on a terminal. No line contains the text of a user.
 
-What a foreign library says may quote a text, and the message of an exception may too. So of an exception there are its
-class and where it came from, and of a foreign line, its template or the place in the code.
+Messages of exceptions and of other libraries may quote a text. So an exception is logged as its class and stack, and a
+line of another library as its template or its place in the code.
 """
 
 from __future__ import annotations
@@ -21,108 +21,111 @@ from salience.records import checks
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FRAMES: Final = 30
-"""Innermost frames of an exception that are told."""
+"""Maximum number of stack frames of an exception."""
 _TRUSTED: Final = ("salience", "uvicorn")
-"""Loggers whose lines are told in full: they are ours, or speak of processes and connections alone."""
+"""Loggers whose messages quote no text of a user."""
 _PACKAGES: Final = "site-packages/"
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:
-    """Send every line of this process, its libraries' too, to a stream; None: stderr.
+    """Send all log lines of this process, including those of libraries, to a stream; None for stderr.
 
     Args:
-        level: of `LEVELS`; what is less grave is left out. Libraries are heard from `warning` on, unless it is `debug`.
-        stream: where to.
+        level: of `LEVELS`. Libraries log from `warning` on, unless it is `debug`.
+        stream: the destination.
 
     Raises:
-        InputError: another level.
+        InputError: an unknown level.
     """
-    forms = [spelled, structlog.dev.ConsoleRenderer()], [structlog.processors.JSONRenderer(default=_named)]
+    forms = (
+        [_format_exception, structlog.dev.ConsoleRenderer()],
+        [structlog.processors.JSONRenderer(default=_class_name)],
+    )
     least, out = LEVELS[checks.choice("log_level", level, LEVELS)], stream or sys.stderr
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            bare,
-            ordered,
+            _shorten_exception,
+            _order_fields,
             *(forms[0] if out.isatty() else forms[1]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
-        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", Unfailing(out))),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _TolerantStream(out))),
         cache_logger_on_first_use=False,
     )
     foreign = least if least == logging.DEBUG else max(least, logging.WARNING)
-    logging.basicConfig(handlers=[Forwarding()], level=foreign, force=True)
+    logging.basicConfig(handlers=[_Forwarding()], level=foreign, force=True)
     logging.getLogger("salience").setLevel(least)
     logging.captureWarnings(True)
     sys.excepthook = lambda _, error, __: _died("process", error)
-    threading.excepthook = lambda told: _died(told.thread.name if told.thread else "a thread", told.exc_value)
-    sys.unraisablehook = lambda told: _died("a finalizer", told.exc_value)
+    threading.excepthook = lambda args: _died(args.thread.name if args.thread else "a thread", args.exc_value)
+    sys.unraisablehook = lambda args: _died("a finalizer", args.exc_value)
 
 
-class Unfailing:
-    """Writes to a stream; where nobody reads it any more, what is served goes on without its lines."""
+class _TolerantStream:
+    """Writes to a stream, and ignores failures: the server goes on without its log."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> None:
-        """Write a text, if that can be done."""
+        """Write a text."""
         with suppress(OSError, ValueError):
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Hand on what was written, if that can be done."""
+        """Flush the stream."""
         with suppress(OSError, ValueError):
             self._stream.flush()
 
 
-class Forwarding(logging.Handler):
-    """Hands the lines of `logging` on, without what may quote a text."""
+class _Forwarding(logging.Handler):
+    """Forwards the lines of `logging` to structlog, without texts of users."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a line on."""
+        """Forward a line."""
         log: Any = structlog.get_logger()
         log.log(
             record.levelno,
-            _said(record),
+            _message(record),
             logger=record.name,
             place=f"{Path(record.pathname).name}:{record.lineno}",
             **({"exc_info": record.exc_info} if record.exc_info and record.exc_info[1] else {}),
         )
 
 
-def _said(record: logging.LogRecord) -> str:
+def _message(record: logging.LogRecord) -> str:
     if record.name.split(".")[0] in _TRUSTED:
         return record.getMessage().strip()
-    return str(record.msg) if record.args else "a library said something; its place tells what"
+    return str(record.msg) if record.args else "a message of a library; see its place"
 
 
-def bare(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return a line with its exception as classes and frames."""
+def _shorten_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Replace the exception by classes and frames."""
     found = event.pop("exc_info", None)
     error = found[1] if isinstance(found, tuple) else sys.exc_info()[1] if found is True else found
     if isinstance(error, BaseException):
-        event["exception"] = list(told(error))
+        event["exception"] = list(exception_chain(error))
     return event
 
 
-def ordered(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return a line that begins with what every line has."""
+def _order_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put the common fields first."""
     return {name: event.pop(name) for name in ("timestamp", "level", "event")} | dict(event)
 
 
-def spelled(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Return a line with its exception as text, for people."""
+def _format_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Format the exception as text."""
     if "exception" in event:
         found = [(one["type"], *(f"  {frame}" for frame in one["frames"])) for one in event["exception"]]
         event["exception"] = "\n".join(line for one in found for line in one)
     return event
 
 
-def told(error: BaseException) -> Iterator[dict[str, Any]]:
-    """Yield an exception, then those that it came of, each as its class and frames, innermost last."""
+def exception_chain(error: BaseException) -> Iterator[dict[str, Any]]:
+    """Yield an exception and its causes, each as its class and frames, innermost last."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
@@ -140,8 +143,8 @@ def _frames(error: BaseException) -> list[str]:
     return [f"{frame.filename.rpartition(_PACKAGES)[2]}:{frame.lineno} {frame.name}" for frame in frames]
 
 
-def _named(value: object) -> str:
-    """Return what stands for a value that JSON has no form for: its class."""
+def _class_name(value: object) -> str:
+    """Return the class of a value without a JSON form."""
     return type(value).__name__
 
 

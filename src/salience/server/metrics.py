@@ -1,20 +1,35 @@
-"""What is counted: one table, and the meter that counts. Prometheus reads it."""
+"""Metrics for Prometheus: the table of metrics, the counters, and the page at `/metrics`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hmac
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.values import ValueClass
+from pydantic import SecretStr
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from salience.errors import LeaseError, LimitError
 from salience.records import Recall, UpkeepReport
+from salience.server.auth import bearer_token
 
 _REQUEST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _STEP: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 NO_VERB: Final = "none"
-"""The verb of a request that came to none: its key, path or form was refused."""
+"""The verb of a request that was refused before its verb was known."""
+PATH: Final = "/metrics"
+_DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The client library reads this variable when it is first imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,127 +37,169 @@ class Metric:
     """One metric.
 
     Attributes:
-        kind: how it behaves.
-        help: what it tells.
-        labels: what tells its series apart; none of them comes from what a user wrote.
-        buckets: of a histogram, upper ends in seconds.
-        together: of a gauge, what the figures of several processes make.
+        labels: never contain the text of a user.
+        buckets: upper bounds of a histogram, seconds.
+        multiprocess_mode: how the values of a gauge in several processes are combined.
     """
 
     kind: Literal["counter", "gauge", "histogram"]
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    together: Literal["livesum", "mostrecent"] = "livesum"
+    multiprocess_mode: Literal["livesum", "mostrecent"] = "livesum"
 
 
 METRICS: Final[Mapping[str, Metric]] = {
     "salience_requests_total": Metric("counter", "Requests answered, by HTTP status.", ("surface", "verb", "status")),
     "salience_request_seconds": Metric("histogram", "How long a request took.", ("surface", "verb"), _REQUEST),
-    "salience_requests_in_progress": Metric("gauge", "Requests that are worked on."),
+    "salience_requests_in_progress": Metric("gauge", "Requests in progress."),
     "salience_recall_step_seconds": Metric("histogram", "How long a step of a recall took.", ("step",), _STEP),
-    "salience_degraded_total": Metric("counter", "Recalls that did without a step, by the step.", ("step",)),
+    "salience_degraded_total": Metric("counter", "Recalls without a step, by step.", ("step",)),
     "salience_embedded_texts_total": Metric("counter", "Texts given to the embedder.", ("outcome",)),
     "salience_embed_seconds": Metric("histogram", "How long a call of the embedder took.", (), _REQUEST),
     "salience_pending_memories": Metric(
-        "gauge", "Memories without a vector, as the last upkeep found them.", together="mostrecent"
+        "gauge", "Memories without a vector, as the last upkeep found them.", multiprocess_mode="mostrecent"
     ),
-    "salience_pool_connections": Metric("gauge", "Connections to PostgreSQL, in use and idle.", ("state",)),
-    "salience_upkeep_passes_total": Metric("counter", "Passes of upkeep, by how they ended.", ("outcome",)),
+    "salience_pool_connections": Metric("gauge", "Connections to PostgreSQL, by state.", ("state",)),
+    "salience_upkeep_passes_total": Metric("counter", "Passes of upkeep, by outcome.", ("outcome",)),
     "salience_upkeep_changes_total": Metric("counter", "Memories or versions that upkeep changed.", ("change",)),
-    "salience_rate_limited_total": Metric("counter", "Requests turned away by the rate of a key."),
+    "salience_rate_limited_total": Metric("counter", "Requests rejected by the rate limit of a key."),
 }
-"""Every metric by its name. The dashboard in `deploy/grafana` reads these."""
+"""All metrics by name. The dashboard in `deploy/grafana` reads them."""
 
 
-class Meter:
-    """Counts. Safe to share between threads; with several processes, each counts for itself, and a scrape adds up.
-
-    Attributes:
-        registry: holds the metrics of this process.
-    """
+class Metrics:
+    """The metrics of one process; safe to share between threads. With several processes, a scrape adds them up."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        self._metrics = {name: _made(name, metric, self.registry) for name, metric in METRICS.items()}
+        self._metrics = {name: _create(name, metric, self.registry) for name, metric in METRICS.items()}
         self._connections: Callable[[], Mapping[str, int]] = dict
 
-    def watch(self, connections: Callable[[], Mapping[str, int]]) -> None:
-        """From now on, note at the end of each request how many connections stand, by their state."""
+    def watch_pool(self, connections: Callable[[], Mapping[str, int]]) -> None:
+        """Record the number of connections by state at the end of each request."""
         self._connections = connections
 
-    def begun(self) -> None:
-        """A request has come in."""
+    def request_started(self) -> None:
+        """Count a request in progress."""
         self._metrics["salience_requests_in_progress"].inc()
 
-    def ended(self) -> None:
-        """A request is answered, or nobody waits for it any more."""
+    def request_ended(self) -> None:
+        """Count a request in progress no more."""
         self._metrics["salience_requests_in_progress"].dec()
-        self.pool()
+        self._record_pool()
 
-    def pool(self) -> None:
-        """Note how many connections stand."""
+    def _record_pool(self) -> None:
         for state, count in self._connections().items():
             self._metrics["salience_pool_connections"].labels(state).set(count)
 
-    def answered(self, surface: str, verb: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+    def request(self, surface: str, verb: str, status: int, seconds: float) -> None:
+        """Count a request."""
         self._metrics["salience_requests_total"].labels(surface, verb, str(status)).inc()
         self._metrics["salience_request_seconds"].labels(surface, verb).observe(seconds)
 
-    def came_of(self, outcome: object) -> None:
-        """A verb ended with a result or an error."""
+    def outcome(self, outcome: object) -> None:
+        """Count the result or error of a verb."""
         match outcome:
             case list():
                 for one in outcome:
-                    self.came_of(one)
+                    self.outcome(one)
             case Recall():
                 for step, milliseconds in outcome.timings.items():
                     self._metrics["salience_recall_step_seconds"].labels(step).observe(milliseconds / 1e3)
                 for step in outcome.degraded:
                     self._metrics["salience_degraded_total"].labels(step).inc()
             case UpkeepReport(dry_run=False):
-                self.kept(outcome)
+                self.upkeep(outcome)
             case LimitError() if outcome.retry_after is not None:
                 self._metrics["salience_rate_limited_total"].inc()
 
     def embedded(self, outcome: str, texts: int, seconds: float) -> None:
-        """The embedder was given some texts."""
+        """Count a call of the embedder."""
         self._metrics["salience_embedded_texts_total"].labels(outcome).inc(texts)
         self._metrics["salience_embed_seconds"].observe(seconds)
 
-    def kept(self, report: UpkeepReport) -> None:
-        """A pass of upkeep was done, or done but for some steps."""
-        self._passed("partial" if report.warning else "done")
+    def upkeep(self, report: UpkeepReport) -> None:
+        """Count a pass of upkeep."""
+        self._upkeep_pass("partial" if report.warning else "done")
         self._metrics["salience_pending_memories"].set(report.pending)
         for change, count in changes(report).items():
             self._metrics["salience_upkeep_changes_total"].labels(change).inc(count)
 
-    def not_kept(self, error: Exception) -> None:
-        """A pass of upkeep was not done: another process is at it, or the services failed."""
-        self._passed("elsewhere" if isinstance(error, LeaseError) else "failed")
+    def upkeep_failed(self, error: Exception) -> None:
+        """Count a pass of upkeep that another process does, or that failed."""
+        self._upkeep_pass("elsewhere" if isinstance(error, LeaseError) else "failed")
 
-    def _passed(self, outcome: str) -> None:
+    def _upkeep_pass(self, outcome: str) -> None:
         self._metrics["salience_upkeep_passes_total"].labels(outcome).inc()
+
+    def exposition(self) -> bytes:
+        """Return the metrics of this process, or of all worker processes, as text."""
+        self._record_pool()
+        if not getattr(ValueClass, "_multiprocess", False):
+            return generate_latest(self.registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)
 
 
 def changes(report: UpkeepReport) -> dict[str, int]:
-    """Return how much a pass of upkeep changed, by what it did."""
-    promoted = sum(map(len, report.promoted.values()))
+    """Return the number of changes of a pass of upkeep, by kind."""
     return {
         "embedded": report.embedded,
         "expired": len(report.expired),
-        "promoted": promoted,
+        "promoted": sum(map(len, report.promoted.values())),
         "pruned": report.pruned,
     }
 
 
-def _made(name: str, metric: Metric, registry: CollectorRegistry) -> Any:
+def _create(name: str, metric: Metric, registry: CollectorRegistry) -> Any:
     match metric.kind:
         case "counter":
             return Counter(name, metric.help, metric.labels, registry=registry)
         case "gauge":
-            return Gauge(name, metric.help, metric.labels, registry=registry, multiprocess_mode=metric.together)
+            return Gauge(
+                name, metric.help, metric.labels, registry=registry, multiprocess_mode=metric.multiprocess_mode
+            )
         case "histogram":
             return Histogram(name, metric.help, metric.labels, buckets=metric.buckets, registry=registry)
+
+
+@contextmanager
+def shared_directory() -> Iterator[None]:
+    """Have the processes that are started within the block share their metrics in a temporary directory."""
+    with tempfile.TemporaryDirectory(prefix="salience-metrics-", ignore_cleanup_errors=True) as directory:
+        os.environ[_DIRECTORY] = directory
+        try:
+            yield
+        finally:
+            del os.environ[_DIRECTORY]
+
+
+def forget_process(pid: int) -> None:
+    """Leave the gauges of a process that ended out of the sums; its counters stay."""
+    mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+def route(metrics: Metrics, is_open: Callable[[], bool], token: SecretStr | None) -> Route:
+    """Return the page at `/metrics`.
+
+    It is open while there are no keys. Then it needs a token of its own, because it covers all tenants; without a token
+    in the settings it does not exist.
+    """
+
+    def page(request: Request) -> Response:
+        if not is_open():
+            if token is None or not token.get_secret_value():  # everyone would know the empty token
+                raise HTTPException(404)
+            given = bearer_token(request.headers.get("authorization"))
+            if given is None or not hmac.compare_digest(_bytes(given), _bytes(token.get_secret_value())):
+                raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
+        return Response(metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return Route(PATH, page)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,7 +1,10 @@
-"""Tokens of an OAuth 2.1 issuer: whether one holds, and what it grants. We are the resource server, and issue none.
+"""OAuth 2.1 access tokens: Salience is the resource server and issues none.
 
-A token is a JWT, signed by one of the keys that the issuer publishes. Which algorithm is used is the key's to say,
-never the token's: of what a token says before it is verified, nothing is taken but the name of a key, to look it up.
+A token is a JWT signed by a key that the issuer publishes. The algorithm follows from the key, never from the token;
+the only part of an unverified token that is used is the name of its key.
+
+`jwt.PyJWKClient` fetches keys again for every unknown key name and follows redirects, so a caller could make the server
+send requests at will. `IssuerKeys` bounds the rate, time and size of fetches.
 """
 
 from __future__ import annotations
@@ -12,7 +15,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,322 +27,277 @@ from salience.records import RIGHTS, Grant
 from salience.settings import masked
 
 ALGORITHMS: Final[Mapping[str, str]] = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}
-"""Kind of a key -> the one algorithm that it is used with. There is no secret that both sides share, and no `none`."""
+"""Key type -> its one algorithm. There are no shared secrets, and no `none`."""
 SCOPE_PREFIX: Final = "salience:"
-"""Stands before a right in the scope of a token: `salience:read`."""
+"""Prefix of a right in the scope of a token: `salience:read`."""
 BOUND_CLAIM: Final = "salience_bound"
-"""Claim that binds the caller to values of coordinates, as a key may be bound: `{"project": "website"}`."""
+"""Claim that restricts the caller to values of coordinates: `{"project": "website"}`."""
 LATEST: Final = 1e12
-"""Latest instant that a token may name, seconds since 1970."""
+"""Latest instant in a token, seconds since 1970."""
 LEEWAY: Final = 30.0
-"""Seconds by which the clocks of issuer and server may differ."""
-FRESH: Final = 600.0
-"""Age, seconds, from which on the keys of an issuer are fetched anew when one is needed."""
-HELD: Final = 3600.0
-"""Age from which on they hold no more, where the issuer cannot be reached: one that it took back must not go on."""
-PAUSE: Final = 60.0
-"""Least time, seconds, from one fetch to the next, whatever the tokens name."""
-PATIENCE: Final = 5.0
-"""Seconds that a fetch may take in all."""
+"""Tolerated clock difference between issuer and server, seconds."""
+REFRESH_AFTER: Final = 600.0
+"""Age of keys, seconds, after which the next use fetches them again."""
+EXPIRE_AFTER: Final = 3600.0
+"""Age after which keys are invalid if the issuer cannot be reached, so that a revoked key does not stay valid."""
+MIN_INTERVAL: Final = 60.0
+"""Minimum time between two fetches, seconds."""
+FETCH_TIMEOUT: Final = 5.0
+"""Total time of a fetch, seconds."""
 TOKEN_LIMIT: Final = 16_384
-"""Longest token, characters."""
+"""Maximum length of a token, characters."""
 DOCUMENT_LIMIT: Final = 262_144
-"""Longest answer of an issuer, bytes."""
-KEY_BITS: Final = 2048
-"""Fewest bits of an RSA key."""
+"""Maximum size of a response of the issuer, bytes."""
+RSA_BITS: Final = 2048
+"""Minimum size of an RSA key."""
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
-_NO_JSON_OBJECT: Final = "no JSON object"
 _log = logging.getLogger(__name__)
 
 
-def verifier(
+def token_verifier(
     issuer: str,
     audience: str,
     jwks_url: str | None = None,
     tenant_claim: str = "tenant",
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ticks: Callable[[], float] = time.monotonic,
-    patience: float = PATIENCE,
+    monotonic: Callable[[], float] = time.monotonic,
+    timeout: float = FETCH_TIMEOUT,
 ) -> Callable[[str], Grant | None]:
-    """Return a function from a token to what it grants: None for anything that is not a token that holds.
+    """Return a function from a token to its grant; None for invalid tokens.
 
-    A token has to be signed by a key of the issuer, to name issuer, audience, subject and a tenant, to be of now, and
-    to have one of the scopes `salience:read`, `salience:write`, `salience:admin`. An issuer that cannot be reached
-    grants nothing; that is logged.
+    A valid token is signed by a key of the issuer, names issuer, audience, subject and a tenant, is current, and has
+    one of the scopes `salience:read`, `salience:write`, `salience:admin`. If the keys cannot be fetched, no token is
+    valid, and the log says so.
 
     Args:
-        issuer: as its tokens name it, to the letter.
-        audience: that a token has to name.
-        jwks_url: where the keys are; None: where the issuer's metadata says (RFC 8414, or OpenID Connect Discovery).
-        tenant_claim: claim that holds the tenant.
-        clock: tells the time that tokens are held against.
-        ticks: tells the age of keys, seconds.
-        patience: seconds that a fetch of keys may take in all.
+        issuer: exactly as in its tokens.
+        audience: required in a token.
+        jwks_url: of the keys; None to read it from the issuer's metadata (RFC 8414 or OpenID Connect Discovery).
+        tenant_claim: the claim with the tenant.
+        clock: for the times in tokens.
+        monotonic: for the age of keys, seconds.
+        timeout: of a fetch of keys, seconds.
 
     Raises:
-        InputError: an address that is not to be trusted.
+        InputError: a URL is not https.
     """
-    where = None if jwks_url is None else _address("oauth_jwks_url", jwks_url)
-    keys = Keys(Published(_address("oauth_issuer", issuer), where, patience).keys, ticks)
+    where = None if jwks_url is None else _trusted_url("oauth_jwks_url", jwks_url)
+    issuer_url = _trusted_url("oauth_issuer", issuer)
+    keys = IssuerKeys(lambda: fetch_keys(issuer_url, where, timeout), monotonic)
 
     def verify(token: str) -> Grant | None:
         try:
-            key = keys.of(_key_name(token))
-            claims = _claims(token, key, issuer, audience) if key is not None else {}
-            return _granted(claims, tenant_claim) if _is_of(claims, clock().timestamp()) else None
+            key = keys.get(_key_name(token))
+            if key is None:
+                return None
+            # `_is_current` checks the times, by our clock
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[key.algorithm_name],
+                issuer=issuer,
+                audience=audience,
+                options={
+                    "require": ["iss", "aud", "sub", "exp"],
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                },
+            )
+            return _grant(claims, tenant_claim) if _is_current(claims, clock().timestamp()) else None
         except (jwt.PyJWTError, SalienceError, ValueError, RecursionError) as error:
-            _log.debug("oauth: a token was refused: %s", type(error).__name__)  # its message may hold what was sent
+            _log.debug("oauth: a token was refused: %s", type(error).__name__)  # the message may quote the token
             return None
 
     return verify
 
 
 def _key_name(token: str) -> str | None:
-    """Return the name of the key that a token says it is signed with; None where it names none.
+    """Return the `kid` of a token.
 
     Raises:
-        jwt.PyJWTError: no token, or one of an algorithm that no key of ours has.
+        jwt.PyJWTError: not a token, or another algorithm than those of `ALGORITHMS`.
     """
     if len(token) > TOKEN_LIMIT:
         raise jwt.DecodeError("too long")
     header = jwt.get_unverified_header(token)
     if header.get("alg") not in ALGORITHMS.values():
-        raise jwt.InvalidAlgorithmError("not of ours")
+        raise jwt.InvalidAlgorithmError("not accepted")
     name: str | None = header.get("kid")
     return name
 
 
-def _claims(token: str, key: jwt.PyJWK, issuer: str, audience: str) -> dict[str, Any]:
-    """Return what a token says, once its signature, issuer and audience hold; times are for `_is_of`, by our clock."""
-    return jwt.decode(
-        token,
-        key,
-        algorithms=[key.algorithm_name],
-        issuer=issuer,
-        audience=audience,
-        options={
-            "require": ["iss", "aud", "sub", "exp"],
-            "verify_exp": False,
-            "verify_nbf": False,
-            "verify_iat": False,
-        },
-    )
-
-
-def _is_of(claims: Mapping[str, Any], now: float) -> bool:
-    """Return whether a token holds at an instant: its end is to come, and its beginning, if it has one, is past."""
-    begins, ends = _instant(claims.get("nbf", 0)), _instant(claims.get("exp"))
+def _is_current(claims: Mapping[str, Any], now: float) -> bool:
+    begins, ends = _seconds(claims.get("nbf", 0)), _seconds(claims.get("exp"))
     return begins - LEEWAY <= now < ends + LEEWAY
 
 
-def _instant(value: object) -> float:
-    """Return an instant in seconds; NaN, which nothing is before or after, for anything else."""
+def _seconds(value: object) -> float:
+    """Return an instant in seconds; NaN, which compares False, if it is not one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > LATEST:
         return math.nan
     return float(value)
 
 
-def _granted(claims: Mapping[str, Any], tenant_claim: str) -> Grant:
-    """Return what claims grant. A bound that cannot be read is refused: it must not be taken for none.
+def _grant(claims: Mapping[str, Any], tenant_claim: str) -> Grant:
+    """Return the grant of claims.
 
     Raises:
-        InputError: no tenant, no right, or a bound that is none.
+        InputError: no tenant, no right, or an invalid bound, which must not count as no bound.
     """
+    scopes = claims.get("scope", claims.get("scp", ""))  # RFC 9068: text with blanks; others: a list, or `scp`
+    if isinstance(scopes, str):
+        scopes = scopes.split()
+    rights = [right for right in RIGHTS if isinstance(scopes, list) and SCOPE_PREFIX + right in scopes]
     return Grant(
-        tenant=claims.get(tenant_claim, ""),
-        rights=[right for right in RIGHTS if SCOPE_PREFIX + right in _scopes(claims)],
-        bound=claims.get(BOUND_CLAIM, {}),
-        name=claims["sub"],
+        tenant=claims.get(tenant_claim, ""), rights=rights, bound=claims.get(BOUND_CLAIM, {}), name=claims["sub"]
     )
 
 
-def _scopes(claims: Mapping[str, Any]) -> list[str]:
-    """Return the scopes of a token: of RFC 9068 a text with blanks; of others a list, or under another name."""
-    given = claims.get("scope", claims.get("scp", ""))
-    if isinstance(given, str):
-        return given.split()
-    return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+class KeysError(Exception):
+    """The keys of an issuer cannot be fetched; says why, for the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Keys as they were fetched.
-
-    Attributes:
-        keys: by their names; one without a name stands under "".
-        fetched: when, by `ticks`.
-        tried: when the last try was, whatever came of it.
-    """
-
-    keys: Mapping[str, jwt.PyJWK] = field(default_factory=dict)
-    fetched: float = -math.inf
-    tried: float = -math.inf
-
-    def of(self, name: str | None, now: float) -> jwt.PyJWK | None:
-        """Return the key of a name, while it holds; without a name, the only one that there is."""
-        if now - self.fetched >= HELD:
-            return None
-        if name is None:
-            return next(iter(self.keys.values())) if len(self.keys) == 1 else None
-        return self.keys.get(name)
-
-
-class Keys:
-    """The keys of an issuer, fetched when one is needed that is not there, or is old. Safe to share between threads.
+class IssuerKeys:
+    """The cached keys of an issuer. Safe to share between threads.
 
     Args:
-        fetch: returns them, or raises `KeysError`.
-        ticks: tells their age, seconds.
+        fetch: returns the keys by name, or raises `KeysError`.
+        monotonic: the clock for their age, seconds.
     """
 
-    def __init__(self, fetch: Callable[[], Mapping[str, jwt.PyJWK]], ticks: Callable[[], float]) -> None:
+    def __init__(self, fetch: Callable[[], Mapping[str, jwt.PyJWK]], monotonic: Callable[[], float]) -> None:
         self._fetch = fetch
-        self._ticks = ticks
-        self._known = Known()
+        self._now = monotonic
         self._lock = threading.Lock()
+        self._keys: Mapping[str, jwt.PyJWK] = {}
+        self._fetched = self._tried = -math.inf
 
-    def of(self, name: str | None) -> jwt.PyJWK | None:
-        """Return the key of a name; None if the issuer has none, or cannot be reached.
+    def get(self, name: str | None) -> jwt.PyJWK | None:
+        """Return a key by name, or the only key if `name` is None; None if the issuer has no such key.
 
-        Fetches once at most. One thread does, while those whose key is there go on with it.
+        Fetches at most once. One thread fetches while others go on with the keys that they have.
         """
-        now = self._ticks()
-        found = self._known.of(name, now)
-        if found is not None and now - self._known.fetched < FRESH:
+        found = self._cached(name)
+        if found is not None and self._now() - self._fetched < REFRESH_AFTER:
             return found
         if not self._lock.acquire(blocking=found is None):
             return found
         try:
-            if self._ticks() - self._known.tried >= PAUSE:
-                self._known = self._renewed(self._known)
+            if self._now() - self._tried >= MIN_INTERVAL:
+                self._refresh()
         finally:
             self._lock.release()
-        return self._known.of(name, self._ticks())
+        return self._cached(name)
 
-    def _renewed(self, known: Known) -> Known:
-        tried = self._ticks()
+    def _cached(self, name: str | None) -> jwt.PyJWK | None:
+        keys = self._keys
+        if self._now() - self._fetched >= EXPIRE_AFTER:
+            return None
+        if name is None:
+            return next(iter(keys.values())) if len(keys) == 1 else None
+        return keys.get(name)
+
+    def _refresh(self) -> None:
+        tried = self._now()
         try:
-            return Known(self._fetch(), tried, tried)
+            self._keys = self._fetch()
+            self._fetched = tried
         except KeysError as error:
-            _log.warning("oauth: the keys of the issuer cannot be had, so that its tokens do not hold: %s", error)
-            return replace(known, tried=tried)
+            _log.warning("oauth: cannot fetch the keys of the issuer; its tokens are not accepted: %s", error)
+        self._tried = tried
 
 
-class KeysError(Exception):
-    """The keys of an issuer cannot be had; says why, for the log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What an issuer publishes.
-
-    Attributes:
-        issuer: its address.
-        jwks_url: where its keys are; None: where its metadata says.
-        patience: seconds that a fetch may take in all.
-    """
-
-    issuer: str
-    jwks_url: str | None
-    patience: float
-
-    def keys(self) -> dict[str, jwt.PyJWK]:
-        """Return its keys by their names.
-
-        Raises:
-            KeysError: it cannot be reached, or answers something else.
-        """
-        ends = time.monotonic() + self.patience
-        try:
-            with httpx.Client(headers={"accept": "application/json"}) as client:
-                url = self.jwks_url or _keys_url(client, self.issuer, ends)
-                listed = _document(client, url, ends).get("keys")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise KeysError(type(error).__name__) from None
-        keys = dict(_usable(listed))
-        if not keys:
-            raise KeysError("it publishes no key that can be used")
-        return keys
-
-
-def _keys_url(client: httpx.Client, issuer: str, ends: float) -> str:
-    """Return where the metadata of an issuer says that its keys are.
+def fetch_keys(issuer: str, jwks_url: str | None, timeout: float) -> dict[str, jwt.PyJWK]:
+    """Return the keys of an issuer by name.
 
     Raises:
-        KeysError: there is no metadata, or it is another issuer's.
+        KeysError: the issuer does not answer, or not with keys.
     """
-    why = KeysError("it has no metadata")
+    deadline = time.monotonic() + timeout
+    try:
+        with httpx.Client(headers={"accept": "application/json"}) as client:
+            url = jwks_url or _discover_jwks_url(client, issuer, deadline)
+            keys = dict(_usable_keys(_get_json(client, url, deadline).get("keys")))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise KeysError(type(error).__name__) from None
+    if not keys:
+        raise KeysError("the issuer publishes no usable key")
+    return keys
+
+
+def _discover_jwks_url(client: httpx.Client, issuer: str, deadline: float) -> str:
+    reason = KeysError("the issuer has no metadata")
     for url in metadata_urls(issuer):
         try:
-            found = _document(client, url, ends)
+            metadata = _get_json(client, url, deadline)
         except KeysError as error:
-            why = error
+            reason = error
             continue
-        if found.get("issuer") != issuer:
-            raise KeysError("its metadata name another issuer")
+        if metadata.get("issuer") != issuer:
+            raise KeysError("the metadata name another issuer")
         try:
-            return _address("jwks_uri", found.get("jwks_uri"))
+            return _trusted_url("jwks_uri", metadata.get("jwks_uri"))
         except InputError:
-            raise KeysError("its metadata name no address of keys that can be trusted") from None
-    raise why
+            raise KeysError("the metadata name no https address of keys") from None
+    raise reason
 
 
 def metadata_urls(issuer: str) -> list[str]:
-    """Return where the metadata of an issuer may be, by RFC 8414 and by OpenID Connect Discovery."""
+    """Return the possible metadata URLs of an issuer, by RFC 8414 and OpenID Connect Discovery."""
     parts = urlsplit(issuer)
     host, path = f"{parts.scheme}://{parts.netloc}/.well-known", parts.path.rstrip("/")
     inserted = [f"{host}/{name}{path}" for name in ("oauth-authorization-server", "openid-configuration")]
     return list(dict.fromkeys([*inserted, f"{issuer.rstrip('/')}/.well-known/openid-configuration"]))
 
 
-def _document(client: httpx.Client, url: str, ends: float) -> dict[str, Any]:
-    """Return the JSON object at an address, read within limits of size and time; redirects are not followed.
+def _get_json(client: httpx.Client, url: str, deadline: float) -> dict[str, Any]:
+    """Return a JSON object within the limits of size and time; redirects are not followed.
 
     Raises:
-        KeysError: another answer.
-        httpx.HTTPError: none.
+        KeysError, httpx.HTTPError: another response, or none.
     """
-    body, left = bytearray(), ends - time.monotonic()
+    body, left = bytearray(), deadline - time.monotonic()
     if left <= 0:
-        raise KeysError("it takes too long")
-    with client.stream("GET", url, timeout=left) as answer:
-        if answer.status_code != httpx.codes.OK:
-            raise KeysError(f"status {answer.status_code}")
-        for chunk in answer.iter_bytes():
+        raise KeysError("timeout")
+    with client.stream("GET", url, timeout=left) as response:
+        if response.status_code != httpx.codes.OK:
+            raise KeysError(f"status {response.status_code}")
+        for chunk in response.iter_bytes():
             body += chunk
-            if len(body) > DOCUMENT_LIMIT or time.monotonic() > ends:
-                raise KeysError("its answer is too long, or takes too long")
+            if len(body) > DOCUMENT_LIMIT or time.monotonic() > deadline:
+                raise KeysError("the response is too long, or takes too long")
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        raise KeysError(_NO_JSON_OBJECT) from None
+        found = None
     if not isinstance(found, dict):
-        raise KeysError(_NO_JSON_OBJECT)
+        raise KeysError("the response is not a JSON object")
     return found
 
 
-def _usable(listed: object) -> Iterator[tuple[str, jwt.PyJWK]]:
-    """Yield those of an issuer's keys with which it may sign, by their names; others are left out."""
-    for one in listed if isinstance(listed, list) else ():
-        algorithm = ALGORITHMS.get(str(one.get("kty"))) if isinstance(one, dict) else None
-        if algorithm is None or (one.get("use", "sig"), one.get("alg", algorithm)) != ("sig", algorithm):
+def _usable_keys(keys: object) -> Iterator[tuple[str, jwt.PyJWK]]:
+    """Yield the signing keys of a JWK set by name, without private, weak and unsupported ones."""
+    for item in keys if isinstance(keys, list) else ():
+        algorithm = ALGORITHMS.get(str(item.get("kty"))) if isinstance(item, dict) else None
+        if algorithm is None or (item.get("use", "sig"), item.get("alg", algorithm)) != ("sig", algorithm):
             continue
-        if "d" in one:  # a private one: it is nobody's any more
+        if "d" in item:  # a published private key is compromised
             continue
         try:
-            key = jwt.PyJWK(one, algorithm)
+            key = jwt.PyJWK(item, algorithm)
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
-        if algorithm != "RS256" or key.key.key_size >= KEY_BITS:
-            yield str(one.get("kid", "")), key
+        if algorithm != "RS256" or key.key.key_size >= RSA_BITS:
+            yield str(item.get("kid", "")), key
 
 
-def _address(field: str, url: object) -> str:
-    """Return an address of which nobody on the way can change what it answers.
+def _trusted_url(field: str, url: object) -> str:
+    """Return a URL whose responses cannot be changed in transit: https, or http to this machine.
 
     Raises:
-        InputError: it is not https, nor this machine.
+        InputError: another URL.
     """
     text = url if isinstance(url, str) else ""
     try:
@@ -349,4 +306,4 @@ def _address(field: str, url: object) -> str:
         parts = httpx.URL("")
     if parts.host and (parts.scheme == "https" or (parts.scheme == "http" and parts.host in _LOOPBACK)):
         return text
-    raise InputError(field, masked(text), "Give an https:// address; http:// is for this machine alone.")
+    raise InputError(field, masked(text), "Give an https:// URL; http:// is accepted for this machine only.")

@@ -1,71 +1,323 @@
-"""The story of a server: check, open, bind, announce, serve, leave."""
+"""The processes of a server: one, or a supervisor with workers that share a socket."""
 
 from __future__ import annotations
 
 import gc
+import ipaddress
+import multiprocessing
+import signal
 import socket
-from typing import Any
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Final
 
 import structlog
 
-from salience.server import logs, rates, scraping
-from salience.server.listening import bound, url_of
-from salience.server.opening import MAKE_A_KEY, opened
-from salience.server.plan import Plan
-from salience.server.workers import Supervisor
+from salience import compose
+from salience.engine import Engine
+from salience.errors import InputError, SalienceError, Words, shown
+from salience.models.registry import embedder as named_embedder
+from salience.ports import Embedder, Keyring
+from salience.rank import profiles
+from salience.server import logs, metrics
+from salience.server.limits import rate_limiter
 from salience.settings import Settings, masked
 
+MAKE_A_KEY: Final = "salience keys create --right read --right write"
+BACKLOG: Final = 2048
+"""Maximum number of connections that wait to be accepted."""
+SPAWN: Final = multiprocessing.get_context("spawn")
+"""Workers start fresh: forking a process with threads is not safe."""
+POLL: Final = 0.1
+"""Seconds between two checks for signals."""
+SHORT_LIFE: Final = 1.0
+"""Minimum seconds between two starts of a worker that keeps dying."""
+CLOSE_TIME: Final = 10.0
+"""Seconds that a worker has to close its store after its requests."""
+FAILED: Final = 1
+SIGNALLED: Final = 128
+"""Exit code of a process that a signal ended at once, plus the number of the signal; as in shells."""
 
-def run(plan: Plan) -> None:
-    """Serve a plan until a signal ends it.
 
-    The store is opened before the port is taken: what is wrong with it is told by an error, not by a server that cannot
-    answer.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """The configuration of a server; can be sent to a worker.
+
+    Attributes:
+        settings: of the environment and the command line; `url` names the store.
+        embedder: a name.
+        profile: the default profile of recalls: the name of a built-in, or the path of a TOML file.
+    """
+
+    settings: Settings
+    embedder: str = "minilm"
+    profile: str = "salience"
+
+    def check(self) -> None:
+        """Check what can be checked before the store is opened.
+
+        Raises:
+            InputError: a value is not acceptable.
+        """
+        profiles.load(self.profile)
+        rate_limiter(self.settings.server_rate)
+        workers = self.settings.server_workers
+        if workers > 1 and self.settings.url == compose.MEMORY:
+            remedy = f"Serve {compose.MEMORY} with 1: each process would have memories of its own."
+            raise InputError("server_workers", workers, remedy)
+
+
+def run(config: ServerConfig) -> None:
+    """Run a server until a signal ends it.
+
+    The store is opened before the port, so that a broken store is an error and not a server that cannot answer.
 
     Raises:
-        InputError: a value that cannot be accepted.
-        SalienceError: the store cannot be opened, or the port is taken.
+        InputError: a value is not acceptable.
+        SalienceError: the store cannot be opened, or the port is in use.
     """
-    plan.check()
-    rates.admission(plan.settings.server_rate)
-    logs.configure(plan.settings.log_level)
-    if plan.settings.server_workers > 1:
-        _by_workers(plan)
+    config.check()
+    logs.configure(config.settings.log_level)
+    if config.settings.server_workers > 1:
+        _run_supervisor(config)
     else:
-        _alone(plan)
+        _run_alone(config)
     _log().info("ended")
 
 
-def _alone(plan: Plan) -> None:
-    from salience.server.server import leave, serve  # only the process that serves loads what speaks HTTP
-    from salience.server.site import standing
+def _run_alone(config: ServerConfig) -> None:
+    from salience.server.app import build_app  # only a process that serves loads the web libraries
+    from salience.server.server import exit_if_stuck, serve
 
-    settings = plan.settings
-    with standing(plan) as site, bound(settings.server_host, settings.server_port) as listening:
-        _announce(settings, listening, site.is_open())
-        serve(site, listening, settings.server_shutdown)
-    leave()
+    settings = config.settings
+    with build_app(config) as app, bind(settings.server_host, settings.server_port) as listening:
+        _announce(settings, listening, app.is_open())
+        serve(app.asgi, app.protocol, app.end_streams, listening, settings.server_shutdown)
+    exit_if_stuck()
 
 
-def _by_workers(plan: Plan) -> None:
-    settings = plan.settings
-    with opened(plan) as (_, keyring):
+def _run_supervisor(config: ServerConfig) -> None:
+    settings = config.settings
+    with open_store(config) as (_, keyring):
         is_open = settings.oauth_issuer is None and keyring.is_empty()
-    with bound(settings.server_host, settings.server_port) as listening, scraping.counting_together():
+    with bind(settings.server_host, settings.server_port) as listening, metrics.shared_directory():
         _announce(settings, listening, is_open)
-        Supervisor(plan, listening).run()
-    gc.freeze()  # as `leave` does
+        Supervisor(config, listening).run()
+    gc.freeze()  # as `exit_if_stuck` does
 
 
 def _announce(settings: Settings, listening: socket.socket, is_open: bool) -> None:
-    """Say what is served and where; and that nobody needs a key, where that is so."""
     url = url_of(listening)
-    workers = settings.server_workers
-    _log().info("serving", url=url, mcp=f"{url}/mcp", store=masked(settings.url), workers=workers)
+    _log().info("serving", url=url, mcp=f"{url}/mcp", store=masked(settings.url), workers=settings.server_workers)
     if is_open:
-        _log().warning(
-            "no key was made yet: whoever is on this machine may read and write", remedy=f"Make one: {MAKE_A_KEY}"
-        )
+        remedy = f"Create one: {MAKE_A_KEY}"
+        _log().warning("no API key exists: everyone on this machine can read and write", remedy=remedy)
+
+
+@dataclass(slots=True)
+class _Worker:
+    process: SpawnProcess
+    started: float
+    is_first: bool
+    """Whether it replaces no other worker."""
+
+
+class Supervisor:
+    """Starts the workers, replaces those that die, and ends them.
+
+    Args:
+        config: of the server.
+        listening: the socket; closed when the shutdown begins, so that no client waits on it.
+    """
+
+    def __init__(self, config: ServerConfig, listening: socket.socket) -> None:
+        self._config = config
+        self._listening = listening
+        self._signals: list[int] = []
+        self._reader, self._writer = SPAWN.Pipe(duplex=False)  # closes when this process dies
+        self._workers: list[_Worker] = []
+
+    def run(self) -> None:
+        """Serve until a signal, then let the workers finish; a second signal kills them.
+
+        Raises:
+            SalienceError: one of the first workers cannot serve. Later ones are started again.
+        """
+        with self._signal_handlers():
+            self._workers = [self._start(is_first=True) for _ in range(self._config.settings.server_workers)]
+            while not self._signals:
+                wait([worker.process.sentinel for worker in self._workers], POLL)
+                self._workers = [self._alive(worker) for worker in self._workers]
+            self._listening.close()
+            self._end()
+
+    @contextmanager
+    def _signal_handlers(self) -> Iterator[None]:
+        def record(number: int, _: object) -> None:
+            self._signals.append(number)
+
+        before = {number: signal.signal(number, record) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self, *, is_first: bool = False) -> _Worker:
+        args = (self._config, self._listening, self._reader)
+        process = SPAWN.Process(target=work, args=args, name="salience-worker")
+        process.start()
+        return _Worker(process, time.monotonic(), is_first)
+
+    def _alive(self, worker: _Worker) -> _Worker:
+        """Return the worker, or its replacement if it died."""
+        if worker.process.is_alive():
+            return worker
+        if worker.is_first and worker.process.exitcode == FAILED:
+            self._end()
+            raise SalienceError("server: a worker cannot serve. The line above says why.")
+        if time.monotonic() - worker.started < SHORT_LIFE:
+            time.sleep(POLL)  # `wait` returns at once for a dead worker
+            return worker
+        _log().error("a worker died and is replaced", pid=worker.process.pid, code=worker.process.exitcode)
+        metrics.forget_process(worker.process.pid or 0)
+        return self._start()
+
+    def _end(self) -> None:
+        deadline = time.monotonic() + self._config.settings.server_shutdown + CLOSE_TIME
+        for worker in self._workers:
+            worker.process.terminate()
+        while any(worker.process.is_alive() for worker in self._workers):
+            if len(self._signals) > 1 or time.monotonic() > deadline:
+                for worker in self._workers:
+                    worker.process.kill()
+            time.sleep(POLL)
+        if len(self._signals) > 1:
+            sys.exit(SIGNALLED + self._signals[1])
+
+
+def work(config: ServerConfig, listening: socket.socket, supervisor: Connection) -> None:
+    """Serve as a worker until the supervisor says so or is gone."""
+    logs.configure(config.settings.log_level)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from salience.server.app import build_app
+    from salience.server.server import exit_if_stuck, serve
+
+    try:
+        with build_app(config) as app:
+            shutdown = config.settings.server_shutdown
+            serve(app.asgi, app.protocol, app.end_streams, listening, shutdown, until_closed(supervisor))
+    except SalienceError as error:
+        _log().error("a worker cannot serve", detail=str(error))
+        sys.exit(FAILED)
+    exit_if_stuck()
+
+
+def until_closed(pipe: Connection) -> Callable[[], None]:
+    """Return a function that returns when the other end of a pipe is closed."""
+
+    def wait_until_closed() -> None:
+        try:
+            pipe.recv_bytes()
+        except (EOFError, OSError):
+            return
+
+    return wait_until_closed
+
+
+@contextmanager
+def open_store(
+    config: ServerConfig, wrap: Callable[[Embedder], Embedder] = lambda embedder: embedder
+) -> Iterator[tuple[Engine, Keyring]]:
+    """Yield the engine and the keys of a server, and close both.
+
+    Args:
+        config: of the server.
+        wrap: wraps the embedder, below the query cache.
+
+    Raises:
+        InputError: other machines can reach the server, but no key exists; or as `salience.connect`.
+        StoreError: the store cannot be opened.
+    """
+    settings = config.settings
+    bare = named_embedder(config.embedder, settings.model_copy(update={"embedder_cache": 0}))
+    engine = compose.engine(settings, settings.url, embedder=wrap(bare), profile=config.profile, wrap=wrap)
+    with closing(engine), closing(compose.keyring(settings.url)) as keyring:
+        field = exposing_setting(settings)
+        if field is not None and settings.oauth_issuer is None and keyring.is_empty():
+            value = getattr(settings, field)
+            raise InputError(
+                field,
+                value,
+                f"No API key exists, so everyone could read and write. Create one: {MAKE_A_KEY}; or serve 127.0.0.1.",
+                f"{shown(value)} lets other machines reach the server",
+            )
+        yield engine, keyring
+
+
+def exposing_setting(settings: Settings) -> str | None:
+    """Return the setting that lets other machines reach the server; None if only this machine can.
+
+    A server with more host names is taken to be behind a proxy.
+
+    Raises:
+        InputError: the host does not exist.
+    """
+    if not is_loopback(settings.server_host):
+        return "server_host"
+    return "server_hosts" if settings.server_hosts else None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server at a host.
+
+    Raises:
+        InputError: the host does not exist.
+    """
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for _, address in _addresses(host))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on the first address of a host.
+
+    Raises:
+        InputError: the host does not exist.
+        SalienceError: the port is in use, or not allowed.
+    """
+    family, address = _addresses(host, port)[0]
+    both = family == socket.AF_INET6 and address[0] == "::" and socket.has_dualstack_ipv6()
+    try:
+        listening = socket.create_server(address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=both)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio sets it only on its own sockets
+        return listening
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).partition(" (")[0]
+        raise SalienceError(
+            f"server_port: cannot listen on port {port} of {host} ({reason}). Stop the process that uses it, or choose "
+            "another port: salience serve --port 0 takes a free one."
+        ) from None
+
+
+def url_of(listening: socket.socket) -> str:
+    """Return the URL of a socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _addresses(host: str, port: int = 0) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
+    """Return the addresses of a host, IPv4 first."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        remedy = "Give a name or an address of this machine."
+        raise InputError("server_host", Words(repr(host)), remedy, f"{shown(host)} is not a host") from None
+    found.sort(key=lambda one: one[0] != socket.AF_INET)
+    return [(family, (str(address[0]), port)) for family, *_, address in found]
 
 
 def _log() -> Any:

@@ -1,4 +1,4 @@
-"""uvicorn in this process: how it begins, and how it ends."""
+"""uvicorn in this process: serving, and a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -14,43 +14,85 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
+import anyio
 import structlog
 import uvicorn
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from salience.server.site import Site
-from salience.server.workers import KILLED
+from salience.server.process import SIGNALLED
 
-UNREAD: Final = 1.0
-"""Seconds for which nothing is read of the end of an answer, until its connection is dropped."""
-FAREWELL: Final = 0.5
-"""Seconds for a thread that is about to end to do so."""
+EVENTS: Final = "text/event-stream"
+STREAMED: Final = (EVENTS, "application/x-ndjson")
+"""Media types of responses that may be long. None answers a write, so cutting one off loses nothing."""
+STALLED: Final = 1.0
+"""Seconds without progress after which a closing connection is dropped."""
+JOIN_TIMEOUT: Final = 0.5
+"""Seconds to wait for a thread that is about to end."""
+
+
+class Streams:
+    """ASGI middleware that ends streamed responses when the server shuts down, so that they do not delay it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._open: set[anyio.CancelScope] = set()
+        self._ended = False
+
+    def end(self) -> None:
+        """End all streams, and those that start later. Call this in the event loop."""
+        self._ended = True
+        for scope in list(self._open):
+            scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. An event stream ends complete; an export is cut off, so that it does not look whole."""
+        kind = ""
+
+        async def watching(message: Message) -> None:
+            nonlocal kind
+            if message["type"] == "http.response.start":
+                kind = Headers(raw=message["headers"]).get("content-type", "").partition(";")[0]
+                if kind in STREAMED:
+                    self._open.add(stream)
+                    if self._ended:
+                        stream.cancel()
+            await send(message)
+
+        with anyio.CancelScope() as stream:
+            try:
+                await self._app(scope, receive, watching)
+            finally:
+                self._open.discard(stream)
+        if stream.cancelled_caught and kind == EVENTS:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class Server(uvicorn.Server):
-    """A server that ends when it is told to, once its requests are answered, and then with code 0.
+    """A uvicorn server that finishes its requests on a signal and exits with code 0.
 
     Args:
         config: of uvicorn.
-        end_streams: ends the answers that would go on.
-        at_once: whether a second signal ends the process at once; a worker leaves that to its supervisor.
+        end_streams: ends the streamed responses.
+        is_worker: a worker ignores SIGINT and a second signal; its supervisor handles them.
     """
 
-    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], at_once: bool) -> None:
+    def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], is_worker: bool) -> None:
         super().__init__(config)
         self._end_streams = end_streams
-        self._at_once = at_once
+        self._is_worker = is_worker
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Take no more connections, and let those that are there end."""
+        """Accept no more connections, and wait for the open ones."""
         log: Any = structlog.get_logger()
         log.info("ending", connections=len(self.server_state.connections))
         self._end_streams()
-        cutting_off = asyncio.create_task(self._cut_off())
+        dropping = asyncio.create_task(self._drop_stalled())
         await super().shutdown(sockets)
-        cutting_off.cancel()
+        dropping.cancel()
 
-    async def _cut_off(self) -> None:
-        """Drop connections that are to close while what was sent last is not read."""
+    async def _drop_stalled(self) -> None:
+        """Drop closing connections whose client does not read the rest of its response."""
         before: dict[asyncio.Transport, int] = {}
         while True:
             now = {
@@ -61,58 +103,65 @@ class Server(uvicorn.Server):
             for transport in [transport for transport, unread in now.items() if before.get(transport) == unread]:
                 transport.abort()
             before = now
-            await asyncio.sleep(UNREAD)
+            await asyncio.sleep(STALLED)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end; the signal is not raised again, as uvicorn would, since all is done then."""
-        if self.should_exit and self._at_once:
-            os._exit(KILLED + sig)  # whatever is under way is a transaction that is there or is not
-        if self._at_once or sig == signal.SIGTERM:  # Ctrl+C reaches workers too: their supervisor tells them
+        """Begin the shutdown. Unlike uvicorn's, this does not raise the signal again at the end."""
+        if self.should_exit and not self._is_worker:
+            os._exit(SIGNALLED + sig)  # every write is a transaction, done or not
+        if sig == signal.SIGTERM or not self._is_worker:  # Ctrl+C reaches workers too
             self.should_exit = True
 
 
-def serve(site: Site, listening: socket.socket, seconds: float, supervisor: Callable[[], None] | None = None) -> None:
+def serve(
+    app: ASGIApp,
+    protocol: Any,
+    end_streams: Callable[[], None],
+    listening: socket.socket,
+    seconds: float,
+    wait_for_supervisor: Callable[[], None] | None = None,
+) -> None:
     """Serve on a socket until a signal ends it.
 
     Args:
-        site: what is served.
+        app: the application.
+        protocol: the protocol factory.
+        end_streams: ends the streamed responses.
         listening: the socket.
-        seconds: that requests have to end.
-        supervisor: returns when the process that started this one is gone; None: nobody did.
+        seconds: that requests have to finish after the signal.
+        wait_for_supervisor: returns when the supervisor is gone; None if this process is not a worker.
     """
-    server = Server(_config(site, seconds), site.end_streams, at_once=supervisor is None)
-    if supervisor is not None:
-        threading.Thread(target=_follow, args=(supervisor, server), daemon=True).start()
+    config = uvicorn.Config(
+        app,
+        http=protocol,
+        lifespan="on",
+        ws="none",
+        log_config=None,  # structlog handles these lines
+        access_log=False,  # it would contain URLs with their queries
+        server_header=False,
+        timeout_graceful_shutdown=math.ceil(seconds),
+    )
+    server = Server(config, end_streams, is_worker=wait_for_supervisor is not None)
+    if wait_for_supervisor is not None:
+        wait = wait_for_supervisor
+
+        def follow() -> None:
+            wait()
+            server.should_exit = True
+
+        threading.Thread(target=follow, daemon=True).start()
     server.run([listening])
 
 
-def leave() -> None:
-    """End the process with code 0 where a thread would keep it from ending: its request had all the time that it had.
+def exit_if_stuck() -> None:
+    """Exit with code 0 if a thread would keep the process alive: its request had its time.
 
-    Returns if there is none. What the process holds is not looked through for garbage any more: that took seconds.
+    Otherwise return, with garbage collection off: the last collection of a large index takes seconds.
     """
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(FAREWELL)
+            thread.join(JOIN_TIMEOUT)
             if thread.is_alive():
                 sys.stderr.flush()
                 os._exit(0)
     gc.freeze()
-
-
-def _follow(supervisor: Callable[[], None], server: Server) -> None:
-    supervisor()
-    server.should_exit = True
-
-
-def _config(site: Site, seconds: float) -> uvicorn.Config:
-    return uvicorn.Config(
-        site.app,
-        http=site.protocol,
-        lifespan="on",
-        ws="none",
-        log_config=None,  # its lines go where all do
-        access_log=False,  # it has paths with their queries
-        server_header=False,
-        timeout_graceful_shutdown=math.ceil(seconds),
-    )

@@ -1,107 +1,175 @@
-"""MCP over HTTP (streamable HTTP) as an ASGI application, for a server to route to at one path.
+"""MCP over streamable HTTP, as an ASGI application, with authentication.
 
-The entrance of `salience.server.rest` has checked hosts and origins by then, for REST and MCP alike.
-Nothing is kept between requests, so that any worker may answer any of them; answers are JSON. Both eras of the protocol
-are spoken: the one that begins with `initialize`, and the one in which each request stands by itself.
+The middleware of `salience.server.rest` has checked hosts and origins. The server is stateless, so that any worker can
+answer any request, and answers with JSON. It supports both versions of the protocol: with `initialize`, and without.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, cast
+from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend
+from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from pydantic import AnyHttpUrl, ConfigDict, InstanceOf, TypeAdapter
 from pydantic_core import to_json
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from salience.errors import AccessError, SalienceError
+from salience.records import RIGHTS, Grant
+from salience.server.auth import Authenticator
 from salience.server.gate import Gate
-from salience.server.keys import Door
-from salience.server.mcp.asking import Gated
-from salience.server.mcp.auth import Admitted, Verifier
+from salience.server.mcp.callers import LocalCaller
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import DEFAULT, Tool
+from salience.server.oauth import SCOPE_PREFIX
 from salience.wire.errors import MEDIA_TYPE, instance, to_problem
 
 PATH: Final = "/mcp"
-"""Where a server routes to it."""
-USER: Final = "user"
-"""Key of the caller in the scope of a request, where the SDK looks."""
-ID: Final = "request_id"
-"""Where the state of a request holds its id, if the application around this one gave it any."""
-GRANT: Final = "grant"
-"""Where the state of a request holds who asked, as it does for REST."""
+METADATA: Final = "/.well-known/oauth-protected-resource"
+"""The metadata of the server, for a client that knows only its host (RFC 9728)."""
+NO_TOKEN: Final = "not stored"  # noqa: S105 - no secret
+"""Placeholder: the token is not needed once it is verified."""
+_REQUEST_ID: Final = "request_id"
+_GRANT: Final = "grant"
+"""Keys of the request id and the caller in the state of a request, as for REST."""
+_VERBATIM_URL: Final = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
+"""Adds no slash to a URL: clients compare issuers as text."""
 
 
-def app(
+def endpoint(
     gate: Gate,
-    door: Door,
+    authenticator: Authenticator,
     *,
     threads: int = 32,
     body_limit: int = 8 * 1024 * 1024,
     metadata_url: str | None = None,
     tools: Mapping[str, Tool] = DEFAULT,
 ) -> Endpoint:
-    """Return the application, to be routed to by `Route(PATH, ...)`, and `running()` as long as it is.
+    """Return the application for `Route(PATH, ...)`.
 
     Args:
         gate: answers the calls.
-        door: knows who calls, by the Authorization header.
+        authenticator: of callers.
         threads: calls that are worked on at a time.
-        body_limit: longest body, bytes.
-        metadata_url: where a client learns which OAuth server grants access; told where access is refused.
-        tools: those that are offered, by their names.
+        body_limit: maximum length of a body, bytes.
+        metadata_url: of the protected resource, sent to callers without access.
+        tools: by name.
     """
-    return Endpoint(
-        StreamableHTTPSessionManager(
-            server(lambda request: Gated(gate, getattr(request.state, GRANT)), threads, tools),
-            json_response=True,
-            stateless=True,
-            max_request_body_size=body_limit,
-        ),
-        door,
-        threads,
-        metadata_url,
+    manager = StreamableHTTPSessionManager(
+        server(lambda request: LocalCaller(gate, getattr(request.state, _GRANT)), threads, tools),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=body_limit,
     )
+    return Endpoint(manager, authenticator, threads, metadata_url)
 
 
 class Endpoint:
-    """The application. It asks who calls, off the event loop, and has the SDK answer."""
+    """The ASGI application; authenticates the caller in a thread, and lets the SDK answer."""
 
     def __init__(
-        self, manager: StreamableHTTPSessionManager, door: Door, threads: int, metadata_url: str | None
+        self,
+        manager: StreamableHTTPSessionManager,
+        authenticator: Authenticator,
+        threads: int,
+        metadata_url: str | None,
     ) -> None:
         self._manager = manager
         self._answer = AuthContextMiddleware(manager.handle_request)
-        self._verifier = Verifier(door, anyio.CapacityLimiter(threads))
+        self._verifier = TokenVerifier(authenticator, anyio.CapacityLimiter(threads))
         self._challenge = "Bearer" + (f' resource_metadata="{metadata_url}"' if metadata_url else "")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answer within the block, which is to be entered once, in the lifespan of the application around this one."""
+        """Answer within the block; enter it once, in the lifespan of the outer application."""
         async with self._manager.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["method"] != "POST":  # there is no session to listen to or to end
+        """Answer a request."""
+        if scope["method"] != "POST":  # there are no sessions to listen to or to end
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         try:
             user = await self._verifier.user(HTTPConnection(scope))
         except SalienceError as error:
-            await self._refusal(scope, error)(scope, receive, send)
+            await self._error_response(scope, error)(scope, receive, send)
             return
-        scope.setdefault("state", {})[GRANT] = cast("Admitted", user.access_token).grant
-        await self._answer({**scope, USER: user}, receive, send)
+        scope.setdefault("state", {})[_GRANT] = cast("CallerToken", user.access_token).grant
+        await self._answer({**scope, "user": user}, receive, send)
 
-    def _refusal(self, scope: Scope, error: SalienceError) -> Response:
-        details, named = to_problem(error), scope.get("state", {}).get(ID)
-        details |= {} if named is None else {"instance": instance(named)}
+    def _error_response(self, scope: Scope, error: SalienceError) -> Response:
+        details, request_id = to_problem(error), scope.get("state", {}).get(_REQUEST_ID)
+        details |= {} if request_id is None else {"instance": instance(request_id)}
         headers = {"WWW-Authenticate": self._challenge} if isinstance(error, AccessError) else {}
         return Response(to_json(details), details["status"], headers, MEDIA_TYPE)
+
+
+class CallerToken(AccessToken):
+    """A caller in the form of the SDK, which returns a caller's data to the same caller only."""
+
+    grant: InstanceOf[Grant]
+
+
+class TokenVerifier:
+    """The SDK's token verifier; runs in threads because the authenticator reads the store."""
+
+    def __init__(self, authenticator: Authenticator, threads: anyio.CapacityLimiter) -> None:
+        self._authenticator = authenticator
+        self._threads = threads
+        self._backend = BearerAuthBackend(self)
+
+    async def verify_token(self, token: str) -> CallerToken | None:
+        """Return the caller with a token; None for an invalid token."""
+        try:
+            return await self._authenticate(f"Bearer {token}")
+        except AccessError:
+            return None
+
+    async def user(self, request: HTTPConnection) -> AuthenticatedUser:
+        """Return the caller of a request, or the anonymous caller if there are no keys.
+
+        Raises:
+            AccessError: the caller has no access.
+            StoreError: the keys cannot be read.
+        """
+        found = await self._backend.authenticate(request)
+        return AuthenticatedUser(await self._authenticate(None)) if found is None else found[1]
+
+    async def _authenticate(self, authorization: str | None) -> CallerToken:
+        authenticate = self._authenticator.authenticate
+        grant = await anyio.to_thread.run_sync(authenticate, authorization, limiter=self._threads)
+        scopes = [SCOPE_PREFIX + right for right in grant.rights]
+        # name and tenant together identify the caller
+        return CallerToken(token=NO_TOKEN, client_id=grant.name, subject=grant.tenant, scopes=scopes, grant=grant)
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedResource:
+    """The server as an OAuth resource: the URL of its metadata, and the routes that serve them."""
+
+    metadata_url: str
+    routes: tuple[Route, ...]
+
+
+def protected_resource(audience: str, issuer: str) -> ProtectedResource | None:
+    """Return the metadata of a server by the URL of its audience (RFC 9728); None if the audience is not a URL."""
+    if urlsplit(audience).scheme not in ("http", "https"):
+        return None
+    url = _VERBATIM_URL.validate_python(audience)
+    scopes = [SCOPE_PREFIX + right for right in RIGHTS]
+    (route,) = create_protected_resource_routes(url, [_VERBATIM_URL.validate_python(issuer)], scopes, "Salience")
+    at_root = Route(METADATA, route.endpoint, methods=["GET", "OPTIONS"])
+    return ProtectedResource(str(build_resource_metadata_url(url)), (route, at_root))

@@ -1,18 +1,80 @@
-"""Prompts: texts that a user starts a task with, some with memories in them."""
+"""Prompts, and resources with the bootstrap memories."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 from mcp import types
 
+from salience.context import BOOTSTRAP, quote
 from salience.errors import InputError, unknown_field
-from salience.server.mcp import bootstrap
-from salience.server.mcp.asking import Asker
+from salience.records import ANY, Context, Stats
+from salience.server.mcp.callers import Caller
 from salience.server.mcp.texts import context
 from salience.server.mcp.tools import TOOLS
+
+URI: Final = "salience://bootstrap"
+TEMPLATE: Final = f"{URI}/{{project}}"
+TOKENS: Final = 10_000
+"""Maximum number of tokens of the bootstrap memories."""
+COMPLETIONS: Final = 100
+"""Maximum number of values in a completion, by the protocol."""
+NONE: Final = 'No bootstrap memories here yet. One is stored by remember(content=..., kind="bootstrap").'
+_QUERY: Final = "What has to be known before work begins?"
+RESOURCES: Final = (
+    types.Resource(
+        uri=URI,
+        name="bootstrap",
+        title="What to know at the start",
+        description="Memories of the kind bootstrap that hold everywhere, or in the project that this was started for.",
+        mime_type="text/plain",
+        annotations=types.Annotations(audience=["assistant"], priority=1.0),
+    ),
+)
+TEMPLATES: Final = (
+    types.ResourceTemplate(
+        uri_template=TEMPLATE,
+        name="bootstrap of a project",
+        title="What to know at the start of work on a project",
+        description="Memories of the kind bootstrap that hold everywhere, and those of the project.",
+        mime_type="text/plain",
+        annotations=types.Annotations(audience=["assistant"], priority=1.0),
+    ),
+)
+
+
+def project_of(uri: str) -> str | None:
+    """Return the project in the URI of a resource; None for the resource without a project.
+
+    Raises:
+        InputError: there is no such resource.
+    """
+    if uri == URI:
+        return None
+    name = unquote(uri.removeprefix(f"{URI}/"))
+    if not uri.startswith(f"{URI}/") or not name:
+        raise InputError("uri", uri, f"Read {URI} or {TEMPLATE}.")
+    return name
+
+
+def bootstrap_memories(caller: Caller, project: str | None = None) -> str:
+    """Return the current bootstrap memories, quoted as data, most important first."""
+    given = {"query": _QUERY, "limit": 1, "budget_tokens": TOKENS, "dry_run": True}
+    tool = TOOLS["context"]
+    where = {} if project is None else {"project": project}
+    found: Context = caller.call(tool.verb, tool.request({**given, **where}, caller.defaults))
+    return quote([hit for hit in found.hits if hit.memory.kind == BOOTSTRAP]) or NONE
+
+
+def projects(caller: Caller, start: str) -> list[str]:
+    """Return the projects whose names begin with `start`, at most `COMPLETIONS`."""
+    tool = TOOLS["stats"]
+    found: Stats = caller.call(tool.verb, tool.request({"project": ANY.value}, caller.defaults))
+    return sorted(name for name in found.by_project if name and name.startswith(start))[:COMPLETIONS]
+
 
 _PROJECT: Final = types.PromptArgument(
     name="project", description="the project; leave it out for what holds everywhere"
@@ -24,29 +86,26 @@ class Prompt:
     """A prompt.
 
     Attributes:
-        name, title, description: what it is called and for.
-        arguments: what it takes.
-        text: from who answers and the arguments to what the user says.
+        text: returns the user's message, from the caller and the arguments.
     """
 
     name: str
     title: str
     description: str
     arguments: tuple[types.PromptArgument, ...]
-    text: Callable[[Asker, Mapping[str, str]], str]
+    text: Callable[[Caller, Mapping[str, str]], str]
 
-    def told(self) -> types.Prompt:
-        """Return the prompt as it is listed."""
+    def listing(self) -> types.Prompt:
+        """Return the prompt for a list of prompts."""
         return types.Prompt(
             name=self.name, title=self.title, description=self.description, arguments=list(self.arguments)
         )
 
-    def messages(self, asker: Asker, given: Mapping[str, str]) -> types.GetPromptResult:
-        """Return what the user says.
+    def messages(self, caller: Caller, given: Mapping[str, str]) -> types.GetPromptResult:
+        """Return the user's message.
 
         Raises:
-            InputError: an argument that there is not, or that is missing.
-            SalienceError: whatever the memory raises.
+            InputError: an argument is unknown or missing.
         """
         known = [argument.name for argument in self.arguments]
         for name in given:
@@ -56,13 +115,13 @@ class Prompt:
             if argument.required and not given.get(argument.name, "").strip():
                 raise InputError(argument.name, None, "Give some text.")
         held = {name: value for name, value in given.items() if value.strip()}
-        said = types.TextContent(text=self.text(asker, held))
+        said = types.TextContent(text=self.text(caller, held))
         return types.GetPromptResult(
             description=self.description, messages=[types.PromptMessage(role="user", content=said)]
         )
 
 
-def _remember(_: Asker, given: Mapping[str, str]) -> str:
+def _remember(_: Caller, given: Mapping[str, str]) -> str:
     project = given.get("project")
     where = f"Give project={project!r}." if project else "Give project where it belongs to one."
     return (
@@ -72,27 +131,27 @@ def _remember(_: Asker, given: Mapping[str, str]) -> str:
     )
 
 
-def _recall(asker: Asker, given: Mapping[str, str]) -> str:
+def _recall(caller: Caller, given: Mapping[str, str]) -> str:
     tool = TOOLS["context"]
     asked = {"query": given["topic"], **({"project": given["project"]} if "project" in given else {})}
-    found = asker.ask(tool.verb, tool.request(asked, asker.defaults))
+    found = caller.call(tool.verb, tool.request(asked, caller.defaults))
     return (
         f"What do you know of this from earlier: {given['topic']}\n\nThese memories were found. Answer from them, say "
         f"which are old or contradict each other, and recall more where they are not enough.\n\n{context(found)}"
     )
 
 
-def _start(asker: Asker, given: Mapping[str, str]) -> str:
+def _start(caller: Caller, given: Mapping[str, str]) -> str:
     project = given.get("project")
     of = f" on the project {project!r}; give project={project!r} to the tools of the memory" if project else ""
     return (
         f"We start to work{of}. This is what you are to know at the start, from memory. Before you answer what may "
         "depend on earlier conversations, use recall; store what will matter later with remember.\n\n"
-        f"{bootstrap.memories(asker, project)}"
+        f"{bootstrap_memories(caller, project)}"
     )
 
 
-def _end(_: Asker, given: Mapping[str, str]) -> str:
+def _end(_: Caller, given: Mapping[str, str]) -> str:
     session = given.get("session_id")
     close = f" Then call end_session, if you have it, with session_id={session!r}." if session else ""
     return (
@@ -134,4 +193,4 @@ _ALL: Final = (
 )
 
 PROMPTS: Final[Mapping[str, Prompt]] = {prompt.name: prompt for prompt in _ALL}
-"""Each prompt by its name."""
+"""All prompts by name."""

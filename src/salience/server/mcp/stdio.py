@@ -1,7 +1,4 @@
-"""The server on standard input and output, as a program starts it that speaks MCP.
-
-Nothing but the protocol goes to standard output; what is logged goes to standard error.
-"""
+"""The server on standard input and output, started by an MCP client. Logs go to standard error."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from typing import Final
 import anyio
 from mcp.server.stdio import stdio_server
 
-from salience.server.mcp.asking import Asker
+from salience.server.mcp.callers import Caller
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import DEFAULT, Tool
 
@@ -27,25 +24,24 @@ _CHUNK: Final = 65_536
 _ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-def serve(asker: Asker, tools: Mapping[str, Tool] = DEFAULT) -> None:
-    """Answer until standard input ends, or a signal asks for the end; a call that has begun is finished first."""
+def serve(caller: Caller, tools: Mapping[str, Tool] = DEFAULT) -> None:
+    """Answer until standard input ends or a signal comes; a call that has begun is finished first."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with ending_on_signals():
-        anyio.run(_served, asker, tools)
+        anyio.run(_served, caller, tools)
 
 
-async def _served(asker: Asker, tools: Mapping[str, Tool]) -> None:
-    answering = server(lambda _: asker, tools=tools)
+async def _served(caller: Caller, tools: Mapping[str, Tool]) -> None:
+    answering = server(lambda _: caller, tools=tools)
     async with stdio_server() as (reading, writing):
         await answering.run(reading, writing, answering.create_initialization_options())
 
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Have standard input end on SIGTERM and SIGINT, as it does when the client leaves: one way to end, not three.
+    """Close standard input on SIGTERM and SIGINT, as when the client leaves. A second signal ends the process at once.
 
-    A thread that waits for input cannot be interrupted. So what is read comes through a socket, which can be shut down
-    on this side. A second signal ends the process at once.
+    A thread that waits for input cannot be interrupted, so the input passes through a socket that can be shut down.
     """
     outside = os.dup(_STDIN)
     ours, theirs = socket.socketpair()
@@ -61,7 +57,7 @@ def ending_on_signals() -> Iterator[None]:
 
 
 def _pass_on(outside: int, ours: socket.socket) -> None:
-    with suppress(OSError):  # the other side does not read any more
+    with suppress(OSError):  # the reader is gone
         while chunk := os.read(outside, _CHUNK):
             ours.sendall(chunk)
     _shut(ours)

@@ -1,13 +1,13 @@
-"""Results as text for a model to read: compact, memories on one line each, with short ids.
+"""Results as text for a model: compact, one memory per line, with short ids.
 
-What a memory says is quoted as JSON text, with hidden characters spelled out, so that none can pass for a line of ours.
+The content of a memory is quoted as a JSON string with hidden characters escaped, so that it cannot look like a line of
+ours.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from salience.keywords import short
@@ -36,14 +36,14 @@ NOTHING: Final = (
 ASK: Final = (
     "Ask the user which of these holds before you choose an option. Never keep contradicting memories without a word."
 )
-"""What an agent is to do with a warning. Source: mememory, Contradiction Detection."""
+"""Instruction after a warning. Source: mememory, Contradiction Detection."""
 SHOWN: Final = 20
-"""Receipts, names or ids of which one text tells; it says how many more there are."""
+"""Maximum number of receipts, names or ids in one text."""
 _COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
 
 
 def receipt(made: Receipt) -> str:
-    """Return what a write did, and the contradictions as the warning tells them, with what to do about them."""
+    """Return the outcome of a write, and its warning with an instruction."""
     head = f"{made.status} {memory(made.memory)}\nid: {made.memory.id}"
     replaced = [f"It replaces [{short_id(made.superseded)}]."] if made.superseded else []
     return "\n".join([head, *replaced, *_warned(made)])
@@ -61,19 +61,19 @@ def _warned(made: Receipt) -> Iterator[str]:
 
 
 def _is_of_its_fact(made: Receipt, found: Contradiction) -> bool:
-    """Return whether a memory is an older one of the fact that a new one states, which the new one settles."""
+    """Return whether a conflicting memory is an older value of the same fact, which the new one replaces."""
     return made.superseded is not None and found.memory.fact_key == made.memory.fact_key is not None
 
 
 def receipts(made: Sequence[Receipt]) -> str:
-    """Return what several writes did."""
+    """Return the outcome of several writes."""
     lines = [f"{one.status} [{one.memory.short_id}]" for one in made]
     warned = [line for one in made for line in _warned(one)]
     return "\n".join([f"{counted(len(made), 'turn')} stored.", *_at_most(lines), *warned])
 
 
 def recall(found: Recall) -> str:
-    """Return hits with their scores, and what the answer had to do without."""
+    """Return hits with their scores, and the steps that were skipped."""
     if not found.hits:
         return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_degraded(found.degraded)])
     head = f"{counted(len(found), 'memory', 'memories')}, best first (profile {found.profile}). {QUOTED}"
@@ -83,7 +83,7 @@ def recall(found: Recall) -> str:
 
 
 def recalls(found: Sequence[Recall]) -> str:
-    """Return the answers to several questions, each under the number of its question."""
+    """Return the answers to several queries, numbered."""
     return "\n\n".join(f"Question {number}: {recall(one)}" for number, one in enumerate(found, 1)) or NOTHING
 
 
@@ -93,7 +93,7 @@ def _hit(hit: Hit) -> str:
 
 
 def _elsewhere(places: Sequence[OutOfScope]) -> list[str]:
-    """Return where there are memories that the call did not ask for, and the parameters that ask for them."""
+    """Return the scopes with memories that the call left out, as parameters."""
     return [one_line(place.told(lambda name, value: f"{name}={json.dumps(value)}")) + "." for place in places]
 
 
@@ -102,13 +102,13 @@ def _degraded(steps: Sequence[str]) -> list[str]:
 
 
 def context(found: Context) -> str:
-    """Return the memories as they are packed for a prompt."""
+    """Return the packed memories."""
     left = f"\n{counted(found.omitted, 'memory', 'memories')} more did not fit." if found.omitted else ""
     return (found.text or "\n".join([NOTHING, *_elsewhere(found.out_of_scope)])) + left
 
 
 def explanation(found: Explanation) -> str:
-    """Return why a memory is or is not in an answer, and what would change it."""
+    """Return why a memory is or is not in an answer, and what would change that."""
     steps = [f"- {step.stage}: {step.outcome}{f' ({one_line(step.note)})' if step.note else ''}" for step in found.path]
     change = [f"What would change it: {one_line(found.counterfactual)}"] if found.counterfactual else []
     head = f"[{short_id(found.id)}] {found.stage.replace('_', ' ')}: {one_line(found.reason)}"
@@ -116,7 +116,7 @@ def explanation(found: Explanation) -> str:
 
 
 def page(found: Page) -> str:
-    """Return one page of a listing, and how to go on."""
+    """Return a page of a listing, and how to get the next."""
     if not found.memories and not found.damaged:
         hint = "No memories here. Those of a project, user or agent are listed when it is named, or * for any."
         return "\n".join([hint, *_elsewhere(found.out_of_scope)])
@@ -147,20 +147,20 @@ def versions(found: Sequence[Version]) -> str:
 
 def _version(of: Version) -> str:
     one = of.memory
-    said = [f"version {one.version}", one.change, day(one.changed_at)]
+    said = [f"version {one.version}", one.change, f"{one.changed_at:%Y-%m-%d}"]
     what = [f"new: {' '.join(of.changed)}"] if of.changed else []
     why = [f"because {one_line(one.reason)}"] if one.reason else []
     return f"{', '.join([*said, *what, *why])}: {memory(one)}"
 
 
 def session(report: SessionReport) -> str:
-    """Return what the end of a session changed."""
+    """Return the changes at the end of a session."""
     moved = counted(len(report.promoted), "memory", "memories")
     return f"Session {one_line(report.session_id)} ended: {moved} moved to the next tier."
 
 
 def reflected(report: ReflectReport) -> str:
-    """Return what a reflection made of the memories."""
+    """Return the outcome of a reflection."""
     head = (
         f"{'Would be' if report.dry_run else 'Done'}: {len(report.made)} made, {len(report.renewed)} renewed, "
         f"{len(report.retired)} retired, {report.unchanged} unchanged, of {report.examined:,} memories looked at."
@@ -169,8 +169,8 @@ def reflected(report: ReflectReport) -> str:
 
 
 def memory(one: Memory) -> str:
-    """Return a memory on one line: short id, day, kind, home, what it says."""
-    said = [f"[{one.short_id}]", day(one.created_at), one_line(one.kind), *map(one_line, short(one.scope))]
+    """Return a memory on one line: short id, day, kind, home, content."""
+    said = [f"[{one.short_id}]", f"{one.created_at:%Y-%m-%d}", one_line(one.kind), *map(one_line, short(one.scope))]
     if one.status != "live":
         said.append(f"({one.status})")
     spoken = f"{one_line(one.speaker)}: " if one.speaker else ""
@@ -178,13 +178,8 @@ def memory(one: Memory) -> str:
 
 
 def quotation(text: str) -> str:
-    """Return a text in quotation marks, on one line."""
+    """Return a text as a JSON string on one line, with hidden characters escaped."""
     return spelled(json.dumps(text, ensure_ascii=False))
-
-
-def day(at: datetime) -> str:
-    """Return the day of an instant."""
-    return f"{at:%Y-%m-%d}"
 
 
 def _at_most(lines: Sequence[str]) -> Iterable[str]:
@@ -208,4 +203,4 @@ TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
     "reflect": reflected,
     "help": str,
 }
-"""What tells the result of each verb that is a tool."""
+"""The text form of the result of each tool."""

@@ -1,7 +1,7 @@
-"""Which verbs are tools, and what a model is told of each: when to use it, what comes back, its schemas.
+"""The tools: which verbs they are, their descriptions for a model, and their schemas.
 
-The names and arguments are those of the verbs, which are mememory's. What only programs need is left out, and so is
-what cannot be undone: a model forgets, and never erases.
+Names and arguments are those of the verbs. Arguments that only programs need are left out, and so are verbs that cannot
+be undone: a model can forget, but not erase.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any, Final, get_type_hints
 
 from mcp import types
 
-from salience.errors import unknown
+from salience.errors import InputError, Words, unknown, unknown_field
 from salience.help import TOPICS
 from salience.rank import profiles
 from salience.records import Context, Hit, Memory, Page, Recall, Receipt
-from salience.server.mcp import arguments
 from salience.server.mcp.texts import TEXTS
-from salience.wire.requests import VerbRequest
+from salience.wire.requests import VerbRequest, parse
 from salience.wire.responses import Schemas, to_json
 from salience.wire.verbs import VERBS, Verb
 
@@ -30,7 +29,7 @@ _PROFILE: Final[Mapping[str, Any]] = {
     "enum": list(profiles.NAMES),
     "description": "how to rank; leave it out unless the user names one",
 }
-"""Schema of the profile of a tool's call: a name; a TOML of one's own is for programs."""
+"""Schema of the argument `profile`: tools take only names."""
 
 _WORDS: Final[Mapping[str, str]] = {
     "as_of": "answer as it would have been at this instant, ISO 8601 with an offset",
@@ -46,19 +45,14 @@ _WORDS: Final[Mapping[str, str]] = {
     "topic": f"one of {', '.join(TOPICS)}",
     "version": "which one, as history shows it; the one before it was forgotten if left out",
 }
-"""What an argument is, where its request does not say."""
+"""Descriptions of arguments whose request has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A smaller form of a verb's result.
+    """A shorter JSON form of a verb's result: a function from the result, and the schema."""
 
-    Attributes:
-        of: from the result to JSON values.
-        schema: the schema of these.
-    """
-
-    of: Callable[[Any], dict[str, Any]]
+    to_json: Callable[[Any], dict[str, Any]]
     schema: Mapping[str, Any]
 
 
@@ -68,13 +62,12 @@ class Tool:
 
     Attributes:
         name: of the verb.
-        title: what a person reads.
-        description: what a model reads.
-        takes: the arguments that it is offered.
+        title, description: for a person, and for a model.
+        takes: the names of the arguments.
         synonyms: another name of an argument -> its name.
-        repeatable: whether a second call with the same arguments changes nothing more.
-        words: descriptions of arguments that stand before those of the request.
-        shape: the form of its structured answer; None: all that the verb answers.
+        idempotent: whether a second call with the same arguments changes nothing more.
+        words: descriptions of arguments, in place of those of the request.
+        shape: the form of the structured result; None for the whole result of the verb.
     """
 
     name: str
@@ -82,7 +75,7 @@ class Tool:
     description: str
     takes: tuple[str, ...]
     synonyms: Mapping[str, str] = field(default_factory=dict)
-    repeatable: bool = False
+    idempotent: bool = False
     words: Mapping[str, str] = field(default_factory=dict)
     shape: Shape | None = None
 
@@ -92,17 +85,42 @@ class Tool:
         return VERBS[self.name]
 
     def request(self, given: Mapping[str, Any], defaults: Mapping[str, str]) -> VerbRequest:
-        """Return the request that arguments make; `InputError` if they make none."""
-        return arguments.request(self.verb.request, self.takes, self.synonyms, defaults, given)
+        """Return the arguments of a call as a request.
 
-    def answer(self, result: Any) -> types.CallToolResult:
-        """Return a result as values that keep the output schema, and as text beside them."""
+        Args:
+            given: the arguments.
+            defaults: coordinates of calls that do not name them.
+
+        Raises:
+            InputError: an argument is unknown, missing or has another type.
+        """
+        known = (*self.takes, *self.synonyms)
+        for name in given:
+            if name not in known:
+                raise unknown_field(name, known)
+        arguments = {**given}
+        for other, name in self.synonyms.items():
+            if other in given and name in given:
+                problem = f"is another word for {name}, which is given too"
+                raise InputError(other, Words(f"{other} beside {name}"), f"Give {name} alone.", problem)
+            if other in given:
+                arguments[name] = arguments.pop(other)
+        is_global = arguments.get("scope") == "global"  # memories without a project
+        applied = {
+            name: value
+            for name, value in defaults.items()
+            if name in self.verb.request.model_fields and not (is_global and name == "project")
+        }
+        return parse(self.verb.request, {**applied, **arguments})
+
+    def result(self, result: Any) -> types.CallToolResult:
+        """Return the result of the verb as text and as structured content."""
         text = types.TextContent(text=TEXTS[self.name](result))
-        told = self.verb.to_json(result) if self.shape is None else self.shape.of(result)
-        return types.CallToolResult(content=[text], structured_content=told)
+        data = self.verb.to_json(result) if self.shape is None else self.shape.to_json(result)
+        return types.CallToolResult(content=[text], structured_content=data)
 
-    def told(self, defaults: Mapping[str, str]) -> types.Tool:
-        """Return the tool as it is listed; coordinates that hold unless others are named are its defaults."""
+    def listing(self, defaults: Mapping[str, str]) -> types.Tool:
+        """Return the tool for a list of tools, with the default coordinates in its schema."""
         properties = {
             name: {**found, "default": defaults[name]} if name in defaults else found
             for name, found in self.input_schema["properties"].items()
@@ -117,12 +135,11 @@ class Tool:
         )
 
     def _annotations(self) -> types.ToolAnnotations:
-        """Return what a client may rely on; of a tool that only reads, the rest follows."""
         if self.verb.right == "read":
             return types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
         return types.ToolAnnotations(
             destructive_hint=self.verb.changes is not None,
-            idempotent_hint=self.repeatable or None,
+            idempotent_hint=self.idempotent or None,
             open_world_hint=False,
         )
 
@@ -132,7 +149,7 @@ class Tool:
         whole = _lean(self.verb.request.model_json_schema())
         offered = {name: _described(name, whole["properties"][name]) for name in self.takes}
         if self.shape is not None:
-            offered = {name: _shortest(schema, self.words.get(name)) for name, schema in offered.items()}
+            offered = {name: _shortened(schema, self.words.get(name)) for name, schema in offered.items()}
         if "profile" in offered:
             offered["profile"] = dict(_PROFILE)
         for other, name in self.synonyms.items():
@@ -153,8 +170,8 @@ class Tool:
         return {**found, "$defs": schemas.named} if schemas.named else found
 
 
-def _shortest(schema: Mapping[str, Any], words: str | None) -> dict[str, Any]:
-    """Return the schema of an argument without what its error would tell, with other words if there are any."""
+def _shortened(schema: Mapping[str, Any], words: str | None) -> dict[str, Any]:
+    """Return a schema without the constraints that an error explains, with another description if there is one."""
     kept = {key: item for key, item in schema.items() if key not in ("pattern", "minLength", "minItems")}
     return kept if words is None else {**kept, "description": words}
 
@@ -164,22 +181,19 @@ def _described(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lean(schema: Any) -> Any:
-    """Return a schema without what a model has no use for; it is read again with every conversation.
-
-    Titles, and defaults that stand for nothing, say no more than the name does; what a name may hold, errors tell.
-    """
+    """Return a schema without titles, empty defaults and constraints on names, to save tokens."""
     if isinstance(schema, list):
         return [_lean(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: _lean(item) for key, item in schema.items() if not _idle(key, item, schema)}
+    kept = {key: _lean(item) for key, item in schema.items() if not _is_noise(key, item, schema)}
     match kept.get("anyOf"):
         case [{"type": str() as kind} as one, {"type": "null"}] if "enum" not in one:
             return {**{key: item for key, item in kept.items() if key != "anyOf"}, **one, "type": [kind, "null"]}
     return kept
 
 
-def _idle(key: str, item: Any, schema: Mapping[str, Any]) -> bool:
+def _is_noise(key: str, item: Any, schema: Mapping[str, Any]) -> bool:
     of_a_name = key in ("minLength", "maxLength", "pattern") and "maxLength" in schema
     return of_a_name or (key == "title" and isinstance(item, str)) or (key == "default" and item in (None, [], {}))
 
@@ -241,7 +255,7 @@ _ALL: Final = (
             "restore brings it back. Comes back: the memory that was forgotten."
         ),
         takes=("id", "reason", "if_version", *_HERE),
-        repeatable=True,
+        idempotent=True,
     ),
     Tool(
         name="list",
@@ -311,7 +325,7 @@ _ALL: Final = (
             "user asks to tidy up. Comes back: the sums that were made. With dry_run nothing is written."
         ),
         takes=("dry_run", *_WHERE),
-        repeatable=True,
+        idempotent=True,
     ),
     Tool(
         name="end_session",
@@ -321,12 +335,12 @@ _ALL: Final = (
             "to be kept before. Comes back: which memories moved."
         ),
         takes=("session_id", *_WHERE),
-        repeatable=True,
+        idempotent=True,
     ),
 )  # fmt: skip
 
 TOOLS: Final[Mapping[str, Tool]] = {tool.name: tool for tool in _ALL}
-"""Each tool by its name."""
+"""All tools by name."""
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -378,7 +392,7 @@ _WHOSE_WORDS: Final = {"project": "its project; * for any, null for none", "user
 
 
 def _core(name: str, description: str, takes: tuple[str, ...], shape: Shape, **words: str) -> Tool:
-    """Return a tool in the form of the default set: the arguments that agents need, a short answer."""
+    """Return the short form of a tool: the arguments that agents need, a short result."""
     return replace(
         TOOLS[name],
         description=description,
@@ -457,16 +471,16 @@ _DEFAULT: Final = (
 )
 
 DEFAULT: Final[Mapping[str, Tool]] = {tool.name: tool for tool in _DEFAULT}
-"""The tools that are offered unless others are named, in the form that costs a model few tokens."""
+"""The default tools, in a form that costs few tokens."""
 
 
 def chosen(written: str) -> Mapping[str, Tool]:
-    """Return the tools that a setting names: `default`, `all`, or names with commas between them.
+    """Return the tools of a setting: `default`, `all`, or names separated by commas.
 
-    A tool of the default set that is named has its form there.
+    A named tool of the default set has its short form.
 
     Raises:
-        InputError: an unknown name; the remedy lists those that there are.
+        InputError: an unknown name.
     """
     if written in ("default", "all"):
         return DEFAULT if written == "default" else TOOLS

@@ -1,4 +1,4 @@
-"""Who answers: an engine behind its gate, or a server that a client speaks to."""
+"""The caller of MCP tools: on an engine behind its gate, or on a server through a client."""
 
 from __future__ import annotations
 
@@ -13,64 +13,64 @@ from salience.wire.requests import ProfileText, VerbRequest
 from salience.wire.verbs import Verb
 
 
-class Asker(Protocol):
-    """Answers requests of one caller."""
+class Caller(Protocol):
+    """Calls verbs on behalf of someone."""
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """Coordinates that hold where an argument names no other."""
+        """Coordinates of calls that do not name them."""
         ...
 
     def may(self, verb: Verb) -> bool:
-        """Return whether the caller has the right that a verb takes, as far as this is known here."""
+        """Return whether the caller has the right for a verb, as far as known."""
         ...
 
-    def ask(self, verb: Verb, request: VerbRequest) -> Any:
+    def call(self, verb: Verb, request: VerbRequest) -> Any:
         """Return the result of a verb; raises `SalienceError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
-    """An engine behind its gate, for one caller."""
+class LocalCaller:
+    """A caller with a grant on an engine behind its gate."""
 
     gate: Gate
     grant: Grant
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def may(self, verb: Verb) -> bool:
-        """Return whether the grant holds what a verb takes."""
+        """Return whether the grant has the rights for a verb."""
         return self.gate.may(self.grant, verb)
 
-    def ask(self, verb: Verb, request: VerbRequest) -> Any:
-        """Return what the gate answers."""
+    def call(self, verb: Verb, request: VerbRequest) -> Any:
+        """Return the result of a verb."""
         return self.gate.answer(self.grant, verb, request)
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
-    """A client, whose server holds the rights; `read_only` asks for nothing that changes a memory."""
+class RemoteCaller:
+    """A caller on a server, which checks the rights; with `read_only`, no call changes a memory."""
 
     client: Any
     defaults: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
 
     def may(self, verb: Verb) -> bool:
-        """Return whether a verb only reads, or anything may be asked."""
+        """Return whether a verb is allowed."""
         return verb.right == "read" or not self.read_only
 
-    def ask(self, verb: Verb, request: VerbRequest) -> Any:
-        """Return what the server answers to the verb of that name."""
+    def call(self, verb: Verb, request: VerbRequest) -> Any:
+        """Return the result of a verb."""
         if not self.may(verb):
-            raise ForbiddenError(f"{verb.name}: this was started to read only. Start it without --read-only.")
+            raise ForbiddenError(f"{verb.name}: this server is read-only. Start it without --read-only.")
         arguments = request.arguments()
         if self.read_only and "dry_run" in type(request).model_fields:
             arguments["dry_run"] = True
-        return getattr(self.client, verb.name)(**{name: _meant(name, value) for name, value in arguments.items()})
+        return getattr(self.client, verb.name)(**{name: _python(name, value) for name, value in arguments.items()})
 
 
-def _meant(name: str, value: Any) -> Any:
-    """Return a value of the wire as the verbs take it."""
+def _python(name: str, value: Any) -> Any:
+    """Return an argument of a request in the form that the client takes."""
     if name in BOUNDS and value == ANY.value:
         return ANY
     if isinstance(value, list):

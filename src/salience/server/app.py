@@ -1,0 +1,188 @@
+"""The application of one process: engine, keys, REST, MCP, metrics and upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import FastAPI
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from salience.engine import Engine, warm_in_background
+from salience.errors import InputError
+from salience.ports import FINGERPRINTED, Embedder, Keyring
+from salience.records import Grant
+from salience.server import connections, metrics, oauth
+from salience.server.auth import Authenticator, verify_key
+from salience.server.gate import Gate, Limits
+from salience.server.limits import rate_limiter
+from salience.server.mcp import http as mcp
+from salience.server.mcp import tools
+from salience.server.metrics import Metrics
+from salience.server.process import ServerConfig, exposing_setting, open_store
+from salience.server.rest import app as rest
+from salience.server.rest.app import Options
+from salience.server.server import Streams
+from salience.server.telemetry import MeasuredEmbedder, RequestTelemetry, VerbTelemetry
+from salience.server.traces import Traces
+from salience.server.upkeep import UpkeepThread
+from salience.settings import Settings
+from salience.steps import embed_with
+
+LOCAL: Final = "local"
+"""Name of every caller, for logs and rates, while there are no keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerApp:
+    """The application of one process.
+
+    Attributes:
+        asgi: the application; upkeep runs during its lifespan.
+        protocol: the protocol factory for uvicorn.
+        is_open: returns whether no key is needed.
+        end_streams: ends the streamed responses; call it in the event loop.
+    """
+
+    asgi: ASGIApp
+    protocol: Any
+    is_open: Callable[[], bool]
+    end_streams: Callable[[], None]
+
+
+@contextmanager
+def build_app(config: ServerConfig) -> Iterator[ServerApp]:
+    """Yield the application of a process, and close its parts in the end.
+
+    Raises:
+        InputError: a setting is not acceptable.
+        StoreError: the store cannot be opened.
+    """
+    settings = config.settings
+    counters = Metrics()
+    with ExitStack() as stack:
+        traces = Traces(settings.otlp_endpoint)
+        stack.callback(traces.close)
+        engine, keyring = stack.enter_context(
+            open_store(config, lambda bare: MeasuredEmbedder(loaded(bare), counters, traces))
+        )
+        warm_in_background(engine)
+        upkeep = UpkeepThread(engine, keyring, settings.server_upkeep, counters)
+        stack.callback(upkeep.stop)
+        anonymous = AnonymousAccess(settings, keyring, engine.services.tenant)
+        counters.watch_pool(getattr(engine.services.store, "connections", dict))
+        authenticator = build_authenticator(settings, keyring, engine, anonymous)
+        limits = Limits(
+            batch=settings.server_batch_limit,
+            answer=settings.server_answer_limit,
+            deadline_ms=settings.server_deadline_ms,
+        )
+        check_rate = rate_limiter(settings.server_rate)
+        rest_gate, mcp_gate = (
+            Gate(engine, limits, check_rate, VerbTelemetry(counters, traces, surface)) for surface in (None, "mcp")
+        )
+        app = _application(settings, rest_gate, mcp_gate, authenticator, upkeep, anonymous.is_open)
+        app.router.routes.append(metrics.route(counters, anonymous.is_open, settings.metrics_token))
+        streams = Streams(app)
+        asgi = RequestTelemetry(streams, mcp.PATH, counters, traces)
+        yield ServerApp(asgi, connections.protocol(settings), anonymous.is_open, streams.end)
+
+
+def _application(
+    settings: Settings,
+    rest_gate: Gate,
+    mcp_gate: Gate,
+    authenticator: Authenticator,
+    upkeep: UpkeepThread,
+    is_open: Callable[[], bool],
+) -> FastAPI:
+    resource = None
+    if settings.oauth_issuer is not None and settings.oauth_audience is not None:
+        resource = mcp.protected_resource(settings.oauth_audience, settings.oauth_issuer)
+    endpoint = mcp.endpoint(
+        mcp_gate,
+        authenticator,
+        threads=settings.server_threads,
+        body_limit=settings.server_body_limit,
+        metadata_url=resource.metadata_url if resource else None,
+        tools=tools.chosen(settings.mcp_tools),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        upkeep.start()
+        async with endpoint.running():
+            yield
+
+    options = Options(
+        threads=settings.server_threads,
+        body_limit=settings.server_body_limit,
+        import_limit=settings.server_import_limit,
+        hosts=settings.server_hosts,
+        origins=settings.server_origins,
+        is_open=is_open,
+    )
+    app = rest.app(rest_gate, authenticator, options, lifespan)
+    app.router.routes += [Route(mcp.PATH, endpoint), *(resource.routes if resource else ())]
+    return app
+
+
+def loaded(embedder: Embedder) -> Embedder:
+    """Return an embedder after loading its model, so that no request waits for it; a remote one is not called.
+
+    Raises:
+        EmbedderError: the model cannot be loaded.
+    """
+    if not getattr(embedder, "remote", False):
+        embed_with(embedder, [FINGERPRINTED])
+    return embedder
+
+
+class AnonymousAccess:
+    """Admits every caller while no key exists and only this machine can reach the server.
+
+    Returns the grant of every caller, or None. It checks each time until a key exists, and then stays closed.
+    """
+
+    def __init__(self, settings: Settings, keyring: Keyring, tenant: str) -> None:
+        self._keyring = keyring
+        self._everyone = Grant(tenant=tenant, rights=("admin",), name=LOCAL)
+        self._may_open = settings.oauth_issuer is None and exposing_setting(settings) is None
+
+    def __call__(self) -> Grant | None:
+        """Return the grant of every caller; None once a key exists."""
+        if self._may_open and not self._keyring.is_empty():
+            self._may_open = False
+        return self._everyone if self._may_open else None
+
+    def is_open(self) -> bool:
+        """Return whether every caller is admitted."""
+        return self() is not None
+
+
+def build_authenticator(
+    settings: Settings, keyring: Keyring, engine: Engine, anonymous: AnonymousAccess
+) -> Authenticator:
+    """Return the authenticator for keys, and for tokens of the OAuth issuer in the settings.
+
+    Raises:
+        InputError: an issuer without an audience, or an issuer whose URL is not https.
+    """
+    clock = engine.services.clock
+    verifiers: list[Callable[[str], Grant | None]] = [lambda token: verify_key(keyring, token, clock())]
+    if settings.oauth_issuer is not None:
+        if settings.oauth_audience is None:
+            raise InputError("oauth_audience", None, "Set the audience of the issuer's tokens.")
+        verifiers.append(
+            oauth.token_verifier(
+                settings.oauth_issuer,
+                settings.oauth_audience,
+                settings.oauth_jwks_url,
+                settings.oauth_tenant_claim,
+                clock=clock,
+            )
+        )
+    return Authenticator(verifiers, anonymous)

@@ -1,0 +1,306 @@
+"""The OpenAPI document: FastAPI makes it from the routes; this module describes the routes of the verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi.responses import Response
+
+from salience.help import TOPICS
+from salience.rank import profiles
+from salience.server.rest.parsing import (
+    ETAGS_LIMIT,
+    JSON,
+    KEY_HEADER,
+    KEY_LIMIT,
+    KEYED_LISTS,
+    NDJSON,
+    STREAMED,
+    argument_names,
+    is_in_query,
+)
+from salience.wire import errors
+from salience.wire.requests import VerbRequest
+from salience.wire.responses import Schemas
+from salience.wire.verbs import VERBS, Verb
+
+Json = dict[str, Any]
+TAGS: Final[list[Json]] = [
+    {"name": "memories", "description": "Store, read and change memories."},
+    {"name": "recall", "description": "Find memories, and explain why."},
+    {"name": "upkeep", "description": "Promote, summarise, erase, maintain."},
+    {"name": "transfer", "description": "Export and import lines of JSON."},
+    {"name": "server", "description": "Health, help and counts."},
+]
+_TAG_OF: Final = {
+    **dict.fromkeys(("recall", "recall_many", "graph_recall", "context", "explain"), "recall"),
+    **dict.fromkeys(("reflect", "consolidate", "end_session", "erase", "upkeep"), "upkeep"),
+    **dict.fromkeys(STREAMED, "transfer"),
+    **dict.fromkeys(("stats", "help"), "server"),
+}
+EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "remember": {
+        "content": "Alice prefers Python for backend work",
+        "user_id": "alice",
+        "importance": 0.8,
+        "tags": ["lang"],
+    },
+    "remember_many": {
+        "drafts": [
+            {"content": "The launch is on 3 June", "kind": "decision", "fact_key": "launch.date"},
+            {"content": "Bob writes the release notes"},
+        ],
+        "project": "apollo",
+    },
+    "ingest": {
+        "session_id": "monday",
+        "messages": [
+            {"role": "user", "content": "I moved to Lisbon last week."},
+            {"role": "assistant", "content": "How do you like it there?"},
+        ],
+    },
+    "update": {"importance": 0.9, "reason": "said twice"},
+    "restore": {"version": 1},
+    "recall": {"query": "What language does Alice like?", "user_id": "alice", "limit": 5},
+    "recall_many": {"queries": ["What language does Alice like?", "Where does Alice live?"], "user_id": "alice"},
+    "graph_recall": {"query": "Who works with Alice?", "max_hops": 2},
+    "context": {"query": "What language does Alice like?", "user_id": "alice", "budget_tokens": 1500},
+    "explain": {"query": "What language does Alice like?", "memory_id": "5f1d2c3b", "user_id": "alice"},
+    "erase": {"user_id": "alice", "dry_run": True},
+}
+"""Example requests by verb."""
+CHOICES: Final = {"profile": profiles.NAMES, "topic": tuple(sorted(TOPICS))}
+"""Arguments with a choice of names that the server has."""
+_SCHEMAS: Final = "#/components/schemas/"
+_TEXT: Final = {"type": "string"}
+_HEADERS: Final[Mapping[str, Json]] = {
+    "ETag": {"description": 'the version of the memory: `"3"`', "schema": _TEXT},
+    "Link": {"description": 'the next page, if there is one: `<...>; rel="next"`', "schema": _TEXT},
+    "Location": {"description": "the URL of the new memory, if there is one", "schema": _TEXT},
+    "Retry-After": {"description": "seconds before a retry", "schema": {"type": "integer", "minimum": 1}},
+    "WWW-Authenticate": {"description": "the required authentication", "schema": _TEXT},
+}
+_HEADER_OF_STATUS: Final = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
+_ALWAYS: Final = (400, 401, 403, 422, 429, 500, 503)
+"""Error statuses of every verb."""
+_ETAG: Final = '(W/)?"[!#-~]*"'
+
+
+def operation(verbs: Sequence[Verb]) -> Json:
+    """Return the arguments of `add_api_route` that describe the verbs of one method and path."""
+    first = verbs[0]
+    extra: Json = {"parameters": [*_parameters(first), *_header_parameters(verbs)]}
+    if first.name == "import_":
+        extra["requestBody"] = {"required": True, "content": {NDJSON[0]: {"schema": _TEXT}}}
+    elif not is_in_query(first):
+        extra["requestBody"] = _body(verbs)
+    return {
+        "operation_id": first.name,
+        "tags": [_TAG_OF.get(first.name, "memories")],
+        "summary": " Or: ".join(verb.summary for verb in verbs),
+        "description": f"Needs a key with the right `{first.right}`.",
+        "response_class": Response,  # the media types are in the responses below
+        "responses": _results(verbs) | _problems(_error_statuses(verbs)),
+        "openapi_extra": extra,
+    }
+
+
+def server_operation(name: str, *statuses: int, is_public: bool = False) -> Json:
+    """Return the arguments of a route that is not for a verb."""
+    public: Json = {"openapi_extra": {"security": []}} if is_public else {}
+    return {"operation_id": name, "tags": ["server"], "responses": _problems(statuses), **public}
+
+
+def complete(document: Json) -> None:
+    """Add the components of the verbs to FastAPI's document."""
+    schemas = Schemas(_SCHEMAS)
+    requests: Json = {}
+    for verb in VERBS.values():
+        if verb.name != "export":
+            verb.schema(schemas)
+        if not is_in_query(verb):
+            requests |= _request_schemas(verb)
+    own = document.setdefault("components", {}).setdefault("schemas", {})
+    document["security"] = [{"key": []}]
+    document["components"] = {
+        "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "of `salience keys create`"}},
+        "headers": dict(_HEADERS),
+        "responses": {str(status): _problem(status) for status in errors.STATUSES if status != 405},
+        "schemas": {**own, **schemas.named, **requests, "Problem": errors.schema()},
+    }
+
+
+def _parameters(verb: Verb) -> Iterator[Json]:
+    """Yield the parameters in the path and the query."""
+    schema = _without_titles(verb.request.model_json_schema())
+    properties = _with_choices(schema["properties"])
+    in_path, in_query = argument_names(verb)
+    for name in in_path:
+        yield _parameter(name, properties[name]) | {"in": "path", "required": True}
+    for name in in_query:
+        parameter = _parameter(name, properties[name])
+        if verb.name == "export":  # without coordinates, it exports everything
+            parameter["schema"].pop("default", None)
+        yield parameter | {"in": "query", "required": name in schema.get("required", ())}
+
+
+def _parameter(name: str, found: Json) -> Json:
+    """Return a parameter, without null, which has no form in a URL."""
+    schema = {key: value for key, value in found.items() if key not in ("description", "anyOf")}
+    for one in found.get("anyOf", ()):
+        schema |= one if one != {"type": "null"} else {}
+    if schema.get("default") is None:
+        schema.pop("default", None)
+    return {"name": name, "schema": schema, **{key: found[key] for key in ("description",) if key in found}}
+
+
+def _header_parameters(verbs: Sequence[Verb]) -> Iterator[Json]:
+    names = {name for verb in verbs for name in verb.request.model_fields}
+    if names & {"key", *KEYED_LISTS}:
+        schema = {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[!-~]+$"}
+        yield {"name": KEY_HEADER, "in": "header", "schema": schema, "description": "a retry with it writes nothing"}
+    if "if_version" in names:
+        schema = {"type": "string", "pattern": rf"^(\*|{_ETAG}(, *{_ETAG}){{0,{ETAGS_LIMIT - 1}}})$"}
+        text = 'refused unless the memory has one of these versions, such as `"3"`; in place of `if_version`'
+        yield {"name": "If-Match", "in": "header", "schema": schema, "description": text}
+    if verbs[0].name == "get":
+        text = '304 if the memory has this version, such as `"3"`'
+        yield {"name": "If-None-Match", "in": "header", "schema": _TEXT, "description": text}
+
+
+def _body(verbs: Sequence[Verb]) -> Json:
+    models = [_request_schemas(verb)[_request_name(verb.request)] for verb in verbs]
+    references = [{"$ref": _SCHEMAS + _request_name(verb.request)} for verb in verbs]
+    content: Json = {"schema": references[0] if len(references) == 1 else {"anyOf": references}}
+    if examples := {verb.name: {"value": EXAMPLES[verb.name]} for verb in verbs if verb.name in EXAMPLES}:
+        content["examples"] = examples
+    return {"required": all(one["required"] or "anyOf" in one for one in models), "content": {JSON[0]: content}}
+
+
+def _request_schemas(verb: Verb) -> Json:
+    """Return the schema of the body of a verb, and those that it refers to, by name."""
+    made = _without_titles(verb.request.model_json_schema(ref_template=_SCHEMAS + "{model}"))
+    found: Json = made.pop("$defs", {})
+    in_path, _ = argument_names(verb)
+    made["properties"] = {name: one for name, one in _with_choices(made["properties"]).items() if name not in in_path}
+    made["required"] = [name for name in made.get("required", ()) if name not in in_path]
+    return {**found, _request_name(verb.request): made}
+
+
+def _with_choices(properties: Json) -> Json:
+    for name in CHOICES.keys() & properties.keys():
+        properties[name]["anyOf"] = [{"type": "string", "enum": list(CHOICES[name])}, *properties[name]["anyOf"][1:]]
+    return properties
+
+
+def _request_name(model: type[VerbRequest]) -> str:
+    return f"{model.__name__}Request"  # some have the name of a record
+
+
+def _without_titles(schema: Any) -> Any:
+    if isinstance(schema, Mapping):
+        items = schema.items()
+        return {key: _without_titles(item) for key, item in items if not (key == "title" and isinstance(item, str))}
+    return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _results(verbs: Sequence[Verb]) -> dict[int | str, Json]:
+    verb = verbs[0]
+    if verb.name == "export":
+        text = "One object per line: a header, then memories."
+        return {200: {"description": text, "content": {NDJSON[0]: {"schema": _TEXT}}}}
+    schemas = [one.schema(Schemas(_SCHEMAS)) for one in verbs]
+    content = {JSON[0]: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+    names = ["ETag"] if verb.name in ("get", "remember") or verb.changes else []
+    names += ["Link"] if verb.name == "list" else []
+    links = {f"{one.name}_{name}": link for one in verbs for name, link in _links(one)}
+    common = {"content": content, **({"links": links} if links else {})}
+    found: dict[int | str, Json] = {200: {"description": "Done.", **common, **_headers(names)}}
+    if verb.creates:
+        found[201] = {"description": "A memory was created.", **common, **_headers([*names, "Location"])}
+    if verb.name == "get":
+        found[304] = {"description": "The memory has the given version.", **_headers(names)}
+    return found
+
+
+def _headers(names: Sequence[str]) -> Json:
+    return {"headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names}} if names else {}
+
+
+def _error_statuses(verbs: Sequence[Verb]) -> set[int]:
+    names = {name for verb in verbs for name in verb.request.model_fields}
+    statuses = {*_ALWAYS}
+    if not is_in_query(verbs[0]) or verbs[0].name == "import_":
+        statuses |= {408, 413, 415, 502}
+    if names & {"id", "ids", "memory_id", "supersedes", "drafts"}:
+        statuses.add(404)
+    if verbs[0].right != "read":
+        statuses |= {409, 412}
+    return statuses
+
+
+def _problems(statuses: Iterable[int]) -> dict[int | str, Json]:
+    return {status: {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}
+
+
+def _problem(status: int) -> Json:
+    titles = sorted({one.title for one in errors.PROBLEMS.values() if one.status == status})
+    text = ". ".join(titles or [HTTPStatus(status).phrase]) + "."
+    header = [_HEADER_OF_STATUS[status]] if status in _HEADER_OF_STATUS else []
+    content = {errors.MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
+    return {"description": text, "content": content, **_headers(header)}
+
+
+_FIRST_MEMORY: Final[Mapping[str, str]] = {
+    "remember": "/memory",
+    "remember_many": "/receipts/0/memory",
+    "ingest": "/receipts/0/memory",
+    "list": "/memories/0",
+    "get": "",
+    "update": "/memory",
+    "forget": "/memory",
+    "restore": "/memory",
+    "recall": "/hits/0/memory",
+    "recall_many": "/recalls/0/hits/0/memory",
+    "graph_recall": "/hits/0/memory",
+    "context": "/hits/0/memory",
+}
+"""Path of the first memory in the result of a verb."""
+
+
+def _links(verb: Verb) -> Iterator[tuple[str, Json]]:
+    """Yield the links from the result of a verb to other operations."""
+    memory = f"$response.body#{_FIRST_MEMORY.get(verb.name, '')}"
+    if verb.name in _FIRST_MEMORY:
+        for name in ("get", "update", "forget", "restore", "history"):
+            yield name, _memory_link(name, memory)
+    match verb.name:
+        case "remember" | "ingest":
+            body = {"environment": f"{memory}/scope/environment"}
+            session = {"path.session_id": f"{memory}/scope/session_id"}
+            yield "end_session", {"operationId": "end_session", "parameters": session, "requestBody": body}
+        case "list":
+            yield "list", {"operationId": "list", "parameters": {"query.cursor": "$response.body#/cursor"}}
+        case "get":
+            for name in ("update", "forget"):
+                yield f"{name}_unchanged", _memory_link(name, memory, {"header.If-Match": "$response.header.ETag"})
+        case "history":
+            first = "$response.body#/versions/0/memory"
+            body = {"version": f"{first}/version", "environment": f"{first}/scope/environment"}
+            parameters = {"path.id": "$request.path.id"}
+            yield "restore", {"operationId": "restore", "parameters": parameters, "requestBody": body}
+        case "recall" | "graph_recall":
+            asked = {name: f"$request.body#/{name}" for name in ("query", "environment")}
+            yield "explain", {"operationId": "explain", "requestBody": {"memory_id": f"{memory}/id", **asked}}
+
+
+def _memory_link(name: str, memory: str, parameters: Mapping[str, str] = {}) -> Json:
+    """Return a link from a memory to a verb on it, in the scope of the memory."""
+    found = {"path.id": f"{memory}/id", **parameters}
+    if VERBS[name].method in ("GET", "DELETE"):
+        where = ("environment", "project", "user_id", "agent_id")
+        found |= {f"query.{one}": f"{memory}/scope/{one}" for one in where}
+        return {"operationId": name, "parameters": found}
+    return {"operationId": name, "parameters": found, "requestBody": f"{memory}/scope"}

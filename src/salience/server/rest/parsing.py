@@ -1,0 +1,231 @@
+"""HTTP requests to the requests of verbs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from email.message import Message
+from typing import Annotated, Any, Final, get_args, get_origin
+
+from fastapi import Request
+from pydantic_core import from_json
+
+from salience.errors import InputError, LimitError, StaleError, Words
+from salience.records import checks
+from salience.server.rest.problems import HttpError
+from salience.wire.requests import VerbRequest, parse, type_name
+from salience.wire.verbs import Verb
+
+JSON: Final = ("application/json",)
+NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+STREAMED: Final = ("export", "import_")
+"""Verbs with lines of JSON in place of an object."""
+KEY_HEADER: Final = "Idempotency-Key"
+KEY_LIMIT: Final = 200
+"""Maximum length of a key in the header; the keys of several items are made from it and are longer."""
+KEYED_LISTS: Final = ("drafts", "messages")
+"""Arguments whose items have idempotency keys."""
+ETAGS_LIMIT: Final = 8
+"""Maximum number of entity tags in a condition."""
+_ETAG: Final = re.compile(r'[ \t]*(W/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*(?:,|$)')
+_VISIBLE: Final = re.compile("[!-~]+")
+_INTEGER: Final = re.compile("-?[0-9]{1,18}")
+_BOOLEAN: Final = {"true": True, "false": False}
+
+
+def is_in_query(verb: Verb) -> bool:
+    """Return whether the arguments are in the query, not in a JSON body."""
+    return verb.method in ("GET", "DELETE") or verb.name in STREAMED
+
+
+def argument_names(verb: Verb) -> tuple[list[str], list[str]]:
+    """Return the names of the arguments in the path, and of those in the query."""
+    in_path = re.findall(r"{(\w+)}", verb.path)
+    rest = [name for name in verb.request.model_fields if name not in in_path]
+    return in_path, rest if is_in_query(verb) else []
+
+
+async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body in chunks.
+
+    Raises:
+        LimitError: the body is longer than the limit; raised before reading it if it has a Content-Length.
+    """
+    length = request.headers.get("content-length", "")
+    size = int(length) if length.isdecimal() and len(length) < 20 else 0
+    _check_size(limit, size)
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        _check_size(limit, size)
+        yield chunk
+
+
+def _check_size(limit: int, size: int) -> None:
+    if size > limit:
+        raise LimitError(f"body: more than the {limit:,} bytes of one request. Send less at a time.")
+
+
+def body_within(limit: int) -> Callable[[Request], Any]:
+    """Return a dependency that reads the body."""
+
+    async def body(request: Request) -> bytes:
+        return b"".join([chunk async for chunk in chunks(request, limit)])
+
+    return body
+
+
+async def no_body(request: Request) -> bytes:
+    """Check that there is no body; a dependency of routes with the arguments in the query.
+
+    Raises:
+        InputError: there is one.
+    """
+    if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
+        raise InputError("body", Words("a body"), "Put the arguments in the query.", "is not accepted here")
+    return b""
+
+
+def require_media_type(request: Request, accepted: Sequence[str]) -> None:
+    """Raise `HttpError` (415) unless the body has one of these media types, in UTF-8."""
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", "none/none")
+    charset = header.get_content_charset("utf-8")
+    if header.get_content_type() not in accepted or charset not in ("utf-8", "utf8", "us-ascii"):
+        raise HttpError(415, f"Content-Type: not supported here. Send {accepted[0]}, in UTF-8.")
+
+
+def parse_request(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb, VerbRequest]:
+    """Return the verb of a route that a request is for, and its arguments.
+
+    Raises:
+        HttpError: the body is not JSON.
+        InputError: the arguments do not match the verb.
+    """
+    path, query = request.path_params, request.query_params.multi_items()
+    if is_in_query(verbs[0]):
+        verb, given = verbs[0], _query_arguments(verbs[0], query)
+    else:
+        if query:
+            raise InputError("query", Words("a query"), "Put the arguments in the body.", "is not accepted here")
+        given = _json_object(request, body)
+        verb = next((verb for verb in verbs if _required(verb) <= {*given, *path}), verbs[0])
+    for name in given.keys() & path.keys():
+        raise InputError(name, Words("a second value"), "Leave it out: it is in the path.", "is given twice")
+    return verb, parse(verb.request, _with_key(verb, {**given, **path}, request.headers.get(KEY_HEADER)))
+
+
+def parse_query(verb: Verb, request: Request) -> VerbRequest:
+    """Return the arguments of a verb that has all of them in the query; raises as `parse_request`."""
+    return parse(verb.request, _query_arguments(verb, request.query_params.multi_items()))
+
+
+def _query_arguments(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, text in pairs:
+        types = _types(verb.request.model_fields[name].annotation) if name in verb.request.model_fields else set()
+        if list in types:
+            given.setdefault(name, []).append(text)
+        elif name in given:
+            raise InputError(name, Words("a second value"), "Give it once.", "is given twice")
+        elif int in types and _INTEGER.fullmatch(text):
+            given[name] = int(text)
+        else:
+            given[name] = _BOOLEAN.get(text, text) if bool in types else text
+    return given
+
+
+def _types(annotation: Any) -> set[Any]:
+    """Return the plain types in an annotation; `list` for any list."""
+    if get_origin(annotation) is list:
+        return {list}
+    inner = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
+    return set().union(*map(_types, inner)) if inner else {annotation}
+
+
+def _json_object(request: Request, body: bytes) -> dict[str, Any]:
+    """Return the JSON object in a body; an empty body is an empty object."""
+    if not body:
+        return {}
+    require_media_type(request, JSON)
+    try:
+        found = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        place = re.search(r"line \d+ column \d+$", str(error))
+        raise HttpError(
+            400, f"body: not JSON ({place[0] if place else 'cut off'}). Send an object, in UTF-8."
+        ) from None
+    if not isinstance(found, dict):
+        raise InputError("body", type_name(found), "Send an object of the arguments.")
+    return found
+
+
+def _required(verb: Verb) -> set[str]:
+    return {name for name, field in verb.request.model_fields.items() if field.is_required()}
+
+
+def _with_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, Any]:
+    """Return the arguments with the idempotency key of the header; each of several items gets one by its place."""
+    if key is None:
+        return given
+    if len(checks.name(KEY_HEADER, key)) > KEY_LIMIT or not _VISIBLE.fullmatch(key):
+        remedy = f"Give up to {KEY_LIMIT} ASCII characters without spaces."
+        raise InputError(KEY_HEADER, Words("another key"), remedy, "is too long, or has other characters")
+    if "key" in verb.request.model_fields:
+        if given.get("key") not in (None, key):
+            value, problem = Words("another key than the body's"), "is another key than the body's"
+            raise InputError(KEY_HEADER, value, "Give one of them.", problem)
+        return {**given, "key": key}
+    lists = {name: given[name] for name in KEYED_LISTS if isinstance(given.get(name), list)}
+    return given | {
+        name: [
+            {**item, "key": f"{key}/{place}"} if isinstance(item, dict) and item.get("key") is None else item
+            for place, item in enumerate(items)
+        ]
+        for name, items in lists.items()
+    }
+
+
+def if_match(request: Request, verb: Verb) -> list[int] | None:
+    """Return the versions in `If-Match`, one of which the memory must have to be changed; None for any version.
+
+    Raises:
+        InputError: the header is invalid, has too many tags, or the verb does not accept it.
+        StaleError: it names no version.
+    """
+    header = request.headers.get("if-match")
+    if header is None or verb.changes is None or header.strip() == "*":
+        return None
+    if "if_version" not in verb.request.model_fields:
+        remedy = f"Leave it out: {verb.name} takes none."
+        raise InputError("If-Match", Words("a condition"), remedy, "is not accepted here")
+    versions = [
+        int(tag) for is_weak, tag in _etags("If-Match", header) if not is_weak and re.fullmatch("[1-9]\\d{0,8}", tag)
+    ]
+    if not versions:
+        raise StaleError("If-Match: this is not the version of a memory. Use the ETag of a response.")
+    return versions
+
+
+def if_none_match(request: Request, version: int) -> bool:
+    """Return whether `If-None-Match` names a version; an invalid header names none."""
+    header = request.headers.get("if-none-match")
+    if header is None:
+        return False
+    try:
+        return header.strip() == "*" or str(version) in (tag for _, tag in _etags("If-None-Match", header))
+    except InputError:
+        return False
+
+
+def _etags(field: str, header: str) -> list[tuple[bool, str]]:
+    """Return the entity tags in a header: whether each is weak, and its text."""
+    found: list[tuple[bool, str]] = []
+    place = 0
+    while place < len(header) and (match := _ETAG.match(header, place)) and len(found) <= ETAGS_LIMIT:
+        found.append((match[1] is not None, match[2]))
+        place = match.end()
+    if place < len(header) or not found:
+        remedy = f'Give up to {ETAGS_LIMIT} of the form "3".'
+        raise InputError(field, Words("a text of another form"), remedy, "is not a list of entity tags")
+    return found
