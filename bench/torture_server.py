@@ -36,7 +36,7 @@ from salience import settings as configuration
 from salience.engine import Engine
 from salience.ports import Keyring
 from salience.records import Grant
-from salience.server import keys as access
+from salience.server import auth as access
 from salience.wire.verbs import VERBS
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -125,7 +125,7 @@ def made(
     keyring: Keyring, homes: Sequence[Home], number: int, tenant: str, rights: Sequence[str], bound: Mapping[str, str]
 ) -> Holder:
     """Return the holder of a new key."""
-    token, key = access.made(tenant, rights, bound, None, None, datetime.now(UTC))
+    token, key = access.create_key(tenant, rights, bound, None, None, datetime.now(UTC))
     keyring.add(key)
     seen = [
         home

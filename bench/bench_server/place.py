@@ -16,7 +16,7 @@ from bench.bench_server import texts
 from salience import compose
 from salience import settings as configuration
 from salience.engine import Engine
-from salience.server import keys as access
+from salience.server import auth as access
 from salience.store.postgres.connection import APP
 from tests.postgres_server import fresh, server
 
@@ -85,6 +85,6 @@ def _keys(target: str) -> dict[str, str]:
     tokens = {}
     with closing(compose.keyring(target)) as keyring:
         for who, rights in RIGHTS.items():
-            tokens[who], key = access.made(TENANT, rights, {}, None, None, datetime.now(UTC))
+            tokens[who], key = access.create_key(TENANT, rights, {}, None, None, datetime.now(UTC))
             keyring.add(key)
     return tokens

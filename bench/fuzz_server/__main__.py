@@ -15,7 +15,7 @@ import typer
 from bench.fuzz_server.fuzzing import Found, fuzz
 from bench.served import empty_store, running
 from salience import compose
-from salience.server import keys as access
+from salience.server import auth as access
 
 EMBEDDER: Final = "static"
 """Costs next to nothing."""
@@ -47,7 +47,7 @@ def _served(store: str, locked: bool) -> Iterator[tuple[str, str | None]]:
 
 
 def _key(target: str) -> str:
-    token, key = access.made("default", ("admin",), {}, None, None, datetime.now(UTC))
+    token, key = access.create_key("default", ("admin",), {}, None, None, datetime.now(UTC))
     with closing(compose.keyring(target)) as keyring:
         keyring.add(key)
     return token
