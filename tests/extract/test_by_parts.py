@@ -95,7 +95,6 @@ def test_phrases_are_found_wherever_they_stand(phrases, text):
 def test_a_plain_word_is_what_reading_it_letter_by_letter_gives(written):
     def told() -> list[object]:
         return [
-            Tokeniser()._read(written),
             read_whole(written),
             distinctions_module._tokens(written),
             may_count(written),
