@@ -360,7 +360,8 @@ class BothStores(RuleBasedStateMachine):
         def ask(store, _):
             pinned = store.pinned()
             found = [kept(item) for item in store.unembedded(after or ("", "", 0), limit)]
-            return found, pinned and (pinned.name, pinned.dimension, pinned.fingerprint)
+            fingerprint = None if pinned is None or pinned.fingerprint is None else pinned.fingerprint().tobytes()
+            return found, pinned and (pinned.name, pinned.dimension, fingerprint)
 
         self.both(ask, handle, file)
 

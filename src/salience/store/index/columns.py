@@ -12,7 +12,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import chain, compress
+from itertools import chain, compress, repeat
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -316,7 +317,7 @@ class Index:
         """
         if not rows:
             return self if sequence <= self.sequence else self._with(sequence=sequence)
-        changed = _by_name(sorted(rows, key=lambda row: str(row[_ID])))
+        changed = _by_name(sorted(rows, key=itemgetter(_ID)))
         sequence = max(self.sequence, sequence, *changed["seq"])
         ids, live = _bytes(changed["id"]), np.array([moment is None for moment in changed["forgotten_at"]])
         at, known = find(self.roster["id"], ids)
@@ -330,7 +331,8 @@ class Index:
         if same.all():
             return replace(counted, sequence=sequence)
         fresh = live & ~same
-        grown = counted._grown(_by_name(compress(zip(*changed.values(), strict=True), fresh.tolist())), fresh.sum())
+        versions = changed if fresh.all() else _by_name(compress(zip(*changed.values(), strict=True), fresh.tolist()))
+        grown = counted._grown(versions, int(fresh.sum()))
         slots[fresh] = np.arange(self.slots.length, grown.slots.length)
         slots[~live] = -1
         listed = grown._listed(ids, slots, at, known)
@@ -501,7 +503,8 @@ def _distinct(codes: TextCodes, names: Sequence[str]) -> list[int]:
 
 def _split(texts: Sequence[str], separator: str) -> tuple[Codes, list[str]]:
     """Return how many parts each text has, none if it is empty, and the parts of all texts in one list."""
-    counts = np.fromiter((text.count(separator) + 1 if text else 0 for text in texts), np.int64, len(texts))
+    counts = np.fromiter(map(str.count, texts, repeat(separator)), np.int64, len(texts))
+    counts += np.fromiter(map(bool, texts), np.bool_, len(texts))
     joined = separator.join(filter(None, texts))
     return counts, joined.split(separator) if joined else []
 

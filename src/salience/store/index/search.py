@@ -190,8 +190,8 @@ class Search:
         if pruning.moments:
             made = view.column("created_at")
             known["moments"] = np.unique(made if standing is None else made[standing]) / MICROSECONDS
-        everything = np.arange(len(view)) if standing is None else np.flatnonzero(standing)
         if count <= max(_WHOLE, _SCORED_FIRST * pruning.keep):
+            everything = np.arange(len(view)) if standing is None else np.flatnonzero(standing)
             return self.batch(everything, floor=-np.inf, **known)
         given = self._given(pruning)
         bound = given + self._dense_bound(pruning)
@@ -222,7 +222,11 @@ class Search:
             if matching is None:
                 continue
             for term, weight in zip(self.terms, self._term_weights(matching, is_window), strict=True):
-                given[term.places] += np.float32(weight) * view.impact(term, is_window, matching.k1, matching.b)
+                impact = np.float32(weight) * view.impact(term, is_window, matching.k1, matching.b)
+                if len(impact) == len(view):
+                    given += impact
+                else:
+                    given[term.places] += impact
         if pruning.entity and self.entities:
             most = np.zeros(len(view), np.float32)
             for places in self.entities.values():
@@ -274,11 +278,11 @@ class Search:
         queries = [vector for vector in (need.vector, need.voice) if vector is not None]
         if need.voice is not None and (said.all() or not said.any()):
             queries = queries[1:] if said.all() else queries[:1]
-        about, off = self._products(np.arange(len(view)), np.stack(queries))
+        about, off = self._products(slice(None), np.stack(queries))
         return about[:, 0] if len(queries) == 1 else np.where(said, about[:, 1], about[:, 0]), off
 
-    def _products(self, places: Places, queries: Vectors32) -> tuple[Floats32, float]:
-        """Return float32[len(places), k], about the cosines of memories to queries, and how far they are off at most.
+    def _products(self, places: Places | slice, queries: Vectors32) -> tuple[Floats32, float]:
+        """Return float32[n, k], about the cosines of n memories to k queries, and how far they are off at most.
 
         With x = x' + e and q = q' + f, where x' and q' are the quantised vectors, x.q - x'.q' = e.q + x'.f. By Cauchy
         and Schwarz that is at most |e| |q| + |x'| |f| <= |e| + (1 + |e|) |f| for unit vectors.
@@ -291,7 +295,7 @@ class Search:
         numbers, steps, errors = quantised(queries)
         matrix, at = _rows_of(self.index.slots["quantised"], slots)
         products = kernel(matrix, numbers)[at].astype(np.float32)
-        products *= self.index.slots["step"][slots][:, None]
+        products *= self.view.step[places][:, None]
         products *= steps
         return products, float(self.index.error + (1 + self.index.error) * errors.max()) + _ROUNDING
 

@@ -26,7 +26,7 @@ _VIEWS: Final = 64
 _TERMS: Final = 16
 """Occurrences of terms that a view keeps at most, for each of its memories."""
 _SPARSE: Final = 8
-"""A view of a part so small looks its slots up by binary search."""
+"""From this part of the whole on, an array of the whole is quicker than a search in the part."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +181,10 @@ class View:
         return Occurrences(found, own[found], windows[found], len(places))
 
     def impact(self, term: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
-        """Return float32[h], the BM25 of each occurrence as a share of the term's weight, [0, 1]."""
+        """Return float32[h], the BM25 of each occurrence as a share of the term's weight, [0, 1].
+
+        Of a term that occurs nearly everywhere it is float32[m], of each memory, which is quicker to add up.
+        """
         found = term.impacts.get((is_window, k1, b))
         if found is None:
             length, average = (
@@ -190,6 +193,10 @@ class View:
             frequency = term.windows if is_window else term.own
             pace = (k1 * (1 - b + b * length[term.places] / max(average, 1.0))).astype(np.float32)
             found = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
+            if len(found) * _SPARSE > len(self):
+                everywhere = np.zeros(len(self), np.float32)
+                everywhere[term.places] = found
+                found = everywhere
             term.impacts[is_window, k1, b] = found
         return found
 
