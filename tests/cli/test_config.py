@@ -147,11 +147,6 @@ def test_a_config_file_without_the_right_to_read_it_is_a_config_error(config, mo
         settings.load()
 
 
-def test_a_config_file_that_is_not_there_sets_nothing(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nowhere"))
-    assert settings.load().tenant == "default"
-
-
 def test_a_list_is_written_with_commas_in_the_environment(monkeypatch):
     monkeypatch.setenv("SALIENCE_SERVER_HOSTS", "memory.example.org, [::1] ,")
     assert settings.load().server_hosts == ("memory.example.org", "[::1]")

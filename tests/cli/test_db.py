@@ -36,10 +36,10 @@ def filled(on):
 
 def test_the_tables_are_made_once_and_the_rest_is_told(on, database):
     first, *others = on("db", "upgrade").stdout.splitlines()
-    assert first == f"made the tables of {shown(database)}, of revision {HEAD}"
+    assert first == f"created the tables of {shown(database)}, revision {HEAD}"
     assert others[0].startswith("installed pgvector ")
     assert others[-1] == "let in the user of the application: GRANT salience_app TO USER"
-    assert on("db", "upgrade").stdout.splitlines()[0] == f"{shown(database)} is of revision {HEAD}, up to date"
+    assert on("db", "upgrade").stdout.splitlines()[0] == f"{shown(database)} is at revision {HEAD}, up to date"
     told = json.loads(on("db", "upgrade", "--json").stdout)
     assert (told["before"], told["after"], told["done"]) == (HEAD, HEAD, [])
 
@@ -72,14 +72,14 @@ def test_a_status_tells_what_is_there(filled):
 
 def test_an_index_is_made_told_of_and_dropped(filled):
     assert filled("db", "index").stdout.startswith("made ix_memories_hnsw: ")
-    assert filled("db", "index").stdout.startswith("ix_memories_hnsw is there: ")
+    assert filled("db", "index").stdout.startswith("ix_memories_hnsw exists: ")
     assert filled("db", "index", "--halfvec", "--m", "8").stdout.startswith("made ix_memories_hnsw_half: ")
     assert "index\tix_memories_hnsw\thnsw on memories\t" in filled("db", "status").stdout
     assert filled("db", "index", "--drop").stdout.splitlines() == [
         "dropped ix_memories_hnsw",
         "dropped ix_memories_hnsw_half",
     ]
-    assert filled("db", "index", "--drop").stdout == "there is no index of vectors\n"
+    assert filled("db", "index", "--drop").stdout == "no vector index\n"
     assert "Leave these out" in filled("db", "index", "--drop", "--m", "8", code=2).stderr
     assert "such as 512MB or 2GB" in filled("db", "index", "--memory", "lots", code=2).stderr
 
@@ -131,7 +131,7 @@ def test_a_file_tells_how_it_stands(run, said, file):
     assert (told["ready"], told["revision"], told["embedder"], told["user"]) == (True, HEAD, "planted", None)
     assert {table["name"]: table["rows"] for table in told["tables"]}["memories"] == 2
     assert "table\tmemories\t2 rows" in run("db", "status").stdout.splitlines()
-    assert run("db", "upgrade").stdout == f"{file} is of revision {HEAD}, up to date\n"
+    assert run("db", "upgrade").stdout == f"{file} is at revision {HEAD}, up to date\n"
     assert run("db", "doctor").stdout == "healthy\n"
     assert "a file needs none" in run("db", "index", code=2).stderr
 
@@ -144,7 +144,7 @@ def test_an_older_file_is_told_and_brought_up(run, file):
         connection.commit()
     assert f"revision\t0003, not {HEAD}" in run("db", "status", code=1).stdout
     assert "Run: salience db upgrade" in run("db", "doctor", code=1).stderr
-    assert run("db", "upgrade").stdout == f"brought {file} from revision 0003 to {HEAD}\n"
+    assert run("db", "upgrade").stdout == f"migrated {file} from revision 0003 to {HEAD}\n"
     assert run("db", "doctor").stdout == "healthy\n"
 
 

@@ -125,10 +125,13 @@ def test_help_lists_every_command_with_its_summary(run):
     assert names == list(COMMANDS)
 
 
+def test_both_help_options_are_the_same(run):
+    assert run("recall", "-h").stdout == run("recall", "--help").stdout
+
+
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_both_help_options_explain_every_command(run, name, flag):
-    printed = run(*name.split(), flag).stdout
+def test_help_explains_every_command(run, name):
+    printed = run(*name.split(), "--help").stdout
     assert printed.startswith("Usage: ")
     assert "--json" in printed
     assert "..." not in printed.split("Options:")[0].replace("...}", "").replace("PATH...", "").replace(

@@ -79,18 +79,6 @@ def test_the_options_are_those_of_recall(said, stored):
     assert weighed["score_detail"]["final"] < 1e-6
 
 
-def test_nothing_is_changed_by_asking(said, stored):
-    said("explain", "query", stored.alice, "--user", "alice")
-    assert said("get", stored.alice, "--user", "alice")["access_count"] == 0
-
-
-def test_a_memory_of_another_user_is_not_found(run, stored):
-    for user in (["--user", "bob"], ["--user", "bob", "--project", "*"]):
-        other = run("explain", "query", stored.alice, *user, code=1).stderr
-        absent = run("explain", "query", "0" * 32, *user, code=1).stderr
-        assert other.replace(stored.alice, "0" * 32) == absent
-
-
 def test_the_line_of_the_readme_prints_a_path(run, stored):
     """`salience explain "What does Alice like?" ID` after `salience remember ... --user alice`."""
     printed = run("explain", "What does Alice like?", stored.alice).stdout

@@ -62,28 +62,11 @@ def test_restore_undoes_a_forget_and_brings_a_version_back(said, run, moved):
     assert "Name one of these: 1, 2, 4." in run("restore", moved.id, "--version", "9", *moved.who, code=2).stderr
 
 
-def test_what_is_not_visible_has_no_history_and_is_not_restored(run, moved):
-    for command in ("history", "restore"):
-        assert "no memory" in run(command, moved.id, "--user", "bo", code=1).stderr
-
-
-def test_an_answer_as_of_an_earlier_instant(said, moved):
-    query = ("recall", "query", *moved.who, "--min-score", "0", "--profile", "zeromemory")
-    assert said(*query)["hits"] == []
-    for stood in (moved.first, moved.changed):
-        [hit] = said(*query, "--as-of", stood["changed_at"])["hits"]
-        assert (hit["memory"]["content"], hit["memory"]["version"]) == (stood["content"], stood["version"])
-
-
 def test_explain_as_of_an_earlier_instant(said, moved):
     asked = ("explain", "query", moved.id, *moved.who, "--profile", "zeromemory")
     assert said(*asked)["stage"] == "forgotten"
     assert said(*asked, "--as-of", moved.first["changed_at"])["stage"] == "returned"
     assert said(*asked, "--as-of", "2020-01-01T00:00:00Z")["stage"] == "not_stored"
-
-
-def test_a_state_of_the_future_is_refused(run, empty):
-    assert "as_of 2200-" in run("recall", "query", "--as-of", "2200-01-01T00:00:00Z", code=2).stderr
 
 
 def test_erase_needs_yes_where_nobody_can_be_asked(run, said, stored):

@@ -158,18 +158,6 @@ def cued(**cue):
     return Recall((), "salience", Intent(time=TimeCue(**cue)))
 
 
-def test_the_time_of_a_query_becomes_json_with_instants():
-    found = cued(words=("last week", "latest"), start=NOW, order="latest")
-    assert to_json(found)["intent"]["time"] == {
-        "words": ["last week", "latest"],
-        "start": "2026-05-01T12:00:00+00:00",
-        "end": None,
-        "order": "latest",
-        "relation": None,
-        "anchor": "",
-    }
-
-
 MIDNIGHT = NOW.replace(hour=0)
 
 

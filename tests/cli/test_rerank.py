@@ -19,7 +19,7 @@ def backwards(monkeypatch):
     monkeypatch.setitem(registry.RERANKERS, "backwards", lambda _: made)
 
 
-def test_a_pipe_gets_the_order_and_the_numbers(run, stored):
+def test_a_recall_shows_the_order_and_scores_of_the_reranker(run, stored):
     plain = run("recall", "query", "--user", "alice", "--profile", "zeromemory").stdout.splitlines()
     found = run("recall", "query", "--user", "alice", "--profile", "zeromemory", env=CHOSEN).stdout.splitlines()
     assert "reranked by backwards" in found[0]
@@ -27,15 +27,6 @@ def test_a_pipe_gets_the_order_and_the_numbers(run, stored):
     assert [line.split("\t")[-1] for line in plain[2:]] == [line.split("\t")[-1] for line in found[:1:-1]]
     assert "rerank 1.000" in found[2]
     assert "rerank 0.000" in found[3]
-
-
-def test_a_terminal_gets_them_too(run, stored):
-    shown = run("recall", "query", "--user", "alice", "--profile", "zeromemory", terminal=True, env=CHOSEN).stdout
-    assert "reranked by backwards" in shown
-    assert "rerank 1.000" in shown
-
-
-def test_json_has_the_number_and_the_name(run, stored):
     printed = run("recall", "query", "--user", "alice", "--profile", "zeromemory", "--json", env=CHOSEN).stdout
     assert json.loads(printed)["reranker"] == "backwards"
     assert [hit["rerank"] for hit in json.loads(printed)["hits"]] == [1.0, 0.0]

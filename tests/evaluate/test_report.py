@@ -111,12 +111,6 @@ def test_the_same_figures_make_the_same_page(page, measured):
     assert report.page(measured, date(2026, 11, 22)) == page
 
 
-def test_a_contender_has_one_colour_everywhere():
-    names = ["salience", "bm25", "cosine"]
-    assert len({report._colour(names, name) for name in names}) == 3
-    assert report._colour([str(n) for n in range(20)], "8") == report._colour([str(n) for n in range(20)], "0")
-
-
 def test_one_category_and_one_depth_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
     read = sources([written(tmp_path / "one.json", OTHER_LOCOMO)])

@@ -37,11 +37,11 @@ def upgrade(call: Call) -> Answer:
 
 def _upgraded(report: Upgraded) -> Iterator[str]:
     if report.before is None:
-        yield f"made the tables of {report.store}, of revision {report.after}"
+        yield f"created the tables of {report.store}, revision {report.after}"
     elif report.before == report.after:
-        yield f"{report.store} is of revision {report.after}, up to date"
+        yield f"{report.store} is at revision {report.after}, up to date"
     else:
-        yield f"brought {report.store} from revision {report.before} to {report.after}"
+        yield f"migrated {report.store} from revision {report.before} to {report.after}"
     yield from report.done
     yield from report.left
 
@@ -144,11 +144,11 @@ def index(
 def _indexed(report: Indexed) -> Answer:
     lines = [f"dropped {name}" for name in report.dropped]
     if report.name is None:
-        lines += [] if report.dropped else ["there is no index of vectors"]
+        lines += [] if report.dropped else ["no vector index"]
     elif report.made:
-        lines.append(f"made {report.name}: {size(report.bytes)} in {report.seconds:,.1f} s")
+        lines.append(f"built {report.name}: {size(report.bytes)} in {report.seconds:,.1f} s")
     else:
-        lines.append(f"{report.name} is there: {size(report.bytes)}")
+        lines.append(f"{report.name} exists: {size(report.bytes)}")
     lines += [f"the server said: {report.warning}"] if report.warning else []
     return Answer(report, map(one_line, lines))
 

@@ -126,7 +126,7 @@ def upkeep(
         lines = [f"expired\t{gone}" for gone in found.expired]
         return Answer(found, [*lines, *_promoted(found.promoted), _upkept(found), *_warnings(found)])
     if dry_run:
-        raise InputError("--every", every, "Leave it out: all passes would tell the same.", "is not for --dry-run")
+        raise InputError("--every", every, "Leave it out: every pass would report the same.", "is not for --dry-run")
     _keep_up(call, checks.ttl("every", every))
     raise typer.Exit
 
