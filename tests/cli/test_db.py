@@ -71,9 +71,9 @@ def test_a_status_tells_what_is_there(filled):
 
 
 def test_an_index_is_made_told_of_and_dropped(filled):
-    assert filled("db", "index").stdout.startswith("made ix_memories_hnsw: ")
+    assert filled("db", "index").stdout.startswith("built ix_memories_hnsw: ")
     assert filled("db", "index").stdout.startswith("ix_memories_hnsw exists: ")
-    assert filled("db", "index", "--halfvec", "--m", "8").stdout.startswith("made ix_memories_hnsw_half: ")
+    assert filled("db", "index", "--halfvec", "--m", "8").stdout.startswith("built ix_memories_hnsw_half: ")
     assert "index\tix_memories_hnsw\thnsw on memories\t" in filled("db", "status").stdout
     assert filled("db", "index", "--drop").stdout.splitlines() == [
         "dropped ix_memories_hnsw",

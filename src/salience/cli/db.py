@@ -16,7 +16,7 @@ from salience.records import DatabaseState, Distributed, Indexed, IndexState, Ta
 from salience.text import counted
 
 app = typer.Typer()
-group = typer.Typer(help="Manage the database of a store: its tables, rights and indexes.", no_args_is_help=False)
+group = typer.Typer(help="Manage the database: its tables, rights and indexes.", no_args_is_help=False)
 app.add_typer(group, name="db")
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
@@ -107,9 +107,9 @@ def index(
     call: Call,
     halfvec: Annotated[bool, typer.Option("--halfvec", help="Half precision, half the size.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Drop the index; without --halfvec, both kinds.")] = False,
-    m: Annotated[int | None, typer.Option("--m", min=2, max=100, help="Links per vector [default: 16]")] = None,
+    m: Annotated[int | None, typer.Option("--m", min=2, max=100, help="Links per vector. Default: 16.")] = None,
     ef_construction: Annotated[
-        int | None, typer.Option(min=4, max=1000, help="Candidates per link while building [default: 64]")
+        int | None, typer.Option(min=4, max=1000, help="Candidates per link while building. Default: 64.")
     ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="AMOUNT", help="maintenance_work_mem while building, such as 2GB.")
@@ -179,7 +179,7 @@ def doctor(
 def distribute(
     call: Call,
     shards: Annotated[
-        int | None, typer.Option("--shards", min=1, max=1024, help="Number of shards [default: the server's, 32]")
+        int | None, typer.Option("--shards", min=1, max=1024, help="Number of shards. Default: the server's, 32.")
     ] = None,
     dry_run: DryRun = False,
 ) -> Answer:

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 import salience
 from salience.cli import config, db, demo, evaluate, explain, files, keys, maintain, mcp, memories, profiles, serve
-from salience.cli.options import Globals
+from salience.cli.options import Globals, unwrapped
 from salience.cli.output import FAILED, complain
 from salience.errors import InputError, SalienceError
 
@@ -53,9 +53,16 @@ class Group(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+HELP: Final = """
+    Memory for AI agents that ranks what matters, shows why, and loses nothing.
+
+    Options of the store and the profile go before the command, all other options after it. Output is formatted on a
+    terminal, plain lines in a pipe, and one JSON document with --json.
+"""
 app = typer.Typer(
     cls=Group,
     name="salience",
+    help=unwrapped(HELP),
     rich_markup_mode=None,  # `main` sets it for a terminal
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -91,11 +98,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Memory for AI agents that ranks what matters, shows why, and loses nothing.
-
-    Options of the store and the profile go before the command, all other options after it. Output is formatted on a
-    terminal, plain lines in a pipe, and one JSON document with --json.
-    """
+    """Store the options before the command; without a command, show the help."""
     ctx.obj = Globals(store, embedder, profile)
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())

@@ -112,7 +112,7 @@ def upkeep(
         str | None, typer.Option(metavar="TIME", help="Repeat at this interval (10m, 1h, ...) until interrupted.")
     ] = None,
 ) -> Answer:
-    """Run all maintenance that is due, in every scope of the tenant.
+    """Run all maintenance that is due, in every scope.
 
     Embeds pending memories, expires memories, moves tiers, and deletes versions older than SALIENCE_KEEP_VERSIONS. A
     failed step is reported; the others still run, and the next pass tries it again.
@@ -186,7 +186,7 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
     force: Annotated[bool, typer.Option("--force", help="Replace an existing backup.")] = False,
 ) -> Answer:
-    """Write a copy of the store to a file, while the store is in use.
+    """Copy the store to a file while it is in use.
 
     The copy is the store at one instant, and a store itself. The file appears once it is complete.
     """

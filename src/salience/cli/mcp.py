@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 group = typer.Typer(help="Speak MCP with agents and editors.", invoke_without_command=True)
 app.add_typer(group, name="mcp")
-TOOLS: Final = "salience.server.mcp.tools"
-"""Key of the group's --tools in the context."""
 HELLO: Final = "Speaking MCP on standard input and output; a client starts this: see salience mcp install --help.\n"
 _FLAGS: Final = {"environment": "--environment", "project": "--project", "user_id": "--user", "agent_id": "--agent"}
 
@@ -42,14 +41,14 @@ ReadOnly = Annotated[bool, typer.Option("--read-only", help="Offer no tool that 
 @group.callback()
 def alone(ctx: typer.Context, tools: Tools = None) -> None:
     """Speak MCP with agents and editors; without a command, serve."""
-    ctx.meta[TOOLS] = tools  # `salience mcp --tools all serve` equals `salience mcp serve --tools all`
+    ctx.obj = replace(ctx.obj, tools=tools)  # `salience mcp --tools all serve` equals `salience mcp serve --tools all`
     if ctx.invoked_subcommand is None:
         _serve(ctx.obj, {}, tools, read_only=False)
 
 
-@group.command()
+@command(group, scope=None)
 def serve(
-    ctx: typer.Context,
+    call: Call,
     environment: Environment = None,
     project: Project = None,
     user: User = None,
@@ -62,7 +61,8 @@ def serve(
     The scope options are defaults for calls that name no scope, not limits. Many servers may share one file. The store
     may be the URL of a server; SALIENCE_API_KEY then holds its key. Logs go to standard error.
     """
-    _serve(ctx.obj, _scope(environment, project, user, agent), tools or ctx.meta.get(TOOLS), read_only=read_only)
+    where = _scope(environment, project, user, agent)
+    _serve(call.options, where, tools or call.options.tools, read_only=read_only)
 
 
 def _scope(environment: str | None, project: str | None, user: str | None, agent: str | None) -> dict[str, str]:

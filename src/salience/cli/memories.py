@@ -130,7 +130,7 @@ def recall(
     explain: Explain = False,
     dry_run: Dry = False,
 ) -> Answer:
-    """Find what matters for a question, and show each score's parts.
+    """Find what matters for a question, with each score's parts.
 
     The length of a bar shows the score. Signals that are added are solid segments side by side. Where factors multiply
     (mememory, cmm, or a factor on a sum), the solid part is the resulting score and the shaded segments are the losses

@@ -28,11 +28,12 @@ Command = Callable[..., "Answer | None"]
 
 @dataclass(frozen=True, slots=True)
 class Globals:
-    """The options before the command; None: not given."""
+    """The options before the command; None: not given. `tools` is that of the group `mcp`."""
 
     store: str | None
     embedder: str
     profile: str | None
+    tools: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def _coordinate(flag: str, what: str) -> Any:
 
 
 SCOPE: Final[dict[str, Any]] = {
-    "environment": _coordinate("--environment", "Environment [default: default]"),
+    "environment": _coordinate("--environment", "Environment (default: default)"),
     "project": _coordinate("--project", "Project"),
     "user_id": _coordinate("--user", "User"),
     "agent_id": _coordinate("--agent", "Agent"),
@@ -107,20 +108,20 @@ JSON: Final = Annotated[bool, typer.Option("--json", help="Print one JSON docume
 
 
 def command(
-    app: typer.Typer, name: str | None = None, *, scope: tuple[str, ...] = tuple(SCOPE)
+    app: typer.Typer, name: str | None = None, *, scope: tuple[str, ...] | None = tuple(SCOPE)
 ) -> Callable[[Command], Command]:
     """Register a function from a `Call` and its own options to an `Answer`, which is then printed.
 
     Args:
         app: where to register.
         name: of the command; None: the function's.
-        scope: scope keywords whose options the command takes; `--json` is always added.
+        scope: scope keywords whose options the command takes besides `--json`; None: neither.
     """
 
     def register(function: Command) -> Command:
         def run(ctx: typer.Context, **given: Any) -> None:
-            as_json = given.pop("json")
-            named = {keyword: given.pop(keyword) for keyword in scope}
+            as_json = given.pop("json", False)
+            named = {keyword: given.pop(keyword) for keyword in scope or ()}
             where = {
                 keyword: ANY if value == ANY.value and keyword not in ("session_id", "scope") else value
                 for keyword, value in named.items()
@@ -136,15 +137,21 @@ def command(
         own = [
             item.replace(kind=keyword_only) for item in inspect.signature(function, eval_str=True).parameters.values()
         ]
-        shared = [parameter(keyword, keyword_only, default=None, annotation=SCOPE[keyword]) for keyword in scope]
+        shared = [parameter(keyword, keyword_only, default=None, annotation=SCOPE[keyword]) for keyword in scope or ()]
+        if scope is not None:
+            shared.append(parameter("json", keyword_only, default=False, annotation=JSON))
         context = parameter("ctx", parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        as_json = parameter("json", keyword_only, default=False, annotation=JSON)
-        run.__signature__ = inspect.Signature([context, *own[1:], *shared, as_json])  # type: ignore[attr-defined]
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
-        app.command(name)(run)
+        run.__signature__ = inspect.Signature([context, *own[1:], *shared])  # type: ignore[attr-defined]
+        run.__name__ = function.__name__
+        app.command(name, help=unwrapped(function.__doc__ or ""))(run)
         return function
 
     return register
+
+
+def unwrapped(text: str) -> str:
+    """Return `text` with each paragraph on one line, for help as wide as the terminal."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, or its last 8 characters.")]

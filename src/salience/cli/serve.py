@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from salience.cli.options import TOOLS_HELP, Globals, given
+from salience.cli.options import TOOLS_HELP, Call, command, given
 
 app = typer.Typer()
 
 
-@app.command()
+@command(app, scope=None)
 def serve(
-    ctx: typer.Context,
+    call: Call,
     host: Annotated[str | None, typer.Option(metavar="NAME", help="Address to listen on. Default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(metavar="N", help="Port; 0: any. Default: 8484.")] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Worker processes. Default: 1.")] = None,
@@ -22,10 +22,11 @@ def serve(
     ] = None,
     tools: Annotated[str | None, typer.Option(metavar="NAMES", help=TOOLS_HELP)] = None,
 ) -> None:
-    """Serve the store: REST at /v1, MCP at /mcp, /healthz, /readyz, /metrics.
+    """Serve the store over HTTP: REST, MCP and metrics.
 
-    Runs until SIGTERM or Ctrl+C; then it accepts no more requests, finishes those in progress, and exits with code 0. A
-    second signal ends it at once. Logs go to stderr, as JSON lines or as readable lines on a terminal.
+    Paths are /v1, /mcp, /healthz, /readyz and /metrics. Runs until SIGTERM or Ctrl+C; then it accepts no more requests,
+    finishes those in progress, and exits with code 0. A second signal ends it at once. Logs go to stderr, as JSON lines
+    or as readable lines on a terminal.
 
     Until a key is created (salience keys create), it serves only this machine. docs/server.md lists all settings:
     SALIENCE_SERVER_RATE, SALIENCE_SERVER_UPKEEP, ...
@@ -37,14 +38,13 @@ def serve(
     require("structlog", "salience serve", "server")
     from salience.server import process
 
-    options: Globals = ctx.obj
     own = given(
-        url=options.store,
+        url=call.options.store,
         server_host=host,
         server_port=port,
         server_workers=workers,
         server_threads=threads,
         mcp_tools=tools,
     )
-    chosen = given(profile=options.profile)
-    process.run(process.ServerConfig(settings=settings.load(**own), embedder=options.embedder, **chosen))
+    chosen = given(profile=call.options.profile)
+    process.run(process.ServerConfig(settings=settings.load(**own), embedder=call.options.embedder, **chosen))
