@@ -70,7 +70,7 @@ def test_without_a_judge_the_rules_stand(memory):
     assert labels(memory.remember(NEW)) == by_rules(memory)
 
 
-def test_it_is_asked_about_conflicts_only(memory):
+def test_the_judge_is_called_for_conflicts_only(memory):
     judge = judged_by(memory, Told())
     memory.remember("Tea is green")
     memory.remember("Bread is brown")
@@ -78,7 +78,7 @@ def test_it_is_asked_about_conflicts_only(memory):
     assert judge.pairs == []
 
 
-def test_it_is_not_asked_about_equal_words_nor_about_the_i_of_another(memory):
+def test_the_judge_is_not_called_for_settled_pairs(memory):
     judge = judged_by(memory, Told("contradiction"))
     memory.remember(OLD)
     assert [found.label for found in memory.remember(OLD, duplicate=True).contradictions] == ["duplicate"]
@@ -157,7 +157,7 @@ def test_a_write_that_is_made_anew_is_judged_once(memory, monkeypatch):
     assert (len(tries), judge.pairs) == (2, [(NEW, OLD)])
 
 
-def test_what_is_asked_in_parts_keeps_what_came_before_a_failure():
+def test_batches_before_a_failure_are_used():
     def answer(part):
         if BATCH in part:
             raise RuntimeError

@@ -23,7 +23,7 @@ def memory(clock):
         yield engine
 
 
-def test_the_result_is_what_fit_makes_of_the_cosines(memory):
+def test_the_calibration_is_fitted_to_the_cosines(memory):
     related = [cosine for _, _, cosine in PAIRS]
     expected = fit(cosines(memory.services, [Judged(*pair) for pair in PAIRS]), related, "planted")
     assert memory.calibrate(PAIRS, source="planted") == expected
@@ -39,11 +39,11 @@ def test_each_text_is_embedded_once_and_pairs_keep_their_order(memory):
     assert told == [2]
 
 
-def test_the_judged_and_tuples_are_taken_alike(memory):
+def test_judged_pairs_and_tuples_are_equivalent(memory):
     assert memory.calibrate([Judged(*pair) for pair in PAIRS]) == memory.calibrate([[*pair, "label"] for pair in PAIRS])
 
 
-def test_after_calibrating_every_engine_goes_by_it(memory, monkeypatch):
+def test_a_saved_calibration_is_used_by_every_engine(memory, monkeypatch):
     file = configuration.load().calibrations
     assert memory.services.calibration is UNCALIBRATED
     fitted = memory.calibrate(PAIRS, source="planted", file=file)
@@ -55,7 +55,7 @@ def test_after_calibrating_every_engine_goes_by_it(memory, monkeypatch):
         assert another.services.calibration is UNCALIBRATED
 
 
-def test_a_threshold_fitted_here_decides_what_collapses(clock, tmp_path, monkeypatch):
+def test_the_fitted_threshold_decides_near_duplicates(clock, tmp_path, monkeypatch):
     """Two texts of cosine 0.7 are two memories for an embedder of which nothing is known, and one once it is fitted."""
     monkeypatch.setenv("SALIENCE_CALIBRATIONS", str(tmp_path / "calibrations.toml"))
     alike = {"tea it is": 0.99, "tea then": 0.7}
@@ -72,7 +72,7 @@ def test_a_threshold_fitted_here_decides_what_collapses(clock, tmp_path, monkeyp
     assert (count(), count()) == (2, 1)
 
 
-def test_a_broken_file_is_told_when_an_engine_is_made(tmp_path, monkeypatch):
+def test_an_invalid_calibration_file_is_reported_by_connect(tmp_path, monkeypatch):
     (tmp_path / "calibrations.toml").write_text("planted = 1")
     monkeypatch.setenv("SALIENCE_CALIBRATIONS", str(tmp_path / "calibrations.toml"))
     with pytest.raises(InputError, match=r"calibrations\.toml: planted is not a table"):
@@ -94,12 +94,12 @@ def test_a_broken_file_is_told_when_an_engine_is_made(tmp_path, monkeypatch):
         (PAIRS[:90], "at least 20 pairs with a relatedness at least 0.75"),
     ],
 )
-def test_pairs_that_cannot_be_used_are_refused(memory, pairs, words):
+def test_invalid_pairs_are_refused(memory, pairs, words):
     with pytest.raises(InputError, match=words):
         memory.calibrate(pairs)
 
 
-def test_a_source_without_words_is_refused(memory):
+def test_a_blank_source_is_refused(memory):
     with pytest.raises(InputError, match="source"):
         memory.calibrate(PAIRS, source=" ")
 

@@ -35,7 +35,7 @@ def test_only_the_most_similar_are_labelled(planted):
     assert [one.label for one in found] == ["contradiction"] * LABELLED + [None] * 2
 
 
-def test_a_pending_memory_is_not_held_against_others(target):
+def test_a_pending_memory_has_no_conflicts(target):
     class Down:
         name, dimension = "down", 4
 

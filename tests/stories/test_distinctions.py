@@ -31,7 +31,7 @@ def held(engine):
     return {(item.memory.content, item.memory.version): item.distinctions for item in found}
 
 
-def test_every_way_in_reads_them(planted):
+def test_every_write_derives_distinctions(planted):
     memory = planted({})
     stored = memory.remember("Alice owes 30 euros", importance=0.5, entities=[]).memory
     memory.ingest(SAID[:1], session_id="s")
@@ -48,7 +48,7 @@ def test_every_way_in_reads_them(planted):
     assert "name:alice" in distinctions("Alice owes 30 euros")
 
 
-def test_they_are_read_anew_from_what_is_imported(planted, clock):
+def test_an_import_derives_distinctions_again(planted, clock):
     memory = planted({})
     memory.update(memory.remember("It takes 3 days").memory.id, content="It takes 4 days")
     memory.ingest(SAID, session_id="s")
@@ -118,7 +118,7 @@ def shares_collapsed(folder):
 
 
 @pytest.mark.data
-def test_of_pairs_that_look_alike_contradictions_stay_and_paraphrases_collapse():
+def test_contradictions_stay_and_paraphrases_collapse():
     folder = os.environ.get("SALIENCE_TEST_DATA")
     if not folder:
         pytest.skip("SALIENCE_TEST_DATA names no folder with sick/SICK_test_annotated.txt")

@@ -142,7 +142,7 @@ def test_a_sound_store_is_healthy_in_memory_too():
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_damage_that_can_be_mended_is(opened, path, name):
+def test_derived_data_is_repaired(opened, path, name):
     plant(path, MENDABLE[name])
     memory = opened()
     found = memory.doctor()
@@ -158,7 +158,7 @@ def test_damage_that_can_be_mended_is(opened, path, name):
 
 
 @pytest.mark.parametrize("name", BEYOND)
-def test_damage_that_cannot_be_mended_is_told(opened, path, name):
+def test_damage_that_cannot_be_repaired_is_reported(opened, path, name):
     plant(path, BEYOND[name])
     memory = opened()
     for repair in (False, True):
@@ -182,7 +182,7 @@ def shows_nothing(text):
 
 @pytest.mark.parametrize("when", ["before it is opened", "while it is open"])
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_row_that_cannot_be_read_is_a_store_error_that_names_it(opened, path, name, when):
+def test_an_unreadable_row_is_a_store_error_with_its_id(opened, path, name, when):
     memory = opened()
     if when == "while it is open":
         memory.recall("memory 3", min_score=0.0, dry_run=True)
@@ -228,7 +228,7 @@ def error_of(call):
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_listing_goes_on_past_a_row_that_cannot_be_read_and_says_so(opened, path, name):
+def test_a_listing_skips_and_reports_unreadable_rows(opened, path, name):
     memory = opened()
     damaged, column = damage(path, name)
     found = memory.list(user_id=salience.ANY)
@@ -245,7 +245,7 @@ def test_a_listing_goes_on_past_a_row_that_cannot_be_read_and_says_so(opened, pa
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_cannot_be_read_is_moved_aside_by_repair_and_all_else_goes_on(opened, path, name):
+def test_repair_moves_unreadable_rows_aside(opened, path, name):
     memory = opened()
     damaged, column = damage(path, name)
     report = memory.doctor()
@@ -273,7 +273,7 @@ def test_what_cannot_be_read_is_moved_aside_by_repair_and_all_else_goes_on(opene
         assert b"\xff" in base64.b64decode(row["row"][column]["base64"])
 
 
-def test_a_version_that_cannot_be_read_is_told_and_moved_aside_alone(opened, path):
+def test_an_unreadable_version_is_moved_aside_alone(opened, path):
     plant(path, "UPDATE versions SET content = CAST(x'ff' AS TEXT)")
     memory = opened()
     (changed,) = [item.id for item in memory.list().memories if item.content == CHANGED]
@@ -289,7 +289,7 @@ def test_a_version_that_cannot_be_read_is_told_and_moved_aside_alone(opened, pat
     assert memory.doctor().healthy
 
 
-def test_a_memory_that_cannot_be_read_takes_its_versions_aside(opened, path):
+def test_an_unreadable_memory_is_moved_aside_with_its_versions(opened, path):
     damaged, _ = damage(path, "tags", "version = 2")
     assert opened().doctor(repair=True).healthy
     lines = path.with_name(f"{path.name}.damaged.jsonl").read_text().splitlines()
@@ -300,7 +300,7 @@ def test_a_memory_that_cannot_be_read_takes_its_versions_aside(opened, path):
     }
 
 
-def test_an_id_that_cannot_be_read_is_told_by_its_row(opened, path):
+def test_an_unreadable_id_is_reported_by_row(opened, path):
     plant(path, "UPDATE memories SET id = CAST(x'ff' AS TEXT) WHERE content = :secret")
     memory = opened()
     problems = told(memory.doctor())
@@ -315,7 +315,7 @@ def test_a_tag_to_filter_by_does_not_hide_a_row_whose_tags_are_damaged(opened, p
     assert memory.list(tags=["x"]).damaged == (damaged,)
 
 
-def test_a_cycle_of_supersedes_is_told(opened, path):
+def test_a_cycle_of_supersedes_is_reported(opened, path):
     memory = opened()
     first, second = [item.id for item in memory.list().memories[:2]]
     for one, other in ((first, second), (second, first)):
@@ -328,14 +328,14 @@ def test_a_cycle_of_supersedes_is_told(opened, path):
 
 
 @pytest.mark.parametrize("name", [*MENDABLE, *BEYOND])
-def test_no_finding_shows_what_a_memory_says(opened, path, name):
+def test_no_finding_shows_a_content(opened, path, name):
     plant(path, {**MENDABLE, **BEYOND}[name])
     for finding in opened().doctor(repair=True).findings:
         for word in ("Alice", "bees", "Lisbon", "something else"):
             assert word not in f"{finding.check} {finding.problem}"
 
 
-def test_what_was_mended_is_found_by_others_at_once(opened, path):
+def test_other_processes_find_repaired_memories_at_once(opened, path):
     other = opened()
     assert other.recall(SECRET, limit=1)[0].memory.content == SECRET
     plant(path, "UPDATE memories SET vector = (SELECT vector FROM memories WHERE content = 'memory 5')")
@@ -348,7 +348,7 @@ def test_what_was_mended_is_found_by_others_at_once(opened, path):
     )
 
 
-def test_a_deep_check_by_an_engine_of_a_former_model_holds_no_vector_against_it(opened):
+def test_a_deep_check_with_a_former_model_skips_vectors(opened):
     former = opened()
     opened().reembed(HashedEmbedder("f", 16))
     assert former.doctor(deep=True).findings == ()
@@ -370,7 +370,7 @@ def test_a_vector_of_the_wrong_length_leaves_its_memory_pending(opened, path):
     assert opened().doctor().pending == 1
 
 
-def test_an_embedder_that_is_down_mends_what_needs_none(opened, path):
+def test_repair_without_an_embedder_repairs_the_rest(opened, path):
     class Down(HashedEmbedder):
         def embed(self, texts, /):
             raise ConnectionError
@@ -385,7 +385,7 @@ def test_an_embedder_that_is_down_mends_what_needs_none(opened, path):
         memory.doctor(deep=True)
 
 
-def test_versions_that_upkeep_dropped_are_not_missed(opened, path):
+def test_versions_dropped_by_upkeep_are_no_problem(opened, path):
     memory = opened()
     first = memory.list(limit=1).memories[0].id
     for number in range(4):
@@ -401,14 +401,14 @@ def test_versions_that_upkeep_dropped_are_not_missed(opened, path):
     assert "version 5 follows on version 3" in finding.problem
 
 
-def test_a_reflection_of_what_is_not_there_is_told(opened, path):
+def test_a_reflection_without_its_sources_is_reported(opened, path):
     plant(path, """UPDATE memories SET sources = '["nobody"]' WHERE content = :secret""")
     (finding,) = opened().doctor().findings
     assert finding.check == "sources"
     assert "1 of the 1 memories that it sums up do not exist" in finding.problem
 
 
-def test_an_index_that_lost_rows_is_made_anew(opened, path):
+def test_an_index_that_lost_rows_is_rebuilt(opened, path):
     memory = opened()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA writable_schema=ON")
@@ -430,7 +430,7 @@ def test_an_index_that_lost_rows_is_made_anew(opened, path):
     assert memory.doctor().findings == ()
 
 
-def test_many_faults_of_a_kind_are_cut_short(opened, path):
+def test_many_findings_of_one_kind_are_shortened(opened, path):
     memory = opened()
     memory.remember_many([{"content": f"more {number}"} for number in range(2 * MOST)])
     plant(path, "UPDATE memories SET short_id = 'deadbeef'")
@@ -447,7 +447,7 @@ def test_many_faults_of_a_kind_are_cut_short(opened, path):
         "UPDATE meta SET value = 'x' WHERE name = 'sequence'",
     ],
 )
-def test_a_store_whose_numbers_are_no_numbers_says_what_to_do(opened, path, statement):
+def test_a_store_with_invalid_numbers_names_the_remedy(opened, path, statement):
     plant(path, statement)
     with pytest.raises(StoreError, match=r"Run: salience doctor --repair|salience reinstate FILE"):
         opened().remember("something")
@@ -464,7 +464,7 @@ def examined(path, repair):
 
 
 @pytest.mark.parametrize("part", ["middle", "end", "pages", "half"])
-def test_a_torn_file_is_told_and_ends_in_no_other_error(tmp_path, part):
+def test_a_torn_file_is_a_store_error(tmp_path, part):
     path = tmp_path / "torn.db"
     with salience.connect(path, embedder=HashedEmbedder("e", 16)) as memory:
         memory.remember_many([{"content": f"long {number} " + "word " * 200} for number in range(200)])

@@ -33,7 +33,7 @@ def memory(planted) -> Engine:
     return planted(profile="zeromemory")
 
 
-def test_memories_go_by_their_ids_with_all_their_versions(memory, clock):
+def test_erase_by_id_deletes_all_versions(memory, clock):
     one, two, three = (memory.remember(text, user_id="u").memory for text in ("one", "two", "three"))
     memory.update(one.id, content="uno", user_id="u")
     memory.forget(two.id, user_id="u")
@@ -49,7 +49,7 @@ def test_memories_go_by_their_ids_with_all_their_versions(memory, clock):
     ]
 
 
-def test_an_id_that_is_not_visible_erases_nothing(memory):
+def test_an_invisible_id_erases_nothing(memory):
     mine = memory.remember("mine", user_id="u").memory
     theirs = memory.remember("theirs", user_id="v").memory
     for unseen in (theirs.id, "0" * 32):
@@ -59,14 +59,14 @@ def test_an_id_that_is_not_visible_erases_nothing(memory):
 
 
 @pytest.mark.parametrize("ids", ["abc", [5], [""], 5])
-def test_ids_are_a_list_of_names(memory, ids):
+def test_ids_must_be_a_list_of_names(memory, ids):
     memory.remember("text", user_id="u")
     with pytest.raises(InputError, match=r"^ids"):
         memory.erase(ids, user_id="u")
     assert contents(memory) == {"text"}
 
 
-def test_an_empty_list_of_ids_is_nobody(memory):
+def test_an_empty_list_of_ids_erases_nothing(memory):
     memory.remember("text", user_id="u")
     assert memory.erase([], user_id="u") == 0
     assert contents(memory) == {"text"}
@@ -104,7 +104,7 @@ HOMES = {
         ({"project": ANY, "environment": ANY}, set(HOMES)),
     ],
 )
-def test_a_memory_goes_where_what_is_named_is_its_own(memory, where, gone):
+def test_erase_by_scope_deletes_memories_whose_own_coordinates_match(memory, where, gone):
     for text, home in HOMES.items():
         memory.remember(text, **home)
     forgotten = memory.remember("put away", user_id="ann").memory
@@ -117,7 +117,7 @@ def test_a_memory_goes_where_what_is_named_is_its_own(memory, where, gone):
 
 
 @pytest.mark.parametrize("where", [{}, {"environment": "default"}, {"environment": ANY}, {"scope": "global"}])
-def test_a_scope_names_whose_memories_go(memory, where):
+def test_erase_needs_a_coordinate(memory, where):
     memory.remember("text")
     with pytest.raises(
         InputError, match=r"^erase names no memory. Name at least one of project, user_id, agent_id, session_id"
@@ -127,7 +127,7 @@ def test_a_scope_names_whose_memories_go(memory, where):
 
 
 @pytest.mark.parametrize("name", ["project", "user_id", "agent_id", "session_id"])
-def test_a_name_that_was_not_filled_in_stands_for_nobody(memory, name):
+def test_a_coordinate_of_none_is_refused(memory, name):
     memory.remember("text", project="p")
     with pytest.raises(InputError, match=rf"^{name} is None"):
         memory.erase(**{"project": "p", name: None})
@@ -136,7 +136,7 @@ def test_a_name_that_was_not_filled_in_stands_for_nobody(memory, name):
     assert contents(memory) == {"text"}
 
 
-def test_a_key_is_free_again(memory):
+def test_an_idempotency_key_is_free_after_erase(memory):
     first = memory.remember("text", user_id="u", key="k").memory
     memory.erase(user_id="u")
     receipt = memory.remember("text", user_id="u", key="k")
@@ -154,7 +154,7 @@ def summed_up(memory: Engine, clock: StoppedClock, text: str, *sources: Memory, 
     return memory.get(new.id, **where)
 
 
-def test_a_reflection_goes_with_any_of_its_sources(memory, clock):
+def test_a_reflection_is_erased_with_any_of_its_sources(memory, clock):
     tea, milk, rain = (memory.remember(text).memory for text in ("tea", "milk", "rain"))
     summed_up(memory, clock, "tea and milk", tea, milk)
     assert memory.erase([tea.id], dry_run=True) == 2
@@ -164,7 +164,7 @@ def test_a_reflection_goes_with_any_of_its_sources(memory, clock):
     assert memory.get(rain.id).reflection is None
 
 
-def test_a_reflection_goes_with_what_an_older_version_of_it_summed_up(memory, clock):
+def test_a_reflection_is_erased_with_a_source_of_an_older_version(memory, clock):
     tea, milk = (memory.remember(text).memory for text in ("tea", "milk"))
     both = summed_up(memory, clock, "tea and milk", tea, milk)
     renewed = both.changed("reflect", clock(), sources=(milk.id,))
@@ -174,7 +174,7 @@ def test_a_reflection_goes_with_what_an_older_version_of_it_summed_up(memory, cl
     assert contents(memory) == {"milk"}
 
 
-def test_a_reflection_of_another_kind_by_now_goes_too(memory, clock):
+def test_a_reflection_whose_kind_changed_is_erased_too(memory, clock):
     tea = memory.remember("tea").memory
     both = summed_up(memory, clock, "about tea", tea)
     memory.update(both.id, kind="fact")
@@ -184,7 +184,7 @@ def test_a_reflection_of_another_kind_by_now_goes_too(memory, clock):
     assert contents(memory) == set()
 
 
-def test_what_sums_up_a_reflection_goes_too(memory, clock):
+def test_a_reflection_on_a_reflection_is_erased_too(memory, clock):
     tea, rain = (memory.remember(text).memory for text in ("tea", "rain"))
     first = summed_up(memory, clock, "about tea", tea)
     summed_up(memory, clock, "about about tea", first)
@@ -213,20 +213,20 @@ def busy(memory: Engine, act) -> Engine:
     return Engine(replace(memory.services, store=Busy(memory, act)))
 
 
-def test_a_reflection_that_is_made_meanwhile_goes_too(memory, clock):
+def test_a_reflection_written_during_erase_is_erased_too(memory, clock):
     tea = memory.remember("tea", user_id="u").memory
     own = busy(memory, lambda: summed_up(memory, clock, "about tea", tea, user_id="u"))
     assert own.erase([tea.id], user_id="u") == 2
     assert contents(memory) == set()
 
 
-def test_a_memory_that_another_erased_meanwhile_is_counted_once(memory):
+def test_a_memory_erased_by_another_process_is_counted_once(memory):
     ids = [memory.remember(text, user_id="u").memory.id for text in ("one", "two")]
     assert busy(memory, lambda: memory.erase(ids[:1], user_id="u")).erase(user_id="u") == 1
     assert contents(memory) == set()
 
 
-def test_the_vector_of_an_erased_text_is_in_no_cache(memory):
+def test_erase_clears_the_vector_cache(memory):
     memory.remember("a secret", user_id="u")
     memory.recall("a secret", user_id="u")
     cached = memory.services.embedder
@@ -236,7 +236,7 @@ def test_the_vector_of_an_erased_text_is_in_no_cache(memory):
     assert len(cached._vectors) == 0
 
 
-def test_sessions_in_which_an_erased_user_only_asked_are_forgotten(memory):
+def test_erase_of_a_user_deletes_sessions_without_memories(memory):
     memory.remember("shared")
     memory.remember("theirs", user_id="v", session_id="s")
     for user, session in (("u", "s"), ("u", "t"), ("v", "s")):
@@ -252,7 +252,7 @@ def turns_known(memory: Engine, user: str) -> int:
     return sum(session.split("\x1f")[1] == user for stored in held for session in stored.activations)
 
 
-def test_sessions_stay_where_a_project_alone_is_erased(memory):
+def test_erase_of_a_project_keeps_sessions(memory):
     memory.remember("shared")
     memory.remember("in p", project="p", user_id="u")
     memory.recall("shared", user_id="u", session_id="s", profile="cmm", min_score=0.0)
@@ -288,7 +288,7 @@ def fill(memory: Engine, clock: StoppedClock, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_no_byte_of_it_is_left_in_the_file(tmp_path, clock, seed):
+def test_no_byte_of_an_erased_text_is_left_in_the_file(tmp_path, clock, seed):
     path = tmp_path / "agent.db"
     with salience.connect(path, embedder=PlantedEmbedder(dimension=16), clock=clock, profile="zeromemory") as memory:
         fill(memory, clock, seed)
@@ -302,7 +302,7 @@ def test_no_byte_of_it_is_left_in_the_file(tmp_path, clock, seed):
     assert not any(mark in bytes_of(tmp_path) for mark in marks)
 
 
-def test_what_another_process_still_reads_goes_with_the_next_write(tmp_path, clock, monkeypatch):
+def test_the_log_is_emptied_once_other_readers_are_gone(tmp_path, clock, monkeypatch):
     monkeypatch.setenv("SALIENCE_BUSY_TIMEOUT", "0.05")
     path = tmp_path / "agent.db"
     with salience.connect(path, embedder=PlantedEmbedder(dimension=16), clock=clock) as memory:
@@ -336,7 +336,7 @@ for line in sys.stdin:
 """
 
 
-def test_another_process_knows_nothing_of_it_any_more(tmp_path):
+def test_another_process_no_longer_finds_an_erased_memory(tmp_path):
     path = str(tmp_path / "agent.db")
     command = [sys.executable, "-W", "error", "-c", READER, path]
     with (
@@ -364,7 +364,7 @@ def test_another_process_knows_nothing_of_it_any_more(tmp_path):
             reader.stdin.close()
 
 
-def test_an_export_has_none_of_it(memory):
+def test_an_export_has_no_erased_memory(memory):
     memory.remember("secret", user_id="u")
     memory.update(memory.list(user_id="u").memories[0].id, content="secret too", user_id="u")
     memory.remember("other")
@@ -374,7 +374,7 @@ def test_an_export_has_none_of_it(memory):
     assert "secret" not in stream.getvalue()
 
 
-def test_an_imported_memory_is_erased_with_the_versions_it_brought(memory):
+def test_an_imported_memory_is_erased_with_its_versions(memory):
     first = memory.remember("text", user_id="u").memory
     stored = memory.services.store.history(Scope(user_id="u"), first.id)[0]
     older = replace(stored, memory=replace(first, id=f"{7:032x}", content="older"))

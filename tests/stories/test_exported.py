@@ -124,7 +124,7 @@ def exported(planted):
     return stream.getvalue().splitlines()
 
 
-def test_of_several_broken_lines_the_first_is_told_whatever_breaks_it(exported):
+def test_the_first_invalid_line_is_reported(exported):
     records = {number: json.loads(exported[number - 1]) for number in (2, 3, 5)}
     records[2]["vector"] = "###"
     records[3]["memory"]["content"] = " "

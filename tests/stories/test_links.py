@@ -21,7 +21,7 @@ def test_a_fact_follows_the_stored_memory_and_not_the_retry_of_it(memory):
     assert [one.memory.id for one in second.contradictions] == [first.id]
 
 
-def test_of_two_with_one_key_the_first_is_followed(memory):
+def test_the_first_of_two_drafts_with_one_key_is_followed(memory):
     one, same, other = memory.remember_many(
         [
             {"content": "I live in Porto", "key": "k"},
@@ -34,7 +34,7 @@ def test_of_two_with_one_key_the_first_is_followed(memory):
     assert [found.memory.id for found in other.contradictions] == [one.memory.id]
 
 
-def test_a_retry_of_a_forgotten_memory_is_followed_by_none(memory):
+def test_no_memory_follows_the_retry_of_a_forgotten_one(memory):
     first = memory.remember("I live in Porto", key="k").memory
     memory.forget(first.id)
     second = memory.remember_many([{"content": "I live in Porto", "key": "k"}, {"content": "I live in Rome"}])[1]
@@ -49,7 +49,7 @@ def test_the_second_of_two_with_one_key_supersedes_nothing(memory):
     assert memory.get(old.id).weight == 1.0
 
 
-def test_a_retry_needs_no_longer_what_it_superseded(memory):
+def test_a_retry_does_not_need_the_superseded_memory(memory):
     old = memory.remember("old").memory
     memory.remember("new", key="k", supersedes=old.id)
     memory.forget(old.id)
@@ -58,7 +58,7 @@ def test_a_retry_needs_no_longer_what_it_superseded(memory):
         memory.remember("newer", key="other", supersedes=old.id)
 
 
-def test_a_retry_may_come_after_a_change(memory):
+def test_a_retry_after_a_change_stores_nothing(memory):
     first = memory.remember("old", key="k").memory
     changed = memory.update(first.id, content="new").memory
     again = memory.remember("old", key="k")

@@ -115,7 +115,7 @@ def test_recalls_and_writes_use_the_new_model_afterwards(memory):
     assert (memory.stats().embedder, memory.stats().dimension) == ("new", 24)
 
 
-def test_progress_ends_with_all_of_all(memory):
+def test_progress_ends_with_the_total(memory):
     seed(memory, 150)
     told = []
     memory.reembed(NEW, progress=lambda done, of: told.append((done, of)))
@@ -124,7 +124,7 @@ def test_progress_ends_with_all_of_all(memory):
     assert told == sorted(told)
 
 
-def test_texts_that_are_equal_are_embedded_once_a_page(memory):
+def test_equal_texts_of_a_page_are_embedded_once(memory):
     for user in "abcdef":
         memory.remember("memory of all", user_id=user)
     asking = Failing("new", 24, 100)
@@ -132,7 +132,7 @@ def test_texts_that_are_equal_are_embedded_once_a_page(memory):
     assert asking.asked.count("memory of all") == 1
 
 
-def test_the_own_model_embeds_only_what_is_pending(memory):
+def test_the_pinned_model_embeds_only_pending_memories(memory):
     seed(memory)
     assert memory.reembed().made == 0
     memory.services.embedder.forget()
@@ -149,7 +149,7 @@ def test_an_empty_store_takes_the_model_at_once(memory):
     assert memory.stats().dimension == 24
 
 
-def test_a_provider_that_fails_midway_keeps_what_was_done(memory):
+def test_a_provider_failure_keeps_finished_vectors(memory):
     seed(memory, 200)
     with pytest.raises(EmbedderError, match="128 of 200 vectors are made and kept: run reembed again") as caught:
         memory.reembed(Failing("new", 24, 150))
@@ -159,7 +159,7 @@ def test_a_provider_that_fails_midway_keeps_what_was_done(memory):
     assert (report.made, report.resumed) == (72, 128)
 
 
-def test_a_third_model_starts_anew(memory):
+def test_a_third_model_starts_again(memory):
     seed(memory, 200)
     with pytest.raises(EmbedderError):
         memory.reembed(Failing("new", 24, 150))
@@ -168,14 +168,14 @@ def test_a_third_model_starts_anew(memory):
     assert np.array_equal(memory.services.store.unembedded(), [])
 
 
-def test_another_model_of_the_same_name_starts_anew(memory):
+def test_another_model_of_the_same_name_starts_again(memory):
     seed(memory, 200)
     with pytest.raises(EmbedderError):
         memory.reembed(Failing("new", 24, 150))
     assert memory.reembed(HashedEmbedder("new", 24, "another")).made == 200
 
 
-def test_a_text_that_the_model_refuses_holds_nothing_up(memory):
+def test_a_refused_text_does_not_block_the_others(memory):
     ids = seed(memory, 5)
     refused = memory.remember("too long").memory.id
     assert memory.reembed(Picky("new", 24)).made == 5
@@ -185,7 +185,7 @@ def test_a_text_that_the_model_refuses_holds_nothing_up(memory):
     assert refused in [hit.memory.id for hit in memory.recall("too long", min_score=0.0)]
 
 
-def test_what_is_written_meanwhile_is_embedded_too(memory):
+def test_memories_written_meanwhile_are_embedded(memory):
     first, *_ = seed(memory, 100)
 
     def meanwhile():
@@ -197,14 +197,14 @@ def test_what_is_written_meanwhile_is_embedded_too(memory):
     assert memory.recall("memory of meanwhile", limit=1)[0].memory.id == first
 
 
-def test_what_is_erased_meanwhile_is_gone(memory):
+def test_memories_erased_meanwhile_stay_erased(memory):
     first, *_ = seed(memory, 100)
     memory.reembed(Watched("new", 24, lambda: memory.erase(ids=[first])))
     assert memory.stats().memories == 99
     assert memory.doctor().healthy
 
 
-def test_recalls_go_on_under_the_old_model_until_the_change(memory):
+def test_recalls_use_the_old_model_until_the_switch(memory):
     seed(memory, 100)
     found = []
     memory.reembed(Watched("new", 24, lambda: found.append(memory.recall("memory 7", limit=1))))
@@ -212,7 +212,7 @@ def test_recalls_go_on_under_the_old_model_until_the_change(memory):
     assert found[0].degraded == ()
 
 
-def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
+def test_a_failure_after_the_switch_leaves_the_rest_pending(memory):
     first, *_ = seed(memory, 20)
 
     class Failed(HashedEmbedder):
@@ -235,7 +235,7 @@ def test_a_failure_right_after_the_change_leaves_the_rest_pending(memory):
     assert memory.recall("memory 7", limit=1).degraded == ()
 
 
-def test_two_at_once_are_refused(memory):
+def test_a_second_run_at_the_same_time_is_refused(memory):
     seed(memory, 3)
     now = memory.services.clock()
     memory.services.store.apply([Lease(reembed.LEASE, "somebody", now, now + reembed.HELD)])
@@ -244,7 +244,7 @@ def test_two_at_once_are_refused(memory):
     assert memory.stats().embedder == "old"
 
 
-def test_the_lease_is_given_back_also_after_a_failure(memory):
+def test_the_lease_is_returned_after_a_failure(memory):
     seed(memory, 3)
     with pytest.raises(EmbedderError):
         memory.reembed(Failing("new", 24, 0))
@@ -252,13 +252,13 @@ def test_the_lease_is_given_back_also_after_a_failure(memory):
     memory.services.store.apply([Lease(reembed.LEASE, "somebody", now, now)])  # raises while another one has it
 
 
-def test_an_engine_made_by_hand_cannot_change_its_model_by_name(memory):
+def test_an_engine_without_connect_cannot_change_its_model_by_name(memory):
     with pytest.raises(InputError, match="embedder"):
         salience.engine.Engine(memory.services).reembed("minilm")
 
 
 @pytest.mark.parametrize("dimension", [16, 24])
-def test_others_recall_by_words_and_store_as_pending(filed, dimension):
+def test_other_processes_recall_by_words_and_store_as_pending(filed, dimension):
     other, moving = filed(OLD), filed(OLD)
     seed(moving)
     assert other.recall("memory 3", limit=1).degraded == ()
@@ -276,7 +276,7 @@ def test_others_recall_by_words_and_store_as_pending(filed, dimension):
     assert moving.recall("memory of the old model, changed", limit=1)[0].memory.id == receipt.memory.id
 
 
-def test_others_go_over_to_a_model_that_they_can_load_by_its_name(filed, monkeypatch):
+def test_other_processes_load_the_new_model_by_name(filed, monkeypatch):
     loads = []
     monkeypatch.setitem(registry.EMBEDDERS, "new", lambda _: loads.append(1) or NEW)
     other, moving = filed(OLD), filed(OLD)
@@ -292,7 +292,7 @@ def test_others_go_over_to_a_model_that_they_can_load_by_its_name(filed, monkeyp
     assert moving.doctor(deep=True).healthy
 
 
-def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call(filed, monkeypatch):
+def test_a_model_that_cannot_be_loaded_is_retried_rarely(filed, monkeypatch):
     loads = []
     down = Failing("new", 24, 0)
     monkeypatch.setitem(registry.EMBEDDERS, "new", lambda _: loads.append(1) or down)
@@ -308,7 +308,7 @@ def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call(filed, monkeyp
     assert other.recall("memory 3", limit=1).degraded == ()
 
 
-def test_the_store_opens_with_the_new_model_alone(filed):
+def test_the_store_opens_only_with_the_new_model(filed):
     seed(filed(OLD))
     filed(NEW, moving=True).reembed()
     with pytest.raises(PinnedError, match=r"salience --store .* --embedder NAME reembed"):
@@ -316,7 +316,7 @@ def test_the_store_opens_with_the_new_model_alone(filed):
     assert filed(NEW).recall("memory 3", limit=1)[0].memory.content == "memory 3"
 
 
-def test_an_engine_that_is_moving_does_nothing_but_that_with_vectors(filed):
+def test_an_engine_under_a_new_model_only_reembeds(filed):
     seed(filed(OLD))
     moving = filed(NEW, moving=True)
     assert moving.recall("memory 3", limit=1).degraded == ("embedding",)
@@ -350,7 +350,7 @@ def test_an_embedder_that_is_down_leaves_a_store_of_its_model_readable(filed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dimension", [64, 24])
-def test_killed_again_and_again_while_others_write_and_recall(tmp_path, dimension):
+def test_reembed_survives_kills_while_others_write_and_recall(tmp_path, dimension):
     counts, faults = torture.change_model(tmp_path, 250, 3, HashedEmbedder("new", dimension))
     assert faults == []
     assert counts["killed"] == 3

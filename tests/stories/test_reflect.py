@@ -41,7 +41,7 @@ def memory(planted) -> Engine:
 # What is summed up
 
 
-def test_memories_that_belong_together_become_one_that_lists_them(memory, clock):
+def test_related_memories_get_a_reflection_that_lists_them(memory, clock):
     sources = []
     for text in TEA:
         sources += told(memory, [text])
@@ -57,7 +57,7 @@ def test_memories_that_belong_together_become_one_that_lists_them(memory, clock)
     assert made.created_at == sources[0].created_at
 
 
-def test_the_sources_stay_as_they_are_and_name_it(memory, clock):
+def test_sources_stay_and_name_the_reflection(memory, clock):
     sources = told(memory)
     clock.advance(hours=1)
     made = run(memory, ANA).made[0]
@@ -67,7 +67,7 @@ def test_the_sources_stay_as_they_are_and_name_it(memory, clock):
         )
 
 
-def test_twice_adds_nothing(memory, clock):
+def test_a_second_run_writes_nothing(memory, clock):
     told(memory, (*TEA, *BOAT))
     assert counts(run(memory)) == (2, 0, 0, 0)
     before = versions(memory)
@@ -76,7 +76,7 @@ def test_twice_adds_nothing(memory, clock):
     assert versions(memory) == before
 
 
-def test_a_dry_run_tells_and_writes_nothing(memory):
+def test_a_dry_run_reports_and_writes_nothing(memory):
     told(memory)
     before = versions(memory)
     report = run(memory, dry_run=True)
@@ -85,14 +85,14 @@ def test_a_dry_run_tells_and_writes_nothing(memory):
     assert versions(memory) == before
 
 
-def test_progress_tells_how_many_were_looked_at(memory):
+def test_progress_counts_examined_memories(memory):
     told(memory)
     told(memory, BOAT, user_id="bo")
     seen: list[int] = []
     assert run(memory, progress=seen.append).examined == sum(seen) == 6
 
 
-def test_an_empty_store_is_nothing_to_reflect_on(memory):
+def test_an_empty_store_has_no_reflections(memory):
     assert run(memory) == ReflectReport(examined=0)
 
 
@@ -107,28 +107,28 @@ def test_only_memories_of_one_home_are_summed_up(memory, apart):
     assert len(made.sources) == 3
 
 
-def test_a_session_is_no_home_of_its_own(memory):
+def test_sessions_of_a_home_are_summed_up_together(memory):
     for number, text in enumerate(TEA):
         memory.ingest([{"content": text, "speaker": "Ana"}], session_id=f"s{number}", user_id="ana")
     made = run(memory).made[0]
     assert (made.scope, made.speaker, made.turn) == (ANA, "Ana", None)
 
 
-def test_who_does_not_see_the_sources_does_not_see_the_reflection(memory):
+def test_only_callers_who_see_the_sources_see_the_reflection(memory):
     told(memory)
     made = run(memory).made[0]
     assert made.id in recalled(memory, user_id="ana")
     assert recalled(memory, user_id="bo") == recalled(memory) == []
 
 
-def test_only_what_the_caller_sees_is_looked_at(memory):
+def test_only_memories_visible_to_the_caller_are_examined(memory):
     told(memory)
     told(memory, BOAT, user_id="bo")
     assert run(memory, Scope(user_id="bo")).made[0].scope == Scope(user_id="bo")
     assert run(memory, Scope()).examined == 0
 
 
-def test_what_different_people_said_stays_apart(memory):
+def test_speakers_are_not_mixed(memory):
     for speaker, text in zip(("Ana", "Ana", "Bo"), TEA, strict=True):
         memory.ingest([{"content": text, "speaker": speaker}], session_id="s", user_id="ana")
     assert counts(run(memory)) == (0, 0, 0, 0)
@@ -142,7 +142,7 @@ def test_what_different_people_said_stays_apart(memory):
         ("Is the boat leaking?", "Where is the boat?", "Shall we paint the boat?"),
     ],
 )
-def test_what_says_nothing_is_not_summed_up(planted, texts):
+def test_texts_without_subjects_are_not_summed_up(planted, texts):
     memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1), profile="zeromemory")
     told(memory, texts)
     assert counts(run(memory)) == (0, 0, 0, 0)
@@ -151,7 +151,7 @@ def test_what_says_nothing_is_not_summed_up(planted, texts):
 @pytest.mark.parametrize(
     "values", [{"kind": "bootstrap"}, {"kind": "reflection"}, {"ttl": "1h"}, {"weight": 0.1}, {"fact_key": "ana.drink"}]
 )
-def test_what_does_not_hold_or_stands_apart_takes_no_part(memory, clock, values):
+def test_expired_and_excluded_memories_are_left_out(memory, clock, values):
     told(memory, TEA[:2])
     told(memory, TEA[2:], **values)
     if "fact_key" in values:
@@ -160,13 +160,13 @@ def test_what_does_not_hold_or_stands_apart_takes_no_part(memory, clock, values)
     assert counts(run(memory)) == (0, 0, 0, 0)
 
 
-def test_a_superseded_memory_takes_no_part(memory):
+def test_superseded_memories_are_left_out(memory):
     old = told(memory)[2]
     memory.remember("Tea keeps nobody awake", supersedes=old.id, user_id="ana")
     assert counts(run(memory)) == (0, 0, 0, 0)
 
 
-def test_a_memory_whose_vector_is_to_come_takes_no_part(memory, monkeypatch):
+def test_pending_memories_are_left_out(memory, monkeypatch):
     told(memory, TEA[:2])
     with monkeypatch.context() as patch:
         patch.setattr(PlantedEmbedder, "embed", failing)
@@ -174,7 +174,7 @@ def test_a_memory_whose_vector_is_to_come_takes_no_part(memory, monkeypatch):
     assert counts(run(memory)) == (0, 0, 0, 0)
 
 
-def test_the_settings_say_what_belongs_together(memory):
+def test_settings_control_the_groups(memory):
     told(memory)
     wide = replace(memory.services, clustering=Clustering(least=4))
     assert reflect(wide, EVERYWHERE).made == ()
@@ -205,7 +205,7 @@ CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_source_that_changes_takes_its_reflection_out_of_every_recall(memory, what):
+def test_a_changed_source_makes_its_reflection_stale(memory, what):
     sources = told(memory)
     made = run(memory).made[0]
     CHANGES[what](memory, sources[0].id)
@@ -215,7 +215,7 @@ def test_a_source_that_changes_takes_its_reflection_out_of_every_recall(memory, 
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_the_next_pass_renews_it_under_the_same_id(memory, clock, what):
+def test_the_next_run_renews_a_stale_reflection_under_its_id(memory, clock, what):
     sources = told(memory, (*TEA, MORE))
     made = run(memory).made[0]
     CHANGES[what](memory, sources[0].id)
@@ -229,7 +229,7 @@ def test_the_next_pass_renews_it_under_the_same_id(memory, clock, what):
     assert counts(run(memory)) == (0, 0, 0, 1)
 
 
-def test_a_change_that_leaves_the_text_leaves_the_reflection(memory):
+def test_a_change_without_a_new_text_keeps_the_reflection(memory):
     sources = told(memory)
     made = run(memory).made[0]
     memory.update(sources[0].id, importance=1.0, user_id="ana")
@@ -237,7 +237,7 @@ def test_a_change_that_leaves_the_text_leaves_the_reflection(memory):
     assert counts(run(memory)) == (0, 0, 0, 1)
 
 
-def test_an_updated_source_that_still_belongs_renews_the_text(memory):
+def test_an_updated_source_renews_the_text(memory):
     sources = told(memory)
     made = run(memory).made[0]
     memory.update(sources[0].id, content=MORE, user_id="ana")
@@ -246,7 +246,7 @@ def test_an_updated_source_that_still_belongs_renews_the_text(memory):
     assert made.content == TEA[0] != again.content
 
 
-def test_a_reflection_whose_memories_are_too_few_stays_out_of_sight(memory):
+def test_a_reflection_with_too_few_sources_stays_stale(memory):
     sources = told(memory)
     made = run(memory).made[0]
     memory.forget(sources[0].id, user_id="ana")
@@ -258,7 +258,7 @@ def test_a_reflection_whose_memories_are_too_few_stays_out_of_sight(memory):
     assert versions(memory) == before
 
 
-def test_it_comes_back_when_they_are_enough_again(memory):
+def test_a_stale_reflection_returns_with_enough_sources(memory):
     sources = told(memory)
     made = run(memory).made[0]
     memory.forget(sources[0].id, user_id="ana")
@@ -268,7 +268,7 @@ def test_it_comes_back_when_they_are_enough_again(memory):
     assert (counts(report), report.renewed[0].id) == ((0, 1, 0, 0), made.id)
 
 
-def test_a_new_memory_that_belongs_renews_it(memory):
+def test_a_new_related_memory_renews_the_reflection(memory):
     sources = told(memory)
     made = run(memory).made[0]
     more = told(memory, [MORE])[0]
@@ -280,7 +280,7 @@ def test_a_new_memory_that_belongs_renews_it(memory):
     assert [now(memory, source.id).version for source in sources] == [2, 2, 2]
 
 
-def test_memories_that_no_longer_belong_together_lose_their_reflection(memory):
+def test_a_reflection_without_a_group_becomes_stale(memory):
     sources = told(memory)
     made = run(memory).made[0]
     strict = replace(memory.services, clustering=Clustering(least=4))
@@ -290,7 +290,7 @@ def test_memories_that_no_longer_belong_together_lose_their_reflection(memory):
     assert {now(memory, source.id).reflection for source in sources} == {None}
 
 
-def test_it_expires_with_the_first_of_its_sources_and_is_renewed_without_it(memory, clock):
+def test_a_reflection_expires_with_its_first_source(memory, clock):
     told(memory, TEA[:1], ttl="1h")
     told(memory, (*TEA[1:], MORE))
     made = run(memory).made[0]
@@ -301,7 +301,7 @@ def test_it_expires_with_the_first_of_its_sources_and_is_renewed_without_it(memo
     assert made.id in recalled(memory, user_id="ana")
 
 
-def test_what_a_person_forgot_is_not_made_again_while_its_sources_are_the_same(memory):
+def test_a_forgotten_reflection_is_not_made_again_for_the_same_sources(memory):
     sources = told(memory)
     made = run(memory).made[0]
     memory.forget(made.id, user_id="ana")
@@ -315,7 +315,7 @@ def test_what_a_person_forgot_is_not_made_again_while_its_sources_are_the_same(m
     assert {now(memory, source.id).reflection for source in sources} == {another.id}
 
 
-def test_what_a_person_brings_back_stands_if_its_sources_are_the_same(memory):
+def test_a_restored_reflection_stays_for_the_same_sources(memory):
     sources = told(memory)
     made = run(memory).made[0]
     memory.forget(made.id, user_id="ana")
@@ -330,7 +330,7 @@ def test_what_a_person_brings_back_stands_if_its_sources_are_the_same(memory):
     assert counts(run(memory)) == (0, 0, 0, 1)
 
 
-def test_a_source_that_comes_back_renews_it(memory):
+def test_a_restored_source_renews_the_reflection(memory):
     sources = told(memory, (*TEA, MORE))
     made = run(memory).made[0]
     memory.forget(sources[0].id, user_id="ana")
@@ -340,7 +340,7 @@ def test_a_source_that_comes_back_renews_it(memory):
     assert (again.id, len(again.sources)) == (made.id, 4)
 
 
-def test_what_is_erased_leaves_no_reflection(memory):
+def test_erased_sources_leave_no_reflection(memory):
     sources = told(memory)
     made = run(memory).made[0]
     assert memory.erase(ids=[sources[0].id], user_id="ana") == 2
@@ -349,7 +349,7 @@ def test_what_is_erased_leaves_no_reflection(memory):
     assert {now(memory, source.id).reflection for source in sources[1:]} == {None}
 
 
-def test_a_reflection_of_another_kind_by_now_is_no_source(memory):
+def test_a_reflection_whose_kind_changed_is_no_source(memory):
     told(memory)
     made = run(memory).made[0]
     memory.update(made.id, kind="fact", user_id="ana")
@@ -358,7 +358,7 @@ def test_a_reflection_of_another_kind_by_now_is_no_source(memory):
     assert versions(memory) == before
 
 
-def test_what_a_person_wrote_stands_while_the_sources_are_the_same(memory):
+def test_an_edited_reflection_stays_for_the_same_sources(memory):
     told(memory)
     made = run(memory).made[0]
     memory.update(made.id, content="Ana likes tea", user_id="ana")
@@ -376,7 +376,7 @@ def test_two_groups_keep_their_own_reflections(memory):
     assert memory.get(boat.id, user_id="ana") == boat
 
 
-def test_what_becomes_stale_is_told_apart_from_what_is_changed_itself(memory, clock):
+def test_stale_leaves_out_reflections_that_are_changed_themselves(memory, clock):
     told(memory)
     made = run(memory).made[0]
     sources = [now(memory, source) for source in made.sources]

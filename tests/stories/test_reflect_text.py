@@ -26,7 +26,7 @@ def memory(planted) -> Engine:
 # What it carries
 
 
-def test_it_carries_what_its_sources_have_in_common(memory, clock):
+def test_a_reflection_has_the_common_fields_of_its_sources(memory, clock):
     told(memory, TEA[:1], importance=0.2, weight=0.5, tags=["drink", "home"], entities=["Ana", "China"])
     told(memory, TEA[1:2], importance=0.3, tags=["shop", "drink"], entities=["Porto", "Ana"], ttl="2d")
     told(memory, TEA[2:], importance=1.0, tags=["drink", "home"], entities=["Ana"], ttl="1d")
@@ -36,7 +36,7 @@ def test_it_carries_what_its_sources_have_in_common(memory, clock):
     assert made.expires_at == clock() + timedelta(days=1)
 
 
-def test_a_text_weighs_as_much_as_it_is_like_those_that_it_rests_on(memory):
+def test_weight_depends_on_the_relatedness_to_the_sources(memory):
     told(memory, weight=0.5)
     likeness = [sum(a * b for a, b in zip(*pair, strict=True)) for pair in _pairs(TEA[0])]
     assert run(memory).made[0].weight == pytest.approx(0.5 * sum(likeness) / 3, rel=1e-6)
@@ -47,7 +47,7 @@ def _pairs(text: str) -> list[Any]:
     return [(vectors[0].tolist(), other.tolist()) for other in vectors[1:]]
 
 
-def test_it_is_found_by_words_and_by_likeness(memory):
+def test_a_reflection_is_found_by_words_and_by_vector(memory):
     told(memory)
     made = run(memory).made[0]
     stored = next(one for one in memory.services.store.scan(ANA) if one.memory.id == made.id)
@@ -57,7 +57,7 @@ def test_it_is_found_by_words_and_by_likeness(memory):
     assert (stored.vector == source.vector).all()
 
 
-def test_nothing_is_embedded_for_the_text_of_a_medoid(memory, monkeypatch):
+def test_the_text_of_a_medoid_is_not_embedded_again(memory, monkeypatch):
     told(memory)
     monkeypatch.setattr(PlantedEmbedder, "embed", failing)
     assert counts(run(memory)) == (1, 0, 0, 0)
@@ -109,7 +109,7 @@ def test_a_summariser_writes_the_text(memory, clock):
     assert len(writer.asked) == 1
 
 
-def test_it_is_told_who_said_it_and_when(memory):
+def test_the_summariser_reads_speaker_and_day(memory):
     writer = Writer(all_of(SAID))
     with_writer(memory, writer)
     memory.ingest([{"content": text, "speaker": "Ana"} for text in TEA], session_id="s", user_id="ana")
@@ -117,7 +117,7 @@ def test_it_is_told_who_said_it_and_when(memory):
     assert [text for _, text in writer.asked[0]] == [f"2026-05-01 Ana: {text}" for text in TEA]
 
 
-def test_a_text_that_rests_on_some_of_them_names_those(memory):
+def test_a_summary_names_the_sources_that_it_uses(memory):
     with_writer(memory, Writer(lambda sources: Summary(SAID, (sources[2][0], sources[0][0]))))
     sources = told(memory)
     made = run(memory).made[0]
@@ -150,14 +150,14 @@ def raising(error: Exception) -> Callable[[object], Any]:
         lambda sources: None,
     ],
 )
-def test_whateverfailing_the_text_is_that_of_the_medoid(memory, answer):
+def test_after_any_failure_the_text_is_that_of_the_medoid(memory, answer):
     with_writer(memory, Writer(answer))
     told(memory)
     report = run(memory)
     assert (report.made[0].content, len(report.made[0].sources), report.fell_back) == (TEA[0], 3, 1)
 
 
-def test_a_text_that_cannot_be_embedded_is_not_taken(memory, monkeypatch):
+def test_a_summary_that_cannot_be_embedded_is_not_used(memory, monkeypatch):
     with_writer(memory, Writer(all_of(SAID)))
     told(memory)
     monkeypatch.setattr(PlantedEmbedder, "embed", failing)
@@ -165,7 +165,7 @@ def test_a_text_that_cannot_be_embedded_is_not_taken(memory, monkeypatch):
     assert (report.made[0].content, report.fell_back) == (TEA[0], 1)
 
 
-def test_where_it_failed_it_is_asked_again(memory):
+def test_a_failed_summary_is_tried_again(memory):
     writer = Writer(raising(SummariserError("refused")))
     with_writer(memory, writer)
     told(memory)
@@ -180,7 +180,7 @@ def test_where_it_failed_it_is_asked_again(memory):
     assert counts(run(memory)) == (0, 0, 0, 1)
 
 
-def test_it_is_not_asked_in_a_dry_run(memory):
+def test_a_dry_run_calls_no_summariser(memory):
     writer = Writer(all_of(SAID))
     told(memory)
     run(memory)
@@ -194,7 +194,7 @@ def test_it_is_not_asked_in_a_dry_run(memory):
 # Several at once
 
 
-def test_two_that_reflect_at_once_make_one_reflection(planted, target):
+def test_concurrent_runs_make_one_reflection(planted, target):
     """While the one waits for its summariser, the other reflects; what the one had read is then out of date."""
     one, other = (planted(COSINES, axes=AXES, profile="zeromemory") for _ in range(2))
     if target == ":memory:":  # which is of each engine alone
@@ -217,7 +217,7 @@ def test_two_that_reflect_at_once_make_one_reflection(planted, target):
     assert len(writer.asked) == 2
 
 
-def test_a_memory_that_changes_meanwhile_is_read_again(memory):
+def test_a_source_changed_meanwhile_is_read_again(memory):
     sources = told(memory, (*TEA, MORE))
 
     def answer(asked: Sequence[tuple[str, str]]) -> Summary:
@@ -233,7 +233,7 @@ def test_a_memory_that_changes_meanwhile_is_read_again(memory):
 
 
 @pytest.mark.parametrize("what", ["forget", "update"])
-def test_a_memory_that_changes_while_a_stale_reflection_is_renewed_is_read_again(memory, what):
+def test_a_source_changed_while_a_stale_reflection_is_renewed_is_read_again(memory, what):
     sources = told(memory, (*TEA, MORE))
     made = run(memory).made[0]
     memory.update(sources[0].id, content=BOAT[0], user_id="ana")
@@ -255,7 +255,7 @@ def test_a_memory_that_changes_while_a_stale_reflection_is_renewed_is_read_again
 
 
 @pytest.mark.parametrize("dimension", [16, 32])
-def test_an_engine_of_a_former_model_reflects_on_nothing(planted, dimension):
+def test_an_engine_of_a_former_model_writes_no_reflections(planted, dimension):
     memory = planted(COSINES, axes=AXES, profile="zeromemory")
     told(memory)
     with_writer(memory, Writer(all_of(SAID)))

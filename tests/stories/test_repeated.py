@@ -36,7 +36,7 @@ def test_the_same_text_again_stores_nothing_and_counts_as_an_access(memory, cloc
     assert stored(memory) == 1
 
 
-def test_the_access_survives_and_the_state_before_it_stays_known(planted, target, clock, tmp_path):
+def test_the_access_is_stored_with_its_time(planted, target, clock, tmp_path):
     file = str(tmp_path / "kept.db")
     with salience.connect(file, clock=clock) as memory:
         id = memory.remember(TEXT).memory.id
@@ -55,7 +55,7 @@ def test_the_access_survives_and_the_state_before_it_stays_known(planted, target
     ("one", "same"),
     [(TEXT, f" {TEXT}\n"), (TEXT, "Mira  drinks\tgreen tea"), ("Caf\u00e9 Mira", "Cafe\u0301 Mira")],
 )
-def test_blanks_and_the_composition_of_letters_make_no_other_text(planted, one, same):
+def test_spaces_and_unicode_composition_do_not_differ(planted, one, same):
     memory = planted({one: 0.9, same: 0.9}, axes={one: 1, same: 1})
     first = memory.remember(one).memory
     assert memory.remember(same).memory == memory.get(first.id)
@@ -69,7 +69,7 @@ def test_blanks_and_the_composition_of_letters_make_no_other_text(planted, one, 
         ("area in m²", "area in m2"),
     ],
 )
-def test_case_indentation_and_signs_make_another_text(planted, one, other):
+def test_case_indentation_and_punctuation_differ(planted, one, other):
     memory = planted({one: 0.9, other: 0.9}, axes={one: 1, other: 1})
     memory.remember(one)
     assert memory.remember(other).status == "created"
@@ -83,7 +83,7 @@ def test_case_indentation_and_signs_make_another_text(planted, one, other):
     ],
     ids=lambda given: next(iter(given)),
 )  # fmt: skip
-def test_what_the_caller_gives_must_be_there_already(memory, given):
+def test_given_fields_must_be_equal(memory, given):
     plain = memory.remember(TEXT).memory
     other = memory.remember(TEXT, **given)
     assert other.status in ("created", "superseded")
@@ -100,7 +100,7 @@ def test_what_the_caller_gives_must_be_there_already(memory, given):
         ({"tier": "semantic"}, {"tier": "episodic"}), ({"metadata": {"a": 1}}, {"metadata": {}}),
     ],
 )  # fmt: skip
-def test_a_default_that_the_caller_gives_is_given(memory, given, default):
+def test_a_given_default_counts_as_given(memory, given, default):
     first = memory.remember(TEXT, **given).memory
     assert memory.remember(TEXT).memory.id == first.id
     assert memory.remember(TEXT, **default).memory.id != first.id
@@ -124,7 +124,7 @@ def test_a_key_a_time_an_end_or_another_session_make_another_memory(memory, cloc
     assert stored(memory) == 7
 
 
-def test_one_that_will_expire_takes_no_other_in(memory):
+def test_a_memory_with_an_expiry_is_never_matched(memory):
     memory.remember(TEXT, ttl="1h")
     lasting = memory.remember(TEXT)
     assert (lasting.status, lasting.memory.expires_at) == ("created", None)
@@ -133,13 +133,13 @@ def test_one_that_will_expire_takes_no_other_in(memory):
 @pytest.mark.parametrize(
     "where", [{"user_id": "mira"}, {"project": "atlas"}, {"agent_id": "helper"}, {"environment": "test"}]
 )
-def test_a_memory_of_another_scope_is_another_one(memory, where):
+def test_the_same_text_in_another_scope_is_stored(memory, where):
     memory.remember(TEXT)
     assert memory.remember(TEXT, **where).status == "created"
     assert memory.remember(TEXT, **where).status == "unchanged"
 
 
-def test_one_that_is_not_current_takes_no_other_in(memory):
+def test_only_current_memories_are_matched(memory):
     forgotten = memory.remember(TEXT).memory
     memory.forget(forgotten.id)
     second = memory.remember(TEXT)
@@ -149,14 +149,14 @@ def test_one_that_is_not_current_takes_no_other_in(memory):
     assert (third.status, third.memory.weight) == ("created", 1.0)
 
 
-def test_one_that_was_superseded_by_what_is_forgotten_now_is_said_anew(memory):
+def test_a_memory_whose_successor_was_forgotten_is_not_matched(memory):
     first = memory.remember(TEXT).memory
     memory.forget(memory.remember("Mira drinks coffee", supersedes=first.id).memory.id)
     again = memory.remember(TEXT)
     assert (again.status, again.memory.weight) == ("created", 1.0)
 
 
-def test_what_held_before_and_holds_again_is_stored(planted):
+def test_a_fact_that_becomes_true_again_is_stored(planted):
     cities = {"I live in Berlin": 0.9, "I live in Lisbon": 0.89}
     memory = planted(cities)
     berlin, lisbon = (memory.remember(text).memory for text in cities)
@@ -185,7 +185,7 @@ def test_a_draft_can_ask_to_be_stored_again(memory):
         memory.remember(TEXT, duplicate="yes")
 
 
-def test_turns_are_never_taken_for_one(memory):
+def test_turns_are_never_matched(memory):
     turns = [{"role": "user", "content": "ok"}, {"role": "user", "content": "ok"}]
     receipts = memory.ingest(turns, session_id="s") + memory.ingest(turns, session_id="s")
     assert [receipt.memory.turn for receipt in receipts] == [1, 2, 3, 4]
@@ -193,14 +193,14 @@ def test_turns_are_never_taken_for_one(memory):
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)
-def test_it_is_so_under_every_profile(planted, profile):
+def test_every_profile_stores_a_text_once(planted, profile):
     memory = planted({TEXT: 0.9}, profile=profile)
     memory.remember(TEXT)
     assert memory.remember(TEXT).status == "unchanged"
     assert stored(memory) == 1
 
 
-def test_who_says_the_same_at_the_same_time_gets_a_memory_of_it(planted):
+def test_concurrent_writers_of_one_text_both_get_a_receipt(planted):
     memory, start, receipts = planted({TEXT: 0.9}), Barrier(4), []
 
     def say():
@@ -217,7 +217,7 @@ def test_who_says_the_same_at_the_same_time_gets_a_memory_of_it(planted):
     assert memory.remember(TEXT).status == "unchanged"
 
 
-def test_a_near_duplicate_is_told_of_as_one(planted):
+def test_a_near_duplicate_gets_its_own_warning(planted):
     one, other = "The office closes at six", "the office closes at six!"
     memory = planted({one: 0.9, other: 0.9}, axes={one: 1, other: 1})
     old = memory.remember(one).memory
@@ -229,7 +229,7 @@ def test_a_near_duplicate_is_told_of_as_one(planted):
         assert verb in receipt.warning
 
 
-def test_beside_a_real_contradiction_a_duplicate_is_told_of_as_before(planted):
+def test_duplicates_beside_a_contradiction_get_the_usual_warning(planted):
     texts = ["The limit is 30", "The limit is 40", "the limit is 40!"]
     memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
     for text in texts[:2]:

@@ -35,13 +35,13 @@ def test_a_newer_memory_of_a_fact_names_the_one_that_it_replaces(memory):
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-def test_the_remedy_that_the_warning_names_keeps_both(memory, kept):
+def test_the_remedy_in_the_warning_keeps_both(memory, kept):
     ids = [memory.remember(text).memory.id for text in (BERLIN, LISBON)]
     memory.update(ids[kept], fact_key=None)
     assert returned(memory) == {BERLIN, LISBON}
 
 
-def test_only_the_one_that_was_current_is_named(memory):
+def test_only_the_current_memory_is_named(memory):
     memory.remember(BERLIN)
     second = memory.remember(LISBON).memory
     third = memory.remember(ROME)
@@ -64,7 +64,7 @@ def test_a_memory_of_an_earlier_time_replaces_none(memory, clock):
     assert returned(memory) == {ROME}
 
 
-def test_an_expired_memory_of_the_fact_is_passed_over(memory, clock):
+def test_an_expired_memory_of_the_fact_is_not_named(memory, clock):
     first = memory.remember(BERLIN).memory
     memory.remember(LISBON, ttl=60)
     clock.advance(minutes=2)
@@ -79,14 +79,14 @@ def test_the_facts_of_another_user_or_key_stay(memory):
     assert returned(memory, user_id="alice") == {BERLIN}
 
 
-def test_what_the_caller_does_not_see_is_not_named(memory):
+def test_an_invisible_memory_is_not_named(memory):
     hidden = memory.remember(BERLIN, user_id="alice", agent_id="a").memory
     receipt = memory.remember(LISBON, user_id="alice")
     assert receipt.superseded is None
     assert hidden.short_id not in (receipt.warning or "")
 
 
-def test_superseding_is_told_and_forgetting_the_new_one_brings_the_old_one_back(memory):
+def test_forgetting_the_successor_brings_back_the_superseded_memory(memory):
     old = memory.remember(BERLIN).memory
     new = memory.remember(OTHER, supersedes=old.short_id)
     assert (new.status, new.superseded) == ("superseded", old.id)
@@ -99,7 +99,7 @@ def test_superseding_is_told_and_forgetting_the_new_one_brings_the_old_one_back(
     assert returned(memory) == {BERLIN}
 
 
-def test_one_that_supersedes_and_states_a_fact_tells_of_both(memory):
+def test_the_warning_names_the_superseded_memory_and_the_fact(memory):
     note, fact = (memory.remember(text).memory for text in (OTHER, BERLIN))
     receipt = memory.remember(LISBON, supersedes=note.id)
     assert receipt.superseded == note.id
@@ -148,7 +148,7 @@ def test_a_turn_replaces_nothing(memory):
     assert returned(memory) == {BERLIN, ROME}
 
 
-def test_a_pending_memory_tells_of_what_it_replaces_too(memory, target, connect, clock):
+def test_a_pending_memory_names_what_it_replaces(memory, target, connect, clock):
     class Down:
         name, dimension = "down", 4
 
@@ -163,7 +163,7 @@ def test_a_pending_memory_tells_of_what_it_replaces_too(memory, target, connect,
 
 
 @pytest.mark.parametrize("profile", ["mememory", "memlayer", "zeromemory", "cmm"])
-def test_under_a_profile_that_knows_no_facts_nothing_is_replaced(planted, profile):
+def test_profiles_that_ignore_facts_replace_nothing(planted, profile):
     memory = planted(CITIES, profile=profile)
     memory.remember(BERLIN)
     receipt = memory.remember(LISBON)
@@ -171,7 +171,7 @@ def test_under_a_profile_that_knows_no_facts_nothing_is_replaced(planted, profil
     assert "This replaces" not in (receipt.warning or "")
 
 
-def test_what_is_replaced_is_no_contradiction_to_ask_about(planted):
+def test_a_replaced_memory_is_no_contradiction_in_the_warning(planted):
     memory = planted(CITIES, axes=dict.fromkeys(CITIES, 1))
     old = memory.remember(BERLIN).memory
     receipt = memory.remember(LISBON)
@@ -179,7 +179,7 @@ def test_what_is_replaced_is_no_contradiction_to_ask_about(planted):
     assert "CONTRADICTION" not in receipt.warning
 
 
-def test_the_receipts_agree_with_the_recalls_whatever_is_written(memory):
+def test_receipts_agree_with_recalls(memory):
     """What recalls returned before a write, and do not after it, is what its receipt names."""
 
     def current():

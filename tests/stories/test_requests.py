@@ -43,7 +43,7 @@ def versions(memory, id):
     return [version.memory.version for version in memory.history(id)]
 
 
-def test_a_retry_writes_nothing_and_is_told_the_same(memory, id, clock, verb):
+def test_a_retry_writes_nothing_and_gets_the_first_receipt(memory, id, clock, verb):
     call, status = verb
     first = call(memory, id, key="k")
     assert (first.status, first.memory.version) == (status, 3)
@@ -59,7 +59,7 @@ def test_a_short_id_is_the_same_request(memory, id, verb):
     assert call(memory, id[-8:], key="k").memory == first.memory
 
 
-def test_a_retry_after_other_changes_is_told_what_was_made_then(memory, id, clock):
+def test_a_retry_after_other_changes_gets_the_first_version(memory, id, clock):
     first = memory.update(id, importance=0.9, key="k")
     memory.update(id, importance=0.1, content="Something else")
     memory.forget(id)
@@ -75,7 +75,7 @@ def test_without_a_key_each_call_counts(memory, id):
     assert versions(memory, id) == [1, 2, 3, 4]
 
 
-def test_a_key_stands_for_one_memory_and_one_verb(memory, id):
+def test_a_key_belongs_to_one_memory_and_verb(memory, id):
     other = memory.remember("Another").memory.id
     memory.update(id, tags=["a"], key="k")
     with pytest.raises(ConflictError, match="'k' already belongs to: update"):
@@ -85,7 +85,7 @@ def test_a_key_stands_for_one_memory_and_one_verb(memory, id):
     assert (versions(memory, other), versions(memory, id)) == ([1], [1, 2, 3])
 
 
-def test_a_key_is_of_the_scope_that_asks(memory, id):
+def test_a_key_belongs_to_the_scope_of_the_caller(memory, id):
     for who in (
         {"user_id": "ann"},
         {"user_id": "bo"},
@@ -99,13 +99,13 @@ def test_a_key_is_of_the_scope_that_asks(memory, id):
         memory.forget(mine, key="k", user_id="bo")
 
 
-def test_a_key_of_remember_is_another(memory):
+def test_keys_of_remember_are_separate(memory):
     id = memory.remember(TEXT, key="k").memory.id
     assert memory.update(id, tags=["a"], key="k").status == "updated"
     assert memory.remember(TEXT, key="k").status == "unchanged"
 
 
-def test_what_failed_is_not_answered(memory, id):
+def test_a_failed_request_is_not_recorded(memory, id):
     with pytest.raises(InputError):
         memory.update(id, importance=2, key="k")
     with pytest.raises(NotFoundError):
@@ -114,13 +114,13 @@ def test_what_failed_is_not_answered(memory, id):
 
 
 @pytest.mark.parametrize("values", [{"key": ""}, {"key": 7}, {"key": "a\nb"}, {"if_version": 0}, {"if_version": "1"}])
-def test_a_key_or_version_that_is_none_is_refused(memory, id, values):
+def test_an_invalid_key_or_version_is_refused(memory, id, values):
     with pytest.raises(InputError, match=next(iter(values))):
         memory.forget(id, **values)
     assert versions(memory, id) == [1, 2]
 
 
-def test_an_erased_memory_is_answered_for_no_more(memory, id):
+def test_erase_deletes_the_requests_of_a_memory(memory, id):
     memory.forget(id, key="k")
     memory.erase([id])
     with pytest.raises(NotFoundError):
@@ -141,7 +141,7 @@ def test_a_change_to_another_version_is_refused(memory, id, change):
         change(memory, id, if_version=2)
 
 
-def test_a_retry_with_the_version_of_then_is_told_the_same(memory, id):
+def test_a_retry_with_the_old_version_gets_the_first_receipt(memory, id):
     first = memory.update(id, tags=["a"], if_version=2, key="k")
     assert memory.update(id, tags=["a"], if_version=2, key="k") == first
 
@@ -171,7 +171,7 @@ def beside(memory, **hooks):
 
 
 @pytest.mark.parametrize("how", [{}, {"if_version": 2}])
-def test_a_request_that_was_answered_meanwhile_is_told_that(memory, id, verb, how):
+def test_a_request_answered_meanwhile_gets_that_answer(memory, id, verb, how):
     call, status = verb
     how = {} if status == "restored" else how
     made = []
@@ -180,14 +180,14 @@ def test_a_request_that_was_answered_meanwhile_is_told_that(memory, id, verb, ho
     assert versions(memory, id) == [1, 2, 3]
 
 
-def test_only_the_version_that_was_meant_is_changed_whoever_comes_between(memory, id):
+def test_only_the_required_version_is_changed(memory, id):
     mine = beside(memory, before=lambda: memory.update(id, tags=["meanwhile"]))
     with pytest.raises(StaleError):
         mine.update(id, tags=["mine"], if_version=2)
     assert memory.get(id).tags == ("meanwhile",)
 
 
-def test_a_commit_of_which_nothing_is_known_is_asked_for_its_key(memory, id, verb):
+def test_after_an_unsettled_commit_the_key_is_looked_up(memory, id, verb):
     call, status = verb
 
     def broken():
@@ -229,7 +229,7 @@ def test_upkeep_drops_old_requests_and_keeps_the_others(memory, id, clock):
     assert memory.update(id, tags=["a"], key="old").memory.version == 5
 
 
-def test_how_long_requests_are_kept_is_a_setting(monkeypatch, tmp_path, clock):
+def test_keep_requests_is_a_setting(monkeypatch, tmp_path, clock):
     monkeypatch.setenv("SALIENCE_KEEP_REQUESTS", "forever")
     with salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder(), clock=clock) as memory:
         id = memory.remember(TEXT).memory.id
@@ -240,7 +240,7 @@ def test_how_long_requests_are_kept_is_a_setting(monkeypatch, tmp_path, clock):
     assert salience.settings.load(keep_requests="1h").keep_requests == timedelta(hours=1)
 
 
-def test_a_version_that_was_dropped_is_told_as_the_memory_stands(memory, id, clock):
+def test_a_retry_for_a_dropped_version_gets_the_current_memory(memory, id, clock):
     memory.update(id, tags=["a"], key="k")
     clock.advance(hours=1)
     now = memory.update(id, tags=["b"]).memory
@@ -248,7 +248,7 @@ def test_a_version_that_was_dropped_is_told_as_the_memory_stands(memory, id, clo
     assert memory.update(id, tags=["a"], key="k") == salience.Receipt(now, "updated")
 
 
-def test_a_reflection_of_a_memory_goes_stale_once(memory, clock):
+def test_a_retry_makes_a_reflection_stale_once(memory, clock):
     source = memory.remember(TEXT).memory
     made = memory.remember("It blooms", kind="reflection").memory
     changes = [Revise(made.changed("reflect", clock(), sources=(source.id,)))]
@@ -258,11 +258,11 @@ def test_a_reflection_of_a_memory_goes_stale_once(memory, clock):
     assert versions(memory, made.id) == [1, 2, 3]
 
 
-def test_the_same_holds_on_a_server(tables, clock):
+def test_requests_on_a_postgresql_server(tables, clock):
     with salience.connect(tables, embedder=PlantedEmbedder(), clock=clock) as memory:
         id = memory.remember(TEXT).memory.id
         memory.update(id, content=OTHER)
-        test_a_retry_writes_nothing_and_is_told_the_same(memory, id, clock, VERBS["restore"])
+        test_a_retry_writes_nothing_and_gets_the_first_receipt(memory, id, clock, VERBS["restore"])
         began, told = threading.Barrier(4), []
 
         def ask():
@@ -278,7 +278,7 @@ def test_the_same_holds_on_a_server(tables, clock):
         assert versions(memory, id) == [1, 2, 3, 4]
 
 
-def test_an_engine_of_another_tenant_shares_the_store_and_nothing_else(memory, id):
+def test_an_engine_of_another_tenant_shares_only_the_store(memory, id):
     other = memory.of("other")
     assert (other.services.tenant, memory.services.tenant) == ("other", "default")
     assert other.services.store is memory.services.store
@@ -297,7 +297,7 @@ def test_an_engine_of_another_tenant_shares_the_store_and_nothing_else(memory, i
             memory.of(wrong)
 
 
-def test_an_answer_is_noted_with_the_change_that_it_tells_of(memory, id):
+def test_an_answer_is_recorded_with_its_change(memory, id):
     seen = []
     store = Meanwhile(memory.services.store)
     mine = salience.engine.Engine(replace(memory.services, store=store))

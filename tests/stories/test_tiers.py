@@ -39,7 +39,7 @@ def earned_tier(memory, now, ended):
         ("semantic", 9999, 1.0, 9, True, "semantic"),
     ],
 )
-def test_the_tier_that_a_memory_has_earned(planted, clock, tier, hours, importance, accesses, ended, earned):
+def test_promotion(planted, clock, tier, hours, importance, accesses, ended, earned):
     memory = planted().remember("text", tier=tier, importance=importance).memory
     memory = replace(memory, access_count=accesses)
     assert earned_tier(memory, clock() + hours * HOUR, ended) == earned
@@ -51,7 +51,7 @@ def test_the_wait_of_working_memory_counts_from_its_last_access(planted, clock):
     assert earned_tier(accessed, clock() + 4 * HOUR, ended=False) == "working"
 
 
-def test_the_end_of_a_session_moves_what_its_memories_have_earned(planted, clock):
+def test_end_session_promotes_what_its_memories_earned(planted, clock):
     memory = planted({"used": 0.9}, profile="zeromemory")
     used = memory.remember("used", session_id="s", importance=0.4).memory
     plain = memory.remember("plain", session_id="s").memory
@@ -65,7 +65,7 @@ def test_the_end_of_a_session_moves_what_its_memories_have_earned(planted, clock
     assert memory.get(plain.id) == plain
 
 
-def test_consolidation_moves_what_has_earned_it_and_says_why(planted, clock):
+def test_consolidate_promotes_and_says_why(planted, clock):
     memory = planted({"used": 0.9}, profile="zeromemory")
     used = memory.remember("used", importance=0.4).memory
     idle = memory.remember("idle", tier="working", importance=0.5).memory
@@ -86,7 +86,7 @@ def test_consolidation_moves_what_has_earned_it_and_says_why(planted, clock):
     }
 
 
-def test_a_working_memory_that_is_recalled_often_waits_half_as_long_and_says_so(planted, clock):
+def test_a_working_memory_that_is_recalled_often_waits_half_as_long(planted, clock):
     memory = planted({"used": 0.9}, profile="zeromemory")
     memory.remember("used", tier="working", importance=0.1)
     for _ in range(3):
@@ -99,7 +99,7 @@ def test_a_working_memory_that_is_recalled_often_waits_half_as_long_and_says_so(
     assert (moved.tier, moved.reason) == ("episodic", "idle for 2 hours and recalled 3 times")
 
 
-def test_consolidation_is_settled_after_a_pass_and_loses_nothing(planted, clock):
+def test_a_second_consolidation_changes_nothing(planted, clock):
     memory = planted()
     made = [memory.remember(f"text {number}", tier="working", importance=0.4).memory for number in range(20)]
     clock.advance(hours=4)
@@ -111,7 +111,7 @@ def test_consolidation_is_settled_after_a_pass_and_loses_nothing(planted, clock)
     assert {found.importance for found in held} == {0.4}
 
 
-def test_a_dry_run_tells_what_the_next_run_does_and_writes_nothing(planted, clock):
+def test_a_dry_run_reports_what_the_next_run_does(planted, clock):
     memory = planted()
     memory.remember("text", tier="working")
     clock.advance(hours=5)
@@ -121,7 +121,7 @@ def test_a_dry_run_tells_what_the_next_run_does_and_writes_nothing(planted, cloc
     assert memory.consolidate().promoted == told.promoted != {"episodic": (), "semantic": ()}
 
 
-def test_consolidation_keeps_to_what_its_caller_sees(planted, clock):
+def test_consolidate_changes_only_visible_memories(planted, clock):
     memory = planted()
     memory.remember("of Ann", tier="working", user_id="ann")
     memory.remember("of Bob", tier="working", user_id="bob")
@@ -132,7 +132,7 @@ def test_consolidation_keeps_to_what_its_caller_sees(planted, clock):
     assert len(memory.consolidate(user_id=salience.ANY).promoted["episodic"]) == 1
 
 
-def test_what_ran_out_or_was_forgotten_is_not_moved(planted, clock):
+def test_expired_and_forgotten_memories_are_not_promoted(planted, clock):
     memory = planted()
     memory.remember("brief", tier="working", ttl="1h", session_id="s")
     memory.forget(memory.remember("gone", tier="working", session_id="s").memory.id)
@@ -141,7 +141,7 @@ def test_what_ran_out_or_was_forgotten_is_not_moved(planted, clock):
     assert memory.end_session("s").promoted == ()
 
 
-def test_the_end_of_a_session_is_made_by_who_calls_and_moves_working_memories_at_once(planted, clock):
+def test_end_session_names_the_caller_and_promotes_working_memories(planted, clock):
     memory = planted()
     made = memory.remember("text", tier="working", session_id="s", user_id="ann").memory
     memory.remember("elsewhere", tier="working", session_id="t", user_id="ann")
@@ -151,7 +151,7 @@ def test_the_end_of_a_session_is_made_by_who_calls_and_moves_working_memories_at
     assert memory.end_session("s", user_id="ann").promoted == ()
 
 
-def test_a_recall_during_the_pass_is_not_lost_and_an_update_makes_it_begin_anew(planted, clock, monkeypatch):
+def test_a_recall_during_the_pass_is_kept_and_an_update_makes_it_retry(planted, clock, monkeypatch):
     memory = planted({"text": 0.9}, profile="zeromemory")
     made = memory.remember("text", tier="working").memory
     clock.advance(hours=5)
@@ -188,7 +188,7 @@ def lose_a_row(memory, target, monkeypatch):
             file.execute(trigger)
 
 
-def test_a_pass_that_would_lose_a_memory_writes_nothing(planted, target, clock, monkeypatch):
+def test_a_consolidation_that_would_lose_a_memory_writes_nothing(planted, target, clock, monkeypatch):
     memory = planted()
     for number in range(3):
         memory.remember(f"text {number}", tier="working", session_id="s", ttl="6h")

@@ -40,7 +40,7 @@ def full(planted, clock):
     return memory
 
 
-def test_everything_goes_round(full, tmp_path, clock):
+def test_export_and_import_round_trip(full, tmp_path, clock):
     path = tmp_path / "all.ndjson"
     seen = []
     report = full.export(path, progress=seen.append)
@@ -60,7 +60,7 @@ def test_everything_goes_round(full, tmp_path, clock):
             assert [hit.score_detail.priming for hit in primed] == [pytest.approx(1.3)]
 
 
-def test_what_happened_goes_round_and_can_be_undone_there(planted, tmp_path, clock):
+def test_history_round_trips_and_can_be_restored(planted, tmp_path, clock):
     memory = planted({"first": 0.9, "second": 0.5})
     id = memory.remember("first", user_id="u", fact_key="f").memory.id
     then = clock()
@@ -84,7 +84,7 @@ def test_what_happened_goes_round_and_can_be_undone_there(planted, tmp_path, clo
             assert "first" not in str(everything(copy))
 
 
-def test_vectors_are_kept_not_made_anew(full, tmp_path, clock):
+def test_exported_vectors_are_used_again(full, tmp_path, clock):
     path = tmp_path / "all.ndjson"
     full.export(path)
     embedder = PlantedEmbedder()
@@ -93,7 +93,7 @@ def test_vectors_are_kept_not_made_anew(full, tmp_path, clock):
         assert embedder.texts == [FINGERPRINTED]
 
 
-def test_vectors_of_another_embedder_are_made_anew(full, tmp_path, clock):
+def test_vectors_of_another_embedder_are_computed_again(full, tmp_path, clock):
     path = tmp_path / "all.ndjson"
     full.export(path)
     embedder = PlantedEmbedder(dimension=8)
@@ -160,7 +160,7 @@ def broken(full, change) -> list[str]:
         (lambda r: r.update(memory=7), "memory has the type int"),
     ],
 )
-def test_a_broken_record_names_its_line_and_reason(full, tmp_path, clock, change, message):
+def test_an_invalid_record_names_its_line_and_reason(full, tmp_path, clock, change, message):
     lines = broken(full, change)
     with salience.connect(str(tmp_path / "copy.db"), embedder=PlantedEmbedder(), clock=clock) as copy:
         with pytest.raises(ImportLineError, match=f"^line 3: .*{message}"):
@@ -184,7 +184,7 @@ def test_a_broken_record_names_its_line_and_reason(full, tmp_path, clock, change
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_broken_line_stops_or_is_skipped(planted, line, reason):
+def test_an_invalid_line_stops_the_import_or_is_skipped(planted, line, reason):
     memory = planted()
     lines = ['{"content": "good"}', line, '{"content": "also good"}']
     with pytest.raises(ImportLineError, match=f"^line 2: .*{reason}") as caught:
@@ -196,7 +196,7 @@ def test_a_broken_line_stops_or_is_skipped(planted, line, reason):
     assert report.skipped[0][0] == 2
 
 
-def test_an_id_that_is_taken_by_another_content_is_told_by_its_line(full):
+def test_a_taken_id_is_reported_by_line(full):
     def change(record):
         record["memory"]["content"] = "something else"
 
@@ -208,7 +208,7 @@ def test_an_id_that_is_taken_by_another_content_is_told_by_its_line(full):
     assert (report.unchanged, [number for number, _ in report.skipped]) == (6, [3])
 
 
-def test_an_older_backup_changes_nothing_and_a_newer_one_is_not_passed_over(planted, tmp_path, clock):
+def test_an_older_export_changes_nothing_and_a_newer_one_is_refused(planted, tmp_path, clock):
     memory = planted()
     stored = memory.remember("text").memory
     older, newer = io.StringIO(), io.StringIO()
@@ -224,7 +224,7 @@ def test_an_older_backup_changes_nothing_and_a_newer_one_is_not_passed_over(plan
         assert copy.import_(io.StringIO(newer.getvalue()), on_error="skip").skipped[0][0] == 3
 
 
-def test_a_line_that_cannot_be_stored_is_told_or_skipped_like_a_broken_one(planted):
+def test_a_line_that_cannot_be_stored_stops_the_import_or_is_skipped(planted):
     memory = planted()
     good = [json.dumps({"content": f"good {number}"}) for number in range(600)]
     bad = [json.dumps({"content": "bad", "supersedes": "0" * 32})]
@@ -240,7 +240,7 @@ def test_a_line_that_cannot_be_stored_is_told_or_skipped_like_a_broken_one(plant
     assert (report.written, [number for number, _ in report.skipped]) == (602, [601, 603])
 
 
-def test_versions_come_in_the_order_of_the_export(full):
+def test_versions_out_of_order_are_refused(full):
     stream = io.StringIO()
     full.export(stream)
     head, *lines = stream.getvalue().split("\n")[:-1]
@@ -252,7 +252,7 @@ def test_versions_come_in_the_order_of_the_export(full):
         assert copy.stats().memories == 0
 
 
-def test_vectors_of_lines_without_a_header_are_made_anew(full):
+def test_without_a_header_vectors_are_computed_again(full):
     stream = io.StringIO()
     full.export(stream)
     embedder = PlantedEmbedder()
@@ -261,7 +261,7 @@ def test_vectors_of_lines_without_a_header_are_made_anew(full):
         assert embedder.texts
 
 
-def test_an_export_replaces_only_an_export_and_only_when_it_is_whole(full, tmp_path, target):
+def test_an_export_replaces_only_an_export_and_only_when_complete(full, tmp_path, target):
     path = tmp_path / "all.ndjson"
     full.export(path)
     before = path.read_bytes()
@@ -301,7 +301,7 @@ def test_files_that_cannot_be_opened(planted, tmp_path):
         memory.import_(io.StringIO(""), on_error="maybe")
 
 
-def test_vectors_go_by_the_model_that_made_them(target, clock, tmp_path):
+def test_the_header_names_the_model_of_the_vectors(target, clock, tmp_path):
     first, second = PlantedEmbedder(), PlantedEmbedder(axes={"text": 3})
     second.name = "another"
     with salience.connect(target, embedder=first, clock=clock) as memory:
@@ -318,7 +318,7 @@ def test_vectors_go_by_the_model_that_made_them(target, clock, tmp_path):
         assert set(embedder.texts) - {FINGERPRINTED} == lacking
 
 
-def test_an_export_during_which_the_model_changes_holds_vectors_of_one(target, clock, tmp_path, monkeypatch):
+def test_an_export_during_a_reembed_has_vectors_of_one_model(target, clock, tmp_path, monkeypatch):
     monkeypatch.setattr("salience.steps.PAGE", 2)
     other = PlantedEmbedder()
     other.name = "another"
@@ -380,7 +380,7 @@ def test_a_cycle_that_an_import_would_close_with_what_is_stored_is_refused(plant
         assert copy.import_(io.StringIO(f"{header}\n{newer}")).unchanged == 1
 
 
-def test_the_cycle_of_two_pages_is_refused_where_the_second_closes_it(planted, clock, monkeypatch):
+def test_a_cycle_over_two_pages_is_refused(planted, clock, monkeypatch):
     monkeypatch.setattr("salience.transfer.import_.PAGE", 1)
     lines = in_a_circle(planted, 3)
     with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
@@ -390,7 +390,7 @@ def test_the_cycle_of_two_pages_is_refused_where_the_second_closes_it(planted, c
 
 
 @pytest.mark.parametrize("coordinate", ["environment", "user_id", "project", "agent_id"])
-def test_a_coordinate_that_stands_for_any_is_refused_on_import_and_on_write(planted, coordinate, clock):
+def test_a_wildcard_coordinate_is_refused_on_import_and_write(planted, coordinate, clock):
     memory = planted()
     memory.remember("kept", user_id="u")
     lines = [exported(memory, kept={"scope": {coordinate: "*"}})[1], json.dumps({"content": "new", coordinate: "*"})]

@@ -58,7 +58,7 @@ def versions(memory, id):
     return [version.memory.version for version in memory.history(id, **EVERYWHERE)]
 
 
-def test_what_ran_out_goes_out_of_sight_with_its_versions_kept_and_can_be_brought_back(kept, clock):
+def test_expired_memories_are_hidden_and_can_be_restored(kept, clock):
     memory = kept()
     brief = memory.remember("text", ttl="1h", user_id="ann").memory
     lasting = memory.remember("lasting", ttl="2h").memory
@@ -80,7 +80,7 @@ def test_what_ran_out_goes_out_of_sight_with_its_versions_kept_and_can_be_brough
     assert memory.upkeep().expired == ()
 
 
-def test_a_reflection_of_what_ran_out_goes_out_of_sight_with_it_and_is_not_moved(kept, clock):
+def test_a_reflection_of_an_expired_memory_becomes_stale(kept, clock):
     memory = kept()
     source = memory.remember("text", ttl="1d").memory
     reflection = memory.remember("what text says", kind="reflection").memory
@@ -96,7 +96,7 @@ def test_a_reflection_of_what_ran_out_goes_out_of_sight_with_it_and_is_not_moved
     assert (gone.status, gone.changed_by, gone.reason) == ("stale", "upkeep", "the time of a source ran out")
 
 
-def test_without_a_setting_no_version_is_dropped(kept, clock):
+def test_without_a_setting_all_versions_are_kept(kept, clock):
     memory = kept()
     made = memory.remember("text").memory
     for number in range(5):
@@ -106,7 +106,7 @@ def test_without_a_setting_no_version_is_dropped(kept, clock):
     assert versions(memory, made.id) == [1, 2, 3, 4, 5, 6]
 
 
-def test_versions_are_dropped_once_their_end_is_longer_ago_than_the_setting_says(kept, clock):
+def test_versions_that_ended_long_ago_are_dropped(kept, clock):
     memory = kept(keep_versions="30d")
     made = memory.remember("text", user_id="ann", environment="prod").memory
     where = {"user_id": "ann", "environment": "prod"}
@@ -125,7 +125,7 @@ def test_versions_are_dropped_once_their_end_is_longer_ago_than_the_setting_says
     assert memory.upkeep().pruned == 0
 
 
-def test_what_a_restore_would_bring_back_is_not_dropped(kept, clock):
+def test_the_version_that_restore_needs_is_kept(kept, clock):
     memory = kept(keep_versions="1d")
     made = memory.remember("text").memory
     memory.update(made.id, content="text, changed")
@@ -147,7 +147,7 @@ def test_many_versions_are_dropped_in_chunks(kept, clock, monkeypatch):
     assert [versions(memory, item.id) for item in made] == [[3]] * 4
 
 
-def test_counters_of_an_earlier_time_stay_known_as_long_as_the_setting_says(kept, clock):
+def test_earlier_recall_counters_are_kept_as_long_as_set(kept, clock):
     memory = kept(keep_touches="10d")
     memory.remember("text", importance=0.4)
     before = clock()
@@ -164,14 +164,14 @@ def test_counters_of_an_earlier_time_stay_known_as_long_as_the_setting_says(kept
 @pytest.mark.parametrize(
     ("given", "days"), [("30d", 30), (86400, 1), ("48h", 2), ("forever", None), (" Forever ", None), ("604800", 7)]
 )
-def test_lengths_of_time_are_set_in_words_or_seconds(monkeypatch, given, days):
+def test_durations_are_set_in_words_or_seconds(monkeypatch, given, days):
     expected = None if days is None else timedelta(days=days)
     assert settings.load(keep_versions=given, keep_touches=given).keep_versions == expected
     monkeypatch.setenv("SALIENCE_KEEP_TOUCHES", str(given))
     assert settings.load().keep_touches == expected
 
 
-def test_lengths_of_time_are_read_from_the_config_file():
+def test_durations_are_read_from_the_config_file():
     settings.config_file().parent.mkdir(parents=True)
     settings.config_file().write_text('keep_versions = "2w"\nkeep_touches = 3600\n')
     loaded = settings.load()
@@ -179,7 +179,7 @@ def test_lengths_of_time_are_read_from_the_config_file():
 
 
 @pytest.mark.parametrize("given", ["soon", "0", "-3d", "", "1y", True])
-def test_a_length_of_time_that_is_none_is_refused_with_what_to_write(given):
+def test_an_invalid_duration_is_refused_with_a_remedy(given):
     with pytest.raises(
         InputError, match=r"keep_versions is .* Give a length of time such as '30d'.*SALIENCE_KEEP_VERS"
     ):
@@ -201,7 +201,7 @@ def full(memory, embedder, clock):
     clock.advance(days=2)
 
 
-def test_a_dry_run_tells_what_the_next_run_does_and_writes_nothing(kept, embedder, clock, monkeypatch):
+def test_a_dry_run_reports_what_the_next_run_does(kept, embedder, clock, monkeypatch):
     memory = kept(keep_versions="1d")
     monkeypatch.setattr("salience.remember.write.catch_up", lambda services: None)
     full(memory, embedder, clock)
@@ -222,7 +222,7 @@ def test_a_dry_run_tells_what_the_next_run_does_and_writes_nothing(kept, embedde
     assert (settled.embedded, settled.expired, settled.promoted, settled.pruned) == (0, (), NOTHING, 0)
 
 
-def test_a_step_that_fails_is_named_and_keeps_none_of_the_others_from_being_done(kept, embedder, clock, monkeypatch):
+def test_a_failed_step_is_named_and_the_others_run(kept, embedder, clock, monkeypatch):
     memory = kept(keep_versions="1d")
     full(memory, embedder, clock)
     embedder.down = True
@@ -240,7 +240,7 @@ def lease(services, clock, until=timedelta(minutes=10)):
     return Lease(f"upkeep:{services.tenant}", "another:1:a", clock(), clock() + until)
 
 
-def test_while_another_holds_the_lease_nothing_is_done_and_its_holder_is_named(kept, clock):
+def test_a_held_lease_stops_the_pass_and_names_the_holder(kept, clock):
     memory = kept()
     memory.remember("brief", ttl="1h")
     clock.advance(hours=1)
@@ -252,7 +252,7 @@ def test_while_another_holds_the_lease_nothing_is_done_and_its_holder_is_named(k
     assert len(memory.upkeep().expired) == 1
 
 
-def test_the_lease_is_given_back_also_after_a_failure(kept, embedder, clock, monkeypatch):
+def test_the_lease_is_returned_after_a_failure(kept, embedder, clock, monkeypatch):
     memory = kept()
 
     def crash(*_, **__):
@@ -265,7 +265,7 @@ def test_the_lease_is_given_back_also_after_a_failure(kept, embedder, clock, mon
     assert memory.upkeep().warning is None
 
 
-def test_a_pass_that_gave_no_sign_of_life_leaves_the_rest_to_who_took_over(kept, embedder, clock):
+def test_a_pass_that_lost_its_lease_stops(kept, embedder, clock):
     memory = kept()
     memory.remember("text")
     embedder.down = True
@@ -286,7 +286,7 @@ def test_a_pass_that_gave_no_sign_of_life_leaves_the_rest_to_who_took_over(kept,
     assert memory.list().memories[0].status == "live"
 
 
-def test_a_long_pass_prolongs_its_lease(kept, embedder, clock, monkeypatch):
+def test_a_long_pass_renews_its_lease(kept, embedder, clock, monkeypatch):
     monkeypatch.setattr("salience.pending.PAGE", 2)
     memory = kept()
     memory.remember("text")
@@ -307,7 +307,7 @@ def test_a_long_pass_prolongs_its_lease(kept, embedder, clock, monkeypatch):
     assert len(refused) == 5
 
 
-def test_of_many_threads_one_does_it(kept, embedder, clock):
+def test_one_of_many_threads_does_the_upkeep(kept, embedder, clock):
     memory = kept()
     memory.remember("text")
     embedder.down = True

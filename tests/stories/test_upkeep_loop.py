@@ -70,32 +70,32 @@ def go(memory, turns, pace):
     return turns
 
 
-def test_a_pass_is_made_at_once_and_then_at_its_pace_without_drift(memory):
+def test_passes_run_at_once_and_then_without_drift(memory):
     turns = Turns(4, work=70.0)
     go(memory, turns, turns.pace(minutes=10))
     assert turns.waits == [0.0, 530.0, 530.0, 530.0, 530.0]
     assert [report.warning for report in turns.reports] == [None] * 4
 
 
-def test_a_pass_that_takes_longer_skips_those_that_it_runs_into(memory):
+def test_a_long_pass_skips_the_starts_that_it_overruns(memory):
     turns = Turns(3, work=1500.0)
     go(memory, turns, turns.pace(minutes=10))
     assert turns.waits == [0.0, 300.0, 300.0, 300.0]
 
 
-def test_a_loop_that_is_stopped_before_it_begins_does_nothing(memory):
+def test_a_loop_stopped_before_it_begins_does_nothing(memory):
     turns = Turns(0)
     assert go(memory, turns, turns.pace(minutes=10)).reports == []
 
 
-def test_what_comes_due_between_passes_is_done_by_the_next(memory, clock):
+def test_work_due_between_passes_waits_for_the_next(memory, clock):
     made = memory.remember("text", ttl="1h").memory
     turns = Turns(3, before=lambda turn: clock.advance(minutes=30))
     go(memory, turns, turns.pace(minutes=30))
     assert [report.expired for report in turns.reports] == [(), (made.id,), ()]
 
 
-def test_an_embedder_that_fails_is_asked_again_after_rising_waits_and_then_no_more(memory, embedder):
+def test_a_failing_embedder_is_retried_with_backoff(memory, embedder):
     embedder.down = True
     memory.remember("text")
     turns = Turns(15)
@@ -113,13 +113,13 @@ def test_an_embedder_that_fails_is_asked_again_after_rising_waits_and_then_no_mo
     assert turns.waits[14] == 3600.0
 
 
-def test_retries_are_put_off_by_chance_and_stay_within_bounds():
+def test_retries_have_jitter_and_bounds():
     pace = Pace(timedelta(hours=1), jitter=lambda: 1.0)
     assert [pace.retry(failures) for failures in (1, 2, 3)] == [1 + SKEW, 2 * (1 + SKEW), 4 * (1 + SKEW)]
     assert pace.retry(9999) == 600.0
 
 
-def test_a_text_that_is_refused_is_no_reason_to_hurry(memory, embedder):
+def test_a_refused_text_causes_no_retries(memory, embedder):
     embedder.down = True
     memory.remember("poison")
     embedder.down = False
@@ -137,7 +137,7 @@ def test_a_text_that_is_refused_is_no_reason_to_hurry(memory, embedder):
     assert [report.pending for report in turns.reports] == [1, 1]
 
 
-def test_failures_of_the_world_are_told_and_end_nothing(memory, clock, monkeypatch):
+def test_errors_are_reported_and_do_not_end_the_loop(memory, clock, monkeypatch):
     failures = [StoreError("store: no space left on the disk."), EmbedderError("embedder: gone.")]
     whole, raised = memory.services.store.apply, list(failures)
 
@@ -154,7 +154,7 @@ def test_failures_of_the_world_are_told_and_end_nothing(memory, clock, monkeypat
     assert turns.waits == [0.0, 60.0, 60.0, 60.0]
 
 
-def test_a_pass_that_another_process_is_at_is_left_to_it(memory, clock):
+def test_a_pass_of_another_process_is_left_to_it(memory, clock):
     memory.remember("text", ttl="1h")
     clock.advance(hours=1)
     name = f"upkeep:{memory.services.tenant}"

@@ -79,7 +79,7 @@ def start(file):
         process.communicate()
 
 
-def test_of_many_processes_each_thing_is_done_by_one(file, start):
+def test_each_task_is_done_by_one_of_many_processes(file, start):
     with salience.connect(file, embedder=Moody(), clock=StoppedClock()) as memory:
         for number in range(40):
             memory.remember(f"text {number}", **({"ttl": "1h"} if number % 2 else {"tier": "working"}))
@@ -102,7 +102,7 @@ def test_of_many_processes_each_thing_is_done_by_one(file, start):
             assert [version.memory.change for version in memory.history(gone)] == ["create", "expire"]
 
 
-def test_the_work_of_a_process_that_was_killed_at_it_is_taken_over_when_its_lease_ends(file, start):
+def test_the_work_of_a_killed_process_is_taken_over(file, start):
     clock, embedder = StoppedClock(), Moody()
     with salience.connect(file, embedder=embedder, clock=clock) as memory:
         made = memory.remember("text", tier="working").memory

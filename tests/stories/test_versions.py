@@ -39,7 +39,7 @@ def statuses(memory: Engine, id: str, **where: str) -> list[str]:
     return [version.memory.change for version in memory.history(id, **where)]
 
 
-def test_a_history_tells_what_who_when_and_why(memory, clock):
+def test_history_names_what_who_when_and_why(memory, clock):
     first = memory.remember(LYON, user_id="u", tags=["a"], fact_key="f").memory
     clock.advance(hours=1)
     moved = memory.update(first.id, content=OSLO, user_id="u", agent_id="helper", reason="she moved").memory
@@ -54,7 +54,7 @@ def test_a_history_tells_what_who_when_and_why(memory, clock):
     assert said == [("create", "user:u", None), ("update", "agent:helper", "she moved"), ("forget", "user:u", None)]
 
 
-def test_what_recalls_move_is_not_told_as_a_change(memory, clock):
+def test_recall_counters_are_no_change(memory, clock):
     id = memory.remember(LYON, importance=0.5).memory.id
     for _ in range(2):
         clock.advance(hours=1)
@@ -73,7 +73,7 @@ def test_what_recalls_move_is_not_told_as_a_change(memory, clock):
     ]  # fmt: skip
 
 
-def test_only_who_may_see_a_memory_sees_its_history(memory):
+def test_history_needs_a_visible_memory(memory):
     id = memory.remember(LYON, user_id="u").memory.id
     memory.forget(id, user_id="u")
     for unseen in ({"user_id": "v"}, {"user_id": "u", "environment": "other"}):
@@ -89,7 +89,7 @@ def test_only_who_may_see_a_memory_sees_its_history(memory):
     assert len(memory.history(id)) == len(memory.history(id, user_id="u")) == 2
 
 
-def test_a_forget_is_undone_as_if_it_had_not_been(memory, clock):
+def test_restore_undoes_a_forget(memory, clock):
     before = memory.remember(LYON, user_id="u", tags=["a"], metadata={"page": 7}, key="k", session_id="s").memory
     memory.recall("query", user_id="u", session_id="s")
     clock.advance(hours=1)
@@ -120,7 +120,7 @@ def test_a_forget_is_undone_as_if_it_had_not_been(memory, clock):
     assert memory.remember(LYON, user_id="u", key="k").status == "unchanged"
 
 
-def test_a_version_comes_back_with_all_that_it_was(memory, clock):
+def test_restore_takes_all_fields_of_the_version(memory, clock):
     id = memory.remember(
         LYON, kind="decision", importance=0.9, weight=0.8, tier="working", tags=["a"], entities=["Lyon"], fact_key="f",
         metadata={"page": 7}, ttl="30d",
@@ -144,7 +144,7 @@ def test_a_version_comes_back_with_all_that_it_was(memory, clock):
     assert statuses(memory, id) == ["create", "update", "restore"]
 
 
-def test_a_version_of_the_same_tier_does_not_start_anew_in_it(memory, clock):
+def test_restore_in_the_same_tier_keeps_tier_since(memory, clock):
     first = memory.remember(LYON).memory
     clock.advance(hours=1)
     memory.update(first.id, tags=["a"])
@@ -152,7 +152,7 @@ def test_a_version_of_the_same_tier_does_not_start_anew_in_it(memory, clock):
     assert memory.restore(first.id, 1).memory.tier_since == first.tier_since
 
 
-def test_counters_are_never_stepped_back(memory, clock):
+def test_restore_keeps_the_recall_counters(memory, clock):
     id = memory.remember(LYON, importance=0.5).memory.id
     clock.advance(hours=1)
     memory.update(id, importance=0.9)
@@ -165,7 +165,7 @@ def test_counters_are_never_stepped_back(memory, clock):
     assert made.importance == 0.5
 
 
-def test_a_version_of_what_was_forgotten_comes_back_too(memory, clock):
+def test_a_version_of_a_forgotten_memory_can_be_restored(memory, clock):
     id = memory.remember(LYON).memory.id
     memory.update(id, content=OSLO)
     memory.forget(id)
@@ -175,7 +175,7 @@ def test_a_version_of_what_was_forgotten_comes_back_too(memory, clock):
     assert [hit.memory.content for hit in memory.recall("query", **EASY)] == [LYON]
 
 
-def test_what_was_superseded_gets_its_weight_back_and_the_successor_stays(memory, clock):
+def test_restore_returns_the_weight_of_a_superseded_memory(memory, clock):
     old = memory.remember(LYON, weight=0.9).memory
     clock.advance(hours=1)
     new = memory.remember(OSLO, supersedes=old.id).memory
@@ -184,7 +184,7 @@ def test_what_was_superseded_gets_its_weight_back_and_the_successor_stays(memory
     assert memory.get(new.id).supersedes == old.id
 
 
-def test_what_upkeep_put_away_is_brought_back_without_its_time_limit(memory, clock):
+def test_an_expired_memory_is_restored_without_its_expiry(memory, clock):
     held = memory.remember(LYON, ttl="1h").memory
     clock.advance(hours=2)
     away = held.changed("expire", clock(), by="upkeep", reason="its time ran out", forgotten_at=clock())
@@ -197,7 +197,7 @@ def test_what_upkeep_put_away_is_brought_back_without_its_time_limit(memory, clo
     assert [hit.memory.id for hit in memory.recall("query", **EASY)] == [held.id]
 
 
-def test_a_time_limit_that_is_still_to_come_stays(memory, clock):
+def test_an_expiry_in_the_future_is_kept(memory, clock):
     held = memory.remember(LYON, ttl="3h").memory
     memory.forget(held.id)
     clock.advance(hours=1)
@@ -216,7 +216,7 @@ def test_a_time_limit_that_is_still_to_come_stays(memory, clock):
         (True, r"^version is True\. "),
     ],
 )
-def test_what_cannot_be_restored_is_told_with_what_can(memory, version, message):
+def test_the_error_lists_the_versions_that_can_be_restored(memory, version, message):
     id = memory.remember(LYON).memory.id
     memory.update(id, content=OSLO)
     memory.forget(id)
@@ -228,14 +228,14 @@ def test_what_cannot_be_restored_is_told_with_what_can(memory, version, message)
     assert memory.history(id) == before
 
 
-def test_a_memory_that_never_changed_has_nothing_to_go_back_to(memory):
+def test_a_memory_with_one_version_cannot_be_restored(memory):
     id = memory.remember(LYON).memory.id
     for version in (None, 1, 2):
         with pytest.raises(InputError, match=r"There is no other version of it\.$"):
             memory.restore(id, version)
 
 
-def test_a_long_history_is_told_in_few_words(memory):
+def test_version_numbers_are_listed_as_ranges(memory):
     id = memory.remember(LYON).memory.id
     for number in range(40):
         memory.update(id, tags=[str(number)])
@@ -244,7 +244,7 @@ def test_a_long_history_is_told_in_few_words(memory):
 
 
 @pytest.mark.parametrize("reason", ["", "x" * 257, "two\nlines", 5])
-def test_a_reason_is_a_short_text(memory, reason):
+def test_a_reason_must_be_a_short_text(memory, reason):
     id = memory.remember(LYON).memory.id
     memory.forget(id)
     with pytest.raises(InputError, match=r"^reason (is|has) "):
@@ -269,7 +269,7 @@ def bare(memory) -> Stored:
     return made
 
 
-def test_a_text_that_was_never_embedded_is_pending_when_it_comes_back(memory, clock, bare):
+def test_a_restored_text_without_a_vector_is_pending(memory, clock, bare):
     memory.update(bare.memory.id, content=OSLO)
     clock.advance(hours=1)
     receipt = memory.restore(bare.memory.id, 1)
@@ -278,7 +278,7 @@ def test_a_text_that_was_never_embedded_is_pending_when_it_comes_back(memory, cl
     assert bare.memory.id in [hit.memory.id for hit in memory.recall("query Lyon", **EASY)]
 
 
-def test_the_same_text_takes_a_vector_that_only_the_older_version_has(memory, clock, bare):
+def test_restore_uses_the_vector_of_the_older_version(memory, clock, bare):
     memory.update(bare.memory.id, tags=["a"])
     clock.advance(hours=1)
     memory.services.store.apply([Derive("default", bare.memory.id, 1, bare.memory.content_hash, bare.vector)])
@@ -287,7 +287,7 @@ def test_the_same_text_takes_a_vector_that_only_the_older_version_has(memory, cl
     assert np.array_equal(stood(memory, bare.memory.id).vector, bare.vector)
 
 
-def test_an_engine_of_another_model_restores_and_leaves_the_vector_for_later(memory):
+def test_an_engine_of_another_model_restores_as_pending(memory):
     id = memory.remember(LYON).memory.id
     memory.update(id, content=OSLO)
     other = Engine(replace(memory.services, store=memory.services.store.under(Model("other", 8))))
@@ -315,7 +315,7 @@ class Restless:
         return self.store.apply(changes, **options)
 
 
-def test_a_change_that_came_meanwhile_is_kept_as_a_version(memory):
+def test_a_change_by_another_writer_is_kept_as_a_version(memory):
     id = memory.remember(LYON).memory.id
     memory.update(id, content=OSLO)
     own = Engine(replace(memory.services, store=Restless(memory, id)))
@@ -335,7 +335,7 @@ def summed_up(memory: Engine, clock: StoppedClock, *texts: str) -> tuple[list[Me
     return [memory.get(one.id) for one in held], memory.get(new.id)
 
 
-def test_a_reflection_is_stale_once_a_source_has_another_text_again(memory, clock):
+def test_restoring_another_text_makes_the_reflection_stale(memory, clock):
     [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
     memory.update(lyon.id, content=OSLO)
     memory.restore(reflection.id)
@@ -346,7 +346,7 @@ def test_a_reflection_is_stale_once_a_source_has_another_text_again(memory, cloc
         memory.get(reflection.id)
 
 
-def test_a_reflection_is_stale_once_a_source_is_back(memory, clock):
+def test_restoring_a_hidden_source_makes_the_reflection_stale(memory, clock):
     [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
     memory.forget(lyon.id)
     memory.restore(reflection.id)
@@ -354,14 +354,14 @@ def test_a_reflection_is_stale_once_a_source_is_back(memory, clock):
     assert memory.history(reflection.id)[-1].memory.status == "stale"
 
 
-def test_a_reflection_stays_where_the_text_of_its_source_stays(memory, clock):
+def test_restoring_the_same_text_keeps_the_reflection(memory, clock):
     [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
     memory.update(lyon.id, tags=["a"])
     memory.restore(lyon.id, lyon.version)
     assert memory.get(reflection.id) == reflection
 
 
-def test_a_reflection_that_lists_the_memory_no_more_stays(memory, clock):
+def test_restoring_a_former_source_keeps_the_reflection(memory, clock):
     [lyon, nice], reflection = summed_up(memory, clock, LYON, NICE)
     memory.forget(lyon.id)
     gone = memory.history(reflection.id)[-1].memory
@@ -398,7 +398,7 @@ def test_versions_are_the_same_in_another_process(tmp_path, clock):
         engine.close()
 
 
-def test_a_fact_key_that_was_taken_away_stays_away(planted):
+def test_a_removed_fact_key_stays_removed(planted):
     memory = planted({"I live in Lisbon": 0.9})
     made = memory.remember("I live in Lisbon").memory
     assert made.fact_key == "user.residence"
