@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.extract import periods
-from salience.extract.tense import NOT_VERBS, PAST_FORMS, Sign, signs, tense
+from salience.extract.dates import NOT_PAST, PAST_FORMS, Direction, directions, tense
 from salience.extract.when import read
 from salience.records import TimeCue
 
@@ -114,19 +114,19 @@ def test_a_time_that_is_not_meant_leaves_the_one_that_is() -> None:
 
 
 def test_the_nearest_sign_before_counts_else_the_first_after() -> None:
-    told = [Sign(10, "past"), Sign(20, "coming")]
+    told = [Direction(10, "past"), Direction(20, "coming")]
     assert [tense(told, until) for until in (5, 15, 25)] == ["past", "past", "coming"]
     assert tense([], 5) == "unsaid"
 
 
 @pytest.mark.parametrize("form", sorted(PAST_FORMS))
 def test_every_past_form_is_one(form: str) -> None:
-    assert signs(f"we {form} it") == [Sign(3, "past")]
+    assert directions(f"we {form} it") == [Direction(3, "past")]
 
 
-@pytest.mark.parametrize("word", [*sorted(NOT_VERBS), "need", "speed", "red"])
+@pytest.mark.parametrize("word", [*sorted(NOT_PAST), "need", "speed", "red"])
 def test_what_only_ends_like_a_past_is_none(word: str) -> None:
-    assert signs(f"a {word} thing") == []
+    assert directions(f"a {word} thing") == []
 
 
 @given(st.sampled_from(NAMES))
@@ -137,6 +137,6 @@ def test_whatever_comes_round_waits_for_a_verb(name: str) -> None:
 
 @given(st.text(max_size=50), st.integers(0, 60))
 def test_no_text_is_too_odd(text: str, until: int) -> None:
-    found = signs(text)
+    found = directions(text)
     assert [sign.at for sign in found] == sorted({sign.at for sign in found})
     assert tense(found, until) in ("past", "coming", "unsaid")

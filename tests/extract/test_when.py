@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from salience.extract import periods, when
-from salience.extract.dateforms import NUMBERS
+from salience.extract.dates import NUMBERS
 from salience.extract.when import read
 from salience.records import Intent, TimeCue
 
@@ -347,7 +347,7 @@ def test_on_a_monday_last_monday_is_a_week_ago_and_monday_is_today() -> None:
 
 
 def test_a_query_is_read_to_a_bounded_length() -> None:
-    assert read("word " * (when.LONGEST // 5) + "yesterday", NOW) is None
+    assert read("word " * (when.MAX_LENGTH // 5) + "yesterday", NOW) is None
     assert read("yesterday " * 10_000, NOW) is not None
 
 

@@ -1,8 +1,8 @@
-"""Periods of the calendar as windows in UTC: units, weekdays, months, seasons, holidays, and parts of them.
+"""Calendar periods as windows in UTC: units, weekdays, months, seasons, holidays, and parts of them.
 
-Weeks begin on Monday (ISO 8601) and a weekend is Saturday and Sunday. Seasons are the meteorological ones of the
-northern half, three whole months each; a winter has the year in which it begins. Nothing here reads a clock.
-Past the years 1 to 9999 Python's own `ValueError` or `OverflowError` is raised.
+Weeks begin on Monday (ISO 8601); a weekend is Saturday and Sunday. Seasons are the meteorological ones of the northern
+hemisphere, three months each; a winter belongs to the year in which it begins. Outside the years 1 to 9999 Python
+raises `ValueError` or `OverflowError`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dateutil.relativedelta import FR, MO, SA, SU, TH, TU, WE, relativedelta
 
 
 class Window(NamedTuple):
-    """The instants from `start` on and before `end`; `start < end`."""
+    """The time from `start` to before `end`; `start < end`."""
 
     start: datetime
     end: datetime
@@ -26,14 +26,14 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Grain:
-    """A cut of the calendar: where the piece that holds an instant begins, and how long it is."""
+    """A calendar unit: a function to the start of the unit that contains an instant, and its length."""
 
     floor: Callable[[datetime], datetime]
     length: Any
 
 
 def midnight(instant: datetime) -> datetime:
-    """Return the beginning of the day that holds `instant`."""
+    """Return the start of the day of `instant`."""
     return instant.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -69,14 +69,14 @@ UNITS: Final[Mapping[str, tuple[Any, str]]] = {
     "year": (relativedelta(years=1), "year"),
     "decade": (relativedelta(years=10), "decade"),
 }
-"""What time is counted in: the step of one, and the grain of the window that such a count points at."""
+"""Units of time: the length of one, and the calendar unit of a window such as "3 days ago"."""
 
 WEEKDAYS: Final[Mapping[str, Any]] = {
     "monday": MO, "tuesday": TU, "wednesday": WE, "thursday": TH, "friday": FR, "saturday": SA, "sunday": SU,
     "mon": MO, "tue": TU, "tues": TU, "wed": WE, "thu": TH, "thur": TH, "thurs": TH, "fri": FR, "sat": SA, "sun": SU,
     "weekend": SA,
 }  # fmt: skip
-"""The weekday that each name begins on; a weekend lasts two days, the others one."""
+"""Names of weekdays; a weekend starts on Saturday and has two days."""
 
 MONTHS: Final[Mapping[str, int]] = {
     "january": 1, "february": 2, "march": 3, "april": 4, "may": 5, "june": 6, "july": 7, "august": 8, "september": 9,
@@ -84,7 +84,7 @@ MONTHS: Final[Mapping[str, int]] = {
     "aug": 8, "sep": 9, "sept": 9, "oct": 10, "nov": 11, "dec": 12,
 }  # fmt: skip
 SEASONS: Final[Mapping[str, int]] = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
-"""The month that each season begins with."""
+"""First month of each season."""
 
 ORDINALS: Final[Mapping[str, int]] = {
     "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4, "5th": 5,
@@ -114,27 +114,27 @@ HOLIDAYS: Final[Mapping[str, tuple[Any, int]]] = {
     "christmas": (relativedelta(month=12, day=24), 3),
     "boxing day": (relativedelta(month=12, day=26), 1),
 }
-"""The day of a year on which each begins, as the United States keep it, and how many days it lasts."""
+"""First day of each holiday in the United States, and its length in days."""
 EASTER: Final = "easter"
-"""Good Friday to Easter Sunday; it moves with the moon."""
+"""Good Friday to Easter Sunday."""
 
 PARTS: Final[Mapping[str, tuple[float, float]]] = {
     "early": (0.0, 1 / 3), "beginning": (0.0, 1 / 3), "start": (0.0, 1 / 3), "mid": (1 / 3, 2 / 3),
     "middle": (1 / 3, 2 / 3), "late": (2 / 3, 1.0), "end": (2 / 3, 1.0), "first half": (0.0, 0.5),
     "second half": (0.5, 1.0), "last half": (0.5, 1.0),
 }  # fmt: skip
-"""The shares of a period between which its parts lie; early, mid and late are thirds, as most taggers have them."""
+"""Parts of a period as shares of it; early, mid and late are thirds."""
 
 DAY_PARTS: Final[Mapping[str, tuple[int, int]]] = {
     "morning": (5, 12), "afternoon": (12, 18), "evening": (17, 24), "night": (18, 30),
 }  # fmt: skip
-"""The hours between which the parts of a day lie; a night goes on after midnight."""
+"""Hours of the parts of a day; a night ends after midnight."""
 
 _PIECE = re.compile(r"[a-z]+|\d+")
 
 
 def unit(name: str, instant: datetime) -> Window:
-    """Return the calendar unit that holds `instant`; that of minutes is the hour, that of a fortnight the week."""
+    """Return the calendar unit of `instant`; for minutes it is the hour, for a fortnight the week."""
     grain = GRAINS[UNITS[name][1]]
     start = grain.floor(instant)
     return Window(start, start + grain.length)
@@ -158,9 +158,9 @@ def coming(name: str, number: int, now: datetime) -> Window:
 
 
 def beside(name: str, window: Window, number: int) -> Window:
-    """Return what lies beside a window: the -1st unit ends where it starts, the 2nd starts one after its end.
+    """Return the `number`th unit after a window, or before it if negative.
 
-    Weekdays and weekends are the nearest of their kind; days, weeks and so on lie close against the window.
+    Weekdays and weekends are the nearest ones; other units are adjacent to the window.
     """
     if name in WEEKDAYS:
         edge = window.start - timedelta(days=1) if number < 0 else window.end
@@ -172,7 +172,7 @@ def beside(name: str, window: Window, number: int) -> Window:
 
 
 def nth(name: str, window: Window, number: int) -> Window:
-    """Return the `number`th unit or weekday inside a window, from 1; -1 is the last. Weeks are runs of seven days."""
+    """Return the `number`th unit or weekday inside a window, from 1; -1 is the last. A week is seven days."""
     if name in WEEKDAYS:
         return weekday(name, window.start if number > 0 else window.end - timedelta(days=1), number)
     step = UNITS[name][0]
@@ -187,7 +187,7 @@ def weekday(name: str, instant: datetime, number: int) -> Window:
 
 
 def part(name: str, window: Window) -> Window:
-    """Return a part of a window, in whole days where the window has at least three."""
+    """Return a part of a window, in whole days if the window has at least three."""
     length = window.end - window.start
     start, end = (window.start + length * share for share in PARTS[name])
     return Window(start, end) if length < timedelta(days=3) else Window(midnight(start), midnight(end))
@@ -200,12 +200,12 @@ def day_part(name: str, day: datetime) -> Window:
 
 
 def hull(one: Window, other: Window) -> Window:
-    """Return the smallest window that holds both."""
+    """Return the smallest window that contains both."""
     return Window(min(one.start, other.start), max(one.end, other.end))
 
 
 def named(words: str, year: int) -> Window:
-    """Return the month, days of a month, season, quarter or holiday of that name in a year.
+    """Return the month, days, season, quarter or holiday with this name in a year.
 
     Args:
         words: such as `May`, `8th of May`, `July 3 to 7`, `summer`, `Q3`, `third quarter`, `New Year's Eve`.
@@ -249,11 +249,10 @@ def _days(month: datetime, numbers: list[int]) -> Window:
 
 
 def occurrences(words: str, now: datetime, ahead: int = 8) -> Iterator[Window]:
-    """Yield the windows of a weekday, weekend or name of the calendar around `now`, the latest first.
+    """Yield the windows of a weekday, weekend or named period around `now`, the latest first.
 
-    They reach far enough back for 29 February; years that lack the day are left out. Names of the calendar reach as
-    many years `ahead` of that of `now`; what has a name begins in the year that it is of, and so is none of a later
-    year over by now, or under way.
+    Weekdays range over two weeks on each side. Named periods range from 8 years ago, which includes a 29 February, to
+    `ahead` years from now, without the years that lack the day.
     """
     if words.casefold() in WEEKDAYS:
         for weeks in (2, 1, 0, -1, -2):
@@ -267,17 +266,17 @@ def occurrences(words: str, now: datetime, ahead: int = 8) -> Iterator[Window]:
 
 
 def latest(words: str, now: datetime) -> Window:
-    """Return the latest one that has begun by `now`."""
+    """Return the latest one that began by `now`."""
     return _first(window for window in occurrences(words, now, ahead=0) if window.start <= now)
 
 
 def last(words: str, now: datetime) -> Window:
-    """Return the latest one that was over before today."""
+    """Return the latest one that ended before today."""
     return _first(window for window in occurrences(words, now, ahead=0) if window.end <= midnight(now))
 
 
 def this(words: str, now: datetime) -> Window:
-    """Return the one that holds `now`, or else that of this week (weekdays) or this year."""
+    """Return the one that contains `now`, else the one of this week (weekdays) or this year."""
     frame = unit("week" if words.casefold() in WEEKDAYS else "year", now)
     around = list(occurrences(words, now))
     held = [window for window in around if window.start <= now < window.end]
@@ -290,7 +289,7 @@ def upcoming(words: str, now: datetime) -> Window:
 
 
 def day_of_month(day: int, now: datetime) -> Window:
-    """Return the latest day of that number that has begun by `now`: of "the 31st" on 15 March, that of January."""
+    """Return the latest day with this number that began by `now`: on 15 March, "the 31st" is in January."""
     months = (back("month", now, number, number) for number in range(3))
     days = ((month, unit("day", month.start + timedelta(days=day - 1))) for month in months)
     return _first(window for month, window in days if month.start <= window.start < month.end and window.start <= now)
