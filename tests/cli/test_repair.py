@@ -10,7 +10,7 @@ import pytest
 
 from salience.cli import output
 from salience.models import registry
-from salience.store.opening import PAGE_SIZE
+from salience.store.sqlite_file import PAGE_SIZE
 from salience.testing.doubles import HashedEmbedder
 
 

@@ -18,7 +18,7 @@ import salience
 from salience import BusyError, InputError, NotAStoreError, StoreError, VersionError, compose, keywords
 from salience.steps import scan
 from salience.store import copying, schema
-from salience.store.opening import PAGE_SIZE
+from salience.store.sqlite_file import PAGE_SIZE
 from salience.testing.doubles import HashedEmbedder
 
 EMBEDDER = HashedEmbedder("e", 16)

@@ -10,7 +10,7 @@ from bench import torture
 from bench.torture import CASES, ROOMS, Limit, UnavailableError
 from bench.writers import Journal, Writer, check, opened
 from salience.errors import ReadOnlyError
-from salience.store.opening import PAGE_SIZE
+from salience.store.sqlite_file import PAGE_SIZE
 
 SAYS = {
     "limit on the size of a file": r"Check the disk, its space, limits and rights\.$",

@@ -29,7 +29,7 @@ from salience.errors import (
 )
 from salience.ports import Revise
 from salience.records import Filter, Scope
-from salience.store import opening, schema, sql, sql_history, sql_requests
+from salience.store import schema, sql, sql_history, sql_requests, sqlite_file
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, NOW, add, listed, memory, need, stored, unit
 
@@ -119,7 +119,7 @@ def test_a_commit_is_flushed_to_disk_and_readers_do_not_wait(opened):
             assert {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in pragmas} == pragmas
 
 
-def sqlite_file(path, *statements):
+def made_file(path, *statements):
     with closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -131,9 +131,9 @@ def sqlite_file(path, *statements):
     [
         lambda path: path.write_text("something else"),
         lambda path: path.write_bytes(b"\0" * 5000),
-        lambda path: sqlite_file(path, "CREATE TABLE notes (text)"),
-        lambda path: sqlite_file(path, "CREATE TABLE alembic_version (version_num)", "PRAGMA application_id=7"),
-        lambda path: sqlite_file(path, "PRAGMA application_id=7"),
+        lambda path: made_file(path, "CREATE TABLE notes (text)"),
+        lambda path: made_file(path, "CREATE TABLE alembic_version (version_num)", "PRAGMA application_id=7"),
+        lambda path: made_file(path, "PRAGMA application_id=7"),
     ],
     ids=["text", "zeros", "tables", "alembic", "mark"],
 )
@@ -216,9 +216,9 @@ def test_a_write_that_sqlite_refuses_as_read_only_says_so(opened):
         add(store, stored(1))
 
 
-@pytest.mark.parametrize("size", [opening.PAGE_SIZE, 4096])
+@pytest.mark.parametrize("size", [sqlite_file.PAGE_SIZE, 4096])
 def test_a_new_file_has_our_pages_and_one_that_is_there_keeps_its_own(opened, path, size):
-    if size != opening.PAGE_SIZE:
+    if size != sqlite_file.PAGE_SIZE:
         with closing(sqlite3.connect(path)) as older:
             older.execute(f"PRAGMA page_size={size}")
             older.execute("VACUUM")
@@ -270,7 +270,7 @@ def test_a_new_file_locked_by_another_says_so(opened, path):
 
 def test_a_newer_file_names_the_command_that_helps(opened, path):
     opened().close()
-    sqlite_file(path, "UPDATE alembic_version SET version_num = '9999'")
+    made_file(path, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(VersionError, match=r"'9999'.*pip install --upgrade salience"):
         opened()
 
@@ -439,7 +439,7 @@ def test_the_few_are_read_by_their_index(opened, statement, index):
 def test_an_unknown_failure_of_sqlite_names_its_code(path):
     error = sqlite3.OperationalError("near secret")
     error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_NOMEM, "SQLITE_NOMEM"
-    found = opening.as_store_error(str(path), error)
+    found = sqlite_file.as_store_error(str(path), error)
     assert type(found) is StoreError
     assert "SQLITE_NOMEM" in str(found)
     assert "secret" not in str(found)

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, shown
 from salience.ports import Distinguish
-from salience.store import opening
+from salience.store import sqlite_file
 from salience.store.meta import keep, new_epoch
 from salience.store.schema import APPLICATION_ID
 
@@ -82,15 +82,15 @@ def reinstate(
     """
     backup_file, place = Path(file), Path(target)
     _require(backup_file, place)
-    opening.prepare(target)
+    sqlite_file.prepare(target)
     kept = f"{target}{KEPT}" if keeping and place.stat().st_size else None
     if kept is not None:
         _keep(target, kept)
     with passing(place) as copy:
-        with opening.mapped(file), closing(_reading(file)) as source:
+        with sqlite_file.mapped(file), closing(_reading(file)) as source:
             pour(source, copy, progress)
             _bring_up(copy, file, busy_timeout, distinguish)
-        with opening.mapped(target), closing(_reading(str(copy))) as whole:
+        with sqlite_file.mapped(target), closing(_reading(str(copy))) as whole:
             _overwrite(whole, target, busy_timeout)
     return kept
 
@@ -128,8 +128,8 @@ def pour(source: sqlite3.Connection, target: Path, progress: Progress | None) ->
         try:
             source.backup(copy, pages=STEP, progress=told, sleep=0.01)
         except sqlite3.Error as error:
-            if opening.error_code(error) == sqlite3.SQLITE_FULL:  # it is the disk of the copy that is full
-                raise opening.as_store_error(str(target.parent), error) from None
+            if sqlite_file.error_code(error) == sqlite3.SQLITE_FULL:  # it is the disk of the copy that is full
+                raise sqlite_file.as_store_error(str(target.parent), error) from None
             raise
         copy.execute("PRAGMA journal_mode=DELETE").fetchone()
     _settle(target)
@@ -199,7 +199,7 @@ def _require(file: Path, place: Path) -> None:
         raise InputError("file", str(file), "Name a backup.", f"{shown(str(file))} is the store itself")
     if place.is_file() and place.stat().st_size and not is_store(place):
         raise _beyond(str(place))
-    with opening.mapped(str(file)), closing(_reading(str(file))) as connection:
+    with sqlite_file.mapped(str(file)), closing(_reading(str(file))) as connection:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise NotAStoreError(f"store: {file}: it is not a backup of a store. Name another file.")
         damage = [text for (text,) in connection.execute("PRAGMA quick_check(1)") if text != "ok"]
@@ -231,13 +231,13 @@ def _keep(target: str, kept: str) -> None:
 
 def _bring_up(copy: Path, file: str, busy_timeout: float, distinguish: Distinguish | None) -> None:
     """Bring the copy of a backup to the revision of this code, in an epoch of its own."""
-    made = opening.engine(str(copy), busy_timeout)
+    made = sqlite_file.engine(str(copy), busy_timeout)
     writer: Connection
-    with opening.writing(made.connect()) as writer, made.connect() as reader:
-        opening.ready(writer, reader, file, busy_timeout, distinguish)
+    with sqlite_file.writing(made.connect()) as writer, made.connect() as reader:
+        sqlite_file.ready(writer, reader, file, busy_timeout, distinguish)
         with writer.begin():
             keep(writer, {"epoch": new_epoch()})
-        opening.empty_log(writer)
+        sqlite_file.empty_log(writer)
 
 
 def _overwrite(whole: sqlite3.Connection, target: str, busy_timeout: float) -> None:
@@ -259,7 +259,7 @@ def _overwrite(whole: sqlite3.Connection, target: str, busy_timeout: float) -> N
         try:
             whole.backup(live, pages=-1, progress=wait, sleep=0.02)
         except sqlite3.DatabaseError as error:
-            if opening.error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            if sqlite_file.error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise _beyond(target) from None
             raise
 

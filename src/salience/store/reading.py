@@ -13,13 +13,13 @@ from salience.ports import Answered, Stored
 from salience.records import Filter, Memory, Scope
 from salience.records.ids import SHORT
 from salience.store import sql, sql_history, sql_requests
-from salience.store.direct import Direct
 from salience.store.index import Activations
 from salience.store.meta import LAID_BY, Meta
 from salience.store.past import stood
 from salience.store.pins import Handle
 from salience.store.rows import RECORD, is_text, of_record, readable, to_memory, to_stored
 from salience.store.schema import memories, versions
+from salience.store.sqlite_file import Driver
 
 
 def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
@@ -62,7 +62,7 @@ def fetched(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetim
 def _found(reader: Connection, statement: Executable, values: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
     """Return what a statement that is made once finds; SQLite's own driver is done before SQLAlchemy has asked."""
     if reader.dialect.name == "sqlite":
-        return Direct(reader).rows(statement, values)
+        return Driver(reader).rows(statement, values)
     return reader.execute(statement, values)
 
 

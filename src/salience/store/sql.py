@@ -122,7 +122,7 @@ def named(scope: Scope, ids: Sequence[str], column: str = "id") -> tuple[Select[
 
 
 def among(scope: Scope, ids: Sequence[str]) -> tuple[Select[Any], dict[str, Any]]:
-    """Return the same for whole ids, of which there may be none, as `Direct.found` takes it: one statement for all."""
+    """Return the same for whole ids, of which there may be none, as `Driver.found` takes it: one statement for all."""
     given, shape = _given(scope)
     return _among(shape), {**given, "ids": ids}
 

@@ -19,8 +19,7 @@ from salience.errors import BusyError, DamagedError, InputError, PinnedError, St
 from salience.loading import uncollected
 from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
-from salience.store import copying, integrity, opening, reading, sql
-from salience.store.direct import Direct
+from salience.store import copying, integrity, reading, sql, sqlite_file
 from salience.store.index import Activations, Index, gather, out_of_scope, speakers
 from salience.store.maintain import make, runs
 from salience.store.meta import TRACES, Meta, keep, note_pruned, pinning, void
@@ -28,6 +27,7 @@ from salience.store.past import stood
 from salience.store.pins import Handle, Pin
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories
+from salience.store.sqlite_file import Driver
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
 from salience.store.write import Transaction, patience
@@ -71,14 +71,14 @@ class SQLiteStore:
         self, path: str, model: Model, language: str, writer: Connection, reader: Connection, busy_timeout: float
     ) -> None:
         self._path = path
-        self._identity = opening.identity(path)
+        self._identity = sqlite_file.identity(path)
         self._handle = Handle(model, path)
         self._language = language
         self._busy_timeout = busy_timeout
         self._writer = writer
         self._reader = reader
-        self._write_driver = Direct(writer)
-        self._read_driver = self._write_driver if reader is writer else Direct(reader)
+        self._write_driver = Driver(writer)
+        self._read_driver = self._write_driver if reader is writer else Driver(reader)
         self._writing = threading.Lock()
         self._reading = self._writing if reader is writer else threading.Lock()
         self._log_is_due = threading.Event()
@@ -120,15 +120,15 @@ class SQLiteStore:
         """
         path = str(path)
         if path != MEMORY:
-            opening.prepare(path)
-        engine = opening.engine(path, busy_timeout)
+            sqlite_file.prepare(path)
+        engine = sqlite_file.engine(path, busy_timeout)
         model = Model(embedder, dimension, fingerprint)
-        with opening.mapped(path):
-            writer = opening.writing(engine.connect())
+        with sqlite_file.mapped(path):
+            writer = sqlite_file.writing(engine.connect())
             reader = writer if path == MEMORY else engine.connect()
             store = cls(path, model, language, writer, reader, busy_timeout)
             try:
-                opening.ready(writer, reader, path, busy_timeout, distinguish)
+                sqlite_file.ready(writer, reader, path, busy_timeout, distinguish)
                 with reader.begin():
                     meta = Meta.read(reader)
                 store._refuse_other(meta, moving)
@@ -172,7 +172,7 @@ class SQLiteStore:
 
     def _make(self, writer: Connection, changes: Sequence[Change], own: Pin, counted: bool) -> list[Receipt]:
         """Make changes in the transaction that is begun."""
-        meta = Meta(dict(self._write_driver.asked(sql.META)))
+        meta = Meta(dict(self._write_driver.select(sql.META)))
         if carries_vectors(changes):
             self._handle.admit(meta.pin())
         sequence = meta.sequence + 1
@@ -197,7 +197,7 @@ class SQLiteStore:
     def reached(self) -> int:
         """Return the change sequence of the last write that a read from now on sees."""
         with self._read():
-            return Meta(dict(self._read_driver.asked(sql.META))).sequence
+            return Meta(dict(self._read_driver.select(sql.META))).sequence
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
@@ -282,8 +282,8 @@ class SQLiteStore:
     ) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
         with self._read():
-            meta = Meta(dict(self._read_driver.asked(sql.META)))
-            lacks = self._read_driver.asked(sql.LACKING)
+            meta = Meta(dict(self._read_driver.select(sql.META)))
+            lacks = self._read_driver.select(sql.LACKING)
         if not lacks and self._handle.is_known(meta.pin()):  # as after most writes
             return []
         asked = reading.without_vector(meta, self._handle, after, limit, tenant)  # outside the lock: may ask a provider
@@ -336,7 +336,7 @@ class SQLiteStore:
             given, remedy = Words("a copy of a store in memory"), "Use export, or connect to a file."
             raise InputError("file", given, remedy, "cannot hold a store in memory")
         self._check_open()
-        with opening.mapped(self._path):
+        with sqlite_file.mapped(self._path):
             copying.backup(self._path, path, progress, overwrite=overwrite)
 
     def close(self) -> None:
@@ -356,7 +356,7 @@ class SQLiteStore:
         if not self._writing.acquire(timeout=seconds):
             raise BusyError(f"store: {self._path}: another thread kept writing to it. Try again.")
         try:
-            with opening.mapped(self._path):
+            with sqlite_file.mapped(self._path):
                 self._check_open()
                 self._write_driver.wait_at_most(seconds)
                 with self._write_driver.begun():
@@ -367,7 +367,7 @@ class SQLiteStore:
     @contextmanager
     def _read(self) -> Iterator[None]:
         """Use the reader, outside a transaction."""
-        with self._reading, opening.mapped(self._path):
+        with self._reading, sqlite_file.mapped(self._path):
             self._check_open()
             yield
 
@@ -379,7 +379,7 @@ class SQLiteStore:
 
     def _version(self) -> tuple[int, int]:
         """Return two numbers that tell whether something was written since: by others, and on the same connection."""
-        ((others,),) = self._read_driver.asked("PRAGMA data_version")
+        ((others,),) = self._read_driver.select("PRAGMA data_version")
         return int(others), self._read_driver.changes
 
     def _latest(self, tenant: str) -> _Current:
@@ -395,7 +395,7 @@ class SQLiteStore:
         before, version = self._current.get(tenant), self._version()
         if before is not None and before.version == version:
             return before
-        meta = Meta(dict(self._read_driver.asked(sql.META)))
+        meta = Meta(dict(self._read_driver.select(sql.META)))
         self._forget()  # indexes of the past
         try:
             if before is not None and self._goes_on(before, meta):
@@ -462,7 +462,7 @@ class SQLiteStore:
     def _check_open(self) -> None:
         self._check_closed()
         if self._path != MEMORY:
-            opening.check_there(self._path, self._identity)
+            sqlite_file.check_there(self._path, self._identity)
 
     def _check_closed(self) -> None:
         if self._writer.closed:
@@ -489,10 +489,10 @@ class SQLiteStore:
         """
         with self._reading:
             self._forget(*self._current)
-        with suppress(StoreError), self._writing, opening.mapped(self._path):
+        with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
             self._check_open()
             self._write_driver.wait_at_most(self._busy_timeout)
-            opening.vacuum(self._writer)
+            sqlite_file.vacuum(self._writer)
             with self._writer.begin():
                 keep(self._writer, {TRACES: ""})
         self._empty_log(self._busy_timeout)
@@ -503,8 +503,8 @@ class SQLiteStore:
         What was to be written is on disk already, and does not fail for it.
         """
         self._log_is_due.set()
-        with suppress(StoreError), self._writing, opening.mapped(self._path):
+        with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
             self._check_open()
             self._write_driver.wait_at_most(patience)
-            if opening.empty_log(self._writer):
+            if sqlite_file.empty_log(self._writer):
                 self._log_is_due.clear()

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from salience.errors import InputError, StoreError, VersionError, Words
 from salience.ports import BuildProgress, Distinguish
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
-from salience.store import integrity, opening
+from salience.store import integrity, sqlite_file
 from salience.store.meta import Meta
 from salience.store.schema import HEAD
 
@@ -33,7 +33,7 @@ class SQLiteDatabase:
         self._path = path
         self._busy_timeout = busy_timeout
         self._distinguish = distinguish
-        self._engine = opening.engine(path, busy_timeout)
+        self._engine = sqlite_file.engine(path, busy_timeout)
 
     def upgrade(self) -> Upgraded:
         """Bring it to the revision of this code, as each opening does.
@@ -43,16 +43,16 @@ class SQLiteDatabase:
             VersionError: it is newer than this code.
             ReadOnlyError: it cannot be written.
         """
-        opening.prepare(self._path)
-        with opening.mapped(self._path), self._engine.connect() as writer, self._engine.connect() as reader:
+        sqlite_file.prepare(self._path)
+        with sqlite_file.mapped(self._path), self._engine.connect() as writer, self._engine.connect() as reader:
             with reader.begin():
-                before = opening.revision_of(reader, self._path)
-            opening.ready(opening.writing(writer), reader, self._path, self._busy_timeout, self._distinguish)
+                before = sqlite_file.revision_of(reader, self._path)
+            sqlite_file.ready(sqlite_file.writing(writer), reader, self._path, self._busy_timeout, self._distinguish)
         return Upgraded(self._path, before, HEAD)
 
     def state(self) -> DatabaseState:
         """Return how it stands, every row counted."""
-        with opening.mapped(self._path), self._engine.connect() as connection, connection.begin():
+        with sqlite_file.mapped(self._path), self._engine.connect() as connection, connection.begin():
             revision, faults = self._revision(connection)
             meta = Meta.read(connection) if revision else Meta({})
             objects = connection.exec_driver_sql(_OBJECTS).all()
@@ -94,12 +94,12 @@ class SQLiteDatabase:
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return what is wrong with the file and its tables, mended where asked for; see `integrity.check`."""
-        with opening.mapped(self._path), self._engine.connect() as connection:
+        with sqlite_file.mapped(self._path), self._engine.connect() as connection:
             with connection.begin():
                 _, faults = self._revision(connection)
             for problem in faults:
                 raise StoreError(problem)
-            with (opening.writing(connection) if repair else connection).begin():
+            with (sqlite_file.writing(connection) if repair else connection).begin():
                 return integrity.check(connection, repair=repair)
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class SQLiteDatabase:
     def _revision(self, connection: Connection) -> tuple[str | None, tuple[str, ...]]:
         """Return the revision of the tables, and why no engine can work with them before they are brought up."""
         try:
-            found = opening.revision_of(connection, self._path)
+            found = sqlite_file.revision_of(connection, self._path)
         except VersionError as error:
             return str(connection.exec_driver_sql(_REVISION).scalar_one()), (str(error),)
         if found == HEAD:

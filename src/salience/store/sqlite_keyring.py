@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from salience.errors import StoreError
 from salience.ports import Distinguish
-from salience.store import opening
+from salience.store import sqlite_file
 from salience.store.keyring import TableKeyring
 
 T = TypeVar("T")
@@ -23,8 +23,8 @@ class SQLiteKeyring(TableKeyring):
 
     def __init__(self, path: str, busy_timeout: float) -> None:
         self._path = path
-        self._identity = opening.identity(path)
-        self._engine = opening.engine(path, busy_timeout, pooled=True)
+        self._identity = sqlite_file.identity(path)
+        self._engine = sqlite_file.engine(path, busy_timeout, pooled=True)
         self._closed = False
 
     @classmethod
@@ -37,23 +37,23 @@ class SQLiteKeyring(TableKeyring):
             VersionError: the file is newer than this code.
             StoreError: it cannot be opened.
         """
-        opening.prepare(path)
+        sqlite_file.prepare(path)
         made = cls(path, busy_timeout)
-        with opening.mapped(path), made._engine.connect() as writer, made._engine.connect() as reader:
-            opening.ready(opening.writing(writer), reader, path, busy_timeout, distinguish)
+        with sqlite_file.mapped(path), made._engine.connect() as writer, made._engine.connect() as reader:
+            sqlite_file.ready(sqlite_file.writing(writer), reader, path, busy_timeout, distinguish)
         return made
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         self._check_open()
-        with opening.mapped(self._path), self._engine.connect() as connection, connection.begin():
+        with sqlite_file.mapped(self._path), self._engine.connect() as connection, connection.begin():
             return work(connection)
 
     def _write(self, work: Callable[[Connection], T]) -> T:
         self._check_open()
         with (
-            opening.mapped(self._path),
+            sqlite_file.mapped(self._path),
             self._engine.connect() as connection,
-            opening.writing(connection).begin(),
+            sqlite_file.writing(connection).begin(),
         ):
             return work(connection)
 
@@ -65,5 +65,5 @@ class SQLiteKeyring(TableKeyring):
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError(f"keys: {self._path} is closed. Connect again.")
-        if opening.identity(self._path) != self._identity:  # SQLite would make another file in its place
+        if sqlite_file.identity(self._path) != self._identity:  # SQLite would make another file in its place
             raise StoreError(f"keys: {self._path} was moved, removed or replaced. Put it back, or connect again.")

@@ -1,22 +1,27 @@
-"""Opening an SQLite file: what it is, its journal, its revision, and driver errors as our own."""
+"""An SQLite file: opening and migrating it, its log, its driver, and driver errors as our own."""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy import Connection, Engine, Executable, NullPool, QueuePool, Table, create_engine, event
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import ClauseElement
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
 from salience.ports import Distinguish
+from salience.store import sql
 from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
 
 PAGE_SIZE: Final = 8192
@@ -35,6 +40,8 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
     sqlite3.SQLITE_IOERR: (StoreError, "it failed; nothing was written. Check the disk, its space, limits and rights."),
 }
+_DIALECT: Final = sqlite.dialect(paramstyle="named")
+Values = Mapping[str, Any]
 
 
 _lenient: Final = partial(str, encoding="utf-8", errors="surrogateescape")
@@ -165,7 +172,7 @@ def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
 
     @event.listens_for(made, "begin")
     def _begin(connection: Connection) -> None:
-        if _driver(connection).in_transaction:  # `Direct` has begun it
+        if _driver(connection).in_transaction:  # `Driver` has begun it
             return
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
@@ -272,3 +279,86 @@ def _upgrade(writer: Connection, distinguish: Distinguish | None) -> None:
     scripts = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     command.upgrade(config, "head")
+
+
+class Driver:
+    """Runs statements on SQLite's own driver, which keeps them prepared; values have the driver's types.
+
+    A transaction that begins here is the SQLAlchemy connection's as well: statements of either kind may alternate.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._driver = _driver(connection)
+        self._patience: float | None = None
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Wait at most some seconds for a lock of another connection, from the next transaction on."""
+        if seconds != self._patience:
+            self._driver.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+            self._patience = seconds
+
+    def rows(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement finds; its text is cached, so build the statement once."""
+        return self._driver.execute(_text(statement), values).fetchall()
+
+    def found(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement finds, given a list of `ids` among its values."""
+        return self.rows(statement, {**values, "ids": json.dumps(values["ids"])})
+
+    def parts(self, statement: Executable, values: Values, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the rows that a statement finds, `size` at a time."""
+        found = self._driver.execute(_text(statement), values)
+        while rows := found.fetchmany(size):
+            yield rows
+
+    def run(self, statement: Executable, values: Sequence[Values]) -> None:
+        """Run a statement with each of some values, if there are any."""
+        if values:
+            self._driver.executemany(_text(statement), values)
+
+    def among(self, statement: Executable, values: Values) -> None:
+        """Run a statement, given a list of `ids` among its values."""
+        self._driver.execute(_text(statement), {**values, "ids": json.dumps(values["ids"])})
+
+    def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
+        """Insert rows of these columns into a table, if there are any."""
+        given = list(rows)
+        if given:
+            self._driver.executemany(sql.insertion(table, names), given)
+
+    @property
+    def changes(self) -> int:
+        """How many rows this connection has written."""
+        return self._driver.total_changes
+
+    def select(self, text: str) -> list[tuple[Any, ...]]:
+        """Return the rows that a statement without values finds."""
+        return self._driver.execute(text).fetchall()
+
+    @contextmanager
+    def begun(self, *, writes: bool = True) -> Iterator[None]:
+        """Begin a transaction that writes or reads; commit it at the end, or roll it back after an error."""
+        self._driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        try:
+            yield
+            self._commit()
+        except BaseException:
+            self._connection.rollback()  # also what it holds of a commit that failed
+            self._driver.rollback()
+            raise
+
+    def _commit(self) -> None:
+        """Commit; the SQLAlchemy connection takes part only after its first statement."""
+        if self._connection.in_transaction():
+            self._connection.commit()
+        else:
+            self._driver.commit()
+
+
+@cache
+def _text(statement: ClauseElement) -> str:
+    """Return a statement as text with named values; a list of ids is one value, in JSON."""
+    compiled = statement.compile(dialect=_DIALECT)
+    assert isinstance(compiled, SQLCompiler)  # noqa: S101 - statements are made of nothing else
+    return str(compiled).replace("(__[POSTCOMPILE_ids])", "(SELECT value FROM json_each(:ids))")
