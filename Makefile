@@ -2,16 +2,15 @@
 # make test      lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
 # make test-all  every test: PostgreSQL, several processes, kill -9, servers, Node, random sequences of verbs; after `make test`
 # make lint      format, lint rules, types, layers
-# make bench  docs/bench.md: what recalls and writes cost, beside other stores: SIZES, PEERS, ONLY; in an environment of its own
-# make bench-postgres  docs/postgres-bench.md: what one server holds, by a million made-up memories; about half an hour
-# make thresholds  docs/thresholds.md: how often each threshold errs
-# make torture     kill -9, full disks, a crowd of processes, a change of model: what was acknowledged is there
-# make torture-postgres  the same for a server: tenants that must not meet, kill -9 of all of it, tenants by the thousand
-# make torture-server  keys of several tenants over REST and MCP: nobody meets another, nor learns that they are there
-# make fuzz        Schemathesis over the OpenAPI document of a server: every check, thousands of cases, a walk along the links
-# make bench-server  docs/server-bench.md: what a server bears on loopback
-# make flames  docs/performance/*.svg: where the time of a recall and of a remember goes
-# make startup  how long it takes to start, beside what starting NumPy and SQLAlchemy takes
+# make bench             docs/bench.md: recalls and writes beside other stores (SIZES, PEERS, WORK), in an environment of its own
+# make bench-postgres    docs/postgres-bench.md: what one PostgreSQL server holds, with a million made-up memories; about an hour
+# make bench-server      docs/server-bench.md: what `salience serve` answers on loopback
+# make thresholds        docs/thresholds.md: how often each threshold errs, counted on DATA
+# make torture           files: kill -9, full disks, many processes, a change of model; every acknowledged write survives
+# make torture-postgres  a server: leaks between tenants, kill -9 of PostgreSQL, thousands of tenants
+# make torture-server    REST and MCP: keys that must not reach, see or time what is not theirs
+# make fuzz              Schemathesis over the OpenAPI document of a server
+# make startup           how long it takes to start, beside importing NumPy and SQLAlchemy
 # make soak        every verb, in any order, beside a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
@@ -23,7 +22,7 @@ SIZES  ?= 10000,100000
 PEERS  ?= all
 JOBS   ?= $(shell expr $$(nproc) + 1) # many tests wait, for disks and for processes
 
-.PHONY: demo test test-all lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server flames startup soak clean
+.PHONY: demo test test-all lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server startup soak clean
 
 demo: $(VENV)/.installed
 	$(BIN)/salience demo
@@ -41,23 +40,20 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports --no-logo
 
 bench: $(BENCH)/.installed
-	$(BENCH)/bin/salience bench --sizes $(SIZES) --peers $(PEERS) $(if $(ONLY),--only $(ONLY)) $(if $(WORK),--work $(WORK)) --out docs/bench
+	$(BENCH)/bin/python -m bench.recall --sizes $(SIZES) --peers $(PEERS) $(if $(WORK),--work $(WORK)) --out docs/bench
 
 bench-postgres: $(VENV)/.dev
-	$(BIN)/python -m bench.bench_postgres > docs/postgres-bench.md
+	$(BIN)/python -m bench.postgres > docs/postgres-bench.md
 
 bench-server: $(VENV)/.dev
-	$(BIN)/python -m bench.bench_server > docs/server-bench.md
-
-flames: $(VENV)/.dev
-	$(BIN)/python -m bench.flames docs/performance
+	$(BIN)/python -m bench.server > docs/server-bench.md
 
 startup: $(VENV)/.dev
 	$(BIN)/python -m bench.startup
 
 fuzz: $(VENV)/.dev
-	$(BIN)/python -m bench.fuzz_server --store sqlite
-	$(BIN)/python -m bench.fuzz_server --store postgres
+	$(BIN)/python -m bench.fuzz --store sqlite
+	$(BIN)/python -m bench.fuzz --store postgres
 
 thresholds: $(VENV)/.dev
 	$(BIN)/python -m bench.thresholds $(DATA) > docs/thresholds.md
@@ -66,7 +62,7 @@ torture: $(VENV)/.dev
 	$(BIN)/python -m bench.torture crash --runs 200 --seed 1
 	$(BIN)/python -m bench.torture disk --seed 1
 	$(BIN)/python -m bench.torture crowd --processes 8 --seconds 120 --seed 1
-	$(BIN)/python -m bench.torture_reembed --memories 5000
+	$(BIN)/python -m bench.torture reembed --memories 5000
 
 torture-postgres: $(VENV)/.dev
 	$(BIN)/python -m bench.torture_postgres leaks --tenants 50 --threads 16 --seconds 60

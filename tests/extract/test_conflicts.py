@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pairs import MISSED, PAIRS
 
-from bench import labels
+from bench import thresholds
 from reference import Distinctions
 from salience.batch import KINDS
 from salience.extract.conflicts import MAX_QUOTE, SIDES, Relation, opposed, opposites, relation
@@ -41,7 +41,7 @@ def test_what_is_missed_is_known(old, new, cosine, people, rules):
 
 
 def test_the_pairs_are_as_many_as_the_docs_say_and_of_each_sort():
-    assert (len(FACTS) + len(MISSED), len(MISSED)) == (labels.PAIRS, labels.MISSED)
+    assert (len(FACTS) + len(MISSED), len(MISSED)) == (thresholds.PAIRS, thresholds.MISSED)
     assert set(PAIRS) == set(get_args(Label))
     assert min(map(len, PAIRS.values())) >= 10
 

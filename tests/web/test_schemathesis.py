@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 import salience
 import servers
-from bench.fuzz_server.fuzzing import PHASES, Found, fuzz
+from bench.fuzz import PHASES, Found, fuzz
 from salience import compose
 from salience.server import auth as access
 from salience.testing.doubles import PlantedEmbedder

@@ -1,0 +1,327 @@
+"""What one PostgreSQL server holds and how fast: prints docs/postgres-bench.md.
+
+    python -m bench.postgres --memories 1000000 --tenants 1000 > docs/postgres-bench.md
+
+The server is started for this, and gone afterwards; `--dsn` names another one. Exit code 1: an answer that states to
+be exact is not. `--plant` compares with the answers of another profile, so that this must happen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+import psycopg
+from sqlalchemy import make_url
+
+from bench.corpus import BEGIN, BLOCK, DIMENSION, Corpus, Entry, Lookup, Question, record
+from bench.machine import memory_bytes, processor
+from bench.recall import number, quantiles, share, table
+from bench.torture_postgres import application
+from salience import compose
+from salience import settings as configuration
+from salience.batch import Vectors32
+from salience.engine import Engine
+from salience.records import ANY
+from tests.postgres_server import Elsewhere, fresh, server
+
+SETTINGS: Final[dict[str, str | int]] = {
+    "shared_buffers": "4GB",
+    "effective_cache_size": "12GB",
+    "maintenance_work_mem": "3GB",
+    "max_wal_size": "8GB",
+    "max_connections": 60,
+}
+PROFILES: Final = ("salience", "zeromemory", "mememory")
+SHARES: Final = (0.2, 0.02, 0.006)
+"""Of the memories: the three largest tenants; the others have the same number each."""
+PROCESSES, THREADS = 4, 4
+LOOKUP: Final = Lookup()
+SIZES: Final = """
+    SELECT coalesce(t.relname || ': ', '') || c.relname, pg_relation_size(c.oid) FROM pg_class c
+    LEFT JOIN pg_index i ON i.indexrelid = c.oid LEFT JOIN pg_class t ON t.oid = i.indrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'i', 't') AND (n.nspname = 'salience' OR c.oid IN (
+        SELECT m.reltoastrelid FROM pg_class m JOIN pg_namespace k ON k.oid = m.relnamespace
+        WHERE k.nspname = 'salience' AND m.relname = 'memories'))
+    ORDER BY 2 DESC LIMIT 20"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Who asks: a tenant, coordinates and tags."""
+
+    label: str
+    tenant: int
+    where: dict[str, Any] = field(default_factory=lambda: {"user_id": ANY, "project": ANY})
+    tags: tuple[str, ...] = ()
+
+
+def opened(dsn: str, **settings: Any) -> Engine:
+    """Return an engine on the database, whose clock stands a day after the last memory."""
+    chosen = configuration.load().model_copy(update=settings)
+    return compose.engine(chosen, dsn, embedder=LOOKUP, clock=lambda: BEGIN + timedelta(days=400))
+
+
+def ask(engine: Engine, case: Case, profile: str, question: Question, **more: Any) -> Any:
+    """Return the answer to a question."""
+    LOOKUP.known[question.text] = question.vector
+    own = engine.of(f"tenant{case.tenant}")
+    return own.recall(question.text, limit=10, profile=profile, tags=case.tags, **case.where, **more)
+
+
+# --- Clients in processes of their own --------------------------------------------------------------------------------
+
+_engine: Engine
+
+
+def _connect(dsn: str) -> None:
+    global _engine
+    _engine = opened(dsn, pool_size=THREADS)
+
+
+def _times(case: Case, profile: str, questions: Sequence[Question], threads: int, seconds: float) -> list[float]:
+    """Return milliseconds of recalls by some threads, for some seconds each but at least four."""
+
+    def work(thread: int) -> list[float]:
+        took: list[float] = []
+        ask(_engine, case, profile, questions[thread % len(questions)])
+        end = time.perf_counter() + seconds
+        while len(took) < 4 or time.perf_counter() < end:
+            start = time.perf_counter()
+            ask(_engine, case, profile, questions[(len(took) + 17 * thread) % len(questions)])
+            took.append((time.perf_counter() - start) * 1e3)
+        return took
+
+    with ThreadPoolExecutor(threads) as pool:
+        return [one for found in pool.map(work, range(threads)) for one in found]
+
+
+# --- The measurement --------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A database, the memories in it, and what is measured."""
+
+    def __init__(self, owner: str, dsn: str, args: argparse.Namespace) -> None:
+        self.owner, self.dsn, self.args = owner, dsn, args
+        self.corpus = Corpus(args.memories, args.seed)
+        large = [int(share * args.memories) for share in SHARES]
+        rest = args.tenants - len(large)
+        self.sizes = [*large, *[(args.memories - sum(large)) // rest] * rest]
+        self.starts = np.cumsum([0, *self.sizes]).tolist()
+        self.lines: list[str] = []
+        self.wrong = 0
+
+    def say(self, words: str) -> None:
+        print(f"{words} (load {os.getloadavg()[0]:.1f})", file=sys.stderr, flush=True)
+
+    def add(self, title: str, text: str, head: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
+        self.lines += [f"## {title}" if title else "", text, table(head, rows, names)]
+
+    def cases(self) -> list[Case]:
+        """Return who asks, from the most memories in view to the fewest."""
+        sizes = self.sizes
+        return [
+            Case(f"{sizes[0]:,}", 0),
+            Case(f"{sizes[0]:,}, one project", 0, {"user_id": ANY, "project": "project1"}),
+            Case(f"{sizes[0]:,}, one user", 0, {"user_id": "user1", "project": ANY}),
+            *(Case(f"{sizes[place]:,}", place) for place in (1, 2, 3)),
+        ]
+
+    def questions(self, case: Case, count: int) -> list[Question]:
+        """Return questions about memories of a case's tenant."""
+        start, size = self.starts[case.tenant], self.sizes[case.tenant]
+        chance, block = np.random.default_rng([self.args.seed, case.tenant]), self.corpus.block(start // BLOCK)
+        within = range(start - block.start, min(block.count, start + size - block.start))
+        return [block.question(int(chance.choice(within)), chance) for _ in range(count)]
+
+    def run(self) -> int:
+        """Measure all of it; return how many answers stated to be exact and were not."""
+        self.load()
+        self.index(False)
+        self.disk()
+        with ProcessPoolExecutor(
+            PROCESSES, mp_context=get_context("spawn"), initializer=_connect, initargs=(self.dsn,)
+        ) as clients:
+            self.latency(clients, "Latency", self.cases(), PROFILES)
+            tagged = [Case(f"{self.sizes[n]:,}, tag of 0.1 %", n, tags=("rare",)) for n in (0, 1)]
+            self.latency(clients, "Filtered by tag", tagged, PROFILES[:1])
+        self.agreement("Against scoring every memory")
+        self.writes()
+        self.index(True)
+        self.agreement("Against scoring every memory, with an index of half precision")
+        return self.wrong
+
+    def load(self) -> None:
+        """Import each tenant's memories from an export file, vectors included."""
+        entries = (pair for block in self.corpus.blocks() for pair in zip(block.entries(), block.vectors, strict=True))
+        self.say("loading")
+        took = 0.0
+        with TemporaryDirectory() as folder, opened(self.owner) as engine:
+            for tenant, size in enumerate(self.sizes):
+                path = Path(folder) / "export.jsonl"
+                write(path, list(islice(entries, size)))
+                start = time.perf_counter()
+                engine.of(f"tenant{tenant}").import_(path)
+                took += time.perf_counter() - start
+        total = sum(self.sizes)
+        rows = [("import, all tenants", f"{took:,.0f} s", f"{total / took:,.0f} memories a second")]
+        self.add("Loading", "By a superuser on one connection.", ("step", "takes", "rate, or size"), rows, 3)
+
+    def index(self, is_half: bool) -> None:
+        """Make the index of vectors, as `salience db index` does."""
+        self.say("indexing vectors")
+        with compose.database(self.owner) as database:
+            made = database.index(is_half=is_half)
+        self.lines.append(f"`{made.name}`: {made.seconds:,.0f} s, {(made.bytes or 0) / 2**20:,.0f} MB.")
+
+    def disk(self) -> None:
+        with psycopg.connect(self.owner, autocommit=True) as superuser:
+            rows = [(f"`{name}`", f"{size / 2**20:,.0f} MB", f"{size / sum(self.sizes):,.0f}")
+                    for name, size in superuser.execute(SIZES)]  # fmt: skip
+        self.add("On disk", "The largest tables and indexes.", ("what", "size", "bytes a memory"), rows)
+
+    def latency(self, clients: ProcessPoolExecutor, title: str, cases: Sequence[Case], profiles: Sequence[str]) -> None:
+        """Measure recalls of one client, and of 16 at once."""
+        rows = []
+        for case in cases:
+            questions = self.questions(case, 100)
+            for profile in profiles:
+                self.say(f"{case.label}, {profile}")
+                alone = quantiles(clients.submit(_times, case, profile, questions, 1, self.args.seconds).result())
+                parts = [
+                    clients.submit(_times, case, profile, questions, THREADS, self.args.seconds)
+                    for _ in range(PROCESSES)
+                ]
+                crowd = [one for part in parts for one in part.result()]
+                rate = PROCESSES * THREADS * 1e3 / float(np.mean(crowd))
+                figures = [number(one[key]) for one in (alone, quantiles(crowd)) for key in ("p50", "p95", "p99")]
+                rows.append((case.label, profile, *figures, f"{rate:,.0f}"))
+        text = "Milliseconds of `recall(limit=10)` for one client, then for 16 at once (4 processes of 4 threads)."
+        head = ("memories of the tenant", "profile", "p50", "p95", "p99", "p50 of 16", "p95", "p99", "a second")
+        self.add(title, text, head, rows, 2)
+
+    def agreement(self, title: str) -> None:
+        """Compare answers from the indexes with those of an engine that scores every memory in view."""
+        most, rows = 2 * self.corpus.size, []
+        with opened(self.dsn) as engine, opened(self.dsn, exact_rows=most, cached_rows=4 * most) as truth:
+            for case in self.cases()[:5]:
+                questions = self.questions(case, self.args.compared)
+                for profile in PROFILES:
+                    self.say(f"comparing {case.label}, {profile}")
+                    other = profile if not self.args.plant else PROFILES[PROFILES.index(profile) - 1]
+                    shares, exact, wrong = [], 0, 0
+                    for question in questions:
+                        found = ask(engine, case, profile, question, dry_run=True, min_score=0.0)
+                        right = ask(truth, case, other, question, dry_run=True, min_score=0.0)
+                        ids, best = ([int(hit.memory.id, 16) for hit in one] for one in (found, right))
+                        shares.append(share(ids, best))
+                        exact += found.exact
+                        wrong += found.exact and ids != best
+                    self.wrong += wrong
+                    figures = (f"{np.mean(shares):.3f}", f"{exact / len(questions):.0%}", str(wrong))
+                    rows.append((case.label, profile, str(len(questions)), *figures))
+        text = "*exact*: answers that state that no better memory was left out; *wrongly*: how many of these are wrong."
+        head = ("memories of the tenant", "profile", "questions", "recall@10", "exact", "wrongly")
+        self.add(title, text, head, rows, 2)
+
+    def writes(self) -> None:
+        """Measure one `remember` with all indexes in place, and the first recall of a new engine."""
+        rows = []
+        for case in (self.cases()[0], self.cases()[3], self.cases()[5]):
+            self.say(f"writing, {case.label}")
+            block, took = self.corpus.unstored(self.args.compared * 4, case.tenant), list[float]()
+            with opened(self.dsn) as engine:
+                question = self.questions(case, 1)[0]
+                start = time.perf_counter()
+                ask(engine, case, "salience", question)
+                first = (time.perf_counter() - start) * 1e3
+                for entry, vector in zip(block.entries(), block.vectors, strict=True):
+                    LOOKUP.known[entry.text] = vector
+                    start = time.perf_counter()
+                    engine.of(f"tenant{case.tenant}").remember(entry.text, user_id="user1", project="project1")
+                    took.append((time.perf_counter() - start) * 1e3)
+            figures = quantiles(took)
+            rows.append((case.label, number(figures["p50"]), number(figures["p95"]), number(first)))
+        text = "Milliseconds of one `remember` with every index in place; and of the first recall of a new engine."
+        self.add("Writing", text, ("memories of the tenant", "remember p50", "p95", "first recall"), rows)
+
+
+def write(path: Path, entries: Sequence[tuple[Entry, Vectors32]]) -> None:
+    """Write memories and their vectors as an export file."""
+    with path.open("w", encoding="utf-8") as file:
+        header = {"format": "salience", "version": 1, "embedder": Lookup.name, "dimension": DIMENSION}
+        file.write(json.dumps(header) + "\n")
+        for entry, vector in entries:
+            coded = b64encode(vector.astype("<f4").tobytes()).decode()
+            file.write(json.dumps({"memory": record(entry), "activations": {}, "vector": coded}) + "\n")
+
+
+@contextmanager
+def database(dsn: str | None) -> Iterator[tuple[str, str]]:
+    """Yield the DSN of an empty database for its owner, and for an application under row-level security."""
+    if dsn is not None:
+        with fresh(Elsewhere(dsn)) as owner:
+            opened(owner).close()
+            with application(owner) as user:
+                yield owner, user
+        return
+    with server(settings=SETTINGS) as running, fresh(running) as owner:
+        opened(owner).close()
+        with application(owner) as user:
+            yield owner, make_url(user).render_as_string(hide_password=False)
+
+
+def main() -> int:
+    """Print the page; progress goes to standard error."""
+    parser = argparse.ArgumentParser(prog="python -m bench.postgres", description=__doc__)
+    parser.add_argument("--memories", type=int, default=1_000_000)
+    parser.add_argument("--tenants", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each figure")
+    parser.add_argument("--compared", type=int, default=25, help="questions whose answers are compared")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--dsn", help="superuser of a server; without it one is started")
+    parser.add_argument("--plant", action="store_true", help="compare with another profile's answers")
+    args = parser.parse_args()
+    with database(args.dsn) as (owner, dsn):
+        bench = Bench(owner, dsn, args)
+        wrong = bench.run()
+        with psycopg.connect(owner) as superuser:
+            version = (superuser.execute("SHOW server_version").fetchone() or ["?"])[0]
+    settings = ", ".join(f"`{key} = {value}`" for key, value in SETTINGS.items()) if args.dsn is None else "its own"
+    amounts = f"--memories {args.memories} --tenants {args.tenants}"
+    sizes = bench.sizes
+    print(f"""# What one PostgreSQL server holds
+
+Made by `make bench-postgres`, which runs `python -m bench.postgres {amounts}`; do not edit it by hand.
+
+{args.memories:,} made-up memories of {args.tenants:,} tenants: the largest has {sizes[0]:,}, then {sizes[1]:,} and
+{sizes[2]:,}, all others {sizes[3]:,}. Vectors of {DIMENSION} numbers are given, so no figure contains an embedding.
+Clients work as a user under row-level security.
+
+Machine: {processor()}, {os.cpu_count()} cores, {memory_bytes() / 2**30:.0f} GiB; PostgreSQL {version}.
+Settings: {settings}. **The server and all its clients share these cores**, and whatever else runs there: load average
+{os.getloadavg()[1]:.1f}. Read the figures as ratios.
+""")
+    print("\n\n".join(line for line in bench.lines if line))
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
