@@ -57,7 +57,7 @@ CASES = {
     "demo": ["demo"],
 }
 ELSEWHERE = ("db distribute", "mcp serve", "serve")
-"""What needs a Citus cluster, or goes on until it is ended: see tests/store/test_citus.py, on_mcp and serving."""
+"""What needs a Citus cluster, or goes on until it is ended: see tests/store/test_citus.py, tests/server."""
 UNSCOPED = (
     "profiles", "calibrate", "eval", "tune", "help", "demo", "upkeep", "backup", "reinstate", "copy", "doctor",
     "reembed", "db", "keys", "mcp", "config",

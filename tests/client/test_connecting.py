@@ -34,14 +34,14 @@ KEY = "sal_0123456789ab_secret"
         "https://ho st",
     ],
 )
-def test_a_url_is_the_place_of_a_server_and_no_more(url):
+def test_invalid_server_urls_are_refused(url):
     with pytest.raises(InputError, match=r"^target is not the URL of a server") as caught:
         salience.connect(url)
     assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("host", ["example.org", "10.0.0.1", "localhost.example.org", "[2001:db8::1]"])
-def test_http_is_for_this_machine(host, monkeypatch):
+def test_http_to_other_machines_needs_a_setting(host, monkeypatch):
     with pytest.raises(InputError, match=r"Use https\. .* SALIENCE_CLIENT_ALLOW_HTTP=true"):
         salience.connect(f"http://{host}", api_key=KEY)
     monkeypatch.setenv("SALIENCE_CLIENT_ALLOW_HTTP", "true")
@@ -49,17 +49,17 @@ def test_http_is_for_this_machine(host, monkeypatch):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost", "[::1]", "a.localhost"])
-def test_which_may_be_called_by_any_name_of_its_own(host):
+def test_http_to_loopback_is_accepted(host):
     assert Endpoint.parse(f"http://{host}").url.host
 
 
 @pytest.mark.parametrize("key", ["", " ", "two words", "clé", "line\nbreak"])
-def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key):
+def test_invalid_keys_are_refused_and_not_shown(key):
     with pytest.raises(InputError, match=r"^api_key is not a key\. "):
         salience.connect("https://host", api_key=key)
 
 
-def test_a_key_is_in_no_representation():
+def test_the_key_is_not_in_the_repr():
     with salience.connect("https://host/path/", api_key=KEY) as memory:
         assert repr(memory) == "Client('https://host/path/')"
         assert "secret" not in repr(memory.endpoint)
@@ -75,12 +75,12 @@ def test_a_key_is_in_no_representation():
         ({"summariser": "openai"}, "summariser"),
     ],
 )
-def test_a_server_has_models_of_its_own(options, field):
+def test_models_and_clock_are_refused_for_a_server(options, field):
     with pytest.raises(InputError, match=rf"^{field} is not for a server\. Leave it out: a server has its own."):
         salience.connect("https://host", **options)
 
 
-def test_the_settings_name_the_server_and_the_key(monkeypatch):
+def test_server_and_key_can_come_from_settings(monkeypatch):
     monkeypatch.setenv("SALIENCE_URL", "HTTPS://memory.example.org/salience")
     monkeypatch.setenv("SALIENCE_API_KEY", KEY)
     monkeypatch.setenv("SALIENCE_CLIENT_TIMEOUT", "7")
@@ -105,7 +105,7 @@ def locked(engine) -> Iterator[tuple[str, str, str]]:
         yield url, *tokens
 
 
-def test_a_key_lets_in_and_keeps_out(engine):
+def test_keys_are_required_and_checked(engine):
     with locked(engine) as (url, whole, reading):
         with salience.connect(url, api_key=whole) as memory:
             assert memory.remember("text", user_id="keyed").status == "created"
@@ -136,7 +136,7 @@ def test_coroutines_of_every_target(url, where):
     anyio.run(go)
 
 
-def test_what_cannot_be_opened_is_told_where_it_is_awaited():
+def test_opening_errors_are_raised_on_await():
     async def go() -> None:
         with pytest.raises(InputError, match=r"^embedder 'best' is unknown"):
             await salience.aconnect(":memory:", embedder="best")
@@ -144,7 +144,7 @@ def test_what_cannot_be_opened_is_told_where_it_is_awaited():
     anyio.run(go)
 
 
-def test_a_write_of_a_task_that_is_cancelled_is_done_to_its_end(where):
+def test_a_cancelled_write_is_completed(where):
     class Slow(PlantedEmbedder):
         begun, go_on = threading.Event(), threading.Event()
 
@@ -193,7 +193,7 @@ HALF = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99
 
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH\r\n\r\n", HALF])
-def test_a_server_that_hangs_up_is_told(answer, monkeypatch, tmp_path):
+def test_a_server_that_hangs_up_is_an_error(answer, monkeypatch, tmp_path):
     monkeypatch.setenv("SALIENCE_CLIENT_RETRIES", "0")
     with speaking(answer) as url, salience.connect(url) as memory:
         with pytest.raises(ServerError, match="did not answer"):
@@ -205,7 +205,7 @@ def test_a_server_that_hangs_up_is_told(answer, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_says_nothing_is_waited_for_as_long_as_the_setting_says(monkeypatch):
+def test_a_silent_server_times_out(monkeypatch):
     monkeypatch.setenv("SALIENCE_CLIENT_RETRIES", "0")
     monkeypatch.setenv("SALIENCE_CLIENT_TIMEOUT", "0.05")
     end = threading.Event()
@@ -243,5 +243,5 @@ def test_the_command_line_works_on_a_server(command, where, tmp_path):
     [("doctor",), ("backup", "file.db"), ("reinstate", "file.db"), ("reembed",), ("db", "status"), ("keys", "list"),
      ("upkeep", "--every", "1h")],
 )  # fmt: skip
-def test_and_says_what_is_done_where_the_store_is(command, args):
+def test_local_commands_are_refused_for_a_server(command, args):
     assert "Do this where the server's store is" in command(*args, code=2)

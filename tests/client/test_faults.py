@@ -38,7 +38,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_each_write_is_done_once(engine, through, where, faults):
+def test_retried_writes_are_done_once(engine, through, where, faults):
     memory, network = through()
     one, two = "text", "other"
     befall = lambda: setattr(network, "faults", [told(fault) for fault in faults])  # noqa: E731
@@ -65,14 +65,14 @@ def test_each_write_is_done_once(engine, through, where, faults):
     ]  # fmt: skip
 
 
-def test_a_receipt_says_that_the_first_answer_was_lost(through, where):
+def test_the_receipt_of_a_retry_warns_of_the_lost_response(through, where):
     memory, _ = through(None, LOST)
     old = memory.remember("text", **where).memory
     new = memory.remember("other", supersedes=old.id, **where)
     assert (new.status, new.superseded, new.warning) == ("superseded", old.id, calls.LOST)
 
 
-def test_a_key_of_the_callers_is_told_as_an_engine_tells_it(through, where):
+def test_receipts_with_the_callers_key_equal_the_engines(through, where):
     memory, network = through(LOST)
     again = memory.remember("text", key="mine", **where)
     assert (again.status, again.memory.key) == ("unchanged", "mine")
@@ -82,7 +82,7 @@ def test_a_key_of_the_callers_is_told_as_an_engine_tells_it(through, where):
 
 
 @pytest.mark.parametrize("fault", [LOST, CUT, LATE, (500, "unsettled")])
-def test_a_write_whose_answers_are_all_lost_is_unsettled(through, where, fault):
+def test_a_write_is_unsettled_if_all_responses_are_lost(through, where, fault):
     memory, network = through(*[told(fault) for _ in range(3)], retries=2)
     with pytest.raises(UnsettledError, match=r"remember: .* may have been done. .* your own idempotency key"):
         memory.remember("text", **where)
@@ -90,7 +90,7 @@ def test_a_write_whose_answers_are_all_lost_is_unsettled(through, where, fault):
 
 
 @pytest.mark.parametrize("fault", [LOST, CUT, LATE])
-def test_a_read_whose_answers_are_all_lost_says_so_and_no_more(through, where, fault):
+def test_a_read_is_a_server_error_if_all_responses_are_lost(through, where, fault):
     memory, network = through(fault, fault, fault, retries=2)
     with pytest.raises(ServerError, match=r"^127.0.0.1:\d+ did not answer \(\w+\). Check the URL") as caught:
         memory.recall("a secret question", **where)
@@ -99,7 +99,7 @@ def test_a_read_whose_answers_are_all_lost_says_so_and_no_more(through, where, f
 
 
 @pytest.mark.parametrize("verb", ["erase", "consolidate", "reflect", "end_session", "upkeep", "import_"])
-def test_a_write_that_has_no_key_is_sent_once_and_its_dry_run_as_often_as_it_takes(through, where, verb, tmp_path):
+def test_writes_without_keys_are_not_retried_but_dry_runs_are(through, where, verb, tmp_path):
     path = tmp_path / "lines.ndjson"
     path.write_text('{"content": "imported"}\n')
     memory, network = through(LOST)
@@ -115,13 +115,13 @@ def test_a_write_that_has_no_key_is_sent_once_and_its_dry_run_as_often_as_it_tak
 
 
 @pytest.mark.parametrize("verb", ["erase", "upkeep"])
-def test_such_a_write_is_sent_again_where_it_is_certain_that_nothing_was_done(through, where, verb):
+def test_writes_without_keys_are_retried_if_nothing_was_done(through, where, verb):
     memory, network = through(UNSENT, problem(*BUSY), problem(429, "limit", retry_after=2.0))
     getattr(memory, verb)(**({} if verb == "upkeep" else where))
     assert len(network.requests) == 4
 
 
-def test_waits_rise_and_are_as_long_as_the_server_asks(through, where, waits):
+def test_delays_grow_and_respect_retry_after(through, where, waits):
     asking = problem(*BUSY)
     asking.headers["Retry-After"] = "7"
     memory, _ = through(problem(*BUSY), problem(*BUSY), asking)
@@ -142,7 +142,7 @@ def test_waits_rise_and_are_as_long_as_the_server_asks(through, where, waits):
         ((418, "teapot"), ServerError),
     ],
 )
-def test_what_will_not_pass_is_told_at_once(through, where, fault, error):
+def test_permanent_errors_are_not_retried(through, where, fault, error):
     status, code, *more = fault
     memory, network = through(problem(status, code, **(more[0] if more else {})))
     with pytest.raises(error):
@@ -150,7 +150,7 @@ def test_what_will_not_pass_is_told_at_once(through, where, fault, error):
     assert len(network.requests) == 1
 
 
-def test_what_does_not_pass_is_told_in_the_end(through, where):
+def test_temporary_errors_are_raised_after_the_last_attempt(through, where):
     memory, network = through(*[problem(*BUSY) for _ in range(3)], retries=2)
     with pytest.raises(BusyError, match="it failed"):
         memory.remember("text", **where)
@@ -159,7 +159,7 @@ def test_what_does_not_pass_is_told_in_the_end(through, where):
 
 
 @pytest.mark.parametrize("retries", [0, 1])
-def test_no_server_is_told(through, retries):
+def test_an_unreachable_server_is_an_error(through, retries):
     memory, network = through(UNSENT, UNSENT, retries=retries)
     with pytest.raises(ServerError, match="did not answer \\(ConnectError\\)"):
         memory.remember("text")
@@ -180,7 +180,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("status", "media", "content", "message"), OTHERS)
-def test_what_is_no_server_of_salience_is_told(through, where, status, media, content, message):
+def test_responses_of_other_servers_are_errors(through, where, status, media, content, message):
     def answer() -> httpx.Response:
         headers = {"Content-Type": media, "Location": "https://elsewhere.example/v1/stats"}
         return httpx.Response(status, content=content, headers=headers)
@@ -191,14 +191,14 @@ def test_what_is_no_server_of_salience_is_told(through, where, status, media, co
     assert {request.url.host for request in network.requests} == {"127.0.0.1"}
 
 
-def test_a_write_answered_by_half_an_object_is_asked_for_again(engine, through, where):
+def test_a_write_with_a_truncated_response_is_retried(engine, through, where):
     half = httpx.Response(201, content=b'{"memory": {"id"', headers={"Content-Type": "application/json"})
     memory, _ = through(half)
     assert memory.remember("text", **where).status == "created"
     assert engine.stats(**where).memories == 1
 
 
-def test_a_deadline_ends_the_tries(through, where, monkeypatch):
+def test_a_deadline_ends_the_retries(through, where, monkeypatch):
     memory, network = through(*[problem(*BUSY) for _ in range(9)], retries=9)
     from salience.client import retries
 
@@ -208,7 +208,7 @@ def test_a_deadline_ends_the_tries(through, where, monkeypatch):
     assert len(network.requests) == 1
 
 
-def test_a_closed_client_says_so(through, where):
+def test_a_closed_client_is_an_error(through, where):
     memory, _ = through()
     memory.close()
     with pytest.raises(ServerError, match=r"this client is closed\. Connect again\."):

@@ -26,7 +26,7 @@ def stored(engine, where):
     return where
 
 
-def test_an_export_is_the_engines_own(engine, through, stored, tmp_path):
+def test_an_export_equals_the_engines(engine, through, stored, tmp_path):
     memory, _ = through()
     seen: list[int] = []
     assert memory.export(tmp_path / "there.ndjson", progress=seen.append, **stored).written == 200
@@ -38,7 +38,7 @@ def test_an_export_is_the_engines_own(engine, through, stored, tmp_path):
     assert memory.export(tmp_path / "there.ndjson", overwrite=True, **stored).written == 200
 
 
-def test_an_import_is_whole_and_counted(through, stored):
+def test_an_import_is_complete_and_counted(through, stored):
     memory, _ = through()
     exported, seen = io.StringIO(), []
     memory.export(exported, **stored)
@@ -51,7 +51,7 @@ def test_an_import_is_whole_and_counted(through, stored):
     assert max(len(chunk) for chunk in client._import_chunks(lines, None)) < 2 * client.CHUNK
 
 
-def test_a_broken_line_is_told_by_its_number(through, where, tmp_path):
+def test_an_invalid_line_is_reported_by_number(through, where, tmp_path):
     path = tmp_path / "drafts.ndjson"
     path.write_text('{"content": "one"}\n\n{"content": 2}\n')
     memory, _ = through()
@@ -77,7 +77,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("content", "message"), BROKEN)
-def test_an_export_that_is_not_whole_leaves_no_file(through, tmp_path, content, message):
+def test_an_incomplete_export_leaves_no_file(through, tmp_path, content, message):
     memory, _ = through(httpx.Response(200, content=content, headers={"Content-Type": LINES}))
     path = tmp_path / "export.ndjson"
     with pytest.raises(ServerError, match=message):
@@ -85,7 +85,7 @@ def test_an_export_that_is_not_whole_leaves_no_file(through, tmp_path, content, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_server_refuses_is_told_and_leaves_no_file(through, tmp_path):
+def test_a_refused_export_leaves_no_file(through, tmp_path):
     memory, _ = through()
     with pytest.raises(InputError, match=r"^user_id has a control character"):
         memory.export(tmp_path / "export.ndjson", user_id="a\nb")

@@ -25,14 +25,14 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
 
 
-def test_clients_have_every_verb_and_no_other():
+def test_clients_have_exactly_the_verbs():
     verbs = {*VERBS, *calls.LOCAL_VERBS, "close"}
     assert public(Client) == public(AsyncClient) == public(AsyncEngine) == verbs
     assert public(Engine) - OWN == verbs
 
 
 @pytest.mark.parametrize("name", [*VERBS, *calls.LOCAL_VERBS])
-def test_signatures_and_texts_are_the_engines(name):
+def test_signatures_and_docstrings_are_the_engines(name):
     for kind in (Client, AsyncClient, AsyncEngine):
         assert inspect.signature(getattr(kind, name)) == inspect.signature(getattr(Engine, name))
         assert getattr(kind, name).__doc__ == getattr(Engine, name).__doc__
@@ -53,7 +53,7 @@ def sent(verb: str, *args: object, **keywords: object) -> dict:
     return {name: value for name, value in told.items() if name != "key"}
 
 
-def test_values_that_json_has_no_form_for_have_one():
+def test_python_values_are_converted_to_json():
     at = datetime(2026, 5, 1, 12, tzinfo=UTC)
     assert sent(
         "remember", "text", ttl=timedelta(hours=1), created_at=at, tags=iter("ab"), importance=np.float32(0.5)
@@ -70,18 +70,18 @@ def test_values_that_json_has_no_form_for_have_one():
     assert sent("forget", "abc", user_id="u", reason=None) == {"user_id": "u"}
 
 
-def test_what_is_as_it_is_anyway_is_not_sent():
+def test_defaults_are_not_sent():
     assert sent("recall", "query", limit=None, tags=(), dry_run=False) == {"query": "query"}
     made = calls.call(Engine.update, ("id",), {"ttl": None, "fact_key": None, "content": UNSET, "key": "k"})
     assert json.loads(made.body) == {"ttl": None, "fact_key": None, "key": "k"}
 
 
 @pytest.mark.parametrize(("id", "path"), [("?x=1#y", "%3Fx%3D1%23y"), ("é", "%C3%A9"), ("%2F", "%252F")])
-def test_an_id_is_one_part_of_the_path(id, path):
+def test_ids_are_one_path_segment(id, path):
     assert calls.call(Engine.get, (id,), {}).path == f"/v1/memory/{path}"
 
 
-def test_dots_are_no_steps_of_a_path():
+def test_dot_segments_are_refused():
     for id in ("..", ".", "a/b", "../stats"):
         with pytest.raises(NotFoundError):
             calls.call(Engine.get, (id,), {})
@@ -89,7 +89,7 @@ def test_dots_are_no_steps_of_a_path():
         calls.call(Engine.end_session, ("..",), {})
 
 
-def test_a_session_may_be_called_as_a_path_is(through, engine, where):
+def test_session_names_can_contain_slashes(through, engine, where):
     memory, _ = through()
     memory.remember("text", session_id="chat/7 ?#", **where)
     assert memory.end_session("chat/7 ?#", **where).session_id == "chat/7 ?#"
@@ -117,7 +117,7 @@ def test_a_session_may_be_called_as_a_path_is(through, engine, where):
         ("ingest", {"messages": []}, "session_id is missing"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_here(verb, arguments, message):
+def test_invalid_arguments_are_refused_before_sending(verb, arguments, message):
     with pytest.raises(InputError, match=rf"^{message}.*\. [A-Z]"):
         calls.call(getattr(Engine, verb), (), arguments)
 
@@ -128,7 +128,7 @@ def test_a_missing_argument_is_a_type_error_as_with_an_engine():
 
 
 @pytest.mark.parametrize("name", calls.LOCAL_VERBS)
-def test_what_is_done_where_the_store_is_says_so(through, name):
+def test_local_verbs_are_refused(through, name):
     memory, network = through()
     argument = {"calibrate": ([],), "backup": ("file.db",)}.get(name, ())
     with pytest.raises(InputError, match=f"Run `salience {name}` on the machine of the store."):
@@ -145,7 +145,7 @@ HOMES = [
 
 
 @pytest.mark.parametrize("homes", HOMES)
-def test_drafts_live_where_an_engine_would_put_them(engine, through, homes):
+def test_drafts_are_stored_in_the_same_scopes_as_by_an_engine(engine, through, homes):
     memory, _ = through()
     drafts = [Draft(content=f"text {place}", scope=home, ttl="1d") for place, home in enumerate(homes)]
     where = {"project": "p", "user_id": "alice", "session_id": "t"}
@@ -159,7 +159,7 @@ def test_drafts_live_where_an_engine_would_put_them(engine, through, homes):
 MINE = 'name = "mine"\nsummary = "Importance."\ncombine = "sum"\nstages = ["score", "trim"]\n[signal.importance]\n'
 
 
-def test_a_profile_goes_by_its_name_or_its_text(through, where, tmp_path: Path):
+def test_profiles_are_sent_by_name_or_as_toml(through, where, tmp_path: Path):
     path = tmp_path / "mine.toml"
     path.write_text(MINE)
     memory, network = through(profile="cmm")
@@ -175,13 +175,13 @@ def test_a_profile_goes_by_its_name_or_its_text(through, where, tmp_path: Path):
     assert memory.graph_recall("query", **where).profile == "zeromemory"
 
 
-def test_without_a_profile_the_servers_holds(through, where):
+def test_the_servers_profile_is_the_default(through, where):
     memory, _ = through()
     assert memory.profile is None
     assert memory.recall("query", **where).profile == "zeromemory"
 
 
-def test_a_profile_that_was_changed_has_no_text_to_send(through):
+def test_modified_profiles_are_refused(through):
     memory, network = through()
     changed = profiles.load("cmm").with_weights({"similarity": 0.5})
     with pytest.raises(InputError, match="profile was changed after it was read"):
@@ -192,7 +192,7 @@ def test_a_profile_that_was_changed_has_no_text_to_send(through):
     assert network.requests == []
 
 
-def test_one_connection_serves_many_calls(through, where):
+def test_connections_are_reused(through, where):
     memory, network = through()
     for _ in range(3):
         memory.stats(**where)

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
-import anyio.to_thread
+from anyio import to_thread
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from pydantic import AnyHttpUrl, ConfigDict, InstanceOf, TypeAdapter
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from pydantic_core import to_json
-from starlette.requests import HTTPConnection
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from salience.errors import AccessError, SalienceError
-from salience.records import RIGHTS, Grant
+from salience.records import RIGHTS
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.mcp.callers import LocalCaller
@@ -88,7 +88,8 @@ class Endpoint:
     ) -> None:
         self._manager = manager
         self._answer = AuthContextMiddleware(manager.handle_request)
-        self._verifier = TokenVerifier(authenticator, anyio.CapacityLimiter(threads))
+        self._authenticate = authenticator.authenticate
+        self._threads = anyio.CapacityLimiter(threads)
         self._challenge = "Bearer" + (f' resource_metadata="{metadata_url}"' if metadata_url else "")
 
     @asynccontextmanager
@@ -103,57 +104,23 @@ class Endpoint:
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         try:
-            user = await self._verifier.user(HTTPConnection(scope))
+            authorization = Headers(scope=scope).get("authorization")
+            # in a thread, because it reads the store
+            grant = await to_thread.run_sync(self._authenticate, authorization, limiter=self._threads)
         except SalienceError as error:
             await self._error_response(scope, error)(scope, receive, send)
             return
-        scope.setdefault("state", {})[_GRANT] = cast("CallerToken", user.access_token).grant
-        await self._answer({**scope, "user": user}, receive, send)
+        scope.setdefault("state", {})[_GRANT] = grant
+        # the SDK returns a caller's data to the same caller only: name and tenant identify it
+        scopes = [SCOPE_PREFIX + right for right in grant.rights]
+        token = AccessToken(token=NO_TOKEN, client_id=grant.name, subject=grant.tenant, scopes=scopes)
+        await self._answer({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
     def _error_response(self, scope: Scope, error: SalienceError) -> Response:
         details, request_id = to_problem(error), scope.get("state", {}).get(_REQUEST_ID)
         details |= {} if request_id is None else {"instance": instance(request_id)}
         headers = {"WWW-Authenticate": self._challenge} if isinstance(error, AccessError) else {}
         return Response(to_json(details), details["status"], headers, MEDIA_TYPE)
-
-
-class CallerToken(AccessToken):
-    """A caller in the form of the SDK, which returns a caller's data to the same caller only."""
-
-    grant: InstanceOf[Grant]
-
-
-class TokenVerifier:
-    """The SDK's token verifier; runs in threads because the authenticator reads the store."""
-
-    def __init__(self, authenticator: Authenticator, threads: anyio.CapacityLimiter) -> None:
-        self._authenticator = authenticator
-        self._threads = threads
-        self._backend = BearerAuthBackend(self)
-
-    async def verify_token(self, token: str) -> CallerToken | None:
-        """Return the caller with a token; None for an invalid token."""
-        try:
-            return await self._authenticate(f"Bearer {token}")
-        except AccessError:
-            return None
-
-    async def user(self, request: HTTPConnection) -> AuthenticatedUser:
-        """Return the caller of a request, or the anonymous caller if there are no keys.
-
-        Raises:
-            AccessError: the caller has no access.
-            StoreError: the keys cannot be read.
-        """
-        found = await self._backend.authenticate(request)
-        return AuthenticatedUser(await self._authenticate(None)) if found is None else found[1]
-
-    async def _authenticate(self, authorization: str | None) -> CallerToken:
-        authenticate = self._authenticator.authenticate
-        grant = await anyio.to_thread.run_sync(authenticate, authorization, limiter=self._threads)
-        scopes = [SCOPE_PREFIX + right for right in grant.rights]
-        # name and tenant together identify the caller
-        return CallerToken(token=NO_TOKEN, client_id=grant.name, subject=grant.tenant, scopes=scopes, grant=grant)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def fill(engine: Engine, count: int) -> None:
     engine.import_([json.dumps({"content": f"{n} {LONG}", "user_id": "alice"}) for n in range(count)])
 
 
-def test_an_export_is_the_engines_own_and_can_be_imported(engine: Engine, http: httpx.Client, tmp_path: Any) -> None:
+def test_an_export_equals_the_engines_and_can_be_imported(engine: Engine, http: httpx.Client, tmp_path: Any) -> None:
     fill(engine, 30)
     engine.remember("of bob", user_id="bob", environment="test")
     engine.export(tmp_path / "own.jsonl")
@@ -44,21 +44,21 @@ def test_an_export_is_the_engines_own_and_can_be_imported(engine: Engine, http: 
         assert client.get("/v1/export").text == answer.text
 
 
-def test_an_export_holds_what_its_scope_names(engine: Engine, http: httpx.Client) -> None:
+def test_an_export_is_limited_to_its_scope(engine: Engine, http: httpx.Client) -> None:
     engine.remember("of alice", user_id="alice")
     engine.remember("of bob", user_id="bob")
     answer = http.get("/v1/export", params={"user_id": "bob"})
     assert [json.loads(line)["memory"]["content"] for line in answer.text.splitlines()[1:]] == ["of bob"]
 
 
-def test_an_import_stores_drafts_at_the_home_that_is_named(engine: Engine, http: httpx.Client) -> None:
+def test_an_import_stores_drafts_in_the_given_scope(engine: Engine, http: httpx.Client) -> None:
     lines = b'{"content": "one"}\n{"content": "two", "user_id": "bob"}\n'
     answer = http.post("/v1/import", params={"user_id": "alice"}, content=lines, headers=LINES)
     assert answer.json()["written"] == 2
     assert [engine.stats(user_id=user).memories for user in ("alice", "bob")] == [1, 1]
 
 
-def test_a_broken_line_stops_an_import_or_is_told(engine: Engine, http: httpx.Client) -> None:
+def test_an_invalid_line_stops_an_import_or_is_reported(engine: Engine, http: httpx.Client) -> None:
     lines = b'{"content": "one"}\n{nonsense}\n{"content": "three"}\n'
     refused = http.post("/v1/import", content=lines, headers=LINES)
     assert (refused.status_code, refused.json()["line"], engine.stats().memories) == (422, 2, 0)
@@ -75,13 +75,13 @@ def test_a_broken_line_stops_an_import_or_is_told(engine: Engine, http: httpx.Cl
         ({}, {}, 415),
     ],
 )
-def test_an_import_of_another_form_is_refused(
+def test_an_import_with_another_media_type_is_refused(
     params: dict[str, str], headers: dict[str, str], status: int, http: httpx.Client
 ) -> None:
     assert http.post("/v1/import", params=params, content=b"{}", headers=headers).status_code == status
 
 
-def test_an_import_beyond_the_limit_is_refused_even_where_its_length_is_not_told(engine: Engine) -> None:
+def test_imports_above_the_limit_are_refused_without_content_length(engine: Engine) -> None:
     line = json.dumps({"content": LONG}).encode() + b"\n"
     with servers.live(engine, import_limit=5_000, body_limit=1) as url, httpx.Client(base_url=url) as client:
         for content in (line * 20, iter([line] * 20)):
@@ -90,7 +90,7 @@ def test_an_import_beyond_the_limit_is_refused_even_where_its_length_is_not_told
     assert engine.stats().memories == 2
 
 
-def test_an_export_of_many_memories_takes_no_more_memory_than_one_of_few(clock: StoppedClock, tmp_path: Any) -> None:
+def test_exports_use_constant_memory(clock: StoppedClock, tmp_path: Any) -> None:
     lines = [{"content": str(n), "user_id": "ab"[n >= 1_000], "metadata": {"note": "x" * 2_000}} for n in range(5_000)]
     embedder = PlantedEmbedder(dimension=8)
     with (
@@ -116,7 +116,7 @@ def peak(client: httpx.Client, user: str, count: int) -> int:
     return most
 
 
-def test_an_export_that_fails_before_its_first_line_is_a_problem(engine: Engine, monkeypatch: Any) -> None:
+def test_an_export_that_fails_at_once_is_an_error_response(engine: Engine, monkeypatch: Any) -> None:
     def export(self: Engine, file: IO[str], **where: object) -> None:
         file.write("a little")
         raise BusyError("store: busy. Try again.")
@@ -127,9 +127,7 @@ def test_an_export_that_fails_before_its_first_line_is_a_problem(engine: Engine,
     assert (answer.status_code, answer.json()["type"]) == (503, "urn:salience:problem:busy")
 
 
-def test_an_export_that_fails_later_is_cut_off_so_that_it_does_not_read_as_whole(
-    engine: Engine, monkeypatch: Any
-) -> None:
+def test_an_export_that_fails_later_is_cut_off(engine: Engine, monkeypatch: Any) -> None:
     def export(self: Engine, file: IO[str], **where: object) -> None:
         file.write("x" * 1_000_000)
         raise StoreError("store: gone. Mend it.")
@@ -141,7 +139,7 @@ def test_an_export_that_fails_later_is_cut_off_so_that_it_does_not_read_as_whole
         assert client.get("/healthz").status_code == 200
 
 
-def test_an_export_stops_where_its_client_has_gone(engine: Engine, monkeypatch: Any) -> None:
+def test_an_export_stops_when_the_client_disconnects(engine: Engine, monkeypatch: Any) -> None:
     stopped = threading.Event()
 
     def export(self: Engine, file: IO[str], **where: object) -> None:
@@ -162,7 +160,7 @@ def test_an_export_stops_where_its_client_has_gone(engine: Engine, monkeypatch: 
         assert stopped.wait(servers.PATIENCE)
 
 
-def test_an_export_that_nobody_takes_is_cut_off_and_gives_its_turn_back(engine: Engine, monkeypatch: Any) -> None:
+def test_an_unread_export_is_cut_off_and_frees_its_slot(engine: Engine, monkeypatch: Any) -> None:
     monkeypatch.setattr("salience.server.rest.responses.STALLED", 0.3)
 
     def export(self: Engine, file: IO[str], **where: object) -> None:
@@ -181,7 +179,7 @@ def test_an_export_that_nobody_takes_is_cut_off_and_gives_its_turn_back(engine: 
             slow.read()
 
 
-def test_an_upload_whose_client_goes_stores_nothing(engine: Engine, http: httpx.Client) -> None:
+def test_an_interrupted_upload_stores_nothing(engine: Engine, http: httpx.Client) -> None:
     async def upload() -> None:
         head = "POST /v1/import HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
         _, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)

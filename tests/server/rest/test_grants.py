@@ -45,7 +45,7 @@ def house(engine: Engine, clock: StoppedClock) -> Iterator[House]:
         yield House(url, keyring, clock)
 
 
-def test_whoever_shows_no_key_that_holds_is_told_the_same(house: House) -> None:
+def test_invalid_keys_get_the_same_response(house: House) -> None:
     good = house.key("admin")["authorization"]
     ended = house.key("admin", hours=1)
     revoked = house.key("admin")
@@ -75,11 +75,11 @@ OPEN = {"/healthz", "/readyz", "/openapi.json"}
 
 
 @pytest.mark.parametrize("path", ["/v1/memories", "/v1/export", "/v1/profiles", "/v1/help", *sorted(OPEN)])
-def test_what_needs_a_key_and_what_does_not(path: str, house: House) -> None:
+def test_only_health_and_openapi_need_no_key(path: str, house: House) -> None:
     assert house.ask({}, "GET", path).status_code == (200 if path in OPEN else 401)
 
 
-def test_an_import_without_a_key_that_may_is_refused_before_its_body_is_read(house: House) -> None:
+def test_an_import_without_the_right_is_refused_before_reading_the_body(house: House) -> None:
     def long() -> Iterator[bytes]:
         for _ in range(3_000):
             sizes.append(100_000)
@@ -96,7 +96,7 @@ def test_an_import_without_a_key_that_may_is_refused_before_its_body_is_read(hou
     assert sum(sizes) < 100_000_000  # of 600 MB
 
 
-def test_a_right_to_read_writes_nothing_and_leaves_no_trace(house: House, engine: Engine) -> None:
+def test_read_only_keys_change_nothing(house: House, engine: Engine) -> None:
     writes, reads = house.key("write"), house.key("read")
     id = house.ask(writes, "POST", "/v1/memories", json={"content": "tea"}).json()["memory"]["id"]
     refused = [
@@ -116,7 +116,7 @@ def test_a_right_to_read_writes_nothing_and_leaves_no_trace(house: House, engine
     assert house.ask(reads, "GET", f"/v1/memory/{id}").headers["etag"] == '"1"'
 
 
-def test_a_bound_key_sees_and_changes_what_is_its_own(house: House) -> None:
+def test_bound_keys_see_and_change_their_own_memories(house: House) -> None:
     admin, alice = house.key("admin"), house.key("read", "write", user_id="alice")
     for user in ("alice", "bob"):
         house.ask(admin, "POST", "/v1/memories", json={"content": f"of {user}", "user_id": user})
@@ -129,7 +129,7 @@ def test_a_bound_key_sees_and_changes_what_is_its_own(house: House) -> None:
     assert "of bob" not in house.ask(alice, "GET", "/v1/export").text
 
 
-def test_a_memory_of_another_tenant_is_told_as_one_that_is_not_there(house: House) -> None:
+def test_memories_of_other_tenants_get_the_response_of_missing_ones(house: House) -> None:
     ours, theirs = house.key("admin"), house.key("admin", tenant="other")
     id = house.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
     for asked in (id, "0" * 32):
@@ -147,7 +147,7 @@ def test_a_memory_of_another_tenant_is_told_as_one_that_is_not_there(house: Hous
     assert "theirs" not in house.ask(ours, "GET", "/v1/export").text
 
 
-def test_a_lost_condition_of_no_version_tells_nothing_of_a_memory(house: House) -> None:
+def test_an_invalid_if_match_reveals_nothing(house: House) -> None:
     ours, theirs = house.key("admin"), house.key("admin", tenant="other")
     id = house.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
     answers = [
@@ -159,7 +159,7 @@ def test_a_lost_condition_of_no_version_tells_nothing_of_a_memory(house: House) 
     assert statuses[:5] == statuses[5:] == [404, 404, 404, 404, 412]
 
 
-def test_nothing_of_a_body_is_taken_from_nobody(engine: Engine) -> None:
+def test_the_body_of_an_unauthenticated_request_is_not_read(engine: Engine) -> None:
     with servers.live(engine, MemoryKeyring()) as url:
         port = int(url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), timeout=20) as sent:

@@ -81,7 +81,7 @@ KINDS = {str(verb.response): verb for verb in VERBS.values()}
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
-def test_an_answer_comes_back_as_it_was_and_is_as_its_schema_says(kind: str, data: st.DataObject) -> None:
+def test_results_survive_a_round_trip_and_match_their_schema(kind: str, data: st.DataObject) -> None:
     verb = KINDS[kind]
     result = data.draw(any_of(verb.response))
     told = json.loads(to_json(verb.to_json(result)))
@@ -93,7 +93,7 @@ def test_an_answer_comes_back_as_it_was_and_is_as_its_schema_says(kind: str, dat
 
 
 @pytest.mark.parametrize("told", [{}, {"hits": 3}, {"memory": {"id": 1}}, {"versions": [None]}])
-def test_what_is_no_answer_is_refused(told: dict[str, Any]) -> None:
+def test_invalid_results_are_refused(told: dict[str, Any]) -> None:
     for name in ("remember", "recall", "list"):
         with pytest.raises(InputError):
             VERBS[name].from_json(told)
@@ -109,7 +109,7 @@ ERRORS = [kind for kind in every(SalienceError) if kind.__module__ == errors.__n
 
 @pytest.mark.parametrize("kind", ERRORS)
 @given(text=WORDS, number=st.integers(1, 10**6), seconds=st.floats(0.1, 1e6))
-def test_an_error_comes_back_as_it_was(kind: type[SalienceError], text: str, number: int, seconds: float) -> None:
+def test_errors_survive_a_round_trip(kind: type[SalienceError], text: str, number: int, seconds: float) -> None:
     error = made(kind, text, number, seconds)
     told = json.loads(to_json(problems.to_problem(error)))
     Draft202012Validator(problems.schema()).validate(told)
@@ -136,7 +136,7 @@ def made(kind: type[Any], text: str, number: int, seconds: float) -> SalienceErr
     return found
 
 
-def test_too_much_at_any_time_has_another_status_than_too_much_now() -> None:
+def test_limit_errors_are_413_or_429() -> None:
     assert [problems.problem_of(LimitError("x", after)).status for after in (None, 1.0)] == [413, 429]
 
 
@@ -149,7 +149,7 @@ def test_too_much_at_any_time_has_another_status_than_too_much_now() -> None:
         ImportLineError(3, "importance is 7", "Give a number from 0 to 1."),
     ],
 )
-def test_what_is_wrong_with_a_value_is_the_same_on_the_other_side(error: InputError) -> None:
+def test_input_errors_survive_a_round_trip(error: InputError) -> None:
     told = json.loads(to_json(problems.to_problem(error)))
     back = problems.from_problem(told)
     assert type(back) is type(error)
@@ -160,7 +160,7 @@ def test_what_is_wrong_with_a_value_is_the_same_on_the_other_side(error: InputEr
     assert str(problems.from_problem(old)).startswith(error.field)
 
 
-def test_problems_of_others_are_errors_of_the_server() -> None:
+def test_unknown_problems_are_server_errors() -> None:
     for told in ({}, {"type": "about:blank", "detail": "Bad Gateway"}, {"type": "urn:salience:problem:input"}):
         assert type(problems.from_problem(told)) is errors.ServerError
 
@@ -180,13 +180,13 @@ OURS = ("progress", "file", "overwrite")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_what_a_verb_needs_is_what_the_engine_does(verb: str) -> None:
+def test_required_arguments_are_the_engines(verb: str) -> None:
     taken = inspect.signature(getattr(Engine, verb)).parameters
     needed = {name for name, one in taken.items() if one.default is one.empty and name not in ("self", "where", *OURS)}
     assert {name for name, field in VERBS[verb].request.model_fields.items() if field.is_required()} == needed
 
 
-def test_a_whole_number_may_be_written_as_json_has_it() -> None:
+def test_integers_can_be_written_as_floats() -> None:
     asks = VERBS["recall"].request
     assert [asks.model_validate_json(f'{{"query": "x", "limit": {n}}}').arguments()["limit"] for n in ("2", "2.0")] == [
         2,
@@ -196,6 +196,6 @@ def test_a_whole_number_may_be_written_as_json_has_it() -> None:
         asks.model_validate_json('{"query": "x", "limit": 2.5}')
 
 
-def test_the_most_hits_that_can_be_asked_for_are_those_of_any_profile() -> None:
+def test_the_limit_of_hits_is_the_profiles() -> None:
     limit, _ = VERBS["recall"].request.model_json_schema()["properties"]["limit"]["anyOf"]
     assert (limit["minimum"], limit["maximum"]) == (0, LIMIT)

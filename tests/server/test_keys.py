@@ -30,7 +30,7 @@ def held(key):
     return keyring
 
 
-def test_a_token_grants_what_its_key_says():
+def test_a_token_has_the_grant_of_its_key():
     token, key = made(rights=["write", "read", "read"], bound={"user_id": "u", "project": "p"}, note="Ann's")
     assert token.startswith(f"sal_{key.prefix}_")
     grant = access.verify_key(held(key), token, NOW)
@@ -39,7 +39,7 @@ def test_a_token_grants_what_its_key_says():
     assert (key.note, key.created_at, key.status(NOW)) == ("Ann's", NOW, "live")
 
 
-def test_no_two_tokens_are_alike_and_the_key_does_not_hold_the_secret():
+def test_tokens_are_unique_and_keys_do_not_contain_the_secret():
     tokens = {made()[0] for _ in range(100)}
     assert len({token.split("_")[1] for token in tokens}) == len({token.split("_")[2] for token in tokens}) == 100
     token, key = made()
@@ -61,7 +61,7 @@ def test_admin_holds_all_rights_and_write_does_not_hold_read(right, may):
         grant.may("own")
 
 
-def test_nothing_but_the_whole_token_grants_anything():
+def test_only_the_exact_token_is_valid():
     token, key = made()
     keyring, other = held(key), made()[0]
     wrong = [
@@ -75,11 +75,11 @@ def test_nothing_but_the_whole_token_grants_anything():
 
 
 @given(st.text())
-def test_no_text_is_a_token_by_chance_or_an_error(text):
+def test_other_texts_are_invalid_tokens(text):
     assert access.verify_key(held(made()[1]), text, NOW) is None
 
 
-def test_a_key_holds_until_it_expires_or_is_revoked():
+def test_keys_expire_and_can_be_revoked():
     token, key = made(expires_at=NOW + HOUR)
     keyring = held(key)
     assert access.verify_key(keyring, token, NOW + HOUR - timedelta(microseconds=1)) is not None
@@ -91,7 +91,7 @@ def test_a_key_holds_until_it_expires_or_is_revoked():
 
 
 @pytest.mark.parametrize("what", ["none", "no token", "another secret", "the right one"])
-def test_every_token_is_compared_once_in_constant_time_and_looked_up_once(what):
+def test_every_token_is_compared_in_constant_time_once(what):
     token, key = made()
     told = {"none": "", "no token": "Bearer x", "another secret": token[:-1] + "0", "the right one": token}[what]
     keyring = held(key)
@@ -125,13 +125,13 @@ def test_a_pasted_token_is_named_by_its_prefix():
         ({"expires_at": datetime(2027, 1, 1)}, "expires_at"),  # noqa: DTZ001 - naive on purpose
     ],
 )
-def test_a_key_that_makes_no_sense_is_not_made(values, field):
+def test_invalid_keys_are_not_created(values, field):
     with pytest.raises(InputError) as caught:
         made(**values)
     assert caught.value.field == field
 
 
-def test_neither_record_can_be_changed():
+def test_key_records_are_frozen():
     _, key = made(bound={"project": "p"})
     with pytest.raises(TypeError):
         key.bound["project"] = "q"

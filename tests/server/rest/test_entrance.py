@@ -33,19 +33,19 @@ PAGE = "https://app.example.org"
         ("", 403),
     ],
 )
-def test_a_server_answers_to_its_names_alone(host: str, status: int, standing: httpx.Client) -> None:
+def test_unknown_hosts_are_refused(host: str, status: int, standing: httpx.Client) -> None:
     answer = standing.get("/v1/stats", headers={"host": host})
     assert answer.status_code == status
     assert answer.is_success or "SALIENCE_SERVER_HOSTS" in answer.json()["detail"]
 
 
-def test_a_server_may_answer_to_any_name(engine: Engine) -> None:
+def test_any_host_can_be_accepted(engine: Engine) -> None:
     with servers.live(engine, hosts=("*",)) as url:
         assert httpx.get(f"{url}/v1/stats", headers={"host": "any.example"}).status_code == 200
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
-def test_as_long_as_everybody_is_let_in_no_proxy_is(header: str, engine: Engine) -> None:
+def test_proxies_are_refused_while_no_key_exists(header: str, engine: Engine) -> None:
     for is_open, status in ((True, 403), (False, 200)):
         with servers.live(engine, is_open=lambda is_open=is_open: is_open) as url:
             answer = httpx.get(f"{url}/v1/stats", headers={header: "203.0.113.9"})
@@ -63,13 +63,13 @@ def test_two_authorization_headers_are_refused(standing: httpx.Client) -> None:
     assert standing.get("/v1/stats", headers=[("Authorization", "Bearer sal_one")]).status_code == 200
 
 
-def test_probes_may_use_any_name(standing: httpx.Client) -> None:
+def test_probes_accept_any_host(standing: httpx.Client) -> None:
     foreign = {"host": "10.0.0.7:8484", "origin": "https://evil.example"}
     assert [standing.get(path, headers=foreign).status_code for path in ("/healthz", "/readyz")] == [200, 200]
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:3000", PAGE])
-def test_pages_may_not_call_a_server_that_names_no_origin(origin: str, standing: httpx.Client) -> None:
+def test_foreign_origins_are_refused(origin: str, standing: httpx.Client) -> None:
     answers = [
         standing.post("/v1/memories", json={"content": "x"}, headers={"origin": origin}),
         standing.options("/v1/memories", headers={"origin": origin, "access-control-request-method": "POST"}),
@@ -80,7 +80,7 @@ def test_pages_may_not_call_a_server_that_names_no_origin(origin: str, standing:
     assert standing.get("/v1/stats").json()["memories"] == 0
 
 
-def test_pages_of_a_named_origin_may_call(engine: Engine) -> None:
+def test_configured_origins_are_accepted(engine: Engine) -> None:
     with servers.live(engine, origins=(PAGE,)) as url, httpx.Client(base_url=url) as client:
         asked = {"access-control-request-method": "PATCH", "access-control-request-headers": "authorization,if-match"}
         before = client.options("/v1/memory/x", headers={"origin": PAGE, **asked})
@@ -95,7 +95,7 @@ def test_pages_of_a_named_origin_may_call(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/stats", "/v1/nothing", "/healthz", "/openapi.json"])
-def test_every_answer_has_an_id_and_is_kept_by_nobody(path: str, standing: httpx.Client) -> None:
+def test_every_response_has_a_request_id_and_is_not_cached(path: str, standing: httpx.Client) -> None:
     answer = standing.get(path)
     assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
     assert (answer.headers["cache-control"], answer.headers["x-content-type-options"]) == ("no-store", "nosniff")
@@ -104,11 +104,11 @@ def test_every_answer_has_an_id_and_is_kept_by_nobody(path: str, standing: httpx
 @pytest.mark.parametrize(
     ("given", "is_kept"), [("trace-1:a.B_2", True), ("a b", False), ("x" * 65, False), ("", False)]
 )
-def test_an_id_of_the_caller_is_kept_where_it_is_sane(given: str, is_kept: bool, standing: httpx.Client) -> None:
+def test_valid_request_ids_of_callers_are_used(given: str, is_kept: bool, standing: httpx.Client) -> None:
     assert (standing.get("/v1/stats", headers={"x-request-id": given}).headers["x-request-id"] == given) == is_kept
 
 
-def test_an_application_works_on_so_many_requests_at_a_time_as_it_is_told(engine: Engine) -> None:
+def test_the_number_of_threads_is_limited(engine: Engine) -> None:
     seen: list[float] = []
 
     @asynccontextmanager
@@ -122,5 +122,5 @@ def test_an_application_works_on_so_many_requests_at_a_time_as_it_is_told(engine
     assert seen == [3, 0]
 
 
-def test_there_is_no_page_that_loads_scripts(standing: httpx.Client) -> None:
+def test_there_is_no_docs_page_with_scripts(standing: httpx.Client) -> None:
     assert [standing.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]

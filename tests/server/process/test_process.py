@@ -159,7 +159,8 @@ def test_a_second_signal_ends_it_at_once(running, tmp_path):
 def test_a_worker_does_not_outlive_its_supervisor(planned):
     reader, writer = SPAWN.Pipe(duplex=False)
     with build_app(planned()) as site, bind("127.0.0.1", 0) as listening:
-        worker = threading.Thread(target=serve, args=(site, listening, 30.0, until_closed(reader)), daemon=True)
+        served = (site.asgi, site.protocol, site.end_streams, listening)
+        worker = threading.Thread(target=serve, args=(*served, 30.0, until_closed(reader)), daemon=True)
         worker.start()
         assert httpx.get(f"{url_of(listening)}/readyz", timeout=90).status_code == 200
         writer.close()  # as it is when the process that holds it is gone

@@ -154,7 +154,7 @@ def test_with_a_key_the_page_takes_its_own_token_alone(started, key):
     assert samples(client, authorization="Bearer scraper")
 
 
-def test_the_open_door_closes_with_the_first_key(started, key):
+def test_anonymous_access_ends_with_the_first_key(started, key):
     client = started()
     assert client.post("/v1/memories", json=MANY).status_code == 201
     token = key()

@@ -152,7 +152,7 @@ async def test_completion_tells_no_project_beyond_a_bound(opened, stored):
     assert found.completion.values == ["letter"]
 
 
-async def test_what_was_not_foreseen_is_told_without_its_words(opened, engine, monkeypatch, caplog):
+async def test_unexpected_errors_reveal_nothing(opened, engine, monkeypatch, caplog):
     def broken(*_, **__):
         raise RuntimeError("SECRET of a memory")
 

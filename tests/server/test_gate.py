@@ -19,7 +19,7 @@ from salience.wire.requests import QUERIES_LIMIT
 from salience.wire.responses import to_json
 from salience.wire.verbs import VERBS
 
-KEYS = Path(__file__).parents[1] / "docs" / "keys.md"
+KEYS = Path(__file__).parents[2] / "docs" / "keys.md"
 EVERYWHERE = {"environment": "*", "project": "*", "user_id": "*", "agent_id": "*"}
 
 
@@ -60,7 +60,7 @@ def house(planted):
 
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
-def test_the_conflicts_that_receipts_hold_fit_into_an_answer(planted, verb):
+def test_conflicts_in_receipts_fit_into_the_response(planted, verb):
     """Each new memory conflicts with all before it, so that the answers to writes would grow with the store."""
     texts = [f"fill {'z' * 300} {number}" for number in range(80)]
     engine = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
@@ -127,7 +127,7 @@ def run(house, who, verb, id="hers"):
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("right", RIGHTS)
-def test_each_verb_takes_its_right(house, verb, right):
+def test_each_verb_needs_its_right(house, verb, right):
     if verb == "restore":
         house.engine.of("acme").forget(house.ids["hers"], user_id="alice")
     if right == "admin" or (right == VERBS[verb].right and verb not in TELLING):
@@ -140,13 +140,13 @@ def test_each_verb_takes_its_right(house, verb, right):
 
 
 @pytest.mark.parametrize("right", RIGHTS)
-def test_the_docs_tell_which_verb_takes_which_right(right):
+def test_docs_list_the_right_of_each_verb(right):
     (row,) = re.findall(rf"^\| `{right}` \| (.*) \|$", KEYS.read_text(), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", row)) == {name for name, verb in VERBS.items() if verb.right == right}
 
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
-def test_who_may_only_write_is_told_nothing_of_what_is_there(planted, verb):
+def test_write_only_callers_learn_nothing_of_stored_memories(planted, verb):
     told = ["the tea is black", "the tea is green", "the tea is white"]
     house = House(planted(dict.fromkeys(told, 0.9), axes=dict.fromkeys(told, 1)))
     house.ask(grant("write"), "remember", content=told[0])
@@ -160,7 +160,7 @@ def test_who_may_only_write_is_told_nothing_of_what_is_there(planted, verb):
 
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
-def test_who_may_only_write_is_not_told_that_a_text_is_there_or_what_it_replaces(house, verb):
+def test_write_only_callers_learn_of_no_duplicates_or_replaced_memories(house, verb):
     def ask(content, *rights):
         given = {"content": content} if verb == "remember" else {"drafts": [{"content": content}]}
         receipts = house.ask(grant(*rights), verb, **given)
@@ -173,7 +173,7 @@ def test_who_may_only_write_is_not_told_that_a_text_is_there_or_what_it_replaces
     assert ask("I live in Rome", "read", "write").superseded == again.memory.id
 
 
-def test_a_tenant_has_its_own_memories_alone(house):
+def test_tenants_are_separate(house):
     assert [hit.memory.id for hit in house.ask(grant("read", tenant="other"), "recall", query="tea", min_score=0)] == [
         house.ids["theirs"]
     ]
@@ -183,7 +183,7 @@ def test_a_tenant_has_its_own_memories_alone(house):
 
 @pytest.mark.parametrize("verb", ABOUT)
 @pytest.mark.parametrize("whose", ["theirs", "nobodys"])
-def test_what_is_another_tenants_is_not_there(house, verb, whose):
+def test_memories_of_other_tenants_look_missing(house, verb, whose):
     before = house.build_app()
     with pytest.raises(NotFoundError) as told:
         run(house, grant("admin"), verb, whose)
@@ -195,21 +195,21 @@ def test_what_is_another_tenants_is_not_there(house, verb, whose):
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS.values() if verb.right == "read"])
-def test_who_may_only_read_leaves_no_trace(house, verb):
+def test_read_only_recalls_are_dry_runs(house, verb):
     before = house.build_app()
     run(house, grant("read", user_id="alice"), verb)
     assert house.build_app() == before
 
 
 @pytest.mark.parametrize("verb", ["recall", "context"])
-def test_who_may_write_too_leaves_one(house, verb):
+def test_recalls_with_write_access_count(house, verb):
     before = house.build_app()
     house.ask(grant("read", "write"), verb, **asked(house, verb), min_score=0, profile="zeromemory")
     house.ask(grant("read"), verb, **asked(house, verb), min_score=0, dry_run=False, profile="zeromemory")
     assert sum(memory.access_count for _, memory in house.build_app()) > sum(one.access_count for _, one in before)
 
 
-def test_a_dry_run_cannot_be_taken_back_by_who_may_only_read(house):
+def test_read_only_callers_cannot_turn_off_dry_run(house):
     before = house.build_app()
     for profile in profiles.NAMES:
         house.ask(grant("read"), "recall", query="tea", min_score=0, dry_run=False, profile=profile)
@@ -219,7 +219,7 @@ def test_a_dry_run_cannot_be_taken_back_by_who_may_only_read(house):
 # bounds
 
 
-def test_a_bound_is_set_where_nothing_is_given(house):
+def test_a_bound_fills_missing_coordinates(house):
     assert house.ask(ALICE, "remember", content="mine").memory.scope.user_id == "alice"
     drafts = [{"content": "one"}, {"content": "two", "user_id": "alice", "agent_id": "bot"}]
     assert {one.memory.scope.user_id for one in house.ask(ALICE, "remember_many", drafts=drafts)} == {"alice"}
@@ -229,7 +229,7 @@ def test_a_bound_is_set_where_nothing_is_given(house):
 
 @pytest.mark.parametrize("value", ["bob", None])
 @pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if "user_id" in verb.request.model_fields])
-def test_nobody_asks_beyond_a_bound(house, verb, value):
+def test_requests_outside_a_bound_are_refused(house, verb, value):
     if verb == "import_":
         return  # held below
     before = house.build_app()
@@ -240,7 +240,7 @@ def test_nobody_asks_beyond_a_bound(house, verb, value):
 
 
 @pytest.mark.parametrize("value", ["bob", None])
-def test_no_draft_goes_beyond_a_bound(house, value):
+def test_drafts_outside_a_bound_are_refused(house, value):
     before = house.build_app()
     drafts = [{"content": "mine"}, {"content": "not mine", "user_id": value}]
     with pytest.raises(ForbiddenError, match=r"drafts\[1\]\.user_id"):
@@ -251,7 +251,7 @@ def test_no_draft_goes_beyond_a_bound(house, value):
 @pytest.mark.parametrize(
     "bound", [{"environment": "test"}, {"project": "moon"}, {"user_id": "alice"}, {"agent_id": "bot"}]
 )
-def test_every_value_means_the_one_of_the_bound(house, bound):
+def test_wildcards_mean_the_value_of_the_bound(house, bound):
     house.engine.of("acme").remember("there", **bound)
     seen = house.ask(grant("read", **bound), "list", **EVERYWHERE).memories
     for name, value in bound.items():
@@ -261,13 +261,13 @@ def test_every_value_means_the_one_of_the_bound(house, bound):
         house.ask(grant("read", **bound), "list", **dict.fromkeys(bound, "another"))
 
 
-def test_every_value_is_no_home(house):
+def test_a_wildcard_is_not_a_home(house):
     with pytest.raises(InputError):
         house.ask(ALICE, "remember_many", drafts=[{"content": "mine", "user_id": "*"}])
     assert house.ask(ALICE, "remember", content="mine", user_id="*").memory.scope.user_id == "alice"
 
 
-def test_what_others_share_is_seen_and_stays(house):
+def test_shared_memories_are_read_only_for_bound_keys(house):
     before = house.build_app()
     assert house.ask(ALICE, "get", id=house.ids["ours"]).content == "ours tea"
     for verb, more in SHARED_STAYS.items():
@@ -287,7 +287,7 @@ def test_what_others_share_is_seen_and_stays(house):
 
 @pytest.mark.parametrize("verb", ABOUT)
 @pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
-def test_what_lies_beyond_a_bound_is_not_there(house, verb, whose):
+def test_memories_outside_a_bound_look_missing(house, verb, whose):
     """Not told apart from what is not there at all, also by its last characters."""
     before = house.build_app()
     for id in (house.ids[whose], house.ids[whose][-8:]):
@@ -298,7 +298,7 @@ def test_what_lies_beyond_a_bound_is_not_there(house, verb, whose):
 
 
 @pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
-def test_nor_is_it_replaced_or_erased(house, whose):
+def test_memories_outside_a_bound_cannot_be_superseded_or_erased(house, whose):
     admin, id = grant("admin", user_id="alice"), house.ids[whose]
     before = house.build_app()
     for verb, given in (
@@ -312,7 +312,7 @@ def test_nor_is_it_replaced_or_erased(house, whose):
     assert house.build_app() == before
 
 
-def test_one_who_is_bound_to_a_project_explains_no_other(house):
+def test_a_bound_key_cannot_explain_memories_of_other_projects(house):
     """Without a bound, a memory of any project is explained, in the project where it is."""
     given = {"query": "tea", "memory_id": house.ids["away"]}
     assert "Asked with project='moon'" in house.ask(grant("read"), "explain", **given).reason
@@ -321,7 +321,7 @@ def test_one_who_is_bound_to_a_project_explains_no_other(house):
 
 
 @pytest.mark.parametrize("verb", ["recall", "recall_many", "graph_recall", "context", "list", "stats"])
-def test_one_who_is_bound_is_told_of_no_scope_beyond_that(house, verb):
+def test_out_of_scope_names_nothing_outside_a_bound(house, verb):
     """Of what a caller without a bound is told, only what this one would see by naming it."""
     house.ask(grant("admin"), "erase", ids=[house.ids["ours"]])
 
@@ -337,13 +337,13 @@ def test_one_who_is_bound_is_told_of_no_scope_beyond_that(house, verb):
     assert told({"environment": "staging"}) == []
 
 
-def test_a_draft_replaces_what_its_own_coordinates_show(house):
+def test_a_draft_supersedes_within_its_own_coordinates(house):
     old = house.ask(ALICE, "remember", content="old", agent_id="bot").memory.id
     drafts = [{"content": "new", "supersedes": old, "agent_id": "bot"}]
     assert house.ask(ALICE, "remember_many", drafts=drafts)[0].memory.supersedes == old
 
 
-def test_who_is_bound_changes_and_erases_what_is_theirs(house):
+def test_bound_keys_change_and_erase_their_own_memories(house):
     admin = grant("admin", user_id="alice")
     assert house.ask(admin, "update", id=house.ids["hers"], content="hers anew").memory.version == 2
     assert house.ask(admin, "forget", id=house.ids["hers"]).memory.status == "forgotten"
@@ -353,19 +353,19 @@ def test_who_is_bound_changes_and_erases_what_is_theirs(house):
 
 
 @pytest.mark.parametrize("verb", ["upkeep", "import_"])
-def test_what_no_bound_can_hold_is_refused(house, verb):
+def test_store_wide_verbs_are_refused_for_bound_keys(house, verb):
     with pytest.raises(ForbiddenError, match="bound to project 'moon'"):
         run(house, grant("admin", project="moon"), verb)
 
 
-def test_an_export_of_one_who_is_bound_holds_no_others(house):
+def test_exports_of_bound_keys_contain_only_visible_memories(house):
     target = io.StringIO()
     house.gate.call(ALICE, VERBS["export"], {"user_id": ANY}, file=target)
     lines = [json.loads(line) for line in target.getvalue().splitlines()]
     assert {line["memory"]["content"] for line in lines[1:]} == {"hers tea", "ours tea", "away tea"}
 
 
-def test_two_bounds_hold_at_once(house):
+def test_two_bounds_apply_together(house):
     both = grant("read", "write", project="moon", user_id="alice")
     scope = house.ask(both, "remember", content="hers on the moon").memory.scope
     assert (scope.project, scope.user_id) == ("moon", "alice")
@@ -375,7 +375,7 @@ def test_two_bounds_hold_at_once(house):
         house.ask(both, "forget", id=house.ids["hers"])
 
 
-def test_an_idempotency_key_is_of_its_own_home(house):
+def test_idempotency_keys_are_separate_per_home(house):
     """What another wrote under the same key is not told."""
     bob = grant(user_id="bob")
     first = house.ask(bob, "remember", content="his secret", key="same").memory
@@ -386,13 +386,13 @@ def test_an_idempotency_key_is_of_its_own_home(house):
         house.ask(ALICE, "forget", id=first.id, key="again")
 
 
-def test_a_cursor_of_another_shows_nothing(house):
+def test_a_cursor_of_another_tenant_reveals_nothing(house):
     for whose in ("his", "theirs"):
         page = house.ask(ALICE, "list", cursor=house.ids[whose]).memories
         assert {memory.content for memory in page} <= {"hers tea", "ours tea"}
 
 
-def test_the_end_of_a_session_is_that_of_its_own_user(house):
+def test_end_session_affects_only_the_users_session(house):
     """A session of the same name whose memories are shared goes on, and says nothing of who ended theirs."""
     shared = house.engine.of("acme").remember("ours in a session", tier="working", session_id="monday").memory.id
     hers = house.ask(ALICE, "remember", content="hers in a session", tier="working", session_id="monday").memory.id
@@ -401,7 +401,7 @@ def test_the_end_of_a_session_is_that_of_its_own_user(house):
     assert house.ask(grant(), "end_session", session_id="monday", user_id="*").promoted == (shared,)
 
 
-def test_a_reflection_that_others_share_does_not_name_who_asked_for_it(planted):
+def test_shared_reflections_do_not_name_the_caller(planted):
     texts = [f"the kettle is on shelf {number}" for number in range(4)]
     house = House(planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1)))
     for text in texts:
@@ -415,7 +415,7 @@ def test_a_reflection_that_others_share_does_not_name_who_asked_for_it(planted):
 
 
 @pytest.mark.parametrize("verb", ["recall", "context", "graph_recall"])
-def test_under_a_profile_of_ones_own_what_is_shared_keeps_its_importance(house, verb):
+def test_custom_profiles_of_bound_keys_change_no_shared_memory(house, verb):
     toml = profiles.load("zeromemory").toml.replace("importance = 0.05", "importance = 1.0")
     before = house.build_app()
     house.ask(ALICE, verb, query="tea", profile={"toml": toml})
@@ -436,7 +436,7 @@ def test_under_a_profile_of_ones_own_what_is_shared_keeps_its_importance(house, 
         ("recall_many", {"queries": ["tea"] * 4}),
     ],
 )
-def test_a_request_holds_so_many(house, verb, given):
+def test_batches_are_limited(house, verb, given):
     before = house.build_app()
     with pytest.raises(LimitError, match="4 are more than the 3") as told:
         house.ask(grant("admin"), verb, Gate(house.engine, Limits(batch=3)), **given)
@@ -444,14 +444,14 @@ def test_a_request_holds_so_many(house, verb, given):
     assert house.build_app() == before
 
 
-def test_a_request_holds_no_more_questions_than_that_whatever_else_it_may_hold(house):
+def test_queries_have_a_fixed_limit(house):
     assert len(house.ask(ALICE, "recall_many", queries=["tea"] * QUERIES_LIMIT)) == QUERIES_LIMIT
     with pytest.raises(LimitError, match="queries: 33 are more than the 32"):
         house.ask(ALICE, "recall_many", queries=["tea"] * (QUERIES_LIMIT + 1))
 
 
 @pytest.mark.parametrize("name", ["tags", "kinds", "sessions"])
-def test_a_list_holds_so_many_names(house, name):
+def test_lists_of_names_are_limited(house, name):
     many = [f"name {number}" for number in range(NAMES_LIMIT + 1)]
     house.ask(ALICE, "recall", query="tea", **{name: many[1:]})
     with pytest.raises(InputError, match=rf"^{name} has 1,001 names"):
@@ -459,13 +459,13 @@ def test_a_list_holds_so_many_names(house, name):
 
 
 @pytest.mark.parametrize("name", ["tags", "entities"])
-def test_so_does_a_list_of_a_draft(house, name):
+def test_lists_of_names_in_drafts_are_limited(house, name):
     many = [f"name {number}" for number in range(NAMES_LIMIT + 1)]
     with pytest.raises(InputError, match=rf"^drafts\[1\]\.{name} has 1,001 names"):
         house.ask(ALICE, "remember_many", drafts=[{"content": "more tea"}, {"content": "more tea", name: many}])
 
 
-def test_the_name_of_a_profile_is_no_path(house, tmp_path):
+def test_a_profile_name_is_not_a_path(house, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(profiles.load("cmm").toml.replace('name = "cmm"', 'name = "mine"'))
     for given in (str(file), "./salience.toml", "../profiles/cmm", "cmm.toml", "/etc/passwd"):
@@ -493,7 +493,7 @@ class Standing:
     explain = context = recall
 
 
-def test_a_recall_has_the_deadline_of_the_server_unless_it_names_its_own():
+def test_recalls_use_the_servers_deadline_by_default():
     engine = Standing()
     gate = Gate(engine, Limits(deadline_ms=250))
     for given in ({}, {"deadline_ms": None}, {"deadline_ms": 40.0}, {"deadline_ms": 0.0}):
@@ -517,7 +517,7 @@ class Heard:
         self.told.append((verb, grant.name, outcome))
 
 
-def test_the_watch_hears_of_every_verb_and_how_it_ended(house):
+def test_the_observer_receives_every_verb_and_its_outcome(house):
     heard = Heard()
     gate = Gate(house.engine, observer=heard)
     receipt = house.ask(ALICE, "remember", gate, content="mine")
@@ -532,7 +532,7 @@ def test_the_watch_hears_of_every_verb_and_how_it_ended(house):
     assert [type(one) for one in outcomes[1:]] == [NotFoundError, ForbiddenError, InputError]
 
 
-def test_nothing_is_done_for_one_who_is_not_admitted(house):
+def test_nothing_is_done_above_the_rate(house):
     names = []
 
     def admit(name):
@@ -551,7 +551,7 @@ def test_nothing_is_done_for_one_who_is_not_admitted(house):
     assert {type(outcome) for *_, outcome in heard.told} == {LimitError}
 
 
-def test_a_door_opens_for_one_who_shows_a_live_key(clock):
+def test_only_live_keys_authenticate(clock):
     keyring = MemoryKeyring()
     shown = {}
     for name, expires in (("live", None), ("short", clock() + timedelta(hours=1)), ("revoked", None)):
@@ -579,7 +579,7 @@ def test_a_door_opens_for_one_who_shows_a_live_key(clock):
     assert not any(part in str(said) for part in (prefix, secret))
 
 
-def test_the_open_door_closes_with_the_first_key(clock):
+def test_anonymous_access_ends_with_the_first_key(clock):
     keyring, everybody = MemoryKeyring(), Grant(tenant="acme", rights=["admin"], name="local")
     door = Authenticator(
         [lambda token: verify_key(keyring, token, clock())], anonymous=lambda: everybody if keyring.is_empty() else None
@@ -597,7 +597,7 @@ def test_the_open_door_closes_with_the_first_key(clock):
             door.authenticate(given)
 
 
-def test_each_way_to_be_known_is_asked_in_turn():
+def test_verifiers_are_tried_in_order():
     one, two = grant("read"), grant("write")
     door = Authenticator([{"first": one}.get, {"first": two, "second": two}.get])
     assert door.authenticate("Bearer first") is one

@@ -76,7 +76,7 @@ def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_bad_input_is_told_with_its_field_and_without_what_it_holds(case: str, standing: httpx.Client) -> None:
+def test_input_errors_name_the_field_but_not_the_value(case: str, standing: httpx.Client) -> None:
     asked, given, status, field = WRONG[case]
     told = is_problem(standing.request(*asked, **given), status)
     assert told.get("field") == field
@@ -95,7 +95,7 @@ def test_bad_input_is_told_with_its_field_and_without_what_it_holds(case: str, s
         ("POST", "/v1/recall", {"limit": 5}, "query is missing. Give a value."),
     ],
 )
-def test_a_problem_says_what_is_wrong_then_what_to_do(
+def test_problems_state_the_problem_and_the_remedy(
     method: str, path: str, body: Any, told: str, standing: httpx.Client
 ) -> None:
     found = is_problem(standing.request(method, path, json=body), 422)
@@ -103,12 +103,12 @@ def test_a_problem_says_what_is_wrong_then_what_to_do(
     assert found["detail"] == f"{found['field']} {found['problem']}. {found['remedy']}"
 
 
-def test_methods_that_a_path_takes_are_told_whole(standing: httpx.Client) -> None:
+def test_allow_lists_all_methods_of_a_path(standing: httpx.Client) -> None:
     allowed = [standing.put(path).headers["allow"] for path in ("/v1/memories", f"/v1/memory/{ID}", "/v1/recall")]
     assert allowed == ["GET, POST", "DELETE, GET, PATCH", "POST"]
 
 
-def test_a_memory_that_is_not_there_is_not_found_by_any_verb(http: httpx.Client) -> None:
+def test_missing_memories_are_404_for_every_verb(http: httpx.Client) -> None:
     found = [
         http.patch(f"/v1/memory/{ID}", json={"weight": 0.5}),
         http.delete(f"/v1/memory/{ID}"),
@@ -119,7 +119,7 @@ def test_a_memory_that_is_not_there_is_not_found_by_any_verb(http: httpx.Client)
     assert {is_problem(response, 404)["type"] for response in found} == {"urn:salience:problem:not-found"}
 
 
-def test_a_key_of_another_content_is_a_conflict(http: httpx.Client) -> None:
+def test_an_idempotency_key_with_other_content_is_a_conflict(http: httpx.Client) -> None:
     first, second = (http.post("/v1/memories", json={"content": one, "key": "k"}) for one in ("x", "y"))
     assert first.status_code == 201
     assert is_problem(second, 409)["type"] == "urn:salience:problem:conflict"
@@ -133,7 +133,7 @@ def chunked(size: int) -> Any:
     yield b'"}'
 
 
-def test_a_body_beyond_the_limit_is_refused_even_where_its_length_is_not_told(engine: Engine) -> None:
+def test_bodies_above_the_limit_are_refused_without_content_length(engine: Engine) -> None:
     with servers.live(engine, body_limit=10_000) as url, httpx.Client(base_url=url) as client:
         for content in (b"x" * 10_001, chunked(20_000)):
             told = is_problem(client.post("/v1/recall", content=content, headers=JSON), 413)
@@ -141,7 +141,7 @@ def test_a_body_beyond_the_limit_is_refused_even_where_its_length_is_not_told(en
         assert client.post("/v1/recall", content=chunked(8_000), headers=JSON).status_code == 200
 
 
-def test_more_memories_than_one_request_may_hold_are_refused(engine: Engine) -> None:
+def test_batches_above_the_limit_are_refused(engine: Engine) -> None:
     limits = servers.Limits(batch=2)
     with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
         drafts = [{"content": str(n)} for n in range(3)]
@@ -177,7 +177,7 @@ ANSWERS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("verb", ANSWERS)
-def test_an_answer_over_the_limit_is_refused_before_it_is_built(
+def test_responses_above_the_limit_are_refused_before_they_are_built(
     verb: str, engine: Engine, large: list[str], monkeypatch: Any
 ) -> None:
     ask, remedy = ANSWERS[verb]
@@ -195,7 +195,7 @@ def test_an_answer_over_the_limit_is_refused_before_it_is_built(
         assert ask(client, large).status_code == 200
 
 
-def test_no_more_than_the_limit_of_an_answer_is_read_from_the_store(engine: Engine, large: list[str]) -> None:
+def test_the_response_limit_bounds_reads_of_the_store(engine: Engine, large: list[str]) -> None:
     class Counting:
         read = 0
 
@@ -214,7 +214,7 @@ def test_no_more_than_the_limit_of_an_answer_is_read_from_the_store(engine: Engi
     assert store.read <= 60
 
 
-def test_too_many_requests_are_told_when_to_come_again(engine: Engine) -> None:
+def test_rate_limited_requests_get_retry_after(engine: Engine) -> None:
     def admit(name: str) -> None:
         raise LimitError(f"{name}: slower", retry_after=2.5)
 
@@ -242,7 +242,7 @@ FAILED: dict[str, tuple[SalienceError, int]] = {
 
 
 @pytest.mark.parametrize("case", FAILED)
-def test_what_a_provider_or_store_raises_has_its_status(case: str, engine: Engine, monkeypatch: Any) -> None:
+def test_errors_of_providers_and_stores_have_their_status(case: str, engine: Engine, monkeypatch: Any) -> None:
     error, status = FAILED[case]
     monkeypatch.setattr(type(engine), "stats", raising(error))
     with servers.live(engine) as url, httpx.Client(base_url=url) as client:
@@ -251,7 +251,7 @@ def test_what_a_provider_or_store_raises_has_its_status(case: str, engine: Engin
     assert ("retry-after" in response.headers) == (status == 503)
 
 
-def test_what_nobody_expected_tells_the_id_of_the_request_alone(
+def test_unexpected_errors_show_only_the_request_id(
     engine: Engine, monkeypatch: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(type(engine), "stats", raising(RuntimeError("a secret that a user wrote")))
@@ -283,7 +283,7 @@ def raising(error: Exception) -> Any:
     return verb
 
 
-def test_an_embedder_that_fails_leaves_a_memory_pending_that_was_created(clock: StoppedClock) -> None:
+def test_a_memory_is_created_pending_if_the_embedder_fails(clock: StoppedClock) -> None:
     embedder = Failing()
     with (
         closing(salience.connect(":memory:", embedder=embedder, clock=clock)) as engine,
