@@ -93,7 +93,7 @@ class Settings(BaseSettings):
     content_limit: int = Field(65_536, ge=1, description="Maximum size of a memory's content, in UTF-8 bytes")
     busy_timeout: float = Field(30.0, gt=0, le=3600, description="Seconds to wait for another writer or for a server")
     arena: Literal["memory", "mapped"] = Field(
-        "memory", description="Where the vectors of a file are held for searching: `memory`, or `mapped` from disk"
+        "memory", description="Deprecated and ignored; the vectors of a file are held in memory"
     )
     pool_size: int = Field(10, ge=1, le=1000, description="Maximum PostgreSQL connections per engine")
     statement_timeout: float = Field(60.0, gt=0, le=86_400, description="Timeout of a PostgreSQL statement, in seconds")
