@@ -24,7 +24,7 @@ def calibrate(run, monkeypatch, written):
     return lambda *options, **given: run("calibrate", path, *options, **given)
 
 
-def test_the_result_is_told_kept_and_used(calibrate, tmp_path):
+def test_the_result_is_printed_saved_and_used(calibrate, tmp_path):
     printed = calibrate().stdout
     kept = tmp_path / "xdg_config_home" / "salience" / "calibrations.toml"
     assert printed.startswith("planted, fitted on 100 judged pairs of pairs.jsonl\n")
@@ -83,7 +83,7 @@ def test_no_store_is_made_or_opened(calibrate, tmp_path):
         (["FEW", "--held-out", "none.jsonl"], "file none.jsonl"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_a_line(run, written, tmp_path, arguments, words):
+def test_an_unusable_file_is_reported_in_one_line(run, written, tmp_path, arguments, words):
     few = written("few.jsonl", *PAIRS[:3])
     result = run("calibrate", *(few if item == "FEW" else item for item in arguments), code=2)
     assert result.stderr.startswith("salience: ")

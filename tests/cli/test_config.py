@@ -111,7 +111,7 @@ def test_a_password_in_a_setting_that_is_refused_is_masked(config):
 
 
 @pytest.mark.parametrize(("written", "said"), [("url = [", "is not TOML: "), (b"url = '\xff'", "is not UTF-8. ")])
-def test_a_config_file_that_cannot_be_read_is_told_with_its_path(run, config, written, said):
+def test_a_config_file_that_cannot_be_read_is_reported_with_its_path(run, config, written, said):
     config(written)
     told = run("config", "show", code=2).stderr
     assert said in told
@@ -154,7 +154,7 @@ def test_a_list_is_written_with_commas_in_the_environment(monkeypatch):
     assert settings.load().server_hosts == ()
 
 
-def test_a_misspelt_variable_is_told_without_its_value(run, monkeypatch):
+def test_a_misspelt_variable_is_reported_without_its_value(run, monkeypatch):
     monkeypatch.setenv("SALIENCE_SERVER_PROT", SECRET)
     monkeypatch.setenv("salience_tenant", "acme")
     told = run("config", "show").stdout
@@ -172,7 +172,7 @@ def test_a_terminal_gets_a_table(run, monkeypatch):
     assert "environment SALIENCE_TENANT" in row
 
 
-def test_the_path_of_the_config_file_is_told_whether_it_is_there_or_not(run, config, tmp_path):
+def test_the_path_of_the_config_file_is_reported_whether_it_is_there_or_not(run, config, tmp_path):
     path = str(tmp_path / "salience" / "config.toml")
     assert run("config", "path").stdout == f"{path}\n"
     assert json.loads(run("config", "path", "--json").stdout) == {"path": path, "exists": False}

@@ -34,7 +34,7 @@ def filled(on):
     return on
 
 
-def test_the_tables_are_made_once_and_the_rest_is_told(on, database):
+def test_the_tables_are_made_once_and_the_rest_is_reported(on, database):
     first, *others = on("db", "upgrade").stdout.splitlines()
     assert first == f"created the tables of {shown(database)}, revision {HEAD}"
     assert others[0].startswith("installed pgvector ")
@@ -49,7 +49,7 @@ def shown(dsn):
     return database_name(dsn)
 
 
-def test_a_database_without_tables_is_told_and_left(on, database):
+def test_a_database_without_tables_is_reported_and_left(on, database):
     printed = on("db", "status", code=1).stdout
     assert f"revision\tnone; this version of Salience has {HEAD}" in printed
     assert "it has no tables yet. Run: salience db upgrade" in printed
@@ -59,7 +59,7 @@ def test_a_database_without_tables_is_told_and_left(on, database):
         assert connection.execute("SELECT to_regnamespace('salience')").fetchone() == (None,)
 
 
-def test_a_status_tells_what_is_there(filled):
+def test_a_status_shows_what_is_there(filled):
     told = json.loads(filled("db", "status", "--json").stdout)
     assert told["ready"]
     assert (told["revision"], told["head"], told["embedder"], told["role"]) == (HEAD, HEAD, "planted", "salience_app")
@@ -70,7 +70,7 @@ def test_a_status_tells_what_is_there(filled):
     assert "up to date" in filled("db", "status", terminal=True).stdout
 
 
-def test_an_index_is_made_told_of_and_dropped(filled):
+def test_an_index_is_made_reported_of_and_dropped(filled):
     assert filled("db", "index").stdout.startswith("built ix_memories_hnsw: ")
     assert filled("db", "index").stdout.startswith("ix_memories_hnsw exists: ")
     assert filled("db", "index", "--halfvec", "--m", "8").stdout.startswith("built ix_memories_hnsw_half: ")
@@ -89,7 +89,7 @@ def test_the_server_says_when_memory_is_short(filled):
     assert "the server said" not in filled("db", "index", "--m", "20", "--memory", "64MB").stdout
 
 
-def test_a_doctor_tells_what_is_wrong_and_mends_it(filled, database):
+def test_a_doctor_shows_errors_and_mends_it(filled, database):
     assert filled("db", "doctor").stdout == "healthy\n"
     with psycopg.connect(database) as connection:
         connection.execute("UPDATE salience.tenants SET sequence = 0")
@@ -136,7 +136,7 @@ def test_a_file_tells_how_it_stands(run, said, file):
     assert "a file needs none" in run("db", "index", code=2).stderr
 
 
-def test_an_older_file_is_told_and_brought_up(run, file):
+def test_an_older_file_is_reported_and_brought_up(run, file):
     with closing(connect(file)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0003'")
         for later in ("api_keys", "requests"):
@@ -148,7 +148,7 @@ def test_an_older_file_is_told_and_brought_up(run, file):
     assert run("db", "doctor").stdout == "healthy\n"
 
 
-def test_a_newer_file_is_told_and_left(run, file):
+def test_a_newer_file_is_reported_and_left(run, file):
     with closing(connect(file)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         connection.commit()

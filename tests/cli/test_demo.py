@@ -21,7 +21,7 @@ def screen(tmp_path_factory):
     return sample.demo(tmp_path_factory.mktemp("screen"))
 
 
-def test_without_more_ado_it_fits_on_a_screen(screen):
+def test_the_default_fits_on_a_screen(screen):
     assert [one.asked for one in screen.rounds] == list(sample.questions()[: sample.first_screen()])
     assert len(list(_lines(screen))) <= 50
     assert all(len(answer) <= sample.LIMIT - 1 for one in screen.rounds for answer in one.answers)
@@ -34,7 +34,7 @@ def test_every_question_is_asked_under_every_profile(played):
         assert all(len(answer) <= sample.LIMIT for answer in one.answers)
 
 
-def test_the_clock_stands_at_the_sample_s_instant(played):
+def test_the_clock_is_at_the_sample_s_instant(played):
     assert played.now == sample.now()
     assert played.stats.memories == len(sample.memories())
 

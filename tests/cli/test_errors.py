@@ -107,7 +107,7 @@ def test_bytes_that_are_no_text_are_bad_input(run):
     assert "content is not utf-8" in complaint(run("remember", "-", input=b"caf\xe9", code=2))
 
 
-def test_an_error_steers_no_terminal(run):
+def test_an_error_has_no_control_characters(run):
     assert "\x1b" not in complaint(run("ingest", "\x1b[2Jabsent.json", code=2))
 
 

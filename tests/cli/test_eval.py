@@ -122,7 +122,7 @@ def test_vectors_are_kept_unless_they_are_not_to_be(run, data, cache):
         (["--profiles", "bm25", "--foreign", "-1"], "Give a whole number"),
     ],
 )
-def test_what_cannot_be_measured_is_told(run, data, arguments, told):
+def test_what_cannot_be_measured_is_reported(run, data, arguments, told):
     result = run("eval", data, *arguments, code=2)
     assert told in result.stderr
     assert result.stdout == ""
@@ -183,7 +183,7 @@ def test_tuning_on_a_terminal(run, data):
         (["--categories", "1"], "at least two"),
     ],
 )
-def test_what_cannot_be_tuned_is_told(run, data, arguments, told):
+def test_what_cannot_be_tuned_is_reported(run, data, arguments, told):
     result = run("tune", data, *arguments, code=2)
     assert told in result.stderr
 
@@ -195,7 +195,7 @@ def test_the_heavy_libraries_are_imported_only_when_they_are_needed():
 
 
 @pytest.mark.parametrize("command", ["eval", "tune"])
-def test_a_missing_library_is_told_before_anything_is_measured(run, data, monkeypatch, command, tmp_path):
+def test_a_missing_library_is_reported_before_anything_is_measured(run, data, monkeypatch, command, tmp_path):
     monkeypatch.setattr("salience.loading.find_spec", lambda _: None)
     wanted = ["--html", str(tmp_path / "a.html")] if command == "eval" else []
     result = run(command, data, *wanted, code=1)

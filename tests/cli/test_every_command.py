@@ -179,5 +179,5 @@ def test_without_a_command_there_is_help(run):
     assert run().stdout == run("--help").stdout
 
 
-def test_the_version_is_told(run):
+def test_the_version_is_reported(run):
     assert run("--version").stdout == "salience 0.1.0\n"

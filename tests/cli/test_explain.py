@@ -88,7 +88,7 @@ def test_the_line_of_the_readme_prints_a_path(run, stored):
     assert run("explain", "What does Alice like?", stored.alice[-8:]).stdout == printed
 
 
-def test_signs_that_act_on_a_terminal_are_spelled_out(run):
+def test_control_characters_are_escaped(run):
     made = run("remember", "text", "--tag", "plain").stdout.split("\t")[1].strip()
     printed = run("explain", "query", made, "--tag", "\u202ered", terminal=True).stdout
     assert "\u202e" not in printed

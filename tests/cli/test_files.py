@@ -112,7 +112,7 @@ def test_a_broken_message_stops_before_anything_is_stored(run, said, written):
     assert memories(said) == []
 
 
-def test_a_message_too_long_is_split_and_told(run, said, written):
+def test_a_message_too_long_is_split_and_reported(run, said, written):
     path = written("chat.json", [*CHAT, {"role": "user", "content": "one paragraph\n\n" * 5_000}])
     printed = run("ingest", path).stdout
     assert printed.startswith("ingested 4 memories in 1 session, 1 message over the content limit split into parts: ")

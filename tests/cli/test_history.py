@@ -25,7 +25,7 @@ def moved(said):
     )
 
 
-def test_history_tells_who_changed_what_when_and_why(run, moved):
+def test_history_shows_who_changed_what_when_and_why(run, moved):
     lines = [line.split("\t") for line in run("history", moved.id[-8:], *moved.who).stdout.splitlines()]
     assert lines[0] == ["# version", "when", "who", "change", "why", "what", "content"]
     assert [line[0] for line in lines[1:]] == ["1", "2", "3"]
@@ -69,7 +69,7 @@ def test_explain_as_of_an_earlier_instant(said, moved):
     assert said(*asked, "--as-of", "2020-01-01T00:00:00Z")["stage"] == "not_stored"
 
 
-def test_erase_needs_yes_where_nobody_can_be_asked(run, said, stored):
+def test_erase_needs_yes_where_nobody_can_confirm(run, said, stored):
     refused = run("erase", "--user", "alice", code=2)
     assert "Nothing was erased: confirm with --yes." in refused.stderr
     assert said("stats", "--user", "alice")["memories"] == 2
@@ -83,7 +83,7 @@ def test_a_dry_run_of_erase_counts_and_asks_nothing(run, said, stored):
     assert said("stats", "--user", "alice")["memories"] == 2
 
 
-def test_nothing_to_erase_is_told_without_a_question(run, stored):
+def test_nothing_to_erase_is_reported_without_a_question(run, stored):
     printed = run("erase", "--user", "nobody").stdout
     assert printed.startswith("erased 0 memories\n")
     assert "--user" in printed

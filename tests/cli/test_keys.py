@@ -24,7 +24,7 @@ def granted(tmp_path):
     return granted
 
 
-def test_a_pipe_gets_the_token_alone_and_a_person_is_told_to_keep_it(run, granted):
+def test_a_pipe_gets_the_token_alone_and_a_person_is_reported_to_keep_it(run, granted):
     token = run("keys", "create", "--right", "read").stdout.removesuffix("\n")
     assert granted(token) == Grant(tenant="default", rights=["read"], name=token.split("_")[1])
     shown = run("keys", "create", "--right", "read", terminal=True).stdout
@@ -85,7 +85,7 @@ def test_a_key_is_taken_back_by_its_prefix_or_its_token(run, granted):
         (["revoke", "nobody"], "salience keys list shows them"),
     ],
 )
-def test_what_makes_no_key_is_told_with_what_to_do(run, words, told):
+def test_an_invalid_key_is_reported_with_what_to_do(run, words, told):
     run("keys", "create", "--right", "read")
     assert told in run("keys", *words, code=2).stderr
     assert len(run("keys", "list").stdout.splitlines()) == 1

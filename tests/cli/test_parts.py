@@ -32,7 +32,7 @@ parts = st.lists(
 
 
 @given(parts)
-def test_what_is_kept_adds_up_to_the_score(found):
+def test_kept_segments_add_up_to_the_score(found):
     detail = ScoreDetail(found, 0.0)
     kept = math.fsum(share.length for share in shares(detail) if share.kept)
     assert kept == pytest.approx(detail.recompute(), rel=1e-9, abs=1e-12)
@@ -99,7 +99,7 @@ def test_a_scope_names_what_is_set():
 
 
 @given(st.text())
-def test_one_line_is_one_line_and_steers_nothing(text):
+def test_one_line_is_one_line_and_has_no_control_characters(text):
     line = one_line(text)
     assert len(line.splitlines()) <= 1
     assert not any(ord(sign) < 32 or 0x7F <= ord(sign) < 0xA0 for sign in line)
@@ -112,7 +112,7 @@ def test_one_line_is_one_line_and_steers_nothing(text):
         ("\u202e", "\\u202e"), ("\u2028", "\\u2028"), ("\U000e0041", "\\U000e0041"), ("\U000e0100", "\\U000e0100"),
     ],
 )  # fmt: skip
-def test_what_a_person_does_not_see_is_spelled_out(sign, shown):
+def test_hidden_characters_are_escaped(sign, shown):
     assert sanitize(f"a{sign}b") == one_line(f"a{sign}b") == f"a{shown}b"
 
 
@@ -178,7 +178,7 @@ MIDNIGHT = NOW.replace(hour=0)
         ),
     ],
 )
-def test_the_time_of_a_query_is_told_in_a_line(cue, line):
+def test_the_time_of_a_query_is_reported_in_one_line(cue, line):
     assert time_cue(cued(**cue)) == [line]
 
 

@@ -42,7 +42,7 @@ def test_help_starts_without_the_heavy_libraries(env):
     assert "Memory for AI agents" in done.stdout
 
 
-def test_what_is_remembered_through_a_pipe_is_recalled(process):
+def test_a_memory_from_a_pipe_is_recalled(process):
     made = process("remember", "-", "--user", "alice", input="Alice prefers Python for backend work\n")
     assert (made.returncode, made.stderr) == (0, "")
     found = process("recall", "Which language does Alice like?", "--user", "alice", "--json")

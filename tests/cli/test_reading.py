@@ -34,19 +34,19 @@ def test_a_piped_hit_is_rank_score_age_id_scope_parts_and_the_whole_text(run, st
     assert second[6] == stored.other
 
 
-def test_factors_are_told_from_summands(run, stored):
+def test_factors_are_reported_from_summands(run, stored):
     line = hits(run("recall", "query", "--user", "alice", "--profile", "mememory"))[0]
     assert line[5].startswith("similarity=x0.900 scope_weight=x0.800 weight=x1.000 temporal_decay=x1.0")
 
 
-def test_the_head_tells_profile_intent_exactness_and_milliseconds(run, stored):
+def test_the_head_shows_profile_intent_exactness_and_milliseconds(run, stored):
     head = run("recall", "query of the latest", "--profile", "memorysync").stdout.splitlines()[0]
     assert head.startswith("# profile memorysync; intent time (latest); exact; ")
     for step in ("need", "embed", "gather", "rank", "fetch", "touch"):
         assert re.search(rf"{step} \d+\.\d", head)
 
 
-def test_the_time_that_a_query_names_is_told_below_the_head(run, said, stored):
+def test_the_time_that_a_query_names_is_reported_below_the_head(run, said, stored):
     asked = ["recall", "query: who was it before the move to \u202eOslo?", "--user", "alice", "--min-score", "0"]
     printed = run(*asked).stdout
     line = 'time "before the move to \\u202eOslo": before "the move to \\u202eOslo" was told of'
@@ -75,7 +75,7 @@ def test_json_has_the_names_of_the_api(said, stored):
 
 @pytest.mark.parametrize("terminal", [False, True])
 @pytest.mark.parametrize("words", [["recall", "query"], ["list"], ["stats"]])
-def test_memories_of_another_scope_are_told_with_the_option_that_shows_them(run, stored, words, terminal):
+def test_memories_of_another_scope_are_shown_with_the_option_that_shows_them(run, stored, words, terminal):
     run("remember", "Deploy on Friday", "--user", "bob b", "--project", "atlas")
     lines = [line.strip().removeprefix("# ") for line in run(*words, terminal=terminal).stdout.splitlines()]
     assert "2 memories of user 'alice' are not in view; add --user alice" in lines
@@ -147,7 +147,7 @@ def test_further_questions_are_answered_beside_each_under_its_own(run, said, sto
     assert shown.count("made of") == 2
 
 
-def test_the_star_stands_for_any_value(said, stored):
+def test_the_star_means_any_value(said, stored):
     assert said("stats")["memories"] == 0
     assert said("stats", "--user", "*")["memories"] == 2
     assert len(said("recall", "query", "--user", "*")["hits"]) == 2
@@ -197,7 +197,7 @@ def test_a_hit_by_activation_names_its_parent(run, stored):
     assert re.search(rf"x 0\.5\^1 \(from {stored.alice[-8:]}\)", result.stdout)
 
 
-def test_signs_that_steer_a_terminal_are_spelled_out(run):
+def test_control_characters_are_escaped(run):
     text = "red \x1b[31malert\x07 and \u202eback"
     run("remember", text)
     for terminal in (False, True):
@@ -268,7 +268,7 @@ HIDDEN = {"\u200b": "\\u200b", "\U000e0041": "\\U000e0041", "\u202e": "\\u202e"}
 
 @pytest.mark.parametrize("terminal", [False, True])
 @pytest.mark.parametrize("command", [["recall", "query"], ["list"], ["get", "ID"], ["history", "ID"]])
-def test_hidden_signs_of_a_memory_are_spelled_out(run, command, terminal):
+def test_hidden_characters_of_a_memory_are_escaped(run, command, terminal):
     made = run("remember", f"tea{''.join(HIDDEN)}", "--tag", "plain").stdout.split("\t")[1].strip()
     words = [made if word == "ID" else word for word in command]
     words += ["--min-score", "0"] if "recall" in words else []

@@ -48,7 +48,7 @@ def test_a_dry_run_writes_nothing(run, said, tea):
     assert said("list", "--user", "ana", "--kind", "reflection")["memories"] == []
 
 
-def test_what_is_renewed_and_retired_is_told(run, tea):
+def test_renewed_and_retired_reflections_is_reported(run, tea):
     run("reflect", "--user", "ana")
     run("update", tea[0], "--content", TEA[1], "--user", "ana")
     assert run("reflect", "--user", "ana").stdout.startswith("renewed\t")
@@ -62,7 +62,7 @@ def test_an_empty_scope_says_where_memories_are_seen(run, tea):
     assert run("reflect").stdout == "0 memories examined: 0 made, 0 renewed, 0 retired, 0 unchanged\n"
 
 
-def test_a_summariser_that_fails_is_told(run, tea):
+def test_a_summariser_that_fails_is_reported(run, tea):
     env = {
         "SALIENCE_SUMMARISER": "openai",
         "SALIENCE_LLM_BASE_URL": "http://127.0.0.1:1/v1",

@@ -66,7 +66,7 @@ def test_reinstate_puts_the_backup_back_and_says_where_the_rest_is(run, said, st
     assert said("stats", "--user", "alice")["memories"] == 1
 
 
-def test_reinstate_asks_a_person_and_nobody_else(run, said, path, tmp_path, monkeypatch):
+def test_reinstate_asks_for_confirmation_only_on_a_terminal(run, said, path, tmp_path, monkeypatch):
     run("backup", str(tmp_path / "copy.db"))
     run("remember", "of now", "--user", "alice")
     assert "confirm with --yes" in run("reinstate", str(tmp_path / "copy.db"), code=2).stderr
@@ -85,12 +85,12 @@ def test_reinstate_makes_a_store_that_is_not_there_without_asking(run, said, pat
     assert said(*new, "stats", "--user", "alice")["memories"] == 2
 
 
-def test_doctor_says_that_all_is_well(run, said, path):
+def test_doctor_reports_a_healthy_store(run, said, path):
     assert run("doctor").stdout == "2 memories and 0 older versions read, healthy\n"
     assert said("doctor", "--deep") == {"healthy": True, "memories": 2, "versions": 0, "pending": 0, "findings": []}
 
 
-def test_doctor_tells_what_is_wrong_and_mends_it(run, said, stored, path):
+def test_doctor_shows_errors_and_mends_it(run, said, stored, path):
     plant(path, "UPDATE memories SET terms = 'x' WHERE content LIKE 'Alice%'")
     line = f"wrong\tterms\t{stored.alice}\tversion 1: its terms are not those of its text."
     first, last = run("doctor", code=1).stdout.splitlines()

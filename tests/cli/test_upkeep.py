@@ -30,7 +30,7 @@ def due(said):
     return brief["memory"]["id"], idle["memory"]["id"]
 
 
-def test_consolidate_tells_what_moved_and_keeps_to_its_scope(run, said, due):
+def test_consolidate_shows_what_moved_and_keeps_to_its_scope(run, said, due):
     _, idle = due
     assert run("consolidate").stdout == "0 memories examined: 0 now episodic, 0 now semantic\n"
     told = run("consolidate", "--user", "alice", "--dry-run").stdout
@@ -63,7 +63,7 @@ def test_upkeep_drops_old_versions_as_the_setting_asks(run, said, due, monkeypat
     assert "keep_versions is 'a while'. Give a length of time such as '30d'" in wrong.stderr
 
 
-def test_while_another_process_is_at_it_upkeep_says_so_and_ends_with_1(run, tmp_path, due):
+def test_while_another_process_runs_upkeep_this_one_says_so_and_ends_with_1(run, tmp_path, due):
     with salience.connect(tmp_path / "agent.db", embedder=PlantedEmbedder()) as memory:
         now = datetime.now(UTC)
         memory.services.store.apply([Lease("upkeep:default", "otherhost:77:ab", now, now + timedelta(minutes=10))])

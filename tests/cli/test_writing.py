@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-def test_remember_tells_status_and_id(run, said):
+def test_remember_prints_status_and_id(run, said):
     status, id = run("remember", "The sky is blue").stdout.split()
     assert status == "created"
     assert said("get", id)["content"] == "The sky is blue"
@@ -35,14 +35,14 @@ def test_a_dash_reads_the_text_from_standard_input(said):
     assert said("remember", "-", input="two\nlines\n")["memory"]["content"] == "two\nlines"
 
 
-def test_a_contradiction_is_told_on_standard_output(run, said, stored):
+def test_a_contradiction_is_reported_on_standard_output(run, said, stored):
     result = run("remember", stored.again, "--user", "alice")
     assert "CONTRADICTION DETECTED" in result.stdout
     assert f"[{stored.alice[-8:]}] (similarity: 100%) {stored.text}" in result.stdout
     assert result.stderr == ""
 
 
-def test_the_same_text_again_is_told_as_unchanged_and_can_be_forced(run, said, stored):
+def test_the_same_text_again_is_reported_as_unchanged_and_can_be_forced(run, said, stored):
     again = run("remember", stored.text, "--user", "alice").stdout
     assert again.splitlines()[0] == f"unchanged\t{stored.alice}"
     assert "Nothing new was stored" in again
@@ -52,7 +52,7 @@ def test_the_same_text_again_is_told_as_unchanged_and_can_be_forced(run, said, s
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_what_a_memory_replaces_is_told_and_the_remedy_works_as_printed(run, said, terminal):
+def test_the_replaced_memory_is_reported_and_the_remedy_works_as_printed(run, said, terminal):
     old = said("remember", "I live in Berlin")["memory"]
     told = run("remember", "User lives in Lisbon", terminal=terminal).stdout
     assert f"This replaces memory {old['short_id']} as the current user.residence;" in " ".join(told.split())
@@ -96,7 +96,7 @@ def test_the_end_of_a_session_promotes_its_working_memories(run, said):
     assert run("end-session", "s1").stdout == "session s1: 0 moved to the next tier\n"
 
 
-def test_the_new_text_may_stand_after_the_id(said, stored):
+def test_the_new_text_may_follow_the_id(said, stored):
     made = said("update", stored.alice, "Alice likes Go", "--user", "alice")
     assert (made["status"], made["memory"]["content"]) == ("updated", "Alice likes Go")
     assert said("update", stored.alice, "-", "--user", "alice", input="Alice likes C\n")["memory"]["version"] == 3

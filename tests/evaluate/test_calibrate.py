@@ -25,7 +25,7 @@ def file(tmp_path):
     return write
 
 
-def test_a_table_of_ones_own(file):
+def test_a_table_of_your_own(file):
     pairs = read(file(HEADER, "A cat sleeps\tA “cat” is asleep\t0.9\tsame", "", "A cat\tA car\t0\t"))
     assert pairs == [Judged("A cat sleeps", "A “cat” is asleep", 0.9, "same"), Judged("A cat", "A car", 0.0)]
 
@@ -76,7 +76,7 @@ def test_lines_of_json(file):
         (['{"first": "a", "second": "b", "relatedness": null}'], "relatedness in line 1 of"),
     ],
 )
-def test_what_is_wrong_is_told_by_file_and_line(file, lines, words):
+def test_errors_is_reported_by_file_and_line(file, lines, words):
     path = file(*lines)
     with pytest.raises(InputError, match=words) as caught:
         read(path)

@@ -79,7 +79,7 @@ def broken(path: Path, *lines: str | bytes) -> Path:
         ("a.jsonl", [{"content": "hi", "ttl": "7d"}, {}], True, "drafts"),
     ],
 )
-def test_the_content_tells_the_format(tmp_path: Path, name: str, value: object, lines: bool, found: str) -> None:
+def test_the_content_decides_the_format(tmp_path: Path, name: str, value: object, lines: bool, found: str) -> None:
     assert detect(write(tmp_path / name, value, lines=lines)) == found
 
 
@@ -170,7 +170,7 @@ def test_turns_of_locomo_are_verbatim_and_a_second_apart(tmp_path: Path) -> None
     assert last.messages[0].timestamp == datetime(2024, 1, 1, 0, 5, tzinfo=UTC)
 
 
-def test_a_sample_without_an_id_is_called_as_its_file(tmp_path: Path) -> None:
+def test_a_sample_without_an_id_is_named_as_its_file(tmp_path: Path) -> None:
     sample = {"conversation": {"session_1": [{"speaker": "Ana", "dia_id": "D1:1", "text": "hi"}]}}
     (conversation,) = conversations(write(tmp_path / "talk.json", sample))
     assert conversation.sessions[0].session_id == "talk/session_1"

@@ -69,7 +69,7 @@ def test_sessions_count_once_each(tmp_path: Path):
     assert asked[0].found["bm25"].places == (1,)
 
 
-def test_what_another_way_brings_is_not_searched(tmp_path: Path):
+def test_beliefs_of_other_tiers_are_not_searched(tmp_path: Path):
     outcome = evaluate(sources([precisionmembench(tmp_path)]), plan("cosine"), "planted")
     found = [one.found["cosine"] for one in outcome.results]
     assert [one.returned for one in found] == [2, 0, 2]  # without the pinned belief; another user sees nothing
@@ -83,7 +83,7 @@ def test_a_blank_question_is_not_asked(tmp_path: Path):
     assert len(evaluate(read, plan(), "planted").results) == 4
 
 
-def test_progress_is_told_for_each_question(tmp_path: Path):
+def test_progress_is_reported_for_each_question(tmp_path: Path):
     told: list[int] = []
     read = sources([both_locomo(tmp_path)])
     asked = plan(foreign=3)
@@ -149,7 +149,7 @@ def test_a_pair_to_compare_has_to_be_there(tmp_path: Path):
         compare(read, plan(), Wanted(compare=(("bm25", "cmm"),)), [outcome])
 
 
-def test_that_no_question_has_evidence_is_told(tmp_path: Path):
+def test_questions_without_evidence_are_an_error(tmp_path: Path):
     read, sessions = sources([precisionmembench(tmp_path)]), plan("cosine", granularity="session")
     with pytest.raises(InputError, match="has no question whose evidence is stored"):
         compare(read, sessions, Wanted(), [evaluate(read, sessions, "planted")])
@@ -203,10 +203,10 @@ class TestForeignQuestions:
             ("keep", "Did Ana tell Bo?", "Did Ana tell Bo?"),
         ],
     )
-    def test_names_are_taken_out_swapped_or_kept(self, naming, text, expected):
+    def test_names_are_removed_swapped_or_kept(self, naming, text, expected):
         assert run.renamed(text, naming, ("Ana", "Bo"), ("Ida", "Max")) == expected
 
-    def test_a_first_name_stands_for_the_whole_one(self):
+    def test_a_first_name_replaces_the_whole_one(self):
         assert (
             run.renamed("Where does Fahim Khan run? With Fahim?", "strip", ("Fahim Khan",), ())
             == "Where does run? With?"
@@ -236,7 +236,7 @@ class TestForeignQuestions:
 
 
 @pytest.mark.data
-def test_the_baselines_on_locomo_are_what_they_are_known_to_be():
+def test_the_baselines_on_locomo_are_what_they_are_known():
     folder = os.environ.get("SALIENCE_TEST_DATA")
     if not folder or not (Path(folder) / "locomo").is_dir():
         pytest.skip("SALIENCE_TEST_DATA names no folder with locomo/")

@@ -39,11 +39,11 @@ from salience.records import ANY, Scope
         ([{"conversation_id": "7", "chat": [], "probing_questions": "{}"}], "beam"),
     ],
 )
-def test_the_content_tells_the_format(tmp_path: Path, value: object, found: str) -> None:
+def test_the_content_decides_the_format(tmp_path: Path, value: object, found: str) -> None:
     assert detect(written(tmp_path / "a.json", value)) == found
 
 
-def test_a_folder_tells_the_format_by_its_files(tmp_path: Path) -> None:
+def test_a_folder_decides_the_format_by_its_files(tmp_path: Path) -> None:
     assert detect(precisionmembench(tmp_path / "bench")) == "precisionmembench"
     beam(tmp_path / "chats")
     assert detect(tmp_path / "chats") == "beam"
@@ -91,7 +91,7 @@ def test_longmemeval_gives_each_question_its_own_sessions_in_the_order_of_time(t
     assert (second.questions[0].answerable, second.questions[0].now) == (False, None)
 
 
-def test_longmemeval_may_stand_a_question_a_line(tmp_path: Path) -> None:
+def test_longmemeval_may_have_one_question_per_line(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(map(json.dumps, LONGMEMEVAL)), "utf-8")
     assert detect(path) == "longmemeval"
@@ -143,7 +143,7 @@ def test_an_id_that_two_messages_share_names_neither(tmp_path: Path) -> None:
     assert [message.ref for message in held.messages] == ["0", "1", "", ""]
 
 
-def test_beliefs_stand_after_those_that_they_replace_and_live_where_their_scope_says(tmp_path: Path) -> None:
+def test_beliefs_follow_those_that_they_replace_and_live_where_their_scope_says(tmp_path: Path) -> None:
     held = bench.beliefs(precisionmembench(tmp_path))
     assert [(one.ref, one.supersedes) for one in held] == [
         ("old-editor", None),

@@ -66,7 +66,7 @@ def test_precision_is_the_share_of_what_was_returned():
     k=st.integers(1, 50),
     name=st.sampled_from(sorted(METRICS)),
 )
-def test_every_metric_is_a_share_that_never_falls_with_more_in_sight(places, missing, k, name):
+def test_every_metric_is_a_share_that_never_falls_with_more_visible(places, missing, k, name):
     total = len(places) + missing
     if total:
         value = METRICS[name](places, total, k)
@@ -102,7 +102,7 @@ def test_an_estimate_holds_the_mean_and_repeats_with_the_seed():
     assert found.high == pytest.approx(0.5 + 1.96 * 0.05, abs=0.015)
 
 
-def test_what_never_varies_has_no_width():
+def test_a_constant_metric_has_no_width():
     found = estimate([0.25] * 7, seed=0)
     assert (found.low, found.mean, found.high) == (0.25, 0.25, 0.25)
 

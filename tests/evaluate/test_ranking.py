@@ -52,7 +52,7 @@ def test_all_profiles_return_what_a_recall_under_each_returns(store, limit, min_
     assert returned > 50 * limit * (0.5 if min_score is None else 0.2)
 
 
-def test_a_profile_of_the_nearest_alone_sees_no_more_than_these(store):
+def test_a_profile_of_candidates_ranks_only_these(store):
     terms = Terms({"mememory": profiles.load("mememory"), "cmm": profiles.load("cmm")}, 5)
     found = gathered(store, Question("What does Elena play?", "", "", (), scope=Scope(user_id="elena")), terms)
     one = found["mememory"]

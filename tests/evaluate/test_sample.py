@@ -45,7 +45,7 @@ def test_every_memory_lies_between_january_and_april_2026_and_before_its_last_re
         assert memory.recalled_at is None or said < memory.recalled_at < sample.now()
 
 
-def test_a_memory_stands_after_the_one_that_it_replaces() -> None:
+def test_a_memory_comes_after_the_one_that_it_replaces() -> None:
     seen: set[str] = set()
     for memory in sample.memories():
         assert memory.supersedes is None or memory.supersedes in seen

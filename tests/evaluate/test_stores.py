@@ -40,7 +40,7 @@ def test_the_embedder_is_part_of_the_key(tmp_path: Path, embedder: PlantedEmbedd
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01\x00v\x00"])
-def test_a_broken_file_is_made_anew(tmp_path: Path, embedder: PlantedEmbedder, content: bytes):
+def test_a_broken_file_is_rebuilt(tmp_path: Path, embedder: PlantedEmbedder, content: bytes):
     disk = OnDisk(embedder, tmp_path)
     expected = disk.embed(["a", "b"])
     (file,) = tmp_path.iterdir()
@@ -49,13 +49,13 @@ def test_a_broken_file_is_made_anew(tmp_path: Path, embedder: PlantedEmbedder, c
     np.testing.assert_array_equal(np.load(file), expected)
 
 
-def test_a_folder_that_cannot_be_written_is_done_without(tmp_path: Path, embedder: PlantedEmbedder):
+def test_a_folder_that_cannot_be_written_is_skipped(tmp_path: Path, embedder: PlantedEmbedder):
     (tmp_path / "file").write_text("no folder")
     disk = OnDisk(embedder, tmp_path / "file" / "vectors")
     np.testing.assert_array_equal(disk.embed(["a"]), PlantedEmbedder().embed(["a"]))
 
 
-def test_it_stands_for_the_embedder(tmp_path: Path, embedder: PlantedEmbedder):
+def test_it_replaces_the_embedder(tmp_path: Path, embedder: PlantedEmbedder):
     disk = OnDisk(embedder, tmp_path)
     assert (disk.name, disk.dimension, disk.calibration) == ("planted", 64, calibration_of(embedder))
 

@@ -151,7 +151,7 @@ def test_weights_that_fit_are_found_and_hold_where_they_were_not_fitted(cases):
     assert weights["weight"] == 1.0
 
 
-def test_what_is_held_out_is_not_fitted_on(cases, monkeypatch):
+def test_held_out_questions_are_not_fitted_on(cases, monkeypatch):
     made, seen = cases("two"), []
     fit = tune.fit
     monkeypatch.setattr(
@@ -180,7 +180,7 @@ def test_the_same_seed_finds_the_same_weights(cases):
     assert one == other
 
 
-def test_progress_is_told_for_each_trial(cases):
+def test_progress_is_reported_for_each_trial(cases):
     made, told = cases("two"), []
     tune.tune(made[0].state.profile, made, RECALL, 3, 0, advance=told.append)
     assert sum(told) == 3 * tune.fits(made)
