@@ -1,4 +1,4 @@
-"""Candidates as columns: what a store brings and what ranking computes on. Pure NumPy; no clock, no I/O."""
+"""Batch: candidates as columns, from the store to the ranking. Pure NumPy, without clock or I/O."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salience.errors import EmbedderError
-from salience.lazy import lazy
-from salience.records import Replaceable
 
 Floats = NDArray[np.float64]
 Vectors32 = NDArray[np.float32]
@@ -22,7 +20,7 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """What a column holds: NumPy dtype, closed range, and the value that changes no ranking."""
+    """A column's NumPy dtype, closed range, and neutral value, which changes no ranking."""
 
     dtype: type[np.generic]
     low: float
@@ -54,25 +52,21 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "speaker": _CODE,  # one number for each speaker; -1: none
     "embedded": ColumnSpec(np.bool_, 0, 1, 1),  # the memory has a vector; without one its cosines are 0
 }
-"""Every column that a signal or a stage may read."""
+"""All columns that signals and stages can read."""
 
 NEAREST: Final = 1
-"""How many memories on either side, in its session, a memory's `context_cosine` takes in."""
+"""Memories on either side, in its session, in a memory's `context_cosine`."""
 REACH: Final = 2
-"""How many memories on either side, in its session, a memory's window of text takes in."""
+"""Memories on either side, in its session, in a memory's window of text."""
 OWN: Final = 2
-"""How often a memory's own text stands in its window."""
-_FEW: Final = 32
-"""So few rows are compared with each other once."""
-_FIRST: Final = np.arange(1024)
-_FIRST.flags.writeable = False
+"""Copies of a memory's own text in its window."""
 KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
-"""Kinds of what tells a text from others; a distinction is a text `kind:value`."""
+"""Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Vectors:
-    """Unit vectors of a batch's rows, taken from a larger matrix only when asked for.
+    """Unit vectors of a batch's rows, read from a larger matrix on demand.
 
     Attributes:
         matrix: float32[m, d].
@@ -83,24 +77,17 @@ class Vectors:
     places: Rows
 
     def at(self, rows: Rows) -> Vectors32:
-        """Return float32[len(rows), d], a zero row for a memory without a vector."""
+        """Return float32[len(rows), d], zeros for a memory without a vector."""
         places = self.places[rows]
-        taken = self.matrix[places] if len(self.matrix) else np.zeros((len(places), self.matrix.shape[1]), np.float32)
-        if (places < 0).any():
-            taken = np.where((places < 0)[:, None], np.float32(0), taken)
-        return taken
+        if not len(self.matrix):
+            return np.zeros((len(places), self.matrix.shape[1]), np.float32)
+        found = self.matrix[places]
+        found[places < 0] = 0
+        return found
 
     def cosines(self, rows: Rows, others: Rows) -> Floats:
-        """Return float64[len(rows), len(others)], the cosine of each of some rows to each of others."""
-        if len(self.places) <= _FEW:
-            return self._alike[rows[:, None], others]
+        """Return float64[len(rows), len(others)], the cosine of each row to each of the others."""
         return cosines(self.at(rows), self.at(others))
-
-    @lazy
-    def _alike(self) -> Floats:
-        """float64[n, n], the cosine of each row to each other one; more than one stage asks for those of few rows."""
-        matrix = self.at(upto(len(self.places)))
-        return cosines(matrix, matrix)
 
     def take(self, rows: Rows) -> Vectors:
         """Return the vectors of `rows`, in that order."""
@@ -109,7 +96,7 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Where the terms of a query occur, term by term: term i in `rows[offsets[i]:offsets[i + 1]]`.
+    """The rows in which each term of a query occurs: term i in `rows[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
         rows: intp[h], ascending for each term.
@@ -123,33 +110,33 @@ class Postings:
 
     @classmethod
     def of(cls, terms: Sequence[tuple[Rows, Floats]]) -> Postings:
-        """Return those of terms of which the rows and the frequencies are given."""
-        rows, frequency = (
-            np.concatenate([np.empty(0, dtype), *(term[one] for term in terms)])
-            for one, dtype in ((0, np.intp), (1, np.float64))
-        )
-        return cls(rows, frequency, np.cumsum([0, *(len(rows) for rows, _ in terms)]))
+        """Return the postings of terms, from the rows and the frequencies of each."""
+        if not terms:
+            return cls(np.empty(0, np.intp), np.empty(0), np.zeros(1, np.int64))
+        rows, frequency = zip(*terms, strict=True)
+        offsets = offsets_of(np.array([*map(len, rows)], np.int64))
+        return cls(np.concatenate(rows, dtype=np.intp), np.concatenate(frequency, dtype=np.float64), offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __iter__(self) -> Iterator[tuple[Rows, Floats]]:
-        """Yield the rows of each term, and the frequencies."""
+        """Yield the rows and the frequencies of each term."""
         return map(self.of_term, range(len(self)))
 
     def of_term(self, term: int) -> tuple[Rows, Floats]:
-        """Return the rows of one term, and the frequencies."""
-        held = slice(*self.offsets[term : term + 2].tolist())
-        return self.rows[held], self.frequency[held]
+        """Return the rows and the frequencies of one term."""
+        start, end = self.offsets[term : term + 2].tolist()
+        return self.rows[start:end], self.frequency[start:end]
 
     @property
     def lengths(self) -> Codes:
-        """int64[t], in how many rows each term occurs."""
+        """int64[t], the number of rows in which each term occurs."""
         lengths: Codes = self.offsets[1:] - self.offsets[:-1]
         return lengths
 
     def take(self, rows: Rows, count: int) -> Postings:
-        """Return those of `rows` (ascending) out of `count`."""
+        """Return the postings in `rows` (ascending) out of `count` rows, which are then numbered from 0."""
         place = np.full(count, -1, np.intp)
         place[rows] = np.arange(len(rows))
         moved = place[self.rows]
@@ -159,13 +146,13 @@ class Postings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lexicon:
-    """The term statistics that BM25 needs.
+    """Term statistics for BM25.
 
     Attributes:
-        documents: how many live memories are visible in the scope, before any filter.
+        documents: number of live memories visible in the scope, before any filter.
         average_length: their mean length in terms.
-        document_frequency: float64[t], how many of them hold each query term.
-        postings: of the terms in the order of the query.
+        document_frequency: float64[t], number of them that contain each query term.
+        postings: of the terms, in the order of the query.
         length: float64[n], the length of each row in terms.
     """
 
@@ -176,7 +163,7 @@ class Lexicon:
     length: Floats
 
     def of_terms(self, places: Sequence[int]) -> Lexicon:
-        """Return the statistics of some of the terms only, by their places in the query."""
+        """Return the statistics of some terms, by their places in the query."""
         held = Postings.of([self.postings.of_term(place) for place in places])
         return replace(self, document_frequency=self.document_frequency[list(places)], postings=held)
 
@@ -217,13 +204,13 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entities:
-    """Which entities each memory names, and which of them the query names.
+    """Entities that memories and the query name.
 
     Attributes:
         of_row: entity codes of each row.
         of_query: int64[q], codes of the known entities that the query names.
-        frequency: float64[q], how many visible memories name each of those, >= 1.
-        documents: how many memories are visible.
+        frequency: float64[q], number of visible memories that name each of those, >= 1.
+        documents: number of visible memories.
     """
 
     of_row: Ragged
@@ -236,21 +223,22 @@ class Entities:
         return replace(self, of_row=self.of_row.take(rows))
 
 
-@dataclass(frozen=True, eq=False)
-class Batch(Replaceable):
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
     """Candidates, rows ordered by id.
 
     Attributes:
         ids: object[n] of str, ascending.
-        columns: the columns that were needed, each of length n and as `COLUMNS` says.
+        columns: the needed columns of `COLUMNS`, each of length n.
         vectors, lexicon, windows, entities: None unless needed. `windows` is the lexicon of texts in context: each
-            memory's own text `OWN` times and that of the `REACH` memories on either side of it.
-        distinctions: what tells each memory's text from others, in order; None unless needed. Codes as of `coded`.
-        complete: whether every visible memory that passes the filter is here.
-        beyond: a cosine to the query that none of those which are not here exceeds, as far as an index can tell.
-        floor: a score that each of those scores less than, by `Need.pruning`; None where that is not known.
-        standing: how many there are with those, without the ones that are expired or outdated; likewise.
-        moments: float64, the distinct `created_at` of all that `standing` counts, ascending; None unless needed.
+            memory's own text `OWN` times, and the texts of the `REACH` memories on either side of it.
+        distinctions: codes (see `coded`) of each memory's distinctions, in the order of the text; None unless needed.
+        complete: whether the batch holds every visible memory that passes the filter.
+        beyond: upper bound of the cosine to the query of the memories left out, as far as an index can tell.
+        floor: upper bound, exclusive, of their score, by `Need.pruning`; None if unknown.
+        standing: number of all memories, left out or not, that are neither expired nor outdated; None if unknown.
+        moments: float64, the distinct `created_at` of the memories that `standing` counts, ascending; None unless
+            needed.
     """
 
     ids: NDArray[np.object_]
@@ -274,7 +262,7 @@ class Batch(Replaceable):
 
     def with_columns(self, **columns: Column) -> Batch:
         """Return this batch with `columns` added or replaced."""
-        return self.replace(columns={**self.columns, **columns})
+        return replace(self, columns={**self.columns, **columns})
 
     def take(self, rows: Rows) -> Batch:
         """Return the batch of `rows` (ascending, so that the order by id stays)."""
@@ -290,35 +278,30 @@ class Batch(Replaceable):
         )
 
 
-def upto(count: int) -> Rows:
-    """Return 0 to `count` - 1, not to be written to; few are made once, since `arange` lets go of Python's lock."""
-    return _FIRST[:count] if count <= len(_FIRST) else np.arange(count)
-
-
 def offsets_of(lengths: Column) -> Codes:
-    """Return int64[n + 1], where each of n lists of some lengths begins that lie one after the other, and their end."""
+    """Return int64[n + 1], the start of each of n adjacent lists of these lengths, and the end of the last."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     lengths.cumsum(out=offsets[1:])
     return offsets
 
 
 def coded(distinction: str, number: int) -> int:
-    """Return the code of a distinction that a store numbers `number` (>= 0): its place in `KINDS` is code % kinds."""
+    """Return the code of a distinction with the store's number `number` (>= 0); code % len(KINDS) is its kind."""
     return number * len(KINDS) + KINDS.index(distinction.partition(":")[0])
 
 
 def cosines(vectors: Vectors32, query: Vectors32) -> Floats:
     """Return the dot product of each row of float32[n, d] with float32[d] or float32[m, d]: float64[n] or [n, m].
 
-    `vecdot` gives a row the same bits wherever it stands and whatever stands beside it, which a matrix product does
-    not. Equal texts so tie exactly, on every store and under every filter.
+    `vecdot` gives a row the same bits whatever rows are beside it, and a matrix product does not. So equal texts tie
+    exactly, on every store and under every filter.
     """
     dots: Vectors32 = np.vecdot(vectors if query.ndim == 1 else vectors[:, None], query)
     return np.clip(dots.astype(np.float64), -1.0, 1.0)
 
 
 def unit_vectors(vectors: object, embedder: str, texts: int, dimension: int) -> Vectors32:
-    """Return float32[texts, dimension] of length 1 from what an embedder returned.
+    """Return float32[texts, dimension] of length 1 from the answer of an embedder.
 
     Raises:
         EmbedderError: another shape, NaN or infinity, or a vector of length 0. It names the embedder.

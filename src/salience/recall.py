@@ -170,7 +170,8 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         )
         known = speaker_names.forms(named)
         speakers = (*known, *speaker_names.roles(text))
-        names = tuple(name for name in names if name not in known)
+        if known:
+            names = tuple(name for name in names if name not in known)
         if named and profile.first_person and tokeniser.language == speaker_names.LANGUAGE:
             own_text = speaker_names.first_person(text, named)
     meant = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})

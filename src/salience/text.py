@@ -7,7 +7,7 @@ import json
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain
 from typing import Final, TypeVar
@@ -169,19 +169,13 @@ def phrases(text: str, longest: int = 4) -> tuple[str, ...]:
     tokens = normalise(text).split()
     stripped = [token.strip("\"'`.,;:!?()[]{}<>") for token in tokens]
     bare = [token.removesuffix("'s") for token in stripped]
-    forms = dict.fromkeys(map(tuple, (tokens, stripped, bare)))
-    runs = dict.fromkeys(chain.from_iterable(_runs(form, longest) for form in forms))
-    runs.pop("", None)
-    return tuple(runs)
-
-
-def _runs(tokens: Sequence[str], longest: int) -> list[str]:
-    """Return the runs of 1 to `longest` tokens, shorter ones first."""
-    runs = found = list(tokens)
-    for more in range(1, longest):
-        runs = [f"{run} {token}" for run, token in zip(runs, tokens[more:], strict=False)]
-        found = found + runs
-    return found
+    found: dict[str, None] = {}
+    for form in dict.fromkeys(map(tuple, (tokens, stripped, bare))):
+        for length in range(1, longest + 1):
+            for start in range(len(form) - length + 1):
+                found[" ".join(form[start : start + length])] = None
+    found.pop("", None)
+    return tuple(found)
 
 
 def is_hidden(sign: str) -> bool:

@@ -234,16 +234,3 @@ def test_cosines_of_rows_to_each_other_have_the_same_bits_of_few_and_of_many(see
     expected = cosines(vectors.at(rows), vectors.at(others))
     assert vectors.cosines(rows, others).tobytes() == expected.tobytes()
     assert (expected[rows == 0] == 0).all()
-
-
-@pytest.mark.parametrize("cosine", [(0.0, 0.5, 1.0), (-0.4, 0.5, 0.9), (0.2, 0.3, 1.0)])
-@pytest.mark.parametrize("relatedness", [(0.0, 0.4, 1.0), (0.1, 0.1, 0.9)])
-@pytest.mark.parametrize("calibrated", [True, False])
-def test_nothing_below_the_least_cosine_means_as_much(cosine, relatedness, calibrated):
-    line = Calibration(cosine, relatedness, 0.9, "test")
-    asked = Need(scope=Scope(), now=NOW, calibration=line, calibrated=calibrated)
-    cosines_of_all = np.linspace(-1, 1, 401)
-    means = asked.related(cosines_of_all)
-    for related in (1e-6, 0.05, 0.1, 0.3, 0.7, 0.95, 1.0):
-        enough = cosines_of_all[means >= related]
-        assert (enough >= asked.least_cosine(related)).all()

@@ -1,4 +1,4 @@
-"""Models behind ports: what embeds, reranks, reads and sums up texts."""
+"""Ports of models: embedders, rerankers, extractors, fact readers, judges and summarisers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ import numpy as np
 
 from salience.batch import Floats, Vectors32
 from salience.errors import InputError
-from salience.lazy import lazy
 from salience.records import Label
 
 EDGE: Final = 1e-6
-"""Cosines are float32: two numbers nearer than this count as equal where one is a threshold."""
+"""Tolerance for comparisons of a score or cosine with a threshold, since cosines are float32."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the cosines of an embedder mean.
+    """The meaning of an embedder's cosines.
 
     Attributes:
-        cosine, relatedness: knots of a rising line from raw cosine to the relatedness that people see, [0, 1].
-        paraphrase: raw cosine from which two texts count as saying the same.
-        source: the data that it was fitted on.
+        cosine, relatedness: knots of a rising line from raw cosine to the relatedness that people judge, [0, 1].
+        paraphrase: raw cosine from which two texts count as paraphrases.
+        source: name of the data for the fit.
     """
 
     cosine: tuple[float, ...]
@@ -33,46 +32,36 @@ class Calibration:
     source: str
 
     def related(self, cosines: Floats) -> Floats:
-        """Return the relatedness that cosines mean: what the line through the knots gives them."""
-        return np.interp(cosines, *self.knots)
-
-    @lazy
-    def unrelated(self) -> float:
-        """The relatedness of a cosine of 0."""
-        return float(self.related(np.zeros(1))[0])
-
-    @lazy
-    def knots(self) -> tuple[Floats, Floats]:
-        """The cosines of the knots, and the relatedness of each."""
-        return np.array(self.cosine, np.float64), np.array(self.relatedness, np.float64)
+        """Return the relatedness of cosines, by linear interpolation between the knots."""
+        return np.interp(cosines, self.cosine, self.relatedness)
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Texts to vectors. `name` and `dimension` are pinned to the store at its first write."""
+    """Embedding model. `name` and `dimension` are pinned to the store at its first write."""
 
     @property
     def name(self) -> str:
-        """The model, as it is pinned."""
+        """Name of the model."""
         ...
 
     @property
     def dimension(self) -> int:
-        """Length of a vector."""
+        """Length of its vectors."""
         ...
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
-        """Return float32[len(texts), dimension], a row a text; the engine scales rows to length 1."""
+        """Return float32[len(texts), dimension], one row per text; the engine scales rows to length 1."""
         ...
 
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Reads a query and a text together and says how well the one answers the other."""
+    """Reranking model: reads a query and a text together, and scores the text as an answer."""
 
     @property
     def name(self) -> str:
-        """The model, as it is told in a recall."""
+        """Name of the model, for `Recall.reranker`."""
         ...
 
     def scores(self, query: str, texts: Sequence[str], /) -> Floats:
@@ -82,9 +71,9 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """What a text says of itself: importance in [0, 1], the entities that it names, and the fact that it states.
+    """Importance of a text in [0, 1], the entities that it names, and the identity of its fact.
 
-    `fact_key` is the identity of the fact, such as `user.residence`; None where the text states none plainly.
+    `fact_key` is an identity such as `user.residence`; None if the text plainly states no fact.
     """
 
     importance: float
@@ -93,7 +82,7 @@ class Extract:
 
 
 class Extractor(Protocol):
-    """Reads a text for what its caller did not say."""
+    """Derives fields of a memory from its text if the caller does not give them."""
 
     def extract(self, content: str, *, speaker: str | None = None, user_id: str | None = None) -> Extract:
         """Return the importance, entities and fact of `content`, said by `speaker` in the memory of `user_id`."""
@@ -102,7 +91,7 @@ class Extractor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A text that may state a fact: who said it, and in whose memory, None where that is not known."""
+    """A text that may state a fact, its speaker, and the user of the memory, if known."""
 
     content: str
     speaker: str | None = None
@@ -111,42 +100,42 @@ class Statement:
 
 @runtime_checkable
 class FactReader(Protocol):
-    """Reads the facts of texts in which the extractor found none."""
+    """Model that reads facts from texts in which the extractor finds none."""
 
     @property
     def name(self) -> str:
-        """The model."""
+        """Name of the model."""
         ...
 
     def facts(self, statements: Sequence[Statement], /) -> list[str | None]:
-        """Return the identity of the fact that each text states, as `Extract.fact_key` is; None for none.
+        """Return the `Extract.fact_key` of each text; None for a text without a fact.
 
-        May raise anything: a write goes on without it.
+        May raise anything: the write continues without it.
         """
         ...
 
 
 @runtime_checkable
 class Judge(Protocol):
-    """Says what a new text is to an older one that is much like it."""
+    """Model that labels a new text as duplicate, update or contradiction of a similar older one."""
 
     @property
     def name(self) -> str:
-        """The model, as it is told with a label."""
+        """Name of the model, for `Contradiction.because`."""
         ...
 
     def judge(self, pairs: Sequence[tuple[str, str]], /) -> list[Label | None]:
-        """Return the label of each pair of a new text and an older one, as `Contradiction` has it; None for none.
+        """Return the label (see `Contradiction`) of each pair (new text, older text); None for no label.
 
         Raises:
-            JudgeError: it failed, or answered something else.
+            JudgeError: the model failed, or gave an invalid answer.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A text that sums up others, and the ids of those that it rests on."""
+    """A summary, and the ids of the memories that it is based on."""
 
     text: str
     sources: tuple[str, ...]
@@ -154,30 +143,30 @@ class Summary:
 
 @runtime_checkable
 class Summariser(Protocol):
-    """Writes one text for several that belong together."""
+    """Model that sums up related memories in one text."""
 
     @property
     def name(self) -> str:
-        """The model, as it is told in a report."""
+        """Name of the model, for `ReflectReport`."""
         ...
 
     def summarise(self, sources: Sequence[tuple[str, str]], /) -> Summary:
-        """Return one text for some memories, each an id and its text; it rests on some of these ids and no others.
+        """Return the summary of memories, each given as (id, text); `Summary.sources` are some of these ids.
 
         Raises:
-            SummariserError: it failed, or answered something else.
+            SummariserError: the model failed, or gave an invalid answer.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """When memories belong together, so that a reflection sums them up.
+    """Thresholds for clusters of memories that a reflection sums up.
 
     Attributes:
-        tightness: least relatedness to the one in their middle, [0, 1], on the embedder's calibrated scale.
-        share: least share that they are of all memories on their subject, 0.05 to 1.
-        least, greatest: fewest and most of them.
+        tightness: least relatedness to the medoid, [0, 1], on the embedder's calibrated scale.
+        share: least share of all memories on the subject, 0.05 to 1.
+        least, greatest: fewest and most memories of a cluster.
     """
 
     tightness: float = 0.55
@@ -192,20 +181,21 @@ class Clustering:
 
 
 FINGERPRINTED: Final = "The quick brown fox jumps over the lazy dog."
-"""The sentence whose vector tells a model from another that goes by the same name."""
+"""Text of a model's fingerprint: its vector distinguishes models of the same name."""
 SAME_MODEL: Final = 0.99
-"""Least cosine of two vectors of that sentence under one model: builds for other machines differ a little."""
+"""Least cosine of two fingerprints of one model; builds for different machines differ slightly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """What an engine embeds with, as a store is pinned to it.
+    """Identity of an embedding model, pinned to a store.
 
     Attributes:
         name: of the embedder.
         dimension: length of a vector.
-        fingerprint: returns the unit vector of `FINGERPRINTED`, float32[dimension]; asked for when a vector is first
-            written or sought, and raises as the embedder does. None: the model is told by name and dimension alone.
+        fingerprint: returns the unit vector of `FINGERPRINTED`, float32[dimension], or raises as the embedder does. It
+            is called before the first vector is written or searched. None: name and dimension alone identify the
+            model.
     """
 
     name: str

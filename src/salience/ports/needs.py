@@ -1,4 +1,4 @@
-"""What a store is asked for, and what ranking has to know besides."""
+"""Need: the request for the candidates of a recall."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from salience.batch import Floats, Vectors32
 from salience.ports.models import Calibration
-from salience.records import Filter, Intent, Replaceable, Scope
+from salience.records import Filter, Intent, Scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Near:
-    """Ask for the memories whose cosine to any of `vectors` (float32[m, d], unit rows) is above `above` (raw)."""
+    """Select the memories whose raw cosine to any of `vectors` (float32[m, d], unit rows) is above `above`."""
 
     vectors: Vectors32
     above: float
@@ -67,48 +67,50 @@ class Pruning:
         return self.similarity + self.context_similarity + self.speaker + self.entity + matching + self.rest
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Need(Replaceable):
-    """What a store has to bring, and what ranking has to know besides.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Need:
+    """A request for candidates, with the parameters that ranking needs besides.
 
-    Candidates are the live memories that are visible in `scope` and pass `filter`; of these, those named by `ids`,
-    those `near` some vectors, or the `candidates` nearest to `vector` (ties by id) with all that have no vector yet.
-    Expired and superseded memories are among them: to drop those is a matter of ranking.
+    Candidates are the live memories that are visible in `scope` and pass `filter`. If given, `ids` selects among them,
+    `near` those near some vectors, and `candidates` that many nearest to `vector` (ties by id), with all that have no
+    vector yet. Expired and superseded memories are included; ranking drops them.
 
-    With `as_of`, all of this is as it stood at that instant: each memory in the version that held then (`changed_at` is
-    not after it, that of the next version is), with the recall counters that it had; what was forgotten only later is
-    there, what was stored later is not. `turns_since_activation` is then inf for all.
+    With `as_of`, everything is as it was at that instant: each memory in its version of that time (`changed_at` is not
+    later, that of the next version is), with its recall counters of that time. Memories forgotten later are included,
+    memories stored later are not. `turns_since_activation` is then inf for all.
 
-    The context of a memory are the memories before and after it in its session, in the order of `created_at`, then
-    `turn`, then id: those that are live, visible in `scope` and not expired at `now`, whether they pass `filter` or
-    not. It is read anew each time, so that a turn that comes late, an edit and a forgotten neighbour are all heeded.
-    An expired memory, and one of no session, is alone.
+    The context of a memory is the memories before and after it in its session, in the order of `created_at`, `turn`,
+    id: those that are live, visible in `scope` and not expired at `now`, whether or not they pass `filter`. It is
+    computed for each need, so late turns, edits and forgotten neighbours count. An expired memory, and one without a
+    session, has no context.
 
-    The `successor` of a memory is the one that supersedes it, else the one of the same fact that was updated last (of
-    two at one instant, the one with the greater id): among those that are live, visible and not expired, whether they
-    pass `filter` or not. Of several that supersede it, it is the one with the greatest id.
+    The `successor` of a memory is the memory that supersedes it, else the memory of the same fact that was updated last
+    (ties by greater id), among those that are live, visible and not expired, whether or not they pass `filter`. If
+    several supersede it, the one with the greatest id is the successor.
 
     Attributes:
+        scope, filter: see above.
+        as_of: the instant of the requested state; None for the present.
         columns: names from `batch.COLUMNS` to bring.
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
-        terms: distinct terms of the query; not empty asks for `Batch.lexicon`.
-        voice: unit vector of the query as a speaker whom it names would put it; `cosine` and `context_cosine` of a
-            memory that somebody said are to it, if it is given, those of others to `vector`.
+        voice: unit vector of the query in the first person of a speaker that it names. If given, `cosine` and
+            `context_cosine` of memories with a speaker are to it, those of other memories to `vector`.
+        terms: distinct terms of the query; if any, `Batch.lexicon` is brought.
         windows: whether to bring `Batch.windows` too, if there are terms.
-        names: names that the query may mean, in normal form; `Batch.entities.of_query` are those known among them.
-        speakers: names of those who speak, in normal form; `speaker_named` tells the memories of a speaker whom one
-            of them means (see `Store.speakers`), and those that nobody said and whose entities hold one of them.
-        anchor: those of `terms` that name the event which bounds the query's time (see `TimeCue`).
+        names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
+        speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
+            means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
+        anchor: the terms that name the event which bounds the query's time (see `TimeCue`).
         entities, vectors, distinctions: whether to bring `Batch.entities`, `Batch.vectors`, `Batch.distinctions`.
-        as_of: the instant whose state is asked for; None for the present one.
-        reach: how many of the nearest, and how many of those that hold the rarer terms, may stand for all candidates in
-            a store that has indexes, where more are visible than it has at hand; None: every candidate is to come.
-        latest: whether such a store is to bring as many of those stored last too, however far from the query they are.
+        candidates, ids, near: see above; None for no such limit.
+        reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and
+            of memories with rare terms, that suffice. None: every candidate is needed.
+        latest: whether such a store is to bring as many of the latest memories too, whatever their cosine.
         now, limit, min_score, intent: for ranking.
-        depth: how many of the best ranking is to return where a reranker chooses among them; None: as many as `limit`.
-        calibration: what cosines mean under the engine's embedder; `calibrated` asks for similarities on its scale.
-        pruning: which memories may be left out, since they score too little; None: every candidate is to come. A store
-            that knows no better way brings them all.
+        depth: number of hits to rank for a reranker; None: `limit`.
+        calibration: of the engine's embedder; `calibrated` puts similarities on its scale.
+        pruning: bounds by which the store may leave out memories that score too little; None: every candidate is
+            needed. A store may ignore it.
     """
 
     scope: Scope
@@ -140,13 +142,13 @@ class Need(Replaceable):
     pruning: Pruning | None = None
 
     def related(self, cosine: Floats) -> Floats:
-        """Return what cosines mean, [0, 1]: as they are, below 0 as 0; or on the calibration's scale if asked for."""
+        """Return the similarity of cosines, [0, 1]: clipped, and with `calibrated` on the calibration's scale."""
         clipped: Floats = np.minimum(np.maximum(cosine, 0.0), 1.0)
         if not self.calibrated or self.calibration is None:
             return clipped
-        return self.calibration.related(clipped)
+        return np.interp(clipped, self.calibration.cosine, self.calibration.relatedness)
 
     @property
     def wanted(self) -> int:
-        """How many of the best ranking is to return."""
+        """Number of hits to rank: `depth`, else `limit`."""
         return self.limit if self.depth is None else self.depth

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from salience.batch import Batch, Rows
 from salience.ports import EDGE, Need
 from salience.rank.profile import Profile
@@ -19,7 +21,7 @@ def rank(profile: Profile, batch: Batch, need: Need) -> State:
 
 def advanced(state: State, step: int) -> State:
     """Return the state after stage number `step` of the profile."""
-    return state.profile.steps[step](state.replace(step=step))
+    return state.profile.steps[step](replace(state, step=step))
 
 
 def weak(state: State) -> list[bool]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, cosines, upto
+from salience.batch import KINDS, Batch, Codes, Floats, Ragged, Rows, Vectors, cosines
 from salience.ports import EDGE, Need
 from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.updates import Likeness, updates
-from salience.records import Replaceable
 
 if TYPE_CHECKING:  # a profile is checked against the stages, which work on this state
     from salience.rank.profile import Profile
@@ -49,7 +48,7 @@ class Spread:
 
 
 @dataclass(frozen=True, eq=False)
-class State(Replaceable):
+class State:
     """A batch during ranking.
 
     Attributes:
@@ -82,7 +81,7 @@ class State(Replaceable):
     def start(cls, profile: Profile, batch: Batch, need: Need) -> State:
         """Return the state before the first stage."""
         count = len(batch)
-        return cls(profile, batch, need, upto(count), np.full(count, ALIVE), np.full(count, NOBODY))
+        return cls(profile, batch, need, np.arange(count), np.full(count, ALIVE), np.full(count, NOBODY))
 
     @property
     def alive(self) -> Mask:
@@ -95,7 +94,7 @@ class State(Replaceable):
         fates = self.fates.copy()
         fates[self.rows] = self.step
         fates[kept] = ALIVE
-        return self.replace(rows=kept, fates=fates)
+        return replace(self, rows=kept, fates=fates)
 
     def drop(self, fallen: Mapping[int, int]) -> State:
         """Return the state without the rows in `fallen`, a mapping to the row that caused each drop."""
@@ -105,7 +104,7 @@ class State(Replaceable):
         by[rows] = list(fallen.values())
         stays = np.ones(len(by), np.bool_)
         stays[rows] = False
-        return self.keep(self.rows[stays[self.rows]]).replace(by=by)
+        return replace(self.keep(self.rows[stays[self.rows]]), by=by)
 
     def keep_where(self, mask: Mask) -> State:
         """Return the state with the remaining rows where `mask`, bool[n] over all rows, is true."""
@@ -209,7 +208,7 @@ def scored(state: State, parts: Mapping[str, Floats]) -> State:
         else:
             factors *= parts[term.label] ** weights[term.label]
     scores = summed * factors if state.profile.sums else factors
-    return state.replace(scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
+    return replace(state, scores=scores, factors=factors, parts=parts, rows=best_first(scores, state.rows))
 
 
 def best_first(scores: np.ndarray, rows: Rows) -> Rows:
@@ -254,7 +253,7 @@ def near_duplicate(state: State, *, paraphrase: float | None = None) -> State:
     absorbed: dict[int, tuple[int, ...]] = {}
     for row, keeper in fallen.items():
         absorbed[keeper] = (*absorbed.get(keeper, ()), row)
-    return state.drop(fallen).replace(absorbed=absorbed) if fallen else state
+    return replace(state.drop(fallen), absorbed=absorbed) if fallen else state
 
 
 def _keepers(vectors: Vectors, distinctions: Ragged, rows: list[int], first: int, least: float) -> dict[int, int]:
@@ -267,7 +266,7 @@ def _keepers(vectors: Vectors, distinctions: Ragged, rows: list[int], first: int
         first: position of the first row to decide on.
         least: least cosine of rows that say the same.
     """
-    found, places = np.array(rows, np.intp), upto(len(rows))
+    found, places = np.array(rows, np.intp), np.arange(len(rows))
     alike = vectors.cosines(found, found[first:])
     near = (alike >= least) & (places[:, None] < places[first:])
     fallen: dict[int, int] = {}
@@ -329,7 +328,7 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     thresholds = [step for step, name in enumerate(state.profile.stages) if name == "threshold"]
     within = np.flatnonzero(state.alive | np.isin(state.fates, thresholds))
     vectors = batch.vectors.at(within)
-    naming, named = batch.entities.of_row.pairs() if batch.entities is not None else (upto(0), upto(0))
+    naming, named = batch.entities.of_row.pairs() if batch.entities is not None else (np.arange(0), np.arange(0))
     reached: dict[int, Spread] = {}
     frontier = {
         int(row): Spread(int(row), float(state.scores[row]), factor, 0, "neighbour")
@@ -354,7 +353,7 @@ def spread(state: State, *, factor: float, hops: int, neighbours: int, links: in
     for row, passed in gained.items():
         scores[row] = passed.activation
     rows = np.union1d(state.rows, np.array(list(gained), np.intp)).astype(np.intp)
-    return state.keep(best_first(scores, rows)).replace(scores=scores, spread={**state.spread, **gained})
+    return replace(state.keep(best_first(scores, rows)), scores=scores, spread={**state.spread, **gained})
 
 
 def _nearest(closeness: Floats, mask: Mask, count: int) -> Rows:
@@ -392,7 +391,7 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
             scores[row] = gained[row].activation
     if not gained:
         return state
-    return state.replace(scores=scores, rows=best_first(scores, state.rows), spread={**state.spread, **gained})
+    return replace(state, scores=scores, rows=best_first(scores, state.rows), spread={**state.spread, **gained})
 
 
 def cut_off(state: State, *, alone: float, growth: float, most: float, share: float, content: float) -> State:

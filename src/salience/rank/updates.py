@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows, upto
+from salience.batch import KINDS, Batch, Lexicon, Ragged, Rows
 from salience.ports import EDGE, Calibration
 from salience.rank.signals import inverse_document_frequency
 
@@ -83,7 +83,7 @@ def answers_alike(lexicon: Lexicon | None, rows: Rows, likeness: Likeness) -> Ma
         return np.zeros((len(rows), len(rows)), np.bool_)
     count, postings = len(lexicon.postings), lexicon.postings
     whole = np.zeros((len(lexicon.length), count))
-    whole[postings.rows, upto(count).repeat(postings.lengths)] = 1.0
+    whole[postings.rows, np.arange(count).repeat(postings.lengths)] = 1.0
     held = whole[rows]
     weighted = held * inverse_document_frequency(lexicon)
     enough = held @ held.T >= likeness.terms * count - EDGE

@@ -30,7 +30,7 @@ from salience.records.memory import (
     Unset,
     Wildcard,
 )
-from salience.records.query import PERIOD, Filter, Intent, Query, Replaceable, TimeCue
+from salience.records.query import PERIOD, Filter, Intent, Query, TimeCue
 from salience.records.reports import (
     ConsolidateReport,
     Copied,
@@ -95,7 +95,6 @@ __all__ = [
     "Receipt",
     "ReembedReport",
     "ReflectReport",
-    "Replaceable",
     "Scope",
     "ScoreDetail",
     "SessionReport",

@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal
 
 from salience.errors import InputError
 from salience.records import checks
 from salience.records.memory import SCOPE_LEVELS, TIERS, Memory, Scope
-
-
-class Replaceable:
-    """Base of frozen dataclasses without slots that a recall copies often."""
-
-    def replace(self, **values: Any) -> Self:
-        """Return a copy with some values replaced: five times as fast as `dataclasses.replace`, without validation."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, **values)
-        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +70,7 @@ class Filter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Query(Replaceable):
+class Query:
     """A question and the scope of the caller.
 
     Attributes:
