@@ -9,7 +9,6 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import chain
 from typing import Final, TypeVar
 
 import Stemmer
