@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from salience.errors import EmbedderError, InputError, MissingExtraError
-from salience.loading import Once, mapped, on_use, require, uncollected
+from salience.loading import Once, mapped, require, uncollected
 
 
 def test_a_value_is_made_once_however_many_threads_ask_first():
@@ -119,14 +118,3 @@ def test_what_is_frozen_stays_frozen():
         assert gc.get_freeze_count() >= count - SOME > 0
     finally:
         gc.unfreeze()
-
-
-def test_a_part_is_imported_with_no_search_for_garbage(tmp_path, monkeypatch):
-    (tmp_path / "a_part_of_this_test.py").write_text("import gc\nSEARCHED = gc.isenabled()\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    get, _ = on_use(__name__, {"a_part_of_this_test": ("SEARCHED",)})
-    try:
-        assert get("SEARCHED") is False
-        assert gc.isenabled()
-    finally:
-        del sys.modules["a_part_of_this_test"]

@@ -1,4 +1,4 @@
-"""Work that is not waited for longer than it is worth."""
+"""Deadlines: calls with a time limit, pauses after failures, and `Retry-After`."""
 
 from __future__ import annotations
 
@@ -6,42 +6,39 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as OutOfTime
 from contextvars import copy_context
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
-__all__ = ["LATE", "RETRY_AFTER_LIMIT", "OutOfTime", "Rest", "asked_to_wait", "places", "within"]
-
-LATE: Final = 64
-"""How much work of a kind may go on at a time, some of it after its deadline."""
+SLOTS: Final = 64
+"""Calls of one kind that may run at a time, some of them past their deadline."""
 RETRY_AFTER_LIMIT: Final = 30.0
-"""Longest wait, seconds, that a server's Retry-After may ask of us."""
-Worked = TypeVar("Worked")
+"""Longest wait, in seconds, that a server's Retry-After header may ask for."""
+Result = TypeVar("Result")
 
 
-def places() -> threading.BoundedSemaphore:
-    """Return the places for work of one kind, which may go on after its deadline."""
-    return threading.BoundedSemaphore(LATE)
+def slots() -> threading.BoundedSemaphore:
+    """Return the slots for calls of one kind."""
+    return threading.BoundedSemaphore(SLOTS)
 
 
-def within(seconds: float, work: Callable[[], Worked], places: threading.BoundedSemaphore) -> Worked:
-    """Return what `work` returns if it does so within `seconds`.
+def within(seconds: float, work: Callable[[], Result], slots: threading.BoundedSemaphore) -> Result:
+    """Return the result of `work`, which runs in a daemon thread, if it is done within `seconds`.
 
-    Work that is late goes on by itself, at most `LATE` of it at a time, and keeps no process from ending.
+    A late call goes on in its thread and holds its slot.
 
     Args:
-        seconds: how long to wait.
-        work: what is to be done.
-        places: taken by work of its kind that is going on.
+        seconds: time limit; at 0 or less, `work` is not called.
+        work: the call.
+        slots: the slots for calls of this kind.
 
     Raises:
-        TimeoutError: it was not done in time, or no place was free for so long.
+        TimeoutError: the call is late, or no slot was free in time.
     """
     deadline = time.monotonic() + seconds
-    if seconds <= 0 or not places.acquire(timeout=seconds):
-        raise OutOfTime
-    done: Future[Worked] = Future()
+    if seconds <= 0 or not slots.acquire(timeout=seconds):
+        raise TimeoutError
+    done: Future[Result] = Future()
 
     def run() -> None:
         try:
@@ -49,19 +46,19 @@ def within(seconds: float, work: Callable[[], Worked], places: threading.Bounded
         except BaseException as error:
             done.set_exception(error)
         finally:
-            places.release()
+            slots.release()
 
-    context = copy_context()  # what is noted of the caller's request holds for the work too
+    context = copy_context()  # the request's log context applies to the call too
     threading.Thread(target=context.run, args=(run,), name="salience-deadline", daemon=True).start()
     return done.result(timeout=max(0.0, deadline - time.monotonic()))
 
 
-class Rest:
-    """A while for which something that failed is left alone.
+class Pause:
+    """A pause after a failure, during which the caller does not try again.
 
     Args:
-        seconds: how long; 0 for not at all.
-        clock: returns seconds that only go up.
+        seconds: length of the pause; 0 for none.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -70,30 +67,26 @@ class Rest:
         self._until: float | None = None
 
     def begin(self) -> None:
-        """Begin the rest, or begin it anew."""
+        """Begin or restart the pause."""
         self._until = self._clock() + self._seconds
 
     @property
     def is_on(self) -> bool:
-        """Whether it lasts."""
+        """Whether the pause is on."""
         return self._until is not None and self._clock() < self._until
 
 
-def asked_to_wait(headers: Mapping[str, str]) -> float:
-    """Return the wait, 0 to `RETRY_AFTER_LIMIT` seconds, that the headers of an answer ask for.
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Return the wait, 0 to `RETRY_AFTER_LIMIT` seconds, of the Retry-After header of a response; 0 without one.
 
-    A date counts from the answer's own date.
+    A date counts from the response's own Date.
     """
-    asked = headers.get("Retry-After", "")
+    value = headers.get("Retry-After", "")
     try:
-        seconds = float(asked)
+        seconds = float(value)
     except ValueError:
-        seconds = _seconds_between(headers.get("Date", ""), asked)
+        try:
+            seconds = (parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))).total_seconds()
+        except (ValueError, TypeError):  # no date, or one of them without a zone
+            seconds = 0.0
     return min(max(seconds, 0.0), RETRY_AFTER_LIMIT) if seconds == seconds else 0.0
-
-
-def _seconds_between(start: str, end: str) -> float:
-    try:
-        return (parsedate_to_datetime(end) - parsedate_to_datetime(start)).total_seconds()
-    except (ValueError, TypeError):  # no date, or only one with a zone
-        return 0.0

@@ -1,20 +1,14 @@
-"""Loading of what is heavy or optional: modules on first use, engines once and under a lock, failures turned into ours.
-
-Most programs need a few of the parts that ship. A module that offers many, such as `salience` itself or
-`compose.parts`, lists them by `on_use`; each is imported when somebody first asks for it, and by nothing else.
-"""
+"""Optional libraries and heavy models: check that they are installed, load them once, map their errors."""
 
 from __future__ import annotations
 
 import gc
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from salience.errors import (
     EmbedderError,
@@ -31,42 +25,14 @@ ERRORS: Final[Mapping[Kind, type[SalienceError]]] = {
     "reranker": RerankerError,
     "judge": JudgeError,
 }
-"""What a library's failure becomes."""
-
-
-def on_use(module: str, offered: Mapping[str, Iterable[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the `__getattr__` and the `__dir__` of a module whose names are imported when they are first used.
-
-    ```
-    if TYPE_CHECKING:                        # what a type checker and the import linter read
-        from salience.store.sqlite import SQLiteStore
-    else:                                    # what runs (PEP 562)
-        __getattr__, __dir__ = on_use(__name__, {"salience.store.sqlite": ("SQLiteStore",)})
-    ```
-    A name that was used once is the module's own from then on. The two lists are held together by a test.
-
-    Args:
-        module: its `__name__`.
-        offered: module that a name comes from -> the names.
-    """
-    homes = {name: home for home, names in offered.items() for name in names}
-
-    def get(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        with uncollected():
-            value = getattr(import_module(homes[name]), name)
-        setattr(sys.modules[module], name, value)
-        return value
-
-    return get, lambda: sorted({*vars(sys.modules[module]), *homes})
+"""Kind of model -> the error for a failure of its library."""
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Make no search for garbage among what is being read: there is much of it, and none is garbage.
+    """Turn garbage collection off while many lasting objects are made, which would slow it down for nothing.
 
-    Nor does the next search begin with it: it counts as old at once, and is looked at when all that is old is.
+    Objects that were made meanwhile count as old afterwards, so the next collections skip them.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -74,21 +40,16 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            _age()
+            if not gc.get_freeze_count():  # do not thaw what the program froze
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
-def _age() -> None:
-    """Count as old all that is there, without a look at it; what somebody has frozen stays so."""
-    if not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()
-
-
 class Once(Generic[T]):
-    """Callable that makes a value on its first call and returns the same value ever after.
+    """Callable that makes a value on its first call, and returns the same value afterwards.
 
-    Threads that call while it is being made wait for it. A call that fails makes nothing; the next one tries again.
+    Concurrent callers wait for the first call. If it fails, the next call tries again.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -105,10 +66,10 @@ class Once(Generic[T]):
 
 
 def require(module: str, feature: str, extra: str) -> None:
-    """Check that `module` is installed, without importing it.
+    """Check that `module` is installed without importing it.
 
     Raises:
-        MissingExtraError: it is not; ends with the pip line of `extra`.
+        MissingExtraError: it is not installed; the message ends with the pip command for `extra`.
     """
     if find_spec(module) is None:
         raise MissingExtraError(feature, extra)

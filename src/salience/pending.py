@@ -1,4 +1,4 @@
-"""Memories that were stored while the embedder failed, and get their vectors later."""
+"""Pending memories: embed the memories that were stored without a vector."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from salience.steps import embed, try_embed
 PAGE: Final = 128
 """Versions that get their vectors in one transaction."""
 FEW: Final = 16
-"""Most versions that a write gives their vectors besides its own."""
+"""Most pending versions that a write embeds besides its own."""
 REST: Final = 60.0
-"""Seconds for which writes leave the pending ones alone after they could not embed them."""
+"""Seconds after a failure in which writes do not try to embed pending versions."""
 NAMED: Final = 5
-"""Most memories that a warning names."""
+"""Most memories that a warning lists."""
 Key = tuple[str, str, int]
 FIRST: Final[Key] = ("", "", 0)
 _resting: Final[WeakKeyDictionary[Embedder, float]] = WeakKeyDictionary()
@@ -32,13 +32,13 @@ _resting: Final[WeakKeyDictionary[Embedder, float]] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What became of the pending ones.
+    """Result of embedding pending versions.
 
     Attributes:
-        embedded: versions that got their vector.
-        pending: those that still have none.
-        warning: why they have none; else None.
-        answers: whether the embedder answers at all; False: it may be asked again soon.
+        embedded: number of versions that got a vector.
+        pending: number of versions that still have none.
+        warning: the reason, if any are pending.
+        answers: whether the embedder answers; if not, try again soon.
     """
 
     embedded: int
@@ -48,18 +48,18 @@ class Embedded:
 
 
 def embed_pending(services: Services, *, dry_run: bool = False, before: Callable[[], None] = lambda: None) -> Embedded:
-    """Give the versions without a vector theirs, in the order of their keys, and return what became of them.
+    """Embed the versions without a vector, in the order of their keys, and return how many.
 
-    Each page is one transaction. It ends where the embedder fails, and what was done stands. A text that the embedder
-    refuses while it answers to others is passed over, so that it keeps back none behind it.
+    Each page is one transaction. If the embedder fails, earlier pages stay embedded. A text that the embedder refuses
+    while it answers others is skipped.
 
     Args:
         services: the ports.
-        dry_run: write nothing and ask no embedder; it is taken to answer.
-        before: called before each call of the embedder; what it raises ends all.
+        dry_run: only count, assuming that the embedder answers.
+        before: called before each call of the embedder; an error that it raises ends the work.
 
     Raises:
-        StoreError: the store failed; what was done before stands.
+        StoreError: the store failed; earlier pages stay embedded.
     """
     waiting = pending_of(services)
     if dry_run:
@@ -68,7 +68,7 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
     try:
         for page in _pages(waiting):
             if after == FIRST:
-                admitted(services)
+                check_model(services)
             vectors, why = _vectors(services, page, before)
             done += _put(services, waiting, page, after, vectors)
             if why is not None:
@@ -83,20 +83,20 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
 
 
 def catch_up(services: Services) -> None:
-    """Give a few pending memories their vectors, now that the embedder answers; a failure is left for upkeep.
+    """Embed a few pending versions after a successful write; never raises, and waits no longer than a write.
 
-    Never raises, and waits no longer than a write does. After a failure, the next ones are left to upkeep for a while.
+    After a failure, writes leave pending versions to upkeep for `REST` seconds.
     """
     if time.monotonic() < _resting.get(services.embedder, 0.0):
         return
     try:
         page = services.store.unembedded(
             FIRST, FEW, tenant=services.tenant
-        )  # by its own handle, whose vectors the store has just taken
+        )  # through the engine's own handle: the store has just accepted its vectors
         if not page:
             return
         waiting = pending_of(services)
-        admitted(services)
+        check_model(services)
         texts = _texts(page)
         vectors, _ = try_embed(services, texts)
         if vectors is not None:
@@ -108,19 +108,19 @@ def catch_up(services: Services) -> None:
 
 
 def pending_of(services: Services) -> Store:
-    """Return the store with a handle by which `unembedded` brings the versions that have no vector at all.
+    """Return a handle on the store whose `unembedded` returns the versions without any vector.
 
-    It has no fingerprint: to make one, the embedder would be asked, which may be the very thing that is down.
+    It has no fingerprint, since computing one needs the embedder, which may be down.
     """
     return services.store.under(services.store.pinned() or Model(services.embedder.name, services.embedder.dimension))
 
 
-def admitted(services: Services) -> None:
-    """Return if vectors of the configured model belong to the store.
+def check_model(services: Services) -> None:
+    """Check that the store accepts vectors of the configured model.
 
     Raises:
-        PinnedError: they do not; `MovedError` if the store was given another model since it was opened.
-        EmbedderError: the model's fingerprint is not to be had.
+        PinnedError: the store is pinned to another model; `MovedError` if it changed since the store was opened.
+        EmbedderError: the model's fingerprint cannot be computed.
     """
     near = Near(
         np.empty((0, services.embedder.dimension), np.float32), 1.0
@@ -158,7 +158,7 @@ def _put(
 ) -> int:
     """Store the vectors of the versions of a page that still have none, in one transaction, and return how many.
 
-    Those that another process was quicker with are left out: a vector put anew costs every process its arena.
+    A vector that another process stored meanwhile is not replaced, since each change makes all processes reload it.
     """
     if not vectors:
         return 0
@@ -175,10 +175,10 @@ def _put(
 def _vectors(
     services: Services, page: Sequence[Stored], before: Callable[[], None]
 ) -> tuple[dict[str, Vectors32], EmbedderError | None]:
-    """Return text -> unit vector for a page, and why it is cut short, if the embedder stopped answering.
+    """Return text -> unit vector for a page, and the error if the embedder stopped answering.
 
-    Distinct texts are embedded once. Where it refuses some but answers, they are halved until those that it refuses
-    stand alone; these have no vector.
+    If the embedder refuses a batch but answers, the batch is halved until the refused texts are alone; these get no
+    vector.
     """
     vectors: dict[str, Vectors32] = {}
     parts = [_texts(page)]
@@ -196,16 +196,16 @@ def _vectors(
 
 
 def _answers(services: Services) -> bool:
-    """Return whether the embedder answers to a single short text, which no model refuses."""
+    """Return whether the embedder answers a single short text, which no model refuses."""
     try:
-        embed(services, [f"{FINGERPRINTED} {secrets.token_hex(4)}"])  # new each time: of no text is a vector kept then
+        embed(services, [f"{FINGERPRINTED} {secrets.token_hex(4)}"])  # a new text each time, so no cache answers
     except EmbedderError:
         return False
     return True
 
 
 def _refusal(refused: Sequence[Memory]) -> str:
-    """Return which memories the embedder refuses, without their content."""
+    """Return the warning that lists the memories whose texts the embedder refuses, without their content."""
     named = ", ".join(memory.short_id for memory in refused[:NAMED])
     more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
     return (

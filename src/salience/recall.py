@@ -25,7 +25,7 @@ from typing import Final
 import numpy as np
 
 from salience.batch import Batch, Vectors32
-from salience.deadline import OutOfTime, places, within
+from salience.deadline import slots, within
 from salience.errors import EmbedderError, InputError, MovedError, RerankerError
 from salience.extract import speakers as speaker_names
 from salience.extract import when
@@ -53,8 +53,8 @@ HIT_SIZE: Final = 1600
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
 Marks = list[tuple[str, float]]
 """The end of each step so far: its name and `time.perf_counter()`. A step may come more than once."""
-_late_embeddings: Final = places()
-_late_rerankings: Final = places()
+_late_embeddings: Final = slots()
+_late_rerankings: Final = slots()
 
 
 def recall(services: Services, profile: Profile, query: Query) -> Recall:
@@ -227,7 +227,7 @@ def _embed_within(services: Services, seconds: float | None, texts: Sequence[str
         if seconds is None:
             return embed_each(services, texts)
         return within(seconds, partial(embed_each, services, texts), _late_embeddings)
-    except (EmbedderError, OutOfTime):
+    except (EmbedderError, TimeoutError):
         return None
 
 
@@ -349,7 +349,7 @@ def rerank(
             scores = work()
         else:
             scores = within(started + query.deadline_ms / 1e3 - time.perf_counter(), work, _late_rerankings)
-    except (RerankerError, OutOfTime):
+    except (RerankerError, TimeoutError):
         return hits[:limit], None
     best = np.argsort(-scores, kind="stable")[:limit].tolist()
     return tuple(replace(hits[place], rerank=float(scores[place])) for place in best), reranker.name

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from salience.batch import Floats, Vectors32, unit_vectors
-from salience.deadline import OutOfTime, places, within
+from salience.deadline import slots, within
 from salience.errors import (
     DamagedError,
     EmbedderError,
@@ -32,7 +32,7 @@ TEXTS_PER_TIMEOUT: Final = 128
 """Texts that one `Services.embed_patience` is meant for; a larger batch gets more."""
 PAGE: Final = 500
 """Memories per page."""
-_late_writes: Final = places()
+_late_writes: Final = slots()
 Result = TypeVar("Result")
 
 
@@ -94,7 +94,7 @@ def try_embed(services: Services, texts: Sequence[str]) -> tuple[Vectors32 | Non
         raise
     except EmbedderError as error:
         return None, str(error)
-    except OutOfTime:
+    except TimeoutError:
         host = getattr(services.embedder, "remote", False)
         where = f": {host}" if isinstance(host, str) else ""
         remedy = "Check the network and the provider's status, or raise SALIENCE_EMBED_PATIENCE."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from salience import loading
-from salience.deadline import Rest
+from salience.deadline import Pause
 from salience.errors import MissingExtraError
 from salience.models.llm import Chat, ChatError, Endpoint, from_settings
 from salience.settings import load
@@ -74,7 +74,7 @@ def test_a_question_that_is_refused_is_no_reason_for_a_rest(double, status):
 
 def test_a_rest_ends():
     now = [10.0]
-    rest = Rest(60.0, lambda: now[0])
+    rest = Pause(60.0, lambda: now[0])
     assert not rest.is_on
     rest.begin()
     now[0] = 69.9

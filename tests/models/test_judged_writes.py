@@ -10,7 +10,7 @@ import pytest
 
 import salience
 from salience.compose import engine
-from salience.deadline import places
+from salience.deadline import slots
 from salience.errors import InputError, JudgeError, StaleError
 from salience.remember.llm import BATCH, JUDGED, ask
 from salience.settings import load
@@ -164,8 +164,8 @@ def test_batches_before_a_failure_are_used():
         return [-item for item in part]
 
     items = list(range(3 * BATCH))
-    assert ask(items, answer, 5.0, places()) == [-item for item in range(BATCH)] + [None] * (2 * BATCH)
-    assert ask([], answer, 5.0, places()) == []
+    assert ask(items, answer, 5.0, slots()) == [-item for item in range(BATCH)] + [None] * (2 * BATCH)
+    assert ask([], answer, 5.0, slots()) == []
 
 
 def hang(double):

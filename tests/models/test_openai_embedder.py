@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from salience.deadline import RETRY_AFTER_LIMIT, asked_to_wait
+from salience.deadline import RETRY_AFTER_LIMIT, retry_after
 from salience.errors import EmbedderError, InputError
 from salience.models.openai import OpenAI
 from salience.ports import Embedder
@@ -203,8 +203,8 @@ def test_the_endpoints_wait_is_kept_within_bounds(embedder, endpoint, waits, hea
 
 def test_a_date_to_wait_for_counts_from_the_answers_own_date():
     later, now = "Fri, 01 May 2099 12:00:09 GMT", "Fri, 01 May 2099 12:00:00 GMT"
-    assert asked_to_wait(httpx.Headers({"Retry-After": later, "Date": now})) == 9
-    assert asked_to_wait(httpx.Headers({"Retry-After": later})) == 0
+    assert retry_after(httpx.Headers({"Retry-After": later, "Date": now})) == 9
+    assert retry_after(httpx.Headers({"Retry-After": later})) == 0
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from tenacity import (
 )
 
 from salience.client.calls import Call
-from salience.deadline import asked_to_wait
+from salience.deadline import retry_after
 from salience.errors import BusyError, LimitError, SalienceError, ServerError, StoreError, UnsettledError
 from salience.lines import parsed
 from salience.wire.errors import MEDIA_TYPE, from_problem
@@ -130,7 +130,7 @@ class Attempts:
         status = response.status_code
         if status in (200, 201):
             return
-        wait = asked_to_wait(response.headers)
+        wait = retry_after(response.headers)
         if _media_type(response) == MEDIA_TYPE:
             error = from_problem(self._json(response))
             raise _AttemptFailedError(error, self._is_temporary(error), wait)

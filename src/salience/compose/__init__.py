@@ -32,7 +32,7 @@ from salience.errors import InputError, SalienceError, Words, wrong_type
 from salience.extract.entities import extractor
 from salience.models import calibration, registry
 from salience.models.calibration import calibration_of
-from salience.pending import admitted
+from salience.pending import check_model
 from salience.ports import FINGERPRINTED, Clustering, Embedder, Reranker, Services, Summariser
 from salience.rank import profiles
 from salience.rank.profiles import ProfileLike
@@ -288,7 +288,7 @@ def followed(services: Services, settings: Settings, wrap: Callable[[Embedder], 
         under = moved(services, wrap(made), settings)
         vectors, _ = try_embed(under, [FINGERPRINTED])
         if vectors is not None:
-            admitted(under)
+            check_model(under)
     except SalienceError:
         return None
     return None if vectors is None else under

@@ -12,7 +12,7 @@ from typing import Final
 
 from salience.batch import Vectors32
 from salience.errors import ConflictError, EmbedderError, MissingExtraError, PinnedError, SalienceError, StoreError
-from salience.pending import admitted
+from salience.pending import check_model
 from salience.ports import FINGERPRINTED, Adopt, Derive, Lease, Model, Services, Store, Stored
 from salience.records import ReembedReport
 from salience.steps import embed
@@ -99,7 +99,7 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
 def _is_pinned_here(services: Services) -> bool:
     """Return whether the store is pinned to the configured model."""
     try:
-        admitted(services)
+        check_model(services)
     except PinnedError:
         return False
     return True

@@ -18,7 +18,7 @@ from salience.batch import Vectors32, cosines
 from salience.errors import EmbedderError, InputError, StaleError, SummariserError
 from salience.extract.subjects import Subjects
 from salience.maintain.groups import Group, Matched, groups, is_refused, match
-from salience.pending import admitted
+from salience.pending import check_model
 from salience.ports import Add, Calibration, Change, Need, Revise, Services
 from salience.records import Memory, ReflectReport, Scope, checks
 from salience.remember import derive
@@ -114,7 +114,7 @@ def _read_home(services: Services, scope: Scope, ids: Iterable[str], reflections
     """
     pin = services.store.pinned()
     if pin is not None and (pin.name, pin.dimension) != (services.embedder.name, services.embedder.dimension):
-        admitted(services)
+        check_model(services)
     memories = {memory.id: memory for memory in services.store.fetch(scope, list(ids))}
     named = {memory.reflection for memory in memories.values() if memory.reflection is not None}
     known = [version for id_ in sorted(named | set(reflections)) for version in services.store.history(scope, id_)[-1:]]

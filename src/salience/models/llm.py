@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from salience.deadline import Rest
+from salience.deadline import Pause
 from salience.errors import InputError, Words
 from salience.loading import Once, require
 from salience.settings import Settings
@@ -83,7 +83,7 @@ class Chat:
         self._host = _host(endpoint.base_url)
         key = _key(endpoint.api_key)
         self._is_open = key is None
-        self._rest = Rest(endpoint.rest)
+        self._rest = Pause(endpoint.rest)
         self._client = Once(lambda: _client(endpoint, key))
 
     def ask(self, system: str, user: str) -> str:

@@ -19,7 +19,7 @@ from tenacity import (
 )
 
 from salience.batch import Vectors32, unit_vectors
-from salience.deadline import asked_to_wait
+from salience.deadline import retry_after
 from salience.errors import EmbedderError, InputError, Words
 from salience.loading import mapped
 
@@ -127,7 +127,7 @@ class OpenAI:
         fallback = _URL_REMEDY if status in TRANSIENT else _MODEL_REMEDY
         message = self._says(f"answered with status {status}", _REMEDIES.get(status, fallback))
         return (
-            _TransientError(message, asked_to_wait(response.headers)) if status in TRANSIENT else EmbedderError(message)
+            _TransientError(message, retry_after(response.headers)) if status in TRANSIENT else EmbedderError(message)
         )
 
     def _says(self, what: str, remedy: str) -> str:

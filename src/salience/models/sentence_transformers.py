@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from salience.batch import Floats
-from salience.deadline import Rest
+from salience.deadline import Pause
 from salience.errors import JudgeError
 from salience.extract.conflicts import names_change
 from salience.loading import Once, mapped, require
@@ -85,7 +85,7 @@ class NLIJudge:
         require("sentence_transformers", "the judge 'nli'", "sentence-transformers")
         self.name = f"nli:{model}"
         self._model = Once(lambda: self._load(model))
-        self._rest = Rest(REST)
+        self._rest = Pause(REST)
 
     def judge(self, pairs: Sequence[tuple[str, str]], /) -> list[Label | None]:
         """Return the label of each pair of a new text and an older one; None if a text is too long.

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, TypeVar, get_args
 
 from salience import text
-from salience.deadline import places, within
+from salience.deadline import slots, within
 from salience.extract.facts import may_state
 from salience.ports import Services, Statement
 from salience.records import Contradiction, Label, Memory, Receipt
@@ -28,8 +28,8 @@ JUDGED: Final = 10
 SETTLED: Final = ("same words", "speaker")
 """Evidence that needs no judge: the texts are equal, or the speakers differ."""
 LABELS: Final[tuple[Label, ...]] = get_args(Label)
-_fact_places: Final = places()
-_judge_places: Final = places()
+_fact_places: Final = slots()
+_judge_places: Final = slots()
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -38,7 +38,7 @@ def ask(
     items: Sequence[Item],
     model: Callable[[Sequence[Item]], Sequence[Answer | None]],
     seconds: float,
-    places: threading.BoundedSemaphore,
+    slots: threading.BoundedSemaphore,
 ) -> list[Answer | None]:
     """Return the model's answer for each item; None from the first batch on that fails or is late. Never raises.
 
@@ -46,13 +46,13 @@ def ask(
         items: the items to ask about.
         model: returns one answer for each item; any exception counts as a failure.
         seconds: time limit for all items.
-        places: limit of concurrent requests of this kind.
+        slots: limit of concurrent requests of this kind.
     """
     until, answers = time.monotonic() + seconds, list[Answer | None]()
     for start in range(0, len(items), BATCH):
         batch = items[start : start + BATCH]
         try:
-            found = within(until - time.monotonic(), partial(model, batch), places)
+            found = within(until - time.monotonic(), partial(model, batch), slots)
             answers += [answer for _, answer in zip(batch, found, strict=True)]
         except Exception:  # of any kind: the write continues without the model
             break
