@@ -38,6 +38,7 @@ from salience.ports import (
     Adopt,
     Answered,
     Change,
+    Count,
     Derive,
     Erase,
     Lease,
@@ -772,7 +773,20 @@ class ReferenceStore:
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].home_key))
         return [OutOfScope(home, count) for home, count in ordered[:limit]]
 
-    def unembedded(self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100) -> list[Stored]:
+    def counts(self, scope: Scope) -> list[Count]:
+        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+        with self._opened() as state:
+            found = [one for one in state.live(scope.tenant, None) if scope.sees(one.memory.scope)]
+        groups: dict[tuple[Any, ...], list[int]] = {}
+        for stored in found:
+            memory, home = stored.memory, stored.memory.scope
+            key = (memory.kind, memory.tier, home.project, home.user_id, home.agent_id, home.session_id)
+            groups.setdefault(key, []).append(stored.vector is None)
+        return [Count(*key, len(pending), sum(pending)) for key, pending in groups.items()]
+
+    def unembedded(
+        self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
+    ) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
         with self._opened() as state:
             pin, laid_by = state.pins.get("pinned"), state.pins.get("laid_by")
@@ -785,7 +799,7 @@ class ReferenceStore:
         for place, stored in held:
             name = (*place, stored.memory.version)
             laid = vectors[name][0] == stored.memory.content_hash if name in vectors else False
-            if name > after and not (stored.vector is not None if is_home else laid):
+            if tenant in (None, place[0]) and name > after and not (stored.vector is not None if is_home else laid):
                 lacking.append(stored)
         return lacking[:limit]
 

@@ -9,7 +9,7 @@ from salience.errors import DamagedError, InputError
 from salience.ports import Services
 from salience.records import Filter, Memory, Page, Scope, Stats, checks
 from salience.records.ids import ID
-from salience.steps import AnswerLimit, out_of_scope, read_page, scan
+from salience.steps import AnswerLimit, out_of_scope, read_page
 
 READ: Final = 128
 """Memories read at a time, so that a page over the answer limit is not read to its end."""
@@ -45,12 +45,11 @@ def stats(services: Services, scope: Scope) -> Stats:
     """Return the number of visible live memories, in total and by kind, tier, project, user and agent."""
     counts = {name: Counter[str]() for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")}
     total = pending = 0
-    for stored in scan(services, scope):
-        total += 1
-        pending += stored.vector is None
+    for found in services.store.counts(scope):
+        total += found.memories
+        pending += found.pending
         for name, counter in counts.items():
-            source = stored.memory if name in ("kind", "tier") else stored.memory.scope
-            counter[getattr(source, name) or ""] += 1
+            counter[getattr(found, name) or ""] += found.memories
     by = {name: dict(sorted(counter.items())) for name, counter in counts.items()}
     return Stats(
         memories=total,

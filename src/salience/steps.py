@@ -30,7 +30,7 @@ PAUSE: Final = 0.002
 """Seconds by which the longest pause between two attempts grows."""
 TEXTS_PER_TIMEOUT: Final = 128
 """Texts that one `Services.embed_patience` is meant for; a larger batch gets more."""
-PAGE: Final = 500
+PAGE: Final = 2_000
 """Memories per page."""
 _late_writes: Final = slots()
 Result = TypeVar("Result")

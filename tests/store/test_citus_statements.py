@@ -141,7 +141,9 @@ def test_a_bad_statement_of_a_store_is_caught(stub_cluster, monkeypatch):
     from salience.store.postgres import PostgresStore, cache
 
     monkeypatch.setattr(
-        cache, "READ_STATE", "SELECT NULL::json, max(sequence), max(epoch) FROM tenants WHERE epoch <> %s"
+        cache,
+        "READ_STATE",
+        "SELECT NULL::json, max(sequence), max(epoch), false FROM tenants WHERE epoch <> %(tenant)s",
     )
     with recording() as record:
         store = PostgresStore.open(stub_cluster.engine, embedder="none", dimension=2, language="english")

@@ -42,6 +42,7 @@ from salience.ports.needs import (
 )
 from salience.ports.store import (
     AccessLog,
+    Count,
     Services,
     Store,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "Calibration",
     "Change",
     "Clustering",
+    "Count",
     "Database",
     "Derive",
     "Distinguish",

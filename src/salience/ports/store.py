@@ -26,6 +26,20 @@ from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.text import Tokeniser
 
 
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The number of live memories, and of those without a vector, that have these values in common."""
+
+    kind: str
+    tier: str
+    project: str | None
+    user_id: str | None
+    agent_id: str | None
+    session_id: str | None
+    memories: int
+    pending: int
+
+
 class Store(Protocol):
     """Where memories are kept. `testing/store_contract.py` is the law that every store keeps."""
 
@@ -98,6 +112,10 @@ class Store(Protocol):
 
         The places with the most memories come first, at most `limit` of them.
         """
+        ...
+
+    def counts(self, scope: Scope) -> list[Count]:
+        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
         ...
 
     def unembedded(

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Executable
 
 from salience.errors import DamagedError
-from salience.ports import Answered, Stored
+from salience.ports import Answered, Count, Stored
 from salience.records import Filter, Memory, Scope
 from salience.records.ids import SHORT
 from salience.store import sql, sql_history, sql_requests
@@ -206,6 +206,11 @@ def tenants(reader: Connection) -> dict[str, int]:
     """Return the number of memories of each tenant that has some."""
     found = reader.exec_driver_sql("SELECT tenant, count(*) FROM memories GROUP BY tenant")
     return dict(map(tuple, found))
+
+
+def counts_by(reader: Connection, scope: Scope) -> list[Count]:
+    """Return the numbers of live memories visible in a scope; see `ports.Store.counts`."""
+    return [Count(*row) for row in reader.execute(sql.counts_by(scope))]
 
 
 def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tuple[int, int]:

@@ -186,6 +186,15 @@ def out_of_scope(scope: Scope, limit: int) -> Select[Any]:
     return select(*home, func.count()).where(*among).group_by(*home).order_by(*order).limit(limit)
 
 
+def counts_by(scope: Scope) -> Select[Any]:
+    """Return the values of `ports.Count` for the live memories visible in `scope`."""
+    names = ("kind", "tier", "project", "user_id", "agent_id", "session_id")
+    by = [memories.c[name] for name in names]
+    vectors = func.count(memories.c.id).filter(memories.c.vector.is_(None))
+    live = memories.c.forgotten_at.is_(None)
+    return select(*by, func.count(), vectors).where(*visible(scope), live).group_by(*by)
+
+
 def older(tenant: str, ids: Sequence[str]) -> Select[Any]:
     """Return the older versions of these memories, oldest first."""
     columns = [versions.c[name] for name in STORED]

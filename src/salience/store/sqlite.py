@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Text, bindparam, func, select
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, PinnedError, StoreError, Words
 from salience.loading import uncollected
-from salience.ports import Adopt, Answered, Change, Distinguish, Erase, Model, Need, Stored
+from salience.ports import Adopt, Answered, Change, Count, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import copying, integrity, reading, sql, sqlite_file
 from salience.store.index import Activations, Index, gather, out_of_scope, speakers
@@ -276,6 +276,11 @@ class SQLiteStore:
         with self._read():
             index = self._latest(scope.tenant).index
         return out_of_scope(index, scope, limit)
+
+    def counts(self, scope: Scope) -> list[Count]:
+        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+        with self._transaction() as reader:
+            return reading.counts_by(reader, scope)
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None

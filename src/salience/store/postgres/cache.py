@@ -28,8 +28,9 @@ SHARE: Final = 100
 """One in this many memories may have come or gone since a scope was counted: too few to change the weight of a term."""
 READ_STATE: Final = """
     SELECT (SELECT json_object_agg(name, value) FROM meta), coalesce(max(sequence), 0),
-        coalesce(max(epoch || ' ' || extract(epoch FROM pg_postmaster_start_time())), '')
-    FROM tenants WHERE tenant = %s"""
+        coalesce(max(epoch || ' ' || extract(epoch FROM pg_postmaster_start_time())), ''),
+        EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND vector IS NULL)
+    FROM tenants WHERE tenant = %(tenant)s"""
 """With the start of the server: one that took over, or was restored, may assign its sequence numbers a second time."""
 
 
@@ -40,10 +41,12 @@ class TenantState:
     Attributes:
         sequence: number of the last change; the transaction sees all changes up to it.
         epoch: differs whenever something changed that the sequence does not show, in the tenant, store or server.
+        has_pending: whether a memory has no vector.
     """
 
     sequence: int
     epoch: str
+    has_pending: bool
 
     def invalidates(self, earlier: TenantState) -> bool:
         """Return whether what was computed in an earlier state is void."""
@@ -52,9 +55,9 @@ class TenantState:
 
 def read_state(connection: Connection, tenant: str) -> tuple[Meta, TenantState]:
     """Return the store's meta and the tenant's state."""
-    values, sequence, epoch = connection.exec_driver_sql(READ_STATE, (tenant,)).one()
+    values, sequence, epoch, has_pending = connection.exec_driver_sql(READ_STATE, {"tenant": tenant}).one()
     meta = Meta(values or {})
-    return meta, TenantState(sequence, f"{meta.epoch} {epoch}")
+    return meta, TenantState(sequence, f"{meta.epoch} {epoch}", has_pending)
 
 
 def advance(connection: Connection, tenant: str, steps: int) -> int:
@@ -160,6 +163,12 @@ class ScopeIndexes:
             index = entry.index
         self._evict()
         return index
+
+    def was_large(self, scope: Scope) -> bool:
+        """Return whether the scope had too many memories for an index when it was looked at last."""
+        with self._lock:
+            entry = self._entries.get(replace(scope, session_id=None))
+        return entry is not None and entry.state is not None and entry.index is None
 
     def clear(self) -> None:
         """Drop all indexes."""

@@ -18,9 +18,9 @@ from salience.errors import BusyError, InputError, Words
 from salience.ports import BuildProgress
 from salience.records import Indexed, IndexState
 from salience.store.postgres.connection import SCHEMA, driver, run
-from salience.store.postgres.statements import HALF_INDEX
+from salience.store.postgres.statements import HALF_INDEX, WHOLE_INDEX
 
-NAMES: Final = {"vector": "ix_memories_hnsw", "halfvec": HALF_INDEX}
+NAMES: Final = {"vector": WHOLE_INDEX, "halfvec": HALF_INDEX}
 """Type of the numbers in the index -> its name."""
 LONGEST: Final = {"vector": 2_000, "halfvec": 4_000}
 """Likewise -> most numbers of a vector that pgvector indexes."""

@@ -52,7 +52,8 @@ class Chosen:
         is_all: whether all that are visible are here.
         is_wide: whether those that are meant are still to be picked from them.
         beyond: a cosine that no other one exceeds.
-        line: ids of memories that stand beside them in their sessions, where these are known already.
+        line: ids of memories that stand beside them in their sessions; None: not known yet.
+        closed: ids whose heirs are among `ids`.
     """
 
     ids: frozenset[str]
@@ -61,7 +62,8 @@ class Chosen:
     is_all: bool = False
     is_wide: bool = True
     beyond: float = 1.0
-    line: frozenset[str] = frozenset()
+    line: frozenset[str] | None = None
+    closed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Searching:
         index: what the vector index is made of.
         most: how many memories may be brought whole.
         size: returns the size of the scope.
+        has_pending: whether a memory of the tenant has no vector.
     """
 
     reader: Connection
@@ -81,6 +84,7 @@ class Searching:
     index: VectorIndex
     most: int
     size: Callable[[], Size]
+    has_pending: bool = True
 
     def brought(self) -> Callable[[Activations], Batch]:
         """Return what makes columns of the candidates; it reads nothing more."""
@@ -163,10 +167,13 @@ class Searching:
             window = need.filter.within(cue.start, cue.end)
             ids |= self.ids(statements.latest(need.scope, window, reach)) if window else frozenset()
         ids = self.with_heirs(ids)
-        line = self.beside(ids, 2 * REACH) if need.windows else []
+        closed = ids if _REPLACING & need.columns else frozenset()
+        if not need.windows:
+            return Chosen(ids, frequency, is_wide=False, beyond=beyond, closed=closed)
+        line = self.beside(ids, 2 * REACH)
         ids |= {found for found, step in line if step <= REACH}
         known = frozenset(found for found, _ in line)
-        return Chosen(ids, frequency, is_wide=False, beyond=beyond, line=known)
+        return Chosen(ids, frequency, is_wide=False, beyond=beyond, line=known, closed=closed)
 
     def with_heirs(self, ids: frozenset[str]) -> frozenset[str]:
         """Return some ids with those of all that hold in the place of these, where ranking looks for them.
@@ -182,6 +189,8 @@ class Searching:
     def near_or_pending(self, count: int) -> tuple[frozenset[str], float]:
         """Return the nearest to the query, those without a vector, of which nobody knows, and the bound on others."""
         near, beyond = self.near_query(count)
+        if not self.has_pending:
+            return near, beyond
         pending = self.ids(statements.without_vector(self.need.scope, self.need.filter, self.most + 1))
         return near | pending, beyond if len(pending) <= self.most else 1.0
 
@@ -203,7 +212,7 @@ class Searching:
         Of few, each is looked at; so it is where the index, which leaves off after so many, did not find enough.
         """
         count = self.passing(near.spoken)
-        found = self.by(self.index, vector, near) if count > _FEW else []
+        found = self.by(self.index, vector, near) if count > _FEW and self.index.exists else []
         return found if len(found) >= near.count or not count else self.by(None, vector, near)
 
     def by(self, index: VectorIndex | None, vector: Vectors32, near: Nearness) -> list[tuple[str, float]]:
@@ -246,19 +255,14 @@ class Searching:
         scope, distinct = self.need.scope, list(dict.fromkeys(asked))
         if not distinct:
             return {}, frozenset()
-        found = self.reader.execute(statements.holders(scope, distinct, budget)).all()
-        rows = sorted(found, key=lambda row: (row.df, row.key))
-        frequency = {row.key: row.df for row in rows}
         if not budget:
-            return frequency, frozenset()
-        numbers: list[int] = []
-        for row in rows:
-            if len(numbers) + row.df > budget:
-                break
-            numbers += row.numbers or ()
-        if not numbers and (held := [row for row in rows if row.df]):
-            numbers = list(self.reader.execute(statements.some_holders(scope, held[0].key, budget)).scalars())
-        return frequency, self.ids(statements.numbered(scope, self.need.filter, numbers))
+            return {row.key: row.df for row in self.reader.execute(statements.holders(scope, distinct))}, frozenset()
+        found = self.reader.execute(statements.held_ids(scope, self.need.filter, distinct, budget)).all()
+        frequency = {key: count for key, count, id_ in found if id_ is None}
+        counts = sorted((count, key) for key, count in frequency.items() if count)
+        if not counts or counts[0][0] <= budget:
+            return frequency, frozenset(id_ for _, _, id_ in found if id_ is not None)
+        return frequency, self.ids(statements.some_held_ids(scope, self.need.filter, counts[0][1], budget))
 
     def frequency(self, asked: Sequence[int]) -> dict[int, int]:
         """Return how many visible memories hold each of some search keys."""
@@ -272,14 +276,14 @@ class Searching:
 
     def with_others(self, chosen: Chosen) -> frozenset[str]:
         """Return the ids of the candidates with those of the memories that the columns of these depend on."""
-        need, ids, others = self.need, chosen.ids, chosen.ids | chosen.line
+        need, ids, others = self.need, chosen.ids, chosen.ids | (chosen.line or frozenset())
         reach = max(REACH if need.windows and need.terms else 0, NEAREST if "context_cosine" in need.columns else 0)
-        if reach and not chosen.line:
+        if reach and chosen.line is None:
             others |= {found for found, _ in self.beside(ids, reach)}
         if "supersedes" in need.columns:
             others |= self.ids(statements.replaced(need.scope, list(ids)))
-        if "successor" in need.columns:
-            others |= self.ids(statements.heirs(need.scope, list(ids)))
+        if "successor" in need.columns and ids - chosen.closed:
+            others |= self.ids(statements.heirs(need.scope, list(ids - chosen.closed)))
         return others
 
     def ids(self, statement: statements.Ids) -> frozenset[str]:
@@ -315,20 +319,26 @@ class Searching:
 
 
 def candidates(
-    reader: Connection, need: Need, dimension: int, most: int, size: Callable[[], Size]
+    reader: Connection, need: Need, index: VectorIndex, most: int, size: Callable[[], Size], has_pending: bool
 ) -> Callable[[Activations], Batch]:
     """Return a function from the activations of a session to the batch; it reads nothing more.
 
     Args:
         reader: in a transaction, of the present state.
         need: what to bring.
-        dimension: length of the vectors.
+        index: the vector index.
         most: how many memories that pass a filter are brought whole.
         size: returns the size of the need's scope.
+        has_pending: whether a memory of the tenant has no vector.
     """
-    is_half, version = reader.execute(statements.vector_index()).one()
-    index = VectorIndex(dimension, is_half, admin.numbers(version) >= admin.ITERATIVE_SCAN)
-    return Searching(reader, need, index, most, size).brought()
+    return Searching(reader, need, index, most, size, has_pending).brought()
+
+
+def vector_index(reader: Connection, dimension: int) -> VectorIndex:
+    """Return what the vector index of the database is made of."""
+    is_whole, is_half, version = reader.execute(statements.vector_index()).one()
+    goes_on = admin.numbers(version) >= admin.ITERATIVE_SCAN
+    return VectorIndex(dimension, is_half, goes_on, exists=is_whole or is_half)
 
 
 def replace_frequency(lexicon: Lexicon | None, size: Size, frequency: Sequence[int]) -> Lexicon | None:

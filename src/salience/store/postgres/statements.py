@@ -28,11 +28,11 @@ from sqlalchemy import (
     TextClause,
     and_,
     any_,
-    case,
     cast,
     func,
     literal,
     literal_column,
+    null,
     or_,
     select,
     table,
@@ -64,11 +64,13 @@ class VectorIndex:
     Attributes:
         dimension, is_half: of what it holds.
         goes_on: whether a search in it goes on until it found as many as asked for.
+        exists: whether there is one.
     """
 
     dimension: int
     is_half: bool = False
     goes_on: bool = True
+    exists: bool = True
 
     @property
     def type(self) -> PostgresVector:
@@ -89,16 +91,19 @@ class Nearness:
     spoken: bool | None = None
 
 
+WHOLE_INDEX: Final = "ix_memories_hnsw"
+"""Name of the vector index, where it holds vectors as `vector`."""
 HALF_INDEX: Final = "ix_memories_hnsw_half"
 """Name of the vector index, where it holds vectors as `halfvec`."""
 
 
 def vector_index() -> Select[Any]:
-    """Return whether the vector index holds vectors as `halfvec`, and the version of pgvector."""
+    """Return whether there is a vector index of `vector`, and of `halfvec`, and the version of pgvector."""
     version: Select[Any] = (
         select(literal_column("extversion")).select_from(table("pg_extension")).where(text("extname = 'vector'"))
     )
-    return select(func.to_regclass(HALF_INDEX).is_not(None), version.scalar_subquery())
+    there: list[ColumnElement[Any]] = [func.to_regclass(name).is_not(None) for name in (WHOLE_INDEX, HALF_INDEX)]
+    return select(*there, version.scalar_subquery())
 
 
 def at_least(scope: Scope, count: int, filter: Filter = Filter(), spoken: bool | None = None) -> Select[Any]:
@@ -162,31 +167,43 @@ def nearest(scope: Scope, filter: Filter, index: VectorIndex | None, vector: byt
     return select(memories.c.id, (-distance).label("cosine")).where(*conditions).order_by(distance).limit(near.count)
 
 
-def holders(scope: Scope, keys: Sequence[int], most: int) -> Select[Any]:
-    """Return, for each of some search keys, how many live visible memories hold it, and up to `most` of their numbers.
+def holders(scope: Scope, keys: Sequence[int]) -> Select[Any]:
+    """Return, for each of some search keys, how many live visible memories hold it."""
+    asked = func.unnest(literal(list(keys), ARRAY(BigInteger))).table_valued("key", name="asked").render_derived()
+    held = select(func.count().label("df")).where(*posted(scope), postings.c.key == asked.c.key).lateral("held")
+    return select(asked.c.key, held.c.df).select_from(asked.join(held, true()))
 
-    The numbers are null for the keys that more hold.
+
+def held_ids(scope: Scope, filter: Filter, keys: Sequence[int], budget: int) -> CompoundSelect[Any]:
+    """Return rows of two kinds: search keys with the numbers of memories that hold them, and ids of such memories.
+
+    The holders of a key count as long as, with those of all rarer keys, there are no more than `budget`. The ids are
+    those of live memories visible in `scope` that pass `filter`.
     """
     asked = func.unnest(literal(list(keys), ARRAY(BigInteger))).table_valued("key", name="asked").render_derived()
-    held = (
+    posted_under = (
         select(func.count().label("df"), func.array_agg(postings.c.number).label("numbers"))
         .where(*posted(scope), postings.c.key == asked.c.key)
-        .lateral("held")
+        .lateral("posted")
     )
-    numbers = case((held.c.df <= most, held.c.numbers))
-    return select(asked.c.key, held.c.df, numbers.label("numbers")).select_from(asked.join(held, true()))
+    total = func.sum(posted_under.c.df).over(order_by=(posted_under.c.df, asked.c.key), rows=(None, 0))
+    held = (
+        select(asked.c.key, posted_under.c.df, posted_under.c.numbers, total.label("total"))
+        .select_from(asked.join(posted_under, true()))
+        .cte("held")
+    )
+    numbers = select(func.unnest(held.c.numbers)).where(held.c.total <= budget)
+    found = select(null(), null(), memories.c.id).where(
+        *_seen(scope), *accepted(filter), memories.c.number.in_(numbers)
+    )
+    return union_all(select(held.c.key, held.c.df, cast(null(), TEXT())), found)
 
 
-def some_holders(scope: Scope, key: int, count: int) -> Select[Any]:
-    """Return the numbers of up to `count` live visible memories that hold a search key, the same ones each time."""
+def some_held_ids(scope: Scope, filter: Filter, key: int, count: int) -> Select[Any]:
+    """Return the ids of up to `count` live visible memories that hold a search key and pass `filter`."""
     held = select(postings.c.number).where(*posted(scope), postings.c.key == key)
-    return held.order_by(postings.c.number).limit(count)
-
-
-def numbered(scope: Scope, filter: Filter, numbers: Sequence[int]) -> Select[Any]:
-    """Return the ids of the live memories visible in `scope` that pass `filter`, of those with these numbers."""
-    among = memories.c.number == any_(literal(list(numbers), ARRAY(BigInteger)))
-    return select(memories.c.id).where(*_seen(scope), *accepted(filter), among)
+    numbers = held.order_by(postings.c.number).limit(count)
+    return select(memories.c.id).where(*_seen(scope), *accepted(filter), memories.c.number.in_(numbers))
 
 
 def posted(scope: Scope) -> Conditions:

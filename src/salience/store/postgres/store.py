@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -15,7 +16,21 @@ from sqlalchemy import Connection
 
 from salience.batch import Batch, Vectors32
 from salience.errors import DamagedError, InputError, PinnedError, Words
-from salience.ports import Add, Adopt, Answered, Change, Derive, Distinguish, Erase, Model, Need, Revise, Stored, Touch
+from salience.ports import (
+    Add,
+    Adopt,
+    Answered,
+    Change,
+    Count,
+    Derive,
+    Distinguish,
+    Erase,
+    Model,
+    Need,
+    Revise,
+    Stored,
+    Touch,
+)
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import reading, sql
 from salience.store.index import Activations, Index, gather, speakers
@@ -43,10 +58,13 @@ from salience.store.postgres.connection import (
     mapped,
     switch_tenant,
 )
+from salience.store.postgres.statements import VectorIndex
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 from salience.store.write import Through, Transaction, patience, tenant_of
 
+LOOK_AGAIN: Final = 10.0
+"""Seconds after which a search looks again whether there is a vector index."""
 _WRITE_STATE: Final = """
     SELECT (SELECT json_object_agg(name, value) FROM meta), max(id),
         EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND vector IS NULL)
@@ -80,6 +98,7 @@ class PostgresStore:
         self._exact_rows = exact_rows
         self._indexes = ScopeIndexes(exact_rows, cached_rows)
         self._sizes = ScopeSizes()
+        self._vectors: tuple[float, VectorIndex | None] = (0.0, None)
         self._embedded = set[str | None]()  # tenants of which the last write saw no memory without a vector
 
     @classmethod
@@ -191,14 +210,23 @@ class PostgresStore:
             index = self._index(reader, need.scope, dimension, state, need.as_of)
             if index is not None:
                 return meta, partial(gather, index, need, activations)
-            size = partial(self._sizes.of, reader, need.scope, state)
-            return meta, partial(search.candidates(reader, need, dimension, self._exact_rows, size), activations)
+            size, vectors = partial(self._sizes.of, reader, need.scope, state), self._vector_index(reader, dimension)
+            answer = search.candidates(reader, need, vectors, self._exact_rows, size, state.has_pending)
+            return meta, partial(answer, activations)
 
         meta, answer = self._runner.read(need.scope.tenant, read)
         if directed:
             self._handle.admit(meta.pin())  # after the transaction: it may ask a provider
         assert answer is not None  # noqa: S101 - `admit` has raised
         return answer()
+
+    def _vector_index(self, reader: Connection, dimension: int) -> VectorIndex:
+        """Return what the vector index is made of, as it was at most `LOOK_AGAIN` seconds ago."""
+        until, known = self._vectors
+        if known is None or known.dimension != dimension or time.monotonic() > until:
+            known = search.vector_index(reader, dimension)
+            self._vectors = (time.monotonic() + LOOK_AGAIN, known)
+        return known
 
     def _activations(self, reader: Connection, need: Need) -> Activations:
         if "turns_since_activation" not in need.columns or need.scope.session_key is None or need.as_of is not None:
@@ -221,6 +249,8 @@ class PostgresStore:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
 
         def read(reader: Connection) -> list[str] | Index:
+            if as_of is None and self._indexes.was_large(scope):
+                return search.speakers(reader, scope, names)
             meta, state = read_state(reader, scope.tenant)
             index = self._index(reader, scope, self._dimension(meta), state, as_of)
             return search.speakers(reader, scope, names) if index is None else index
@@ -260,6 +290,10 @@ class PostgresStore:
         asked = sql.out_of_scope(scope, limit)
         found = self._runner.read(scope.tenant, lambda reader: reader.execute(asked).all())
         return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
+
+    def counts(self, scope: Scope) -> list[Count]:
+        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+        return self._runner.read(scope.tenant, lambda reader: reading.counts_by(reader, scope))
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
