@@ -55,17 +55,17 @@ def test_a_profile_of_ones_own():
     assert profile.columns == {"cosine", "created_at", "expires_at"}
     assert profile.weights("time") == {"similarity": 0.5, "recency": 0.9}
     assert profile.weights("unknown") == {"similarity": 0.5, "recency": 0.5}
-    assert not any(profile.brings(part) for part in ("terms", "entities", "vectors"))
+    assert not any(part in profile.parts for part in ("terms", "entities", "vectors"))
 
 
 def test_derived_values_follow_a_changed_profile():
     profile = parse(GOOD, "mine.toml")
-    before = (profile.columns, profile.weights("time"), profile.favours_latest, profile.brings("entities"))
+    before = (profile.columns, profile.weights("time"), profile.favours_latest, ("entities" in profile.parts))
     other = profile.with_weights({"recency": 0.1})
     graph = profile.for_graph(0.3, 2)
     assert other.weights("time") == {"similarity": 0.5, "recency": 0.1}
-    assert (graph.columns, graph.favours_latest, graph.brings("entities")) == ({"cosine", "expires_at"}, False, True)
-    assert before == (profile.columns, profile.weights("time"), profile.favours_latest, profile.brings("entities"))
+    assert (graph.columns, graph.favours_latest, ("entities" in graph.parts)) == ({"cosine", "expires_at"}, False, True)
+    assert before == (profile.columns, profile.weights("time"), profile.favours_latest, ("entities" in profile.parts))
     assert profile == parse(GOOD, "other.toml")
 
 

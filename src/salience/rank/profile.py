@@ -129,10 +129,6 @@ class Profile:
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
-    def brings(self, part: str) -> bool:
-        """Return whether a signal or stage reads this part of the batch, such as `terms`."""
-        return part in self.parts
-
     def weights(self, intent: str) -> dict[str, float]:
         """Return label -> weight under an intent."""
         own = {term.label: term.weight for term in self.terms}

@@ -195,13 +195,13 @@ def asked_for(random: np.random.Generator, profile: Profile) -> Need:
         columns=profile.columns,
         vector=(vector / np.linalg.norm(vector)).astype(np.float32),
         voice=(voice / np.linalg.norm(voice)).astype(np.float32) if some(0.3) else None,
-        terms=tuple(random.permutation([*TERMS, "z"])[: random.integers(0, 5)]) if profile.brings("terms") else (),
-        windows=profile.brings("windows"),
+        terms=tuple(random.permutation([*TERMS, "z"])[: random.integers(0, 5)]) if "terms" in profile.parts else (),
+        windows="windows" in profile.parts,
         names=tuple(pick(random, *NAMES, "nobody") for _ in range(random.integers(0, 3))),
         speakers=pick(random, (), (), ("ann",), ("zoe", "bob")),
-        entities=profile.brings("entities"),
-        vectors=profile.brings("vectors"),
-        distinctions=profile.brings("distinctions"),
+        entities="entities" in profile.parts,
+        vectors="vectors" in profile.parts,
+        distinctions="distinctions" in profile.parts,
         limit=pick(random, 1, 2, 5, 30),
         depth=pick(random, None, None, 12),
         min_score=pick(random, None, None, 0.0, 0.3, 0.8),
@@ -346,7 +346,7 @@ def holding(*items: Any, activations: Activations = Activations()) -> Store:
 
 def plain(profile: Profile, **values: Any) -> Need:
     """Return a need of a profile without terms."""
-    parts = {name: profile.brings(name) for name in ("windows", "entities", "vectors", "distinctions")}
+    parts = {name: (name in profile.parts) for name in ("windows", "entities", "vectors", "distinctions")}
     scale = profile.threshold_scale == "calibrated"
     given: dict[str, Any] = {"vector": unit(1), "calibration": CALIBRATIONS[0], **parts, **values}
     return Need(scope=Scope(), now=NOW, columns=profile.columns, calibrated=scale, **given)
