@@ -250,8 +250,8 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
     for path, given in _parts(arguments):
         for name, value in grant.bound.items():
             if given.get(name, value) not in (value, ANY):
-                asked = f"{path}{name}: {shown(given[name])}"
-                raise ForbiddenError(f"{asked} is outside the bound of this key, {_bound_text(grant)}.")
+                argument = f"{path}{name}: {shown(given[name])}"
+                raise ForbiddenError(f"{argument} is outside the bound of this key, {_bound_text(grant)}.")
     scope = {name: value for name, value in {**arguments, **where}.items() if name in keywords.NAMES}
     for memory_id in [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ():
         _require_inside(engine, grant, memory_id, scope)

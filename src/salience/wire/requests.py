@@ -123,19 +123,19 @@ class FullScope(CallerScope):
 class DraftFields(VerbRequest):
     """The fields of a memory to store."""
 
-    content: Text = Field(description="the text, as it is to be recalled")
+    content: Text = Field(description="the text")
     kind: Name = Field("fact", description=f"one of {', '.join(KINDS)}, or a name of your own")
-    importance: Fraction | None = Field(None, description="without it, read from the text")
+    importance: Fraction | None = Field(None, description="default: estimated from the text")
     weight: Weight = Field(1.0, description="confidence")
     tags: list[Name] = Field([], description="names to filter by")
-    entities: list[Name] | None = Field(None, description="who and what it names; without it, read from the text")
-    fact_key: Name | None = Field(None, description="identity of the fact, such as user.theme; without it, read")
+    entities: list[Name] | None = Field(None, description="named entities; default: extracted from the text")
+    fact_key: Name | None = Field(None, description="identity of the fact, such as user.theme; default: extracted")
     supersedes: Id | None = Field(None, description="id of the memory that this one replaces")
     ttl: Ttl | None = Field(None, description="time to live: seconds, 24h, 7d")
-    tier: Tier = Field("episodic", description="where it starts")
-    metadata: Metadata = Field({}, description="values of your own, given back as they are")
+    tier: Tier = Field("episodic", description="initial tier")
+    metadata: Metadata = Field({}, description="custom values, returned unchanged")
     key: Name | None = Field(None, description="idempotency key: a retry under it returns the first receipt")
-    created_at: Instant | None = Field(None, description="when it came to be; without it, now")
+    created_at: Instant | None = Field(None, description="time of creation; default: now")
     duplicate: bool = Field(False, description="store it even where a current memory has the same text")
 
 
@@ -260,24 +260,24 @@ class Filtered(FullScope):
 class Ranked(FullScope):
     """Ranking options."""
 
-    limit: Limit | None = Field(None, description="most hits; without it, the profile's")
+    limit: Limit | None = Field(None, description="maximum number of hits; default: the profile's")
     profile: Name | ProfileText | None = Field(None, description="how to rank: a profile's name, or its text")
-    now: Instant | None = Field(None, description="when it is asked")
+    now: Instant | None = Field(None, description="time of the query")
 
 
 class Question(Ranked):
     """A query and its ranking options."""
 
-    query: Text = Field(description="what is asked, in words")
+    query: Text = Field(description="the query, in words")
 
 
 class RecallOptions(Ranked, Filtered):
     """Options of a recall."""
 
-    min_score: MinScore | None = Field(None, description="least score, on the profile's scale")
-    dry_run: bool = Field(False, description="leave every counter and clock as it is")
-    as_of: Instant | None = Field(None, description="answer as it would have been then")
-    deadline_ms: Milliseconds | None = Field(None, description="milliseconds that an answer may take")
+    min_score: MinScore | None = Field(None, description="minimum score, on the profile's scale")
+    dry_run: bool = Field(False, description="do not update counters")
+    as_of: Instant | None = Field(None, description="answer as of this time")
+    deadline_ms: Milliseconds | None = Field(None, description="deadline, milliseconds")
     weights: Weights | None = Field(None, description="other weights of the profile's signals, by label")
 
 
@@ -288,7 +288,7 @@ class Recall(Question, RecallOptions):
 class RecallMany(RecallOptions):
     """Recall memories for each of several queries."""
 
-    queries: list[Text] = Field(description=f"what is asked, in words: up to {QUERIES_LIMIT} questions")
+    queries: list[Text] = Field(description=f"the queries, in words: up to {QUERIES_LIMIT}")
 
 
 class GraphRecall(Question):

@@ -326,13 +326,6 @@ async def test_read_only_callers_see_only_reading_tools(opened, engine):
     assert engine.get(id).access_count == 0
 
 
-async def test_recalls_with_write_access_strengthen_memories(opened, engine):
-    id = engine.remember(TABS).memory.id
-    async with opened() as client:
-        await client.call_tool("recall", {"query": "query", "profile": "zeromemory"})
-    assert engine.get(id).access_count == 1
-
-
 async def test_defaults_apply_unless_overridden(opened, engine):
     async with opened(project="parcel", user_id="alice") as client:
         (told,) = [tool for tool in (await client.list_tools()).tools if tool.name == "remember"]

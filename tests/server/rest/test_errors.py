@@ -141,15 +141,6 @@ def test_bodies_above_the_limit_are_refused_without_content_length(engine: Engin
         assert client.post("/v1/recall", content=chunked(8_000), headers=JSON).status_code == 200
 
 
-def test_batches_above_the_limit_are_refused(engine: Engine) -> None:
-    limits = servers.Limits(batch=2)
-    with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
-        drafts = [{"content": str(n)} for n in range(3)]
-        told = is_problem(client.post("/v1/memories", json={"drafts": drafts}), 413)
-        assert "drafts" in told["detail"]
-        assert client.post("/v1/memories", json={"drafts": drafts[:2]}).status_code == 201
-
-
 @pytest.fixture
 def large(engine: Engine) -> list[str]:
     """The ids of 60 memories of 60 KB, the last with 100 versions of that size."""

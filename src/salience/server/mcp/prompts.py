@@ -133,8 +133,8 @@ def _remember(_: Caller, given: Mapping[str, str]) -> str:
 
 def _recall(caller: Caller, given: Mapping[str, str]) -> str:
     tool = TOOLS["context"]
-    asked = {"query": given["topic"], **({"project": given["project"]} if "project" in given else {})}
-    found = caller.call(tool.verb, tool.request(asked, caller.defaults))
+    arguments = {"query": given["topic"], **({"project": given["project"]} if "project" in given else {})}
+    found = caller.call(tool.verb, tool.request(arguments, caller.defaults))
     return (
         f"What do you know of this from earlier: {given['topic']}\n\nThese memories were found. Answer from them, say "
         f"which are old or contradict each other, and recall more where they are not enough.\n\n{context(found)}"

@@ -292,8 +292,8 @@ def _links(verb: Verb) -> Iterator[tuple[str, Json]]:
             parameters = {"path.id": "$request.path.id"}
             yield "restore", {"operationId": "restore", "parameters": parameters, "requestBody": body}
         case "recall" | "graph_recall":
-            asked = {name: f"$request.body#/{name}" for name in ("query", "environment")}
-            yield "explain", {"operationId": "explain", "requestBody": {"memory_id": f"{memory}/id", **asked}}
+            body = {name: f"$request.body#/{name}" for name in ("query", "environment")}
+            yield "explain", {"operationId": "explain", "requestBody": {"memory_id": f"{memory}/id", **body}}
 
 
 def _memory_link(name: str, memory: str, parameters: Mapping[str, str] = {}) -> Json:
