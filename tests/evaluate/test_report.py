@@ -80,7 +80,7 @@ def test_it_says_what_was_measured_and_how(page, measured):
         "2,000 samples",
         "seed 0",
         "1 multi-hop",
-        "whose evidence is not among what is stored",
+        "left out, without stored evidence",
         "recall@10 over 5 questions",
     ):
         assert words in text
