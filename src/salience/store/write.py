@@ -22,8 +22,6 @@ Values = Mapping[str, Any]
 Indexed = Callable[[Memory, Sequence[str]], Mapping[str, Any]]
 TOUCH_PATIENCE: Final = 0.5
 """Most seconds that the touch of a recall waits for another write."""
-BULK: Final = 1_000
-"""Changes from which on a commit has so much to move out of SQLite's log that nobody is to wait for it."""
 
 
 class Runs(Protocol):
@@ -108,16 +106,6 @@ def patience(changes: Sequence[Change], busy_timeout: float) -> float:
     """Return how many seconds some changes wait for another write."""
     only_touches = all(isinstance(change, Touch) for change in changes)
     return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout
-
-
-def shareable(changes: Sequence[Change]) -> bool:
-    """Return whether some changes may be made in one transaction with those of others: they touch but their own."""
-    return all(isinstance(change, Add | Revise | Touch | Answered) for change in changes)
-
-
-def is_bulk(changes: Sequence[Change]) -> bool:
-    """Return whether some changes are so many that what their commit may leave for later is left."""
-    return len(changes) >= BULK
 
 
 def tenant_of(change: Change) -> str:
