@@ -1,4 +1,4 @@
-"""The scope keywords that every verb takes, and the scope that they name."""
+"""Scope keywords: the keyword arguments of every verb, and the scope that they name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from salience.records import ANY, NARROWING, SCOPE_LEVELS, Coordinate, Scope, Wi
 
 
 class CallerKeywords(TypedDict, total=False):
-    """The scope keywords without the session. `scope` is mememory's: `global` or `project`."""
+    """The scope keywords without the session. `scope` is mememory's scope level: `global` or `project`."""
 
     environment: str | Wildcard
     project: Coordinate
@@ -27,11 +27,11 @@ class ScopeKeywords(CallerKeywords, total=False):
 
 
 NAMES: Final = (*(item.name for item in fields(Scope) if item.name != "tenant"), "scope")
-"""Every scope keyword; the tenant comes with the connection."""
+"""All scope keywords; the tenant comes with the connection."""
 EVERYWHERE: Final = dict.fromkeys(("environment", *NARROWING), ANY)
-"""The keywords that ask for every value of each coordinate."""
+"""The keywords that match every value of each coordinate."""
 SHORT: Final = {"environment": "env", "user_id": "user", "agent_id": "agent", "session_id": "session"}
-"""What coordinates are called where there is little room; the project is called as it is."""
+"""Short names of coordinates for display."""
 
 
 def scope(tenant: str, where: Mapping[str, object]) -> tuple[Scope, str | None]:
@@ -50,7 +50,7 @@ def scope(tenant: str, where: Mapping[str, object]) -> tuple[Scope, str | None]:
 
 
 def home(tenant: str, where: Mapping[str, object]) -> Scope:
-    """Return the scope in which memories are to be stored.
+    """Return the scope in which a call stores memories.
 
     Raises:
         InputError: as `scope`, or a scope level that does not go with the project.
@@ -66,6 +66,6 @@ def home(tenant: str, where: Mapping[str, object]) -> Scope:
 
 
 def short(home: Scope) -> list[str]:
-    """Return the coordinates that are set, without the default environment: `user:alice`, `project:parcel`."""
+    """Return the coordinates that are set, except the default environment: `user:alice`, `project:parcel`."""
     named = {name: value for name, value in home.as_dict().items() if (name, value) != ("environment", "default")}
     return [f"{SHORT.get(name, name)}:{value}" for name, value in named.items()]

@@ -381,7 +381,7 @@ def touch(services: Services, profile: Profile, query: Query, now: datetime, hit
     return services.access_log.add(
         Touch(
             scope=query.scope,
-            ids=tuple(hit.memory.id for hit in hits),
+            ids=tuple([hit.memory.id for hit in hits]),
             accessed_at=min(now, clock) if rule.accessed_at else None,  # a `now` in the future is no access then
             access_count=rule.access_count,
             importance=rule.importance,

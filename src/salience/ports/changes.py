@@ -1,4 +1,4 @@
-"""What is stored, and how it changes."""
+"""Changes: the values that a store applies in a transaction."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ Distinguish = Callable[[str, str | None], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
-    """A memory with what is derived from it.
+    """A memory with its derived data.
 
     Attributes:
         memory: the record.
-        vector: float32[d] of length 1; None while no vector is known.
+        vector: float32[d] of length 1; None while the memory is pending.
         terms: terms of the text in order, with repetitions.
         activations: session key -> turn at which a recall in that session last returned the memory.
-        distinctions: what tells the text from others, each `kind:value` with a kind of `batch.KINDS`; none: unknown.
+        distinctions: details that tell the text from similar ones, each `kind:value` with a kind of `batch.KINDS`;
+            empty: unknown.
     """
 
     memory: Memory
@@ -36,14 +37,14 @@ class Stored:
 class Add:
     """Store a new memory.
 
-    A memory whose idempotency key is taken in its home, or whose id is taken in its tenant, is left as it is
-    (`unchanged`) when the content is the same, and refused with `ConflictError` when it is not, or when it is a later
-    version of what is there. Under a key, the content may also be that of an older version that is kept: a retry may
-    come after a change. A memory in a session without a `turn` gets the session's next one.
+    If its idempotency key exists in its home, or its id in its tenant, nothing is stored: the receipt is `unchanged` if
+    the content is the same, else `ConflictError` is raised, as for a memory that is a later version than the stored
+    one. Under a key, the content may also be that of an older version, since a retry may come after a change. A memory
+    in a session without a `turn` gets the session's next turn.
 
     Attributes:
         stored: the memory.
-        history: its older versions, oldest first, where it comes from another store; kept as its versions here.
+        history: its older versions, oldest first, if it comes from another store.
     """
 
     stored: Stored
@@ -52,16 +53,15 @@ class Add:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revise:
-    """Put the next version in the place of a memory; the version before it is kept.
+    """Make the next version of a memory current; the previous version is kept.
 
-    The recall counters are never stepped back, and importance, which recalls raise too, is left as it stands unless
-    the change is meant to set it.
+    Recall counters never decrease. Importance, which recalls raise too, changes only with `sets_importance`.
 
     Attributes:
         memory: the new version; `memory.version - 1` must be the current one, else `StaleError`.
-        sets_importance: whether `memory.importance` is to be taken.
-        vector, terms, distinctions: None where the content is as before.
-        unembeds: whether the content is new and its vector still to come: there is none until it is derived.
+        vector, terms, distinctions: None if the content is unchanged.
+        sets_importance: whether to take `memory.importance`.
+        unembeds: whether the content is new and has no vector yet; the old vector is dropped.
     """
 
     memory: Memory
@@ -74,14 +74,15 @@ class Revise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Touch:
-    """Record that a recall returned memories; counters, not versions. Ids that are gone are passed over.
+    """Record that a recall returned memories. It changes counters and makes no version; unknown ids are skipped.
 
     Attributes:
-        scope: whose recall; its `session_key` (if any) moves on by one turn.
-        accessed_at: None leaves it, and so does an instant before the one that is there.
-        access_count, importance: added; importance stops at 1.
-        activate: note the session's new turn on each memory.
-        at: when the recall was, so that the counters of the time before it stay known; None: nobody asks back.
+        scope: of the recall; its `session_key`, if any, advances by one turn.
+        ids: the memories.
+        accessed_at: the new last access, unless the stored one is later; None changes nothing.
+        access_count, importance: increments; importance stops at 1.
+        activate: whether to note the session's new turn on each memory.
+        at: instant of the recall, by which earlier counters stay known to `as_of`; None keeps no record.
     """
 
     scope: Scope
@@ -95,13 +96,13 @@ class Touch:
     @property
     def columns(self) -> frozenset[str]:
         """The columns of `batch.COLUMNS` that may change."""
-        changed = {
+        columns = {
             "accessed_at": self.accessed_at is not None,
             "access_count": self.access_count != 0,
             "importance": self.importance != 0,
             "turns_since_activation": self.scope.session_id is not None,
         }
-        return frozenset(name for name, is_changed in changed.items() if is_changed)
+        return frozenset([name for name, changes in columns.items() if changes])
 
     @property
     def counts(self) -> bool:
@@ -110,7 +111,7 @@ class Touch:
 
 
 def touched(memory: Memory, touches: Iterable[Touch]) -> Memory:
-    """Return a live memory as it stands after touches of it, each of which counts, in their order."""
+    """Return a live memory after touches, applied in order."""
     count, importance, last = memory.access_count, memory.importance, memory.accessed_at
     for touch in touches:  # one by one, so that it is the same sum
         count += touch.access_count
@@ -122,15 +123,15 @@ def touched(memory: Memory, touches: Iterable[Touch]) -> Memory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Derive:
-    """Put anew what is derived from the text of one version of a memory; no new version comes of it.
+    """Replace derived data of one version of a memory; no new version is made.
 
-    A version that is gone, or has another text by now, is passed over. Under a handle of another model than the store
-    is pinned to, the vector is laid by for the day on which that model is adopted.
+    A version that no longer exists, or has another text, is skipped. Under a handle of another model than the store's,
+    the vector is kept aside until that model is adopted (see `Adopt`).
 
     Attributes:
         tenant, id, version: the version, current or older.
-        content_hash: of the text that it was derived from.
-        vector, terms, distinctions: None leaves what is there.
+        content_hash: of the text that the data was derived from.
+        vector, terms, distinctions: None changes nothing.
     """
 
     tenant: str
@@ -144,14 +145,14 @@ class Derive:
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """Delete memories for good, with versions, vectors, terms, counters, requests, and sessions that have none left.
+    """Delete memories permanently, with versions, vectors, terms, counters, requests and sessions that become empty.
 
-    The only change that deletes memories. `StaleError` if one of the ids is not there.
+    No other change deletes memories. `StaleError` if one of the ids does not exist.
 
     Attributes:
         tenant, ids: of the memories.
-        sessions: whose sessions go too where no memory is in them, such as those in which a user only asked: its
-            environment, user and session, of which `ANY`, and no session, stand for every one. None: nobody's.
+        sessions: also delete empty sessions of this environment, user and session, for example those in which a user
+            only asked questions; `ANY`, or no session, matches all. None: delete no such sessions.
     """
 
     tenant: str
@@ -183,10 +184,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Drop older versions (never a current one), and what is kept of touches and requests before an instant.
+    """Drop older versions (never a current one), and records of touches and requests before an instant.
 
-    Versions, each an id and a number, that are gone are passed over. A state `as_of` before the instant has its
-    counters.
+    Versions, each an id and a number, that no longer exist are skipped. A state `as_of` an instant before
+    `touches_before` has the counters of `touches_before`.
     """
 
     tenant: str
@@ -197,7 +198,7 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Take, prolong or (with `until` not after `now`) give back a piece of work that one holder at a time may do.
+    """Acquire, extend or (with `until` not after `now`) release a lease on work that one holder does at a time.
 
     `LeaseError` if another holder has it until after `now`.
     """
@@ -209,15 +210,15 @@ class Lease:
 
     @classmethod
     def given_back(cls, name: str, holder: str, now: datetime) -> Lease:
-        """Return what gives a lease back, whatever the clock says later: one that steps back holds it no longer."""
+        """Return the change that releases a lease, even if the clock is set back later."""
         return cls(name, holder, now, datetime.fromtimestamp(0, UTC))
 
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Pin the store to the model of this handle, with the vectors that were laid by for it in place of the others.
+    """Pin the store to this handle's model, with the vectors that `Derive` kept aside for it.
 
-    A version for which none was laid by has no vector then. Handles of the former model go on without vectors.
+    A version without such a vector becomes pending. Handles of the former model then work without vectors.
     """
 
 

@@ -1,4 +1,4 @@
-"""What the operator of a store asks of its database: nothing that needs a model."""
+"""Database: operations on the tables of a store that need no model."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Protocol, Self
 from salience.records import DatabaseState, Finding, Indexed, Upgraded
 
 BuildProgress = Callable[[int, int], None]
-"""Called with how much was read, and how much there is."""
+"""Called with the amount read so far, and the total."""
 
 
 class Database(Protocol):
-    """The database, or file, that a target names."""
+    """The database or file of a store, for its operator."""
 
     def upgrade(self) -> Upgraded:
-        """Bring its tables to the revision of this version, in one transaction; what is as it should be stays so."""
+        """Migrate the tables to the revision of this version of Salience, in one transaction."""
         ...
 
     def state(self) -> DatabaseState:
-        """Return how it stands, and what is wrong with it as far as that is seen at once; nothing is changed."""
+        """Return the state of the database, with faults that a quick look finds; changes nothing."""
         ...
 
     def index(
@@ -31,19 +31,19 @@ class Database(Protocol):
         memory: str | None = None,
         progress: BuildProgress | None = None,
     ) -> Indexed:
-        """Make the index of vectors, or one of half the precision, while others read and write."""
+        """Create the vector index, or one of half precision, while others read and write."""
         ...
 
     def drop_index(self, *, is_half: bool = False) -> Indexed:
-        """Take the index of vectors away, or the one of half the precision alone."""
+        """Drop the vector index, or only the one of half precision."""
         ...
 
     def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return what is wrong with the tables of all tenants, mended where `repair` asks for it and it can be done."""
+        """Return the faults in the tables of all tenants, repaired if `repair` is set and it is possible."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""Where the keys of a server are kept."""
+"""Keyring: the API keys of a server."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from salience.records import ApiKey
 
 
 class Keyring(Protocol):
-    """The keys of all tenants. `testing/keyring_laws.py` is the law that every keyring keeps.
+    """The keys of all tenants. `testing/keyring_laws.py` holds the contract.
 
-    What one handle does, each other one on the same keys sees at once; it is safe to share between threads.
+    Every handle sees changes of the others at once. Safe to share between threads.
     """
 
     def add(self, key: ApiKey) -> None:
-        """Keep a key. `ConflictError` if another one has its prefix."""
+        """Store a key. `ConflictError` if another key has its prefix."""
         ...
 
     def find(self, prefix: str) -> ApiKey | None:
-        """Return the key of a prefix, live or not; None where there is none."""
+        """Return the key of a prefix, live or not; None if there is none."""
         ...
 
     def list(self, tenant: str | None = None) -> Sequence[ApiKey]:
@@ -28,7 +28,7 @@ class Keyring(Protocol):
         ...
 
     def revoke(self, prefix: str, at: datetime) -> ApiKey:
-        """Take a key back, and return it; one that was revoked before keeps the first instant.
+        """Revoke a key and return it; a key that was revoked before keeps the first instant.
 
         Raises:
             InputError: there is no key of that prefix.
@@ -36,7 +36,7 @@ class Keyring(Protocol):
         ...
 
     def is_empty(self) -> bool:
-        """Return whether no key was ever added; revoked and expired ones count."""
+        """Return whether no key was ever added; revoked and expired keys count."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Where memories are kept, and the services that an engine stands on."""
+"""Store and Services: the port of the storage, and the bundle of ports that stories get."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Count:
 
 
 class Store(Protocol):
-    """Where memories are kept. `testing/store_contract.py` is the law that every store keeps."""
+    """Storage of memories. `testing/store_contract.py` holds the contract."""
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
@@ -59,25 +59,26 @@ class Store(Protocol):
         ...
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
-        """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out.
+        """Return the live memories of these ids (whole or short) visible in `scope`, in the order of `ids`.
 
-        A short id that fits several visible memories fits none. With `as_of`, they are as they stood then.
+        Unknown ids are left out, and so are short ids of several visible memories. With `as_of`, memories are as they
+        were then.
         """
         ...
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
-        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct.
+        """Return the speakers of live memories visible in `scope` that one of `names` means, sorted and distinct.
 
         A name, in normal form, means the speakers whose own name, or the first word of it, is equal to it in that form.
         """
         ...
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
-        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        """Return the memories of `home` with these idempotency keys, forgotten ones included, in any order."""
         ...
 
     def answered(self, home: Scope, key: str) -> Answered | None:
-        """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
+        """Return the recorded answer to a request from `home` under an idempotency key; None if there is none."""
         ...
 
     def scan(
@@ -108,7 +109,7 @@ class Store(Protocol):
         ...
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
-        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not.
+        """Return the number of live memories per place that `scope.widened()` shows and `scope` does not.
 
         The places with the most memories come first, at most `limit` of them.
         """
@@ -136,7 +137,7 @@ class Store(Protocol):
         ...
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        """Return the number of memories by tenant, forgotten ones included."""
         ...
 
     def pinned(self) -> Model | None:
@@ -144,11 +145,11 @@ class Store(Protocol):
         ...
 
     def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return what is wrong with the store's own books, mended where `repair` asks for it and it can be done."""
+        """Return the faults in derived data of the store, repaired if `repair` is set and it is possible."""
         ...
 
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
-        """Write a copy of the store, as it stands at one instant, to a new file, while others read and write.
+        """Write a consistent copy of the store to a new file, while others read and write.
 
         `progress` is called with the pages that are left and the pages in all. `overwrite` lets the copy replace
         another store, or an empty file, once it is whole.
@@ -183,24 +184,24 @@ class Services:
     Attributes:
         store, access_log, embedder, extractor: the ports.
         tokeniser: text to terms, in the store's language.
-        calibration: what the embedder's cosines mean.
+        calibration: the meaning of the embedder's cosines.
         clock: returns an aware UTC instant.
         new_id: returns a new id for an instant; ids sort by the order of the calls.
         tenant: of every memory and query.
         content_limit: longest content or query, bytes in UTF-8.
-        answer_limit: largest answer with memories, bytes; None: any. A server has one.
-        reranker: puts the best memories of a recall in another order; None: the profile's order stands.
-        rerank_top: how many of the best it reads, or as many as are asked for where that is more.
+        answer_limit: largest answer with memories, bytes; None: no limit. Servers have one.
+        reranker: reorders the best memories of a recall; None: the profile's order.
+        rerank_top: number of memories that the reranker reads, or the limit if it is larger.
         summariser: writes reflections; None: the text of a reflection is that of its medoid.
-        clustering: when memories belong together.
-        fact_reader: reads the facts of new texts in which the extractor finds none; None: there it stays.
-        llm_extract_timeout: seconds that a write waits for it.
-        judge: labels the conflicts of a write, after the rules; None: their labels stand.
-        judge_timeout: seconds that a write waits for it.
-        embed_patience: seconds that a write waits for a remote embedder; None: as long as it takes.
-        keep_versions: how long after its end a version is kept; None: for ever.
-        keep_touches: how long the recall counters of an earlier instant stay known; None: for ever.
-        keep_requests: how long a request under an idempotency key is told the same again; None: for ever.
+        clustering: thresholds for the clusters of reflections.
+        fact_reader: reads facts from new texts in which the extractor finds none; None: the extractor alone.
+        llm_extract_timeout: seconds that a write waits for the fact reader.
+        judge: labels the conflicts of a write after the rules; None: the rules alone.
+        judge_timeout: seconds that a write waits for the judge.
+        embed_patience: seconds that a write waits for a remote embedder; None: no limit.
+        keep_versions: retention of old versions; None: forever.
+        keep_touches: retention of past recall counters; None: forever.
+        keep_requests: retention of the answers to requests under an idempotency key; None: forever.
     """
 
     store: Store
