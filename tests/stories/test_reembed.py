@@ -303,7 +303,7 @@ def test_a_model_that_cannot_be_loaded_is_retried_rarely(filed, monkeypatch):
         assert other.recall("memory 3", limit=1).degraded == ("embedding",)
     assert loads == [1]
     monkeypatch.setattr("salience.engine.FOLLOW_PAUSE", 0.0)
-    monkeypatch.setattr(other, "_rests_until", 0.0)
+    monkeypatch.setattr(other, "_follow_after", 0.0)
     down.left = 1000
     assert other.recall("memory 3", limit=1).degraded == ()
 
