@@ -205,6 +205,7 @@ def test_a_dry_run_reports_what_the_next_run_does(kept, embedder, clock, monkeyp
     memory = kept(keep_versions="1d")
     monkeypatch.setattr("salience.remember.write.catch_up", lambda services: None)
     full(memory, embedder, clock)
+    memory.services.access_log.flush()
     before = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip
     asked = len(embedder.texts)
