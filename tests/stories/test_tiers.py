@@ -163,6 +163,7 @@ def test_a_recall_during_the_pass_is_kept_and_an_update_makes_it_retry(planted, 
             raced.append(True)
             memory.update(made.id, importance=0.2)
             memory.recall("query")
+            memory.services.access_log.flush()
         return apply(changes, **options)
 
     monkeypatch.setattr(store, "apply", race)
@@ -182,7 +183,7 @@ def lose_a_row(memory, target, monkeypatch):
         "DELETE FROM memories WHERE id = (SELECT min(id) FROM memories); END"
     )
     if target == ":memory:":
-        memory.services.store.store._writer.connection.driver_connection.execute(trigger)
+        memory.services.store._writer.connection.driver_connection.execute(trigger)
     else:
         with closing(sqlite3.connect(target)) as file, file:
             file.execute(trigger)
