@@ -9,7 +9,7 @@ from salience.deadline import Pause
 from salience.errors import MissingExtraError
 from salience.models.llm import Chat, ChatError, Endpoint, from_settings
 from salience.settings import load
-from salience.testing.chat import ChatDouble
+from tests.chat_double import ChatDouble
 
 KEY = "sk-very-secret"
 PRIVATE = '["a very private text"]'

@@ -14,8 +14,8 @@ from salience.deadline import slots
 from salience.errors import InputError, JudgeError, StaleError
 from salience.remember.llm import BATCH, JUDGED, ask
 from salience.settings import load
-from salience.testing.chat import ChatDouble
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from tests.chat_double import ChatDouble
 
 OLD, NEW = "The api listens on 8080", "The api listens on 9090"
 SAID = {"I listen on 8080": "Ana", "I listen on 9090": "Ben"}

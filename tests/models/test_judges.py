@@ -20,7 +20,7 @@ from salience.models.tasks import JUDGE_PROMPT, LLMJudge
 from salience.models.tasks import MAX_JUDGED as MAX_CHAT_JUDGED
 from salience.ports import Judge
 from salience.settings import load
-from salience.testing.chat import ChatDouble
+from tests.chat_double import ChatDouble
 
 OLD, NEW = "The api listens on 8080", "The api listens on 9090"
 PAIR = (NEW, OLD)

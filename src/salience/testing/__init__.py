@@ -1,1 +1,1 @@
-"""For tests, ours and of third-party stores: the store contract, doubles of the world."""
+"""For tests, ours and those of third-party stores: the store contract, and doubles of clocks and embedders."""
