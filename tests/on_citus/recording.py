@@ -25,9 +25,9 @@ from on_citus.statements import Read, parsed, read
 from salience.store.postgres import connection as connections
 
 MULTI_SHARD: Final[Mapping[str, str]] = {
-    "reading.unembedded": "it lists what has no vector yet in the order of all tenants",
-    "maintain._lay_by": "it drops what was laid by for a model that nobody goes on with, whosever it is",
-    "maintain.adopt_all": "it drops what was laid by once it is in use, whosever it is",
+    "sql_store.unembedded": "it lists what has no vector yet in the order of all tenants",
+    "sql_store._lay_by": "it drops what was laid by for a model that nobody goes on with, whosever it is",
+    "sql_store.adopt_all": "it drops what was laid by once it is in use, whosever it is",
     "cache.list_tenants": "it lists the tenants, so that each is changed by statements of its own",
 }
 """Functions of `salience.store` whose statements are about all tenants -> why; they run as the operator."""

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine
 import salience
 from salience import BusyError, InputError, NotAStoreError, StoreError, VersionError, compose, keywords
 from salience.steps import scan
-from salience.store import copying, schema
+from salience.store import backup, schema
 from salience.store.sqlite_file import PAGE_SIZE
 from salience.testing.doubles import HashedEmbedder
 
@@ -281,9 +281,9 @@ def test_the_state_before_is_kept_unless_told_not_to(memory, path, copy):
     memory.backup(copy)
     memory.remember("of now")
     assert compose.reinstate(copy, path, keeping=False) is None
-    assert not Path(f"{path}{copying.KEPT}").exists()
+    assert not Path(f"{path}{backup.KEPT}").exists()
     memory.remember("of later")
-    assert compose.reinstate(copy, path) == Path(f"{path}{copying.KEPT}")
+    assert compose.reinstate(copy, path) == Path(f"{path}{backup.KEPT}")
     memory.remember("of much later")
     kept = compose.reinstate(copy, path)
     assert texts(kept) == ["of much later"]

@@ -191,7 +191,7 @@ class BothStores(RuleBasedStateMachine):
         self.begin()
         self.patches = [
             patch("salience.store.index.columns._LEAST_DEAD", least_dead),
-            patch("salience.store.sql.CHUNK", 3),
+            patch("salience.store.statements.CHUNK", 3),
             patch(self.parts, 3),
         ]
         for each in self.patches:

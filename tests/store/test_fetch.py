@@ -15,8 +15,8 @@ from salience.records import ANY, Scope
 from salience.records.checks import frozen
 from salience.records.ids import SHORT
 from salience.store.rows import RECORD, held, of_record, to_memory
-from salience.store.sql import FEWEST, among, named
 from salience.store.sqlite import SQLiteStore
+from salience.store.statements import FEWEST, among, named
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, stored
 
 HOMES = [

@@ -17,8 +17,8 @@ from salience.extract.distinctions import distinctions
 from salience.ports import Answered, Derive, Erase, Lease, Revise, Touch
 from salience.records import Filter, Scope
 from salience.store import rows, schema
+from salience.store.keyring import SQLiteKeyring
 from salience.store.sqlite import SQLiteStore
-from salience.store.sqlite_keyring import SQLiteKeyring
 from salience.store.values import microseconds
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.keyring_laws import key

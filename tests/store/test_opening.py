@@ -29,7 +29,7 @@ from salience.errors import (
 )
 from salience.ports import Revise
 from salience.records import Filter, Scope
-from salience.store import schema, sql, sql_history, sql_requests, sqlite_file
+from salience.store import schema, sqlite_file, statements
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, NOW, add, listed, memory, need, stored, unit
 
@@ -384,23 +384,23 @@ def with_values(statement, values):
 @pytest.mark.parametrize(
     "statement",
     [
-        sql.of_ids("t", ["a"]),
-        sql.of_keys("t", "h", ["a"]),
-        with_values(*sql.named(Scope(user_id="u"), ["a"])),
-        with_values(*sql.named(Scope(user_id="u"), ["a"], "short_id")),
-        sql.page(Scope(), "a", 5, Filter(kinds=["x"]), False),
-        with_values(sql.newer(), {"tenant": "t", "sequence": 3}),
-        sql.older("t", ["a"]),
-        sql.current("t", "a"),
-        sql.activations_of("t", ["a"]),
-        sql.activations_in("t", "s"),
-        sql.clocks("t", ["s"]),
-        sql_history.meant(Scope(), "a", short=False),
-        sql_history.meant(Scope(), "a", short=True),
-        sql_history.version_of(schema.versions, "t", "a", 1),
-        sql_requests.under(Scope(), "k"),
-        sql_requests.prune("t", 1),
-        sql_requests.drop("t", ["a"]),
+        statements.of_ids("t", ["a"]),
+        statements.of_keys("t", "h", ["a"]),
+        with_values(*statements.named(Scope(user_id="u"), ["a"])),
+        with_values(*statements.named(Scope(user_id="u"), ["a"], "short_id")),
+        statements.page(Scope(), "a", 5, Filter(kinds=["x"]), False),
+        with_values(statements.newer(), {"tenant": "t", "sequence": 3}),
+        statements.older("t", ["a"]),
+        statements.current("t", "a"),
+        statements.activations_of("t", ["a"]),
+        statements.activations_in("t", "s"),
+        statements.clocks("t", ["s"]),
+        statements.meant(Scope(), "a", short=False),
+        statements.meant(Scope(), "a", short=True),
+        statements.version_of(schema.versions, "t", "a", 1),
+        statements.answer_under(Scope(), "k"),
+        statements.prune_answers("t", 1),
+        statements.drop_answers("t", ["a"]),
     ],
     ids=[
         "ids", "keys", "named", "short", "page", "newer", "older", "current", "of", "in", "clocks", "meant",
@@ -420,11 +420,11 @@ def test_no_statement_reads_all_of_a_tenant(opened, statement):
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (sql.page(Scope(), "a", 5, Filter(fact_keys=["x"]), False), "ix_memories_tenant_fact_key"),
-        (with_values(*sql_history.unembedded(("t", "a", 1), 5)[0]), "ix_memories_unembedded"),
-        (with_values(*sql_history.unembedded(("", "", 0), 5)[0]), "ix_memories_unembedded"),
-        (with_values(*sql_history.unembedded(("", "", 0), 5)[1]), "ix_versions_unembedded"),
-        (sql_history.touched_since("t", 5), "ix_touches_tenant_at"),
+        (statements.page(Scope(), "a", 5, Filter(fact_keys=["x"]), False), "ix_memories_tenant_fact_key"),
+        (with_values(*statements.unembedded(("t", "a", 1), 5)[0]), "ix_memories_unembedded"),
+        (with_values(*statements.unembedded(("", "", 0), 5)[0]), "ix_memories_unembedded"),
+        (with_values(*statements.unembedded(("", "", 0), 5)[1]), "ix_versions_unembedded"),
+        (statements.touched_since("t", 5), "ix_touches_tenant_at"),
     ],
     ids=["of a fact", "unembedded", "all unembedded", "unembedded versions", "touched"],
 )

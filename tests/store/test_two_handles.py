@@ -257,6 +257,6 @@ def test_a_count_that_is_not_right_undoes_all(two, trigger, changes):
 def test_a_touch_that_notes_what_was_gives_up_as_early_as_any(two):
     first, second = two
     first._busy_timeout = 30
-    with second._writer.begin(), patch("salience.store.write.TOUCH_PATIENCE", 0.01), pytest.raises(BusyError):
+    with second._writer.begin(), patch("salience.store.sql_store.TOUCH_PATIENCE", 0.01), pytest.raises(BusyError):
         first.apply([Touch(Scope(), (id_of(1),), access_count=1, at=NOW)])
     assert first.gather(need())["access_count"].tolist() == [0, 0, 0]

@@ -153,7 +153,7 @@ def test_a_recall_answers_while_another_process_holds_the_write_lock(tmp_path):
         answer = memory.recall("query")
         assert [hit.memory.id for hit in answer] == [stored.id]
         assert answer.degraded == ()  # it is counted in a moment
-        with patch("salience.store.write.TOUCH_PATIENCE", 0.01):
+        with patch("salience.store.sql_store.TOUCH_PATIENCE", 0.01):
             assert not flush_all()
         assert memory.recall("query").degraded == ("touch",)
         other.execute("ROLLBACK")

@@ -21,7 +21,7 @@ from salience.steps import embed_with
 from salience.transfer import copy as copies
 
 if TYPE_CHECKING:
-    from salience.store.copying import Progress
+    from salience.store.backup import Progress
 
 MEMORY: Final = ":memory:"
 """The target of a store in this process's memory."""
@@ -208,7 +208,7 @@ def keyring(target: str | Path | None = None) -> Keyring:
             prepares=settings.prepared_statements,
             distinguish=distinctions,
         )
-    from salience.store.sqlite_keyring import SQLiteKeyring
+    from salience.store.keyring import SQLiteKeyring
 
     return SQLiteKeyring.open(str(path_of(where)), busy_timeout=settings.busy_timeout, distinguish=distinctions)
 
@@ -273,12 +273,12 @@ def reinstate(
 
     Raises:
         InputError: a target or file that cannot be used.
-        StoreError: as `store.copying.reinstate`.
+        StoreError: as `store.backup.reinstate`.
     """
-    from salience.store import copying
+    from salience.store import backup
 
     settings, place = configuration.load(), file_of(target)
-    kept = copying.reinstate(
+    kept = backup.reinstate(
         str(file), str(place), settings.busy_timeout, distinguish=distinctions, keeping=keeping, progress=progress
     )
     return None if kept is None else Path(kept)

@@ -21,8 +21,8 @@ from sqlalchemy.exc import DBAPIError
 from salience.errors import InputError
 from salience.records import Finding, Scope
 from salience.records.ids import short_id
-from salience.store import keyring, sql_history, sql_requests
-from salience.store.meta import LAID_BY, PINNED, keep, new_epoch
+from salience.store import keyring, statements
+from salience.store.pins import LAID_BY, PINNED, keep, new_epoch
 from salience.store.rows import RECORD, fault, is_text
 
 MOST: Final = 100
@@ -251,18 +251,18 @@ def _laid_by(connection: Connection) -> list[Found]:
 
 
 def _drop_laid_by(connection: Connection) -> None:
-    connection.execute(sql_history.drop_laid_by())
+    connection.execute(statements.drop_laid_by())
 
 
 def _requests(connection: Connection) -> list[Found]:
     """Return whether requests are noted that no memory answers any more."""
-    count = connection.execute(sql_requests.strays()).scalar_one()
+    count = connection.execute(statements.stray_answers()).scalar_one()
     told = f"{count} requests are noted of memories that are not there."
     return [(Finding("requests", None, told), _drop_strays)] if count else []
 
 
 def _drop_strays(connection: Connection) -> None:
-    connection.execute(sql_requests.drop_strays())
+    connection.execute(statements.drop_stray_answers())
 
 
 def _keys(connection: Connection) -> list[Found]:

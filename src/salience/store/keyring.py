@@ -1,4 +1,4 @@
-"""Keys of a server in the table `api_keys`, the same on SQLite and PostgreSQL, or in a dictionary."""
+"""API keys of a server, in the table `api_keys` or in memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from sqlalchemy import Connection, Row, Select, TextClause, Update, delete, select, text, update
 
 from salience.errors import ConflictError, InputError, SalienceError, StoreError, shown
+from salience.ports import Distinguish
 from salience.records import ApiKey
+from salience.store import sqlite_file
 from salience.store.schema import api_keys
 from salience.store.values import instant, microseconds
 
@@ -218,3 +220,57 @@ class MemoryKeyring:
         if self._keys is None:
             raise StoreError("keys: they are closed. Connect again.")
         return self._keys
+
+
+class SQLiteKeyring(TableKeyring):
+    """Made by `open`. Each call has a connection of its own, so that none waits for another's, nor for the store's.
+
+    They are kept: a key is sought for every request, and to open a file takes longer than to read a row of it.
+    """
+
+    def __init__(self, path: str, busy_timeout: float) -> None:
+        self._path = path
+        self._identity = sqlite_file.identity(path)
+        self._engine = sqlite_file.engine(path, busy_timeout, pooled=True)
+        self._closed = False
+
+    @classmethod
+    def open(cls, path: str, *, busy_timeout: float, distinguish: Distinguish | None = None) -> Self:
+        """Return the keys in the file `path`, which is made, or brought up, as a store's is.
+
+        Raises:
+            NotAStoreError: the file is something else.
+            ReadOnlyError: the file or its folder cannot be written.
+            VersionError: the file is newer than this code.
+            StoreError: it cannot be opened.
+        """
+        sqlite_file.prepare(path)
+        made = cls(path, busy_timeout)
+        with sqlite_file.mapped(path), made._engine.connect() as writer, made._engine.connect() as reader:
+            sqlite_file.ready(sqlite_file.writing(writer), reader, path, busy_timeout, distinguish)
+        return made
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        self._check_open()
+        with sqlite_file.mapped(self._path), self._engine.connect() as connection, connection.begin():
+            return work(connection)
+
+    def _write(self, work: Callable[[Connection], T]) -> T:
+        self._check_open()
+        with (
+            sqlite_file.mapped(self._path),
+            self._engine.connect() as connection,
+            sqlite_file.writing(connection).begin(),
+        ):
+            return work(connection)
+
+    def close(self) -> None:
+        """Let go of the file; further calls raise `StoreError`."""
+        self._closed = True
+        self._engine.dispose()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"keys: {self._path} is closed. Connect again.")
+        if sqlite_file.identity(self._path) != self._identity:  # SQLite would make another file in its place
+            raise StoreError(f"keys: {self._path} was moved, removed or replaced. Put it back, or connect again.")

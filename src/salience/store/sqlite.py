@@ -19,18 +19,15 @@ from salience.errors import BusyError, DamagedError, InputError, PinnedError, St
 from salience.loading import uncollected
 from salience.ports import Adopt, Answered, Change, Count, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
-from salience.store import copying, integrity, reading, sql, sqlite_file
+from salience.store import backup, integrity, sql_store, sqlite_file, statements
 from salience.store.index import Activations, Index, gather, out_of_scope, speakers
-from salience.store.maintain import make, runs
-from salience.store.meta import TRACES, Meta, keep, note_pruned, pinning, void
-from salience.store.past import stood
-from salience.store.pins import Handle, Pin
+from salience.store.pins import TRACES, Handle, Meta, Pin, keep, note_pruned, pinning, void
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories
+from salience.store.sql_store import Transaction, make, patience, runs, stood
 from salience.store.sqlite_file import Driver
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
-from salience.store.write import Transaction, patience
 
 MEMORY: Final = ":memory:"
 """Path of a store in memory, which ends with its handle."""
@@ -39,7 +36,7 @@ PART: Final = 5_000
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
 _COUNT: Final = select(func.count()).select_from(memories).where(_OF_TENANT)
 _LIVE: Final = (
-    select(*(memories.c[name] for name in sql.ARENA))
+    select(*(memories.c[name] for name in statements.ARENA))
     .where(_OF_TENANT, memories.c.forgotten_at.is_(None))
     .order_by(memories.c.id)
 )
@@ -172,15 +169,15 @@ class SQLiteStore:
 
     def _make(self, writer: Connection, changes: Sequence[Change], own: Pin, counted: bool) -> list[Receipt]:
         """Make changes in the transaction that is begun."""
-        meta = Meta(dict(self._write_driver.select(sql.META)))
+        meta = Meta(dict(self._write_driver.select(statements.META)))
         if carries_vectors(changes):
             self._handle.admit(meta.pin())
         sequence = meta.sequence + 1
         first = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
         traces = {TRACES: "due"} if any(isinstance(change, Erase) for change in changes) else {}
         new = {name: value for name, value in {**first, **traces}.items() if meta.values.get(name) != value}
-        self._write_driver.run(sql.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
-        before = reading.counts(writer) if counted else (0, 0)
+        self._write_driver.run(statements.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
+        before = sql_store.counts(writer) if counted else (0, 0)
         transaction = Transaction(
             writer,
             self._write_driver,
@@ -191,13 +188,13 @@ class SQLiteStore:
         )
         receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
         if counted:
-            check_counts(before, reading.counts(writer), count_changed(changes, receipts))
+            check_counts(before, sql_store.counts(writer), count_changed(changes, receipts))
         return receipts
 
     def reached(self) -> int:
         """Return the change sequence of the last write that a read from now on sees."""
         with self._read():
-            return Meta(dict(self._read_driver.select(sql.META))).sequence
+            return Meta(dict(self._read_driver.select(statements.META))).sequence
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
@@ -214,7 +211,7 @@ class SQLiteStore:
             with self._transaction() as reader:
                 current = self._refreshed(tenant)
                 index, meta = current.index, current.meta
-                activations = reading.activations(reader, tenant, session_key)
+                activations = sql_store.session_activations(reader, tenant, session_key)
         else:
             with self._read():
                 current = self._latest(tenant)
@@ -225,11 +222,11 @@ class SQLiteStore:
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
-        if as_of is None and reading.are_whole(ids):
+        if as_of is None and sql_store.are_whole(ids):
             with self._read():
-                return reading.in_order(ids, self._read_driver.found(*sql.among(scope, ids)))
+                return sql_store.in_order(ids, self._read_driver.found(*statements.among(scope, ids)))
         with self._transaction() as reader:
-            return reading.fetch(reader, scope, ids, as_of)
+            return sql_store.fetch(reader, scope, ids, as_of)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
@@ -242,12 +239,12 @@ class SQLiteStore:
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
         with self._transaction() as reader:
-            return reading.keyed(reader, home, keys)
+            return sql_store.keyed(reader, home, keys)
 
     def answered(self, home: Scope, key: str) -> Answered | None:
         """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
         with self._transaction() as reader:
-            return reading.answered(reader, home, key)
+            return sql_store.answered(reader, home, key)
 
     def scan(
         self,
@@ -262,14 +259,14 @@ class SQLiteStore:
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
         with self._transaction() as reader:
-            return reading.scan(
+            return sql_store.scan(
                 reader, scope, after, limit, filter, forgotten=forgotten, versions=versions, passed=passed
             )
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
         with self._transaction() as reader:
-            return reading.history(reader, scope, id)
+            return sql_store.history(reader, scope, id)
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
@@ -280,20 +277,22 @@ class SQLiteStore:
     def counts(self, scope: Scope) -> list[Count]:
         """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
         with self._transaction() as reader:
-            return reading.counts_by(reader, scope)
+            return sql_store.counts_by(reader, scope)
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
     ) -> list[Stored]:
         """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
         with self._read():
-            meta = Meta(dict(self._read_driver.select(sql.META)))
-            lacks = self._read_driver.select(sql.LACKING)
+            meta = Meta(dict(self._read_driver.select(statements.META)))
+            lacks = self._read_driver.select(statements.LACKING)
         if not lacks and self._handle.is_known(meta.pin()):  # as after most writes
             return []
-        asked = reading.without_vector(meta, self._handle, after, limit, tenant)  # outside the lock: may ask a provider
+        asked = sql_store.without_vector(
+            meta, self._handle, after, limit, tenant
+        )  # outside the lock: may ask a provider
         with self._transaction() as reader:
-            return reading.unembedded(reader, asked, limit)
+            return sql_store.unembedded(reader, asked, limit)
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
@@ -309,7 +308,7 @@ class SQLiteStore:
     def tenants(self) -> dict[str, int]:
         """Return the number of memories of each tenant that has some, forgotten ones included."""
         with self._transaction() as reader:
-            return reading.tenants(reader)
+            return sql_store.tenants(reader)
 
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
@@ -342,7 +341,7 @@ class SQLiteStore:
             raise InputError("file", given, remedy, "cannot hold a store in memory")
         self._check_open()
         with sqlite_file.mapped(self._path):
-            copying.backup(self._path, path, progress, overwrite=overwrite)
+            backup.backup(self._path, path, progress, overwrite=overwrite)
 
     def close(self) -> None:
         """Release the file, which is then one file; further calls raise `StoreError`."""
@@ -400,13 +399,13 @@ class SQLiteStore:
         before, version = self._current.get(tenant), self._version()
         if before is not None and before.version == version:
             return before
-        meta = Meta(dict(self._read_driver.select(sql.META)))
+        meta = Meta(dict(self._read_driver.select(statements.META)))
         self._forget()  # indexes of the past
         try:
             if before is not None and self._goes_on(before, meta):
                 index = before.index
                 values = {"tenant": tenant, "sequence": index.sequence}
-                for rows in self._read_driver.parts(sql.newer(), values, PART):
+                for rows in self._read_driver.parts(statements.newer(), values, PART):
                     index = index.refreshed(rows)
                 index = index.refreshed([], meta.sequence)
                 if index.views is not before.index.views:
@@ -443,7 +442,10 @@ class SQLiteStore:
         with self._transaction() as reader:
             current = self._refreshed(tenant)
             if key not in self._past:
-                rows = [tuple(row[name] for name in sql.ARENA) for row in stood(reader, tenant, sql.ARENA, as_of)]
+                rows = [
+                    tuple(row[name] for name in statements.ARENA)
+                    for row in stood(reader, tenant, statements.ARENA, as_of)
+                ]
                 self._forget()
                 self._past[key] = Index.empty(current.index.dimension).refreshed(rows)
             return self._past[key], current.meta
@@ -458,7 +460,7 @@ class SQLiteStore:
     def _name_damaged(self, tenant: str, meta: Meta) -> None:
         """Raise `DamagedError` for the first memory of a tenant that cannot be read, if one is found."""
         dimension = self._dimension(meta)
-        for rows in self._read_driver.parts(sql.every(), {"tenant": tenant}, PART):
+        for rows in self._read_driver.parts(statements.every(), {"tenant": tenant}, PART):
             for row in rows:
                 stored = to_stored(dict(zip(STORED, row, strict=True)), {})
                 if stored.vector is not None and stored.vector.shape != (dimension,):

@@ -11,7 +11,7 @@ from salience.errors import InputError, StoreError, VersionError, Words
 from salience.ports import BuildProgress, Distinguish
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
 from salience.store import integrity, sqlite_file
-from salience.store.meta import Meta
+from salience.store.pins import Meta
 from salience.store.schema import HEAD
 
 _OBJECTS: Final = (

@@ -21,7 +21,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
 from salience.ports import Distinguish
-from salience.store import sql
+from salience.store import statements
 from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
 
 PAGE_SIZE: Final = 8192
@@ -325,7 +325,7 @@ class Driver:
         """Insert rows of these columns into a table, if there are any."""
         given = list(rows)
         if given:
-            self._driver.executemany(sql.insertion(table, names), given)
+            self._driver.executemany(statements.insertion(table, names), given)
 
     @property
     def changes(self) -> int:

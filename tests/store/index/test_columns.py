@@ -18,7 +18,7 @@ from salience.store.index.postings import Postings
 from salience.store.index.search import Search
 from salience.store.index.view import view_of
 from salience.store.rows import of_stored
-from salience.store.sql import ARENA
+from salience.store.statements import ARENA
 from salience.testing.comparing import shown
 from salience.testing.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, stored, unit
 

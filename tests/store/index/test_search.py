@@ -33,7 +33,7 @@ from salience.recall import search as recall_search
 from salience.records import ANY, TIERS, Filter, Intent, Scope, TimeCue
 from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
-from salience.store.sql import ARENA
+from salience.store.statements import ARENA
 from salience.testing.memories import DIMENSION, NOW, id_of, need, random_unit, stored, unit
 
 STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 150)

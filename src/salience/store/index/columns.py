@@ -23,7 +23,7 @@ from salience.batch import KINDS, Codes, Column, Floats, Rows, Vectors32
 from salience.records import TIERS
 from salience.store.index.postings import Numbers32, Postings, find
 from salience.store.rows import readable
-from salience.store.sql import ARENA
+from salience.store.statements import ARENA
 from salience.text import normalise
 
 Bools = NDArray[np.bool_]

@@ -18,8 +18,7 @@ from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.ports import BuildProgress, Distinguish
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
 from salience.store.keyring import TableKeyring
-from salience.store.meta import Meta
-from salience.store.pins import Pin
+from salience.store.pins import Meta, Pin
 from salience.store.postgres import checking, indexing, security
 from salience.store.postgres.connection import (
     APP,

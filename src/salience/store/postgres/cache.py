@@ -13,10 +13,10 @@ from sqlalchemy.sql.expression import text
 
 from salience.records import Scope
 from salience.store.index import Index
-from salience.store.meta import Meta, new_epoch
-from salience.store.past import stood
+from salience.store.pins import Meta, new_epoch
 from salience.store.postgres import statements
-from salience.store.sql import ARENA
+from salience.store.sql_store import stood
+from salience.store.statements import ARENA
 
 PART: Final = 5_000
 """Rows read into an index at a time."""

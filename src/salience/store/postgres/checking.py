@@ -19,8 +19,9 @@ from sqlalchemy.schema import CreateIndex
 from salience.errors import DamagedError
 from salience.records import Finding
 from salience.records.ids import short_id
-from salience.store import keyring, sql_history, sql_requests
-from salience.store.meta import LAID_BY, PINNED, Meta, void
+from salience.store import keyring
+from salience.store import statements as shared
+from salience.store.pins import LAID_BY, PINNED, Meta, void
 from salience.store.postgres import indexing, security, statements
 from salience.store.postgres.connection import EXCLUSIVE, SCHEMA
 from salience.store.postgres.statements import indexed
@@ -193,18 +194,18 @@ def _laid_by(connection: Connection) -> Iterator[Found]:
 
 
 def _drop_laid_by(connection: Connection) -> None:
-    connection.execute(sql_history.drop_laid_by())
+    connection.execute(shared.drop_laid_by())
 
 
 def _requests(connection: Connection) -> Iterator[Found]:
     """Yield whether requests are noted that no memory answers any more."""
-    count = connection.execute(sql_requests.strays()).scalar_one()
+    count = connection.execute(shared.stray_answers()).scalar_one()
     if count:
         yield Finding("requests", None, f"{count:,} requests are noted of memories that are not there."), _drop_strays
 
 
 def _drop_strays(connection: Connection) -> None:
-    connection.execute(sql_requests.drop_strays())
+    connection.execute(shared.drop_stray_answers())
 
 
 def _keys(connection: Connection) -> Iterator[Found]:

@@ -33,7 +33,7 @@ from salience.errors import (
     UnsettledError,
     Words,
 )
-from salience.store.columns import BinaryVector
+from salience.store.schema import BinaryVector
 
 T = TypeVar("T")
 Access = Literal["read", "write"]

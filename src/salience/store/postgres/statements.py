@@ -45,9 +45,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.records import ANY, NARROWING, Filter, Memory, Scope
-from salience.store.columns import TEXT, PostgresVector
-from salience.store.schema import memories, postings, touches
-from salience.store.sql import ARENA, Conditions, accepted, visible
+from salience.store.schema import TEXT, PostgresVector, memories, postings, touches
+from salience.store.statements import ARENA, Conditions, accepted, visible
 from salience.text import normalise
 
 Ids = Select[Any] | CompoundSelect[Any]

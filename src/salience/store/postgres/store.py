@@ -32,11 +32,10 @@ from salience.ports import (
     Touch,
 )
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
-from salience.store import reading, sql
+from salience.store import sql_store
+from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, speakers
-from salience.store.maintain import make, runs
-from salience.store.meta import Meta, keep, pinning
-from salience.store.pins import Handle
+from salience.store.pins import Handle, Meta, keep, pinning
 from salience.store.postgres import admin, checking, search, statements
 from salience.store.postgres.cache import (
     ScopeIndexes,
@@ -59,9 +58,9 @@ from salience.store.postgres.connection import (
     switch_tenant,
 )
 from salience.store.postgres.statements import VectorIndex
+from salience.store.sql_store import Through, Transaction, make, patience, runs, tenant_of
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
-from salience.store.write import Through, Transaction, patience, tenant_of
 
 LOOK_AGAIN: Final = 10.0
 """Seconds after which a search looks again whether there is a vector index."""
@@ -231,7 +230,7 @@ class PostgresStore:
     def _activations(self, reader: Connection, need: Need) -> Activations:
         if "turns_since_activation" not in need.columns or need.scope.session_key is None or need.as_of is not None:
             return Activations()
-        return reading.activations(reader, need.scope.tenant, need.scope.session_key)
+        return sql_store.session_activations(reader, need.scope.tenant, need.scope.session_key)
 
     def _index(
         self, reader: Connection, scope: Scope, dimension: int, state: TenantState, as_of: datetime | None
@@ -243,7 +242,7 @@ class PostgresStore:
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
-        return self._runner.read(scope.tenant, lambda reader: reading.fetch(reader, scope, ids, as_of))
+        return self._runner.read(scope.tenant, lambda reader: sql_store.fetch(reader, scope, ids, as_of))
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
@@ -260,11 +259,11 @@ class PostgresStore:
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
         """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
-        return self._runner.read(home.tenant, lambda reader: reading.keyed(reader, home, keys))
+        return self._runner.read(home.tenant, lambda reader: sql_store.keyed(reader, home, keys))
 
     def answered(self, home: Scope, key: str) -> Answered | None:
         """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
-        return self._runner.read(home.tenant, lambda reader: reading.answered(reader, home, key))
+        return self._runner.read(home.tenant, lambda reader: sql_store.answered(reader, home, key))
 
     def scan(
         self,
@@ -278,22 +277,22 @@ class PostgresStore:
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
         """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
-        work = partial(reading.scan, forgotten=forgotten, versions=versions, passed=passed)
+        work = partial(sql_store.scan, forgotten=forgotten, versions=versions, passed=passed)
         return self._runner.read(scope.tenant, lambda reader: work(reader, scope, after, limit, filter))
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
         """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
-        return self._runner.read(scope.tenant, lambda reader: reading.history(reader, scope, id))
+        return self._runner.read(scope.tenant, lambda reader: sql_store.history(reader, scope, id))
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
         """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
-        asked = sql.out_of_scope(scope, limit)
+        asked = shared.out_of_scope(scope, limit)
         found = self._runner.read(scope.tenant, lambda reader: reader.execute(asked).all())
         return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
 
     def counts(self, scope: Scope) -> list[Count]:
         """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
-        return self._runner.read(scope.tenant, lambda reader: reading.counts_by(reader, scope))
+        return self._runner.read(scope.tenant, lambda reader: sql_store.counts_by(reader, scope))
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
@@ -303,8 +302,8 @@ class PostgresStore:
             self._embedded.discard(tenant)
             return []  # as the write before has seen
         meta = self._runner.read(tenant, Meta.read)
-        asked = reading.without_vector(meta, self._handle, after, limit, tenant)  # between: it may ask a provider
-        return self._runner.read(tenant, lambda reader: reading.unembedded(reader, asked, limit))
+        asked = sql_store.without_vector(meta, self._handle, after, limit, tenant)  # between: it may ask a provider
+        return self._runner.read(tenant, lambda reader: sql_store.unembedded(reader, asked, limit))
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
@@ -319,7 +318,7 @@ class PostgresStore:
 
     def tenants(self) -> dict[str, int]:
         """Return the number of memories of each tenant that has some, forgotten ones included."""
-        return self._runner.read(None, reading.tenants)
+        return self._runner.read(None, sql_store.tenants)
 
     def pinned(self) -> Model | None:
         """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
@@ -475,7 +474,7 @@ class _Write:
         memories, versions = 0, 0
         for tenant in self.steps:
             self._enter(connection, tenant)
-            held, older = reading.counts(connection, [tenant])
+            held, older = sql_store.counts(connection, [tenant])
             memories, versions = memories + held, versions + older
         return memories, versions
 

@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from salience.store.columns import TEXT, VECTOR
+from salience.store.schema import TEXT, VECTOR
 
 revision = "0001"
 down_revision = None

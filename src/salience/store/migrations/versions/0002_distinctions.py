@@ -6,7 +6,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import context, op
 
-from salience.store.columns import TEXT
+from salience.store.schema import TEXT
 
 revision = "0002"
 down_revision = "0001"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from salience.store.columns import TEXT, VECTOR
+from salience.store.schema import TEXT, VECTOR
 
 revision = "0003"
 down_revision = "0002"

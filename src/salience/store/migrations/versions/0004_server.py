@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from salience.store.columns import TEXT
+from salience.store.schema import TEXT
 
 revision = "0004"
 down_revision = "0003"

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from salience.store.columns import TEXT
+from salience.store.schema import TEXT
 
 revision = "0005"
 down_revision = "0004"

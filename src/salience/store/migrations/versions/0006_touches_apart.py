@@ -7,7 +7,7 @@ the notes. A server has the tables that it had: its rows are not written in plac
 import sqlalchemy as sa
 from alembic import op
 
-from salience.store.columns import TEXT
+from salience.store.schema import TEXT
 
 revision = "0006"
 down_revision = "0005"

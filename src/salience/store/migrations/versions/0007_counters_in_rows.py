@@ -6,7 +6,7 @@ A touch updates the row of the memory on both databases from now on.
 import sqlalchemy as sa
 from alembic import op
 
-from salience.store.columns import TEXT
+from salience.store.schema import TEXT
 
 revision = "0007"
 down_revision = "0006"

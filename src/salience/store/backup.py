@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, shown
 from salience.ports import Distinguish
 from salience.store import sqlite_file
-from salience.store.meta import keep, new_epoch
+from salience.store.pins import keep, new_epoch
 from salience.store.schema import APPLICATION_ID
 
 Progress = Callable[[int, int], None]
