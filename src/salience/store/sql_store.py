@@ -44,6 +44,7 @@ Indexed = Callable[[Memory, Sequence[str]], Mapping[str, Any]]
 TOUCH_PATIENCE: Final = 0.5
 """Most seconds that the touch of a recall waits for another write."""
 
+
 class Runs(Protocol):
     """Runs the statements of a write that come with every memory, each made once."""
 
