@@ -111,7 +111,7 @@ def test_each_scope_has_a_cache_of_its_own_and_all_are_fresh(opened):
                 scope = Scope(**home)
                 assert numbers(store.gather(need(scope))) == listed(store, scope)
     assert numbers(second.gather(need())) == [n for n in range(20) if n % 5 != 4]
-    assert len(second._arenas._entries) == 1
+    assert len(second._indexes._entries) == 1
 
 
 def test_a_scope_that_outgrows_what_is_read_into_memory_stays_fresh(opened):

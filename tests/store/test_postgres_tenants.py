@@ -14,10 +14,10 @@ def test_rows_at_hand_are_let_go_of(tables):
     """The rows that a process keeps are limited for all tenants together."""
     with opened(tables) as engine:
         store = engine.services.store
-        store._arenas._kept = 10
+        store._indexes._kept = 10
         for number in range(20):
             own = engine.of(f"tenant-{number}")
             own.remember("Alice prefers Python")
             assert len(own.recall("Python", min_score=0)) == 1
-        assert sum(1 for _ in store._arenas._entries) <= 10
+        assert sum(1 for _ in store._indexes._entries) <= 10
         assert len(engine.of("tenant-0").recall("Python", min_score=0)) == 1
