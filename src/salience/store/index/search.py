@@ -1,15 +1,15 @@
-"""A need answered from an index: which memories become candidates, and their columns. Pure NumPy; exact.
+"""Search an index for the candidates of a need, and read their columns. Pure NumPy; exact.
 
-A pruned search brings the memories that may be among the best by score. It bounds the score of every memory: the
-inner products of int8 vectors tell each cosine within a proven error, and the terms and names of the query add what
-they add. The memories with the greatest bounds are scored exactly; a memory whose bound is under the score that enough
-of them reach is left out.
+A pruned search returns the memories that may be among the best by score. It computes an upper bound of every score: the
+inner products of int8 vectors give each cosine within a proven error, and the shares of terms and names are exact. It
+scores the memories with the greatest bounds exactly, and leaves out memories whose bound is below the score that enough
+of them reach.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -44,16 +44,16 @@ _ROUNDING: Final = 1e-5
 _SLACK: Final = 1e-4
 """More than rounding changes a score whose weights sum to 1."""
 _WHOLE: Final = 256
-"""Up to so many memories are all brought: a search would save nothing."""
+"""Up to this many memories are all returned: pruning would save nothing."""
 _SCORED_FIRST: Final = 3
-"""How many times as many memories as are wanted are scored to find the score that counts as good enough."""
+"""Memories scored exactly first, per wanted memory, to find the score from which memories are returned."""
 _MARGIN: Final = 0.95
-"""Share of that score from which memories are brought, since factors that the store does not know differ."""
+"""Factor on that score, since factors unknown to the store differ between memories."""
 _BLOCKS: Final = 64
 _LEVELS: Final = 2048
-"""Steps of a cosine, for each unit, in which the bound of its relatedness is tabulated."""
+"""Steps per unit of cosine in the table of relatedness bounds."""
 _PRODUCTS: Final = 1 << 22
-"""Inner products that are computed at a time where many vectors meet many memories."""
+"""Maximum inner products computed at a time, of many vectors and many memories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +65,19 @@ class Activations:
 
 
 def gather(index: Index, need: Need, activations: Activations = Activations()) -> Batch:
-    """Return the candidates that `need` asks for, by id.
+    """Return the candidates of `need`, ordered by id.
 
     Args:
         index: the tenant's memories.
-        need: what to bring.
-        activations: of the session that asks; read for the column `turns_since_activation` alone.
+        need: the request.
+        activations: those of the query's session; read only for the column `turns_since_activation`.
     """
     view = view_of(index, need.scope, microseconds(need.now))
     search = Search(index, view, need, activations)
     passing = accepted(view, need.filter)
-    if need.pruning is not None and need.vector is not None and len(view):
+    if need.pruning is not None and need.vector is not None and len(view.slots):
         return search.best(need.pruning, passing)
-    wanted = np.arange(len(view)) if passing is None else np.flatnonzero(passing)
+    wanted = np.arange(len(view.slots)) if passing is None else np.flatnonzero(passing)
     if need.ids is None and need.near is None and need.candidates is None:
         return search.batch(wanted, beyond=-1.0 if "cosine" in need.columns else 1.0)
     return search.picked(wanted)
@@ -89,9 +89,9 @@ class Search:
 
     Attributes:
         index: the snapshot, with the counters as they are now.
-        view: the memories that the scope sees.
-        need: what to bring.
-        activations: of the session that asks.
+        view: the memories visible in the scope.
+        need: the request.
+        activations: those of the query's session.
     """
 
     index: Index
@@ -103,17 +103,17 @@ class Search:
     def terms(self) -> tuple[Occurrences, ...]:
         """The occurrences of each term of the need."""
         numbers = self.index.codes.terms
-        return tuple(self.view.occurrences(numbers.get(term, -1)) for term in self.need.terms)
+        return tuple([self.view.occurrences(numbers.get(term, -1)) for term in self.need.terms])
 
     @cached_property
     def entities(self) -> dict[int, Places]:
-        """The places of the memories that name each entity of the need; entities that no memory names are left out."""
+        """Entity of the need -> places of the memories that name it; only entities that some memory names."""
         naming = {number: self.view.naming(number) for number in self.index.codes.entities.known(self.need.names)}
         return {number: places for number, places in naming.items() if len(places)}
 
     @cached_property
     def named(self) -> Bools | None:
-        """bool[m], the memories whose speaker the need names, and those of no speaker that name one; None for none."""
+        """bool[m], memories whose speaker the need names, or, without a speaker, that name one; None for none."""
         codes = self.index.codes
         named = np.isin(self.view.speaker, list(codes.speakers.meant(self.need.speakers).values()))
         for number in codes.entities.known(self.need.speakers):
@@ -121,12 +121,12 @@ class Search:
             named[places[self.view.speaker[places] == 0]] = True
         return named if named.any() else None
 
-    # Which memories
+    # Candidates
 
     def picked(self, wanted: Places) -> Batch:
         """Return, of the wanted memories, those named by `ids`, those `near` and the nearest."""
         need, view = self.need, self.view
-        picked, beyond = np.zeros(len(view), np.bool_), 1.0
+        picked, beyond = np.zeros(len(view.slots), np.bool_), 1.0
         if need.ids is not None:
             slots = self.index.slots_of(need.ids)
             places = view.places(slots[slots >= 0])
@@ -134,12 +134,12 @@ class Search:
         if need.near is not None and len(need.near.vectors):
             picked[self._near(wanted, need.near.vectors, need.near.above)] = True
         is_measured = need.vector is not None and (need.candidates is not None or "cosine" in need.columns)
-        about, off = self._approximate_cosines() if is_measured else (np.zeros(len(view), np.float32), 0.0)
+        about, off = self._approximate_cosines() if is_measured else (np.zeros(len(view.slots), np.float32), 0.0)
         if need.candidates is not None:
             picked[self._nearest(wanted, need.candidates, about, off)] = True
             if view.embedded is not None:
                 picked |= ~view.embedded
-        is_wanted = np.zeros(len(view), np.bool_)
+        is_wanted = np.zeros(len(view.slots), np.bool_)
         is_wanted[wanted] = True
         picked &= is_wanted
         if need.candidates is not None or "cosine" in need.columns:
@@ -160,7 +160,7 @@ class Search:
         return found
 
     def _near(self, wanted: Places, vectors: Vectors32, above: float) -> Places:
-        """Return the wanted memories of which the cosine to some vector is greater than `above`."""
+        """Return the wanted memories with a cosine above `above` to any of the vectors."""
         view, found = self.view, [np.empty(0, np.intp)]
         if view.embedded is not None:
             wanted = wanted[view.embedded[wanted]]
@@ -175,23 +175,23 @@ class Search:
         return np.concatenate(found)
 
     def best(self, pruning: Pruning, passing: Bools | None) -> Batch:
-        """Return the memories that may be among the best by score, and those without a vector.
+        """Return the memories that may be among the best by score, and all memories without a vector.
 
         Args:
-            pruning: how scores are bounded, and how many are wanted, or from which score.
-            passing: bool[m], the memories to choose from; None for all.
+            pruning: bounds of the scores, and the number or the least score of the wanted memories.
+            passing: bool[m], memories that pass the filter; None for all.
         """
         view = self.view
         standing = view.standing(pruning.drops)
         if passing is not None:
             standing = passing if standing is None else standing & passing
-        count = len(view) if standing is None else int(np.count_nonzero(standing))
+        count = len(view.slots) if standing is None else int(np.count_nonzero(standing))
         known: dict[str, Any] = {"complete": False, "standing": count}
         if pruning.moments:
             made = view.column("created_at")
             known["moments"] = np.unique(made if standing is None else made[standing]) / MICROSECONDS
         if count <= max(_WHOLE, _SCORED_FIRST * pruning.keep):
-            everything = np.arange(len(view)) if standing is None else np.flatnonzero(standing)
+            everything = np.arange(len(view.slots)) if standing is None else np.flatnonzero(standing)
             return self.batch(everything, floor=-np.inf, **known)
         given = self._given(pruning)
         bound = given + self._dense_bound(pruning)
@@ -216,38 +216,38 @@ class Search:
         return self.batch(places[kept], measured[:, kept], floor=-np.inf if kept.sum() == count else floor, **known)
 
     def _given(self, pruning: Pruning) -> Floats32:
-        """Return float32[m], what the terms, the entities and the named speaker add to each score."""
-        view, given = self.view, np.zeros(len(self.view), np.float32)
+        """Return float32[m], the share of the terms, the entities and the named speaker in each score."""
+        view, given = self.view, np.zeros(len(self.view.slots), np.float32)
         for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
             if matching is None:
                 continue
             for term, weight in zip(self.terms, self._term_weights(matching, is_window), strict=True):
                 impact = np.float32(weight) * view.impact(term, is_window, matching.k1, matching.b)
-                if len(impact) == len(view):
+                if len(impact) == len(view.slots):
                     given += impact
                 else:
                     given[term.places] += impact
         if pruning.entity and self.entities:
-            most = np.zeros(len(view), np.float32)
+            most = np.zeros(len(view.slots), np.float32)
             for places in self.entities.values():
-                telling = np.float32(pruning.entity * (1 - (len(places) - 1) / len(view)))
-                most[places] = np.maximum(most[places], telling)
+                share = np.float32(pruning.entity * (1 - (len(places) - 1) / len(view.slots)))
+                most[places] = np.maximum(most[places], share)
             given += most
         if pruning.speaker and self.named is not None:
             given[self.named] += np.float32(pruning.speaker)
         return given
 
     def _term_weights(self, matching: Matching, is_window: bool) -> list[float]:
-        """Return the most that each term adds in a lexical channel: shares of its weight by what the terms tell.
-
-        What a term tells is its inverse document frequency, as in `rank.fuse`.
-        """
-        held = [len(term.places) if is_window else term.texts for term in self.terms]
-        telling = [math.log1p((len(self.view) - one + 0.5) / (one + 0.5)) for one in held]
-        return [matching.weight * one / (sum(telling) or 1.0) for one in telling]
+        """Return the maximum share of each term in a lexical channel: by its inverse document frequency."""
+        count, rarity = len(self.view.slots), []
+        for term in self.terms:
+            frequency = len(term.places) if is_window else term.texts
+            rarity.append(math.log1p((count - frequency + 0.5) / (frequency + 0.5)))
+        total = sum(rarity) or 1.0
+        return [matching.weight * share / total for share in rarity]
 
     def _dense_bound(self, pruning: Pruning) -> Floats32:
-        """Return float32[m], the most that the similarity channels can add to each score."""
+        """Return float32[m], an upper bound of the share of the similarity channels in each score."""
         view = self.view
         about, off = self._approximate_cosines()
         levels = np.arange(1, 2 * _LEVELS + 2) / _LEVELS - 1 + off  # the end of each step
@@ -269,10 +269,10 @@ class Search:
             scores += pruning.context_similarity * context
         return scores, measured
 
-    # How near
+    # Cosines
 
     def _approximate_cosines(self) -> tuple[Floats32, float]:
-        """Return float32[m], about each cosine to the query or its voice, and how far it is off at most."""
+        """Return float32[m], the approximate cosine of each memory to the query or its voice, and the maximum error."""
         view, need = self.view, self.need
         said = view.speaker > 0
         queries = [vector for vector in (need.vector, need.voice) if vector is not None]
@@ -282,7 +282,7 @@ class Search:
         return about[:, 0] if len(queries) == 1 else np.where(said, about[:, 1], about[:, 0]), off
 
     def _products(self, places: Places | slice, queries: Vectors32) -> tuple[Floats32, float]:
-        """Return float32[n, k], about the cosines of n memories to k queries, and how far they are off at most.
+        """Return float32[n, k], the approximate cosines of n memories to k queries, and the maximum error.
 
         With x = x' + e and q = q' + f, where x' and q' are the quantised vectors, x.q - x'.q' = e.q + x'.f. By Cauchy
         and Schwarz that is at most |e| |q| + |x'| |f| <= |e| + (1 + |e|) |f| for unit vectors.
@@ -300,9 +300,9 @@ class Search:
         return products, float(self.index.error + (1 + self.index.error) * errors.max()) + _ROUNDING
 
     def cosines(self, places: Places) -> Floats:
-        """Return float64[k], the cosines of some memories to the query, or to its voice where somebody said them.
+        """Return float64[k], the cosine of some memories to the query, or to its voice for memories with a speaker.
 
-        0 where there is no query or no vector.
+        0 if the need or the memory has no vector.
         """
         need, view = self.need, self.view
         if need.vector is None or not len(places):
@@ -316,7 +316,7 @@ class Search:
     def context_cosines(self, places: Places) -> Floats:
         """Return float64[2, k], the cosine of each, and its mean over the memory and its two nearest neighbours.
 
-        The mean is over those that have a vector; 0 where none has.
+        The mean is over the memories with a vector; 0 if none has one.
         """
         beside = self.view.around[:2, places]
         needed, at = np.unique(np.concatenate(([-1], places, beside.ravel())), return_inverse=True)
@@ -331,154 +331,103 @@ class Search:
     # The batch
 
     def batch(self, places: Places, measured: Floats | None = None, **others: Any) -> Batch:
-        """Return all that the need asks for of some memories.
+        """Return some memories with all columns and parts that the need lists.
 
         Args:
             places: in any order.
-            measured: float64[2, k], their `context_cosines`, if they are known.
+            measured: float64[2, k], their `context_cosines`, if known.
             others: other fields of the batch.
         """
-        order = np.argsort(self.index.slots["row"][self.view.slots[places]])
-        found = Found(self, places[order], None if measured is None else measured[:, order])
-        return found.batch(**others)
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Memories of an answer, in the order of ids.
-
-    Attributes:
-        search: which found them.
-        places: their places in the view.
-        measured: float64[2, k], as `Search.context_cosines`, where they are known already.
-    """
-
-    search: Search
-    places: Places
-    measured: Floats | None
-
-    @cached_property
-    def slots(self) -> Rows:
-        """Their slots in the index."""
-        return self.search.view.slots[self.places]
-
-    @cached_property
-    def cosines(self) -> Floats:
-        """float64[2, k], the cosine of each to the query, and its mean in context where that is needed."""
-        if self.measured is not None:
-            return self.measured
-        if "context_cosine" in self.search.need.columns:
-            return self.search.context_cosines(self.places)
-        return self.search.cosines(self.places)[None]
-
-    def column(self, name: str) -> Column:
-        """Return a column of the index."""
-        return self.search.index.slots[name][self.slots]
-
-    def batch(self, **others: Any) -> Batch:
-        """Return all that the need asks for, and other fields of the batch as they are given."""
-        need = self.search.need
+        need, index = self.need, self.index
+        order = np.argsort(index.slots["row"][self.view.slots[places]])
+        places = places[order]
+        slots = self.view.slots[places]
+        if measured is not None:
+            measured = measured[:, order]
+        elif "context_cosine" in need.columns:
+            measured = self.context_cosines(places)
+        else:
+            measured = self.cosines(places)[None]
+        vectors = entities = None
+        if need.vectors:
+            matrix = index.slots["vector"]
+            matrix.flags.writeable = False  # of this view of the array alone
+            vectors = Vectors(matrix, np.where(index.slots["has_vector"][slots], slots, -1))
+        if need.entities:
+            frequency = np.array([len(naming) for naming in self.entities.values()], np.float64)
+            known = np.array(list(self.entities), np.int64)
+            entities = Entities(self._ragged("entities", slots), known, frequency, len(self.view.slots))
         return Batch(
-            self.search.index.ids(self.slots),
-            {name: np.asarray(_COLUMNS[name](self), COLUMNS[name].dtype) for name in sorted(need.columns)},
-            self.vectors() if need.vectors else None,
-            self.lexicon(is_window=False) if need.terms else None,
-            self.lexicon(is_window=True) if need.windows and need.terms else None,
-            self.entities() if need.entities else None,
-            self.ragged("distinctions") if need.distinctions else None,
+            index.ids(slots),
+            self._columns(slots, places, measured),
+            vectors,
+            self._lexicon(places, is_window=False) if need.terms else None,
+            self._lexicon(places, is_window=True) if need.windows and need.terms else None,
+            entities,
+            self._ragged("distinctions", slots) if need.distinctions else None,
             **others,
         )
 
-    def vectors(self) -> Vectors:
-        """Return the vectors, in the index's own matrix, which nobody else may write to."""
-        matrix = self.search.index.slots["vector"]
-        matrix.flags.writeable = False  # of this view of the array alone
-        return Vectors(matrix, np.where(self.column("has_vector"), self.slots, -1))
+    def _columns(self, slots: Rows, places: Places, cosines: Floats) -> dict[str, Column]:
+        """Return the needed columns of some memories."""
+        table, view, columns = self.index.slots.arrays, self.view, dict[str, Column]()
+        for name in sorted(self.need.columns):
+            values: Any
+            if name == "cosine":
+                values = cosines[0]
+            elif name == "context_cosine":
+                values = cosines[1]
+            elif name == "code":
+                values = slots
+            elif name == "embedded":
+                values = table["has_vector"][slots]
+            elif name == "is_global":
+                values = table["project"][slots] == 0
+            elif name in ("created_at", "updated_at", "accessed_at"):
+                values = table[name][slots] / MICROSECONDS
+            elif name == "expires_at":
+                instants = table[name][slots]
+                values = np.where(instants == NEVER, np.inf, instants / MICROSECONDS)
+            elif name in ("fact", "speaker"):
+                values = np.where(table[name][slots] == 0, -1, table[name][slots])
+            elif name == "speaker_named":
+                values = np.zeros(len(slots), np.bool_) if self.named is None else self.named[places]
+            elif name == "successor":
+                values = np.full(len(slots), -1) if view.successor is None else view.successor[places]
+            elif name == "supersedes":
+                targets = view.index.superseded[table[name][slots]]
+                is_visible = np.zeros(self.index.slots.length + 1, np.bool_)  # the last one for no target, -1
+                is_visible[view.slots] = True
+                values = np.where(is_visible[targets], targets, -1)
+            elif name == "turns_since_activation":
+                clock, turns = self.activations.clock, self.activations.turns
+                values = [clock - turns.get(key, -np.inf) for key in self.index.ids(slots).tolist()]
+            else:
+                values = table[name][slots]
+            columns[name] = np.asarray(values, COLUMNS[name].dtype)
+        return columns
 
-    def lexicon(self, *, is_window: bool) -> Lexicon:
-        """Return the term statistics of the texts that the scope sees, or of their windows, and these postings."""
-        view, terms = self.search.view, self.search.terms
+    def _lexicon(self, places: Places, *, is_window: bool) -> Lexicon:
+        """Return the term statistics of the view's texts, or of their windows, with the postings of some memories."""
+        view, terms = self.view, self.terms
         postings = []
         for term in terms:
-            at, there = find(term.places, self.places)
+            at, there = find(term.places, places)
             frequency = (term.windows if is_window else term.own)[at[there]]
             rows = np.flatnonzero(there)[frequency > 0]
             postings.append((rows, frequency[frequency > 0].astype(np.float64)))
         return Lexicon(
-            documents=len(view),
+            documents=len(view.slots),
             average_length=view.average_window if is_window else view.average_length,
-            document_frequency=np.array([len(one.places) if is_window else one.texts for one in terms], np.float64),
+            document_frequency=np.array([len(term.places) if is_window else term.texts for term in terms], np.float64),
             postings=Postings.of(postings),
-            length=(view.window_length if is_window else view.length)[self.places],
+            length=(view.window_length if is_window else view.length)[places],
         )
 
-    def entities(self) -> Entities:
-        """Return the entities of these memories; those that some visible memory names are the known ones."""
-        known = self.search.entities
-        frequency = np.array([len(places) for places in known.values()], np.float64)
-        return Entities(self.ragged("entities"), np.array(list(known), np.int64), frequency, len(self.search.view))
-
-    def ragged(self, name: str) -> Ragged:
-        """Return the lists `entities` or `distinctions` of these memories."""
-        lengths, numbers = self.search.index.runs(name, self.slots)
+    def _ragged(self, name: str, slots: Rows) -> Ragged:
+        """Return the lists `entities` or `distinctions` of some slots."""
+        lengths, numbers = self.index.runs(name, slots)
         return Ragged(offsets_of(lengths), numbers.astype(np.int64, copy=False))
-
-
-def _expires_at(found: Found) -> Column:
-    moments = found.column("expires_at")
-    return np.where(moments == NEVER, np.inf, moments / MICROSECONDS)
-
-
-def _supersedes(found: Found) -> Column:
-    targets = found.search.view.index.superseded[found.column("supersedes")]
-    shown = np.zeros(found.search.index.slots.length + 1, np.bool_)  # the last one for no target, -1
-    shown[found.search.view.slots] = True
-    return np.where(shown[targets], targets, -1)
-
-
-def _successor(found: Found) -> Column:
-    successor = found.search.view.successor
-    return np.full(len(found.places), -1) if successor is None else successor[found.places]
-
-
-def _speaker_named(found: Found) -> Column:
-    named = found.search.named
-    return np.zeros(len(found.places), np.bool_) if named is None else named[found.places]
-
-
-def _turns(found: Found) -> Column:
-    activations = found.search.activations
-    ids = found.search.index.ids(found.slots).tolist()
-    return np.array([activations.clock - activations.turns.get(one, -np.inf) for one in ids], np.float64)
-
-
-def _or_none(name: str) -> Callable[[Found], Column]:
-    """Return what makes a column of numbers in which 0 stands for none one in which -1 does."""
-    return lambda found: np.where(found.column(name) == 0, -1, found.column(name))
-
-
-_COLUMNS: Final[Mapping[str, Callable[[Found], Column]]] = {
-    "cosine": lambda found: found.cosines[0],
-    "context_cosine": lambda found: found.cosines[1],
-    **{
-        name: lambda found, name=name: found.column(name)  # type: ignore[misc]
-        for name in ("importance", "weight", "access_count", "tier")
-    },
-    **{
-        name: lambda found, name=name: found.column(name) / MICROSECONDS  # type: ignore[misc]
-        for name in ("created_at", "updated_at", "accessed_at")
-    },
-    "expires_at": _expires_at,
-    "is_global": lambda found: found.column("project") == 0,
-    "code": lambda found: found.slots,
-    "supersedes": _supersedes,
-    "successor": _successor,
-    "fact": _or_none("fact"),
-    "turns_since_activation": _turns,
-    "speaker": _or_none("speaker"),
-    "speaker_named": _speaker_named,
-    "embedded": lambda found: found.column("has_vector"),
-}
 
 
 def _levels(cosine: Floats32) -> Rows:
@@ -487,9 +436,9 @@ def _levels(cosine: Floats32) -> Rows:
 
 
 def _largest(values: Floats32, count: int) -> Places:
-    """Return the places of the largest values, at least `count` of them, in no particular order.
+    """Return the places of the largest values, at least `count` of them, unordered.
 
-    As many blocks have a maximum that is at least some number: so many values reach it.
+    The `count` greatest block maxima are `count` values, so the least of them is a valid threshold.
     """
     length = len(values) // _BLOCKS
     if length < 4 * count:
@@ -499,7 +448,7 @@ def _largest(values: Floats32, count: int) -> Places:
 
 
 def _rows_of(matrix: Column, slots: Rows) -> tuple[Column, Rows | slice]:
-    """Return rows of a matrix among which are some slots, and where each is; not copied where they lie together."""
+    """Return rows of a matrix that include some slots, and the place of each slot; a view if the slots are dense."""
     if not len(slots):
         return matrix[:0], slice(None)
     first, last = int(slots.min()), int(slots.max()) + 1
@@ -511,10 +460,10 @@ def _rows_of(matrix: Column, slots: Rows) -> tuple[Column, Rows | slice]:
 
 
 def accepted(view: View, filter: Filter) -> Bools | None:
-    """Return bool[m], which memories of a view pass `filter`; None where it asks nothing."""
+    """Return bool[m], which memories of a view pass `filter`; None for an empty filter."""
     if filter == _NO_FILTER:
         return None
-    codes, passed = view.index.codes, np.ones(len(view), np.bool_)
+    codes, passed = view.index.codes, np.ones(len(view.slots), np.bool_)
     for tag in filter.tags:
         passed &= view.tagged(tag)
     if filter.fact_keys:
@@ -535,7 +484,7 @@ def accepted(view: View, filter: Filter) -> Bools | None:
 
 
 def speakers(index: Index, scope: Scope, names: Sequence[str]) -> list[str]:
-    """Return the speakers of memories visible in `scope` whom one of some names means, sorted."""
+    """Return the speakers of memories visible in `scope` that any of `names` matches, sorted."""
     meant = index.codes.speakers.meant(names)
     if not meant:
         return []
@@ -544,7 +493,7 @@ def speakers(index: Index, scope: Scope, names: Sequence[str]) -> list[str]:
 
 
 def out_of_scope(index: Index, scope: Scope, limit: int) -> list[OutOfScope]:
-    """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
+    """Return the places with live memories that are visible in `scope.widened()` but not in `scope`, with counts."""
     hidden = np.flatnonzero(visible(index, scope.widened()) & ~visible(index, scope))
     names = ("environment", *NARROWING)
     homes, counts = np.unique([index.slots[name][hidden] for name in names], axis=1, return_counts=True)

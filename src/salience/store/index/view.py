@@ -1,6 +1,6 @@
-"""The memories of an index that a scope sees: their session neighbours, text lengths, successors and terms.
+"""View: the memories of an index visible in a scope, with session neighbours, text lengths, successors and terms.
 
-A view is made once for a snapshot and a scope, and its parts when they are first needed.
+A snapshot keeps one view per scope. The parts of a view are computed at first use.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
 from salience.records import ANY, NARROWING, Scope
-from salience.store.index.columns import Bools, Index
+from salience.store.index.columns import NEVER, Bools, Index
 from salience.store.index.postings import Numbers32, find
 
 Floats32 = NDArray[np.float32]
 Places = NDArray[np.intp]
 """Numbers of memories in a view, from 0, in the order of their slots; -1 for none."""
 _VIEWS: Final = 64
-"""Views that a snapshot keeps at most."""
+"""Maximum views per snapshot."""
 _TERMS: Final = 16
-"""Occurrences of terms that a view keeps at most, for each of its memories."""
+"""Maximum cached term occurrences per memory of a view."""
 _SPARSE: Final = 8
-"""From this part of the whole on, an array of the whole is quicker than a search in the part."""
+"""From 1/8 of the whole on, an array of the whole is faster than a binary search."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,13 +50,13 @@ class Occurrences:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The live memories that a scope sees, during an interval in which none of them expires.
+    """The live memories visible in a scope, during an interval in which none of them expires.
 
     Attributes:
-        index: a snapshot with these memories; the counters in it may be older than those of the snapshot searched.
+        index: a snapshot with these memories. Its counters may be out of date.
         slots: intp[m], ascending.
         valid: bool[m], which have not expired.
-        since, until: the interval, in microseconds, without `until`.
+        since, until: the half-open interval, in microseconds.
     """
 
     index: Index
@@ -101,7 +101,7 @@ class View:
 
     @cached_property
     def embedded(self) -> Bools | None:
-        """bool[m], which memories have a vector; None where all have."""
+        """bool[m], which memories have a vector; None if all have one."""
         has_vector = self.column("has_vector")
         return None if has_vector.all() else has_vector
 
@@ -114,13 +114,13 @@ class View:
     def around(self) -> Column:
         """intp[2 x REACH, m], the places of the neighbours in the session, nearest first; -1 for none.
 
-        Expired memories have no neighbours and are none.
+        Expired memories are left out.
         """
         line = self.places(self.index.by_session)
         line = line[line >= 0]
         line = line[self.valid[line]]
         session = self.column("session")[line]
-        around = np.full((2 * REACH, len(self)), -1, np.intp)
+        around = np.full((2 * REACH, len(self.slots)), -1, np.intp)
         for away in range(1, REACH + 1):
             same = session[away:] == session[:-away]
             before, after = line[:-away][same], line[away:][same]
@@ -130,10 +130,10 @@ class View:
 
     @cached_property
     def context_share(self) -> Floats32:
-        """float32[m], 1 by how many of each memory and its two nearest neighbours have a vector; 0 where none has."""
-        embedded = np.append(np.ones(len(self), np.bool_) if self.embedded is None else self.embedded, False)
+        """float32[m], 1 / the number of vectors among a memory and its two nearest neighbours; 0 if there is none."""
+        embedded = np.append(np.ones(len(self.slots), np.bool_) if self.embedded is None else self.embedded, False)
         count = embedded[:-1].astype(np.float32) + embedded[self.around[0]] + embedded[self.around[1]]
-        share: Floats32 = np.divide(np.float32(1), count, out=np.zeros(len(self), np.float32), where=count > 0)
+        share: Floats32 = np.divide(np.float32(1), count, out=np.zeros(len(self.slots), np.float32), where=count > 0)
         return share
 
     @cached_property
@@ -143,47 +143,43 @@ class View:
 
     @cached_property
     def window_length(self) -> Floats:
-        """float64[m], the terms of each memory's window: its own `OWN` times, and those of its neighbours."""
+        """float64[m], the terms of each memory's window: its own counted `OWN` times, plus its neighbours'."""
         padded = np.append(self.length, 0.0)
         lengths: Floats = OWN * self.length + padded[self.around].sum(axis=0)
         return lengths
 
     @cached_property
     def average_length(self) -> float:
-        """The mean of `length`; 0 of none."""
-        return float(self.length.sum()) / len(self) if len(self) else 0.0
+        """Mean of `length`; 0 for an empty view."""
+        return float(self.length.sum()) / len(self.slots) if len(self.slots) else 0.0
 
     @cached_property
     def average_window(self) -> float:
-        """The mean of `window_length`; 0 of none."""
-        return float(self.window_length.sum()) / len(self) if len(self) else 0.0
+        """Mean of `window_length`; 0 for an empty view."""
+        return float(self.window_length.sum()) / len(self.slots) if len(self.slots) else 0.0
 
     def occurrences(self, number: int) -> Occurrences:
-        """Return where the term of a number occurs; -1 for an unknown term."""
-        found = self._terms.get(number)
-        if found is None:
-            found = self._occurrences(number)
-            if sum(len(term.places) for term in list(self._terms.values())) > _TERMS * len(self):
-                self._terms.clear()
-            self._terms[number] = found
-        return found
-
-    def _occurrences(self, number: int) -> Occurrences:
+        """Return the occurrences of a term by its number; -1 for an unknown term."""
+        if (known := self._terms.get(number)) is not None:
+            return known
         slots, counts = self.index.terms.find(number)
         places = self.places(slots)
         places, counts = places[places >= 0], counts[places >= 0].astype(np.float32)
-        own = np.zeros(len(self) + 1, np.float32)  # the last one for "no neighbour", -1
+        own = np.zeros(len(self.slots) + 1, np.float32)  # the last one for "no neighbour", -1
         own[places] = counts
         windows = OWN * own
         for neighbours in self.around:
             windows[neighbours[places]] += counts  # no memory is the same neighbour of two others
         found = np.flatnonzero(windows[:-1])
-        return Occurrences(found, own[found], windows[found], len(places))
+        if sum([len(term.places) for term in list(self._terms.values())]) > _TERMS * len(self.slots):
+            self._terms.clear()
+        self._terms[number] = occurrences = Occurrences(found, own[found], windows[found], len(places))
+        return occurrences
 
     def impact(self, term: Occurrences, is_window: bool, k1: float, b: float) -> Floats32:
-        """Return float32[h], the BM25 of each occurrence as a share of the term's weight, [0, 1].
+        """Return the BM25 of a term as a share of its weight, [0, 1]: float32[h] by occurrence.
 
-        Of a term that occurs nearly everywhere it is float32[m], of each memory, which is quicker to add up.
+        For a frequent term it is float32[m], by memory, which is faster to add.
         """
         found = term.impacts.get((is_window, k1, b))
         if found is None:
@@ -193,8 +189,8 @@ class View:
             frequency = term.windows if is_window else term.own
             pace = (k1 * (1 - b + b * length[term.places] / max(average, 1.0))).astype(np.float32)
             found = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
-            if len(found) * _SPARSE > len(self):
-                everywhere = np.zeros(len(self), np.float32)
+            if len(found) * _SPARSE > len(self.slots):
+                everywhere = np.zeros(len(self.slots), np.float32)
                 everywhere[term.places] = found
                 found = everywhere
             term.impacts[is_window, k1, b] = found
@@ -207,19 +203,19 @@ class View:
 
     def tagged(self, tag: str) -> Bools:
         """Return bool[m], which memories have a tag."""
-        tagged = np.zeros(len(self) + 1, np.bool_)
+        tagged = np.zeros(len(self.slots) + 1, np.bool_)
         tagged[self.places(self.index.tags.find(self.index.codes.tags.get(tag, -1))[0])] = True
         return tagged[:-1]
 
     @cached_property
     def successor(self) -> Codes | None:
-        """int64[m], the slot of the memory that replaces each, -1 for none; None where no memory is replaced."""
+        """int64[m], the slot of the memory that replaces each, -1 for none; None if no memory is replaced."""
         facts, supersedes = self.column("fact"), self.column("supersedes")
         stating = np.flatnonzero(self.valid & ((facts > 0) | (supersedes > 0)))
         if not len(stating):
             return None
         stating = stating[np.argsort(self.column("row")[stating], kind="stable")]  # by id
-        successor = np.full(len(self), -1, np.int64)
+        successor = np.full(len(self.slots), -1, np.int64)
         of_fact = stating[facts[stating] > 0]
         latest_last = of_fact[np.argsort(self.column("updated_at")[of_fact], kind="stable")]
         newest = np.full(int(facts.max(initial=0)) + 1, -1, np.int64)
@@ -234,7 +230,7 @@ class View:
         return successor if (successor >= 0).any() else None
 
     def standing(self, drops: frozenset[str]) -> Bools | None:
-        """Return bool[m], the memories without those that are `expired` or `outdated`; None where all are left."""
+        """Return bool[m], which memories are not in a state of `drops` (`expired`, `outdated`); None for all."""
         kept = self.valid if "expired" in drops else None
         if "outdated" in drops and self.successor is not None:
             current = self.successor < 0
@@ -244,7 +240,7 @@ class View:
 
 def view_of(index: Index, scope: Scope, now: int | None = None) -> View:
     """Return the view of `scope` at an instant in microseconds; None where expiry does not matter."""
-    key = (scope.environment, *(getattr(scope, name) for name in NARROWING))
+    key = (scope.environment, scope.project, scope.user_id, scope.agent_id)
     views: dict[Any, View] = index.views
     found = views.get(key)
     if found is not None and (now is None or found.since <= now < found.until):
@@ -252,15 +248,12 @@ def view_of(index: Index, scope: Scope, now: int | None = None) -> View:
     if len(views) >= _VIEWS:
         views.clear()
     slots = np.flatnonzero(visible(index, scope))
-    expires = index.slots["expires_at"]
-    views[key] = found = View(index, slots, *_validity(expires[slots], now or 0))
+    expires = index.slots["expires_at"][slots]
+    valid = expires > (now or 0)
+    since = int(expires[~valid].max(initial=np.iinfo(np.int64).min))
+    until = int(expires[valid].min(initial=NEVER))
+    views[key] = found = View(index, slots, valid, since, until)
     return found
-
-
-def _validity(expires: Column, now: int) -> tuple[Bools, int, int]:
-    """Return which memories have not expired, and the interval for which that holds."""
-    valid, least, most = expires > now, np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    return valid, int(expires[~valid].max(initial=least)), int(expires[valid].min(initial=most))
 
 
 def visible(index: Index, scope: Scope) -> Bools:
