@@ -26,6 +26,7 @@ ERRORS: Final[Mapping[Kind, type[SalienceError]]] = {
     "judge": JudgeError,
 }
 """Kind of model -> the error for a failure of its library."""
+_ONNX_LOCK: Final = threading.Lock()
 
 
 @contextmanager
@@ -75,12 +76,16 @@ def require(module: str, feature: str, extra: str) -> None:
         raise MissingExtraError(feature, extra)
 
 
-def stay_private() -> None:
-    """Keep ONNX Runtime, if it is not imported yet, from sending telemetry and leaving a device id in the home folder.
+@contextmanager
+def onnx_runtime() -> Iterator[None]:
+    """Hold the process's lock for ONNX Runtime while importing it and creating a session.
 
-    Its official builds do both unless told otherwise. A choice that is already in the environment stands.
+    Two sessions created at the same time have crashed the process. Also disables the telemetry of the official builds,
+    which leaves a device id in the home folder, unless the environment already has a value.
     """
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    with _ONNX_LOCK:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+        yield
 
 
 @contextmanager

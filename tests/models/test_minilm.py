@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -157,3 +158,17 @@ def test_first_use_prints_nothing_and_leaves_nothing_in_the_home_folder(tmp_path
     run = subprocess.run([sys.executable, "-W", "default", "-c", code], capture_output=True, text=True, check=True)
     assert (run.stdout, run.stderr) == ("", "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_sessions_are_created_one_at_a_time(monkeypatch):
+    creating, overlaps = threading.Lock(), []
+
+    def create(*_, **__):
+        overlaps.append(not creating.acquire(blocking=False))
+        time.sleep(0.02)
+        creating.release()
+
+    monkeypatch.setattr("onnxruntime.InferenceSession", create)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(minilm._session, [b""] * 4))
+    assert overlaps == [False] * 4

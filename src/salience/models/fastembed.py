@@ -13,7 +13,7 @@ import numpy as np
 
 from salience.batch import Floats, Vectors32, unit_vectors
 from salience.errors import EmbedderError, RerankerError, shown
-from salience.loading import Once, mapped, require, stay_private
+from salience.loading import Once, mapped, onnx_runtime, require
 
 DEFAULT_RERANKER: Final = "Xenova/ms-marco-MiniLM-L-6-v2"
 """Default reranker: 80 MB, English, trained on MS MARCO."""
@@ -69,9 +69,11 @@ class FastEmbed:
 
     def _load(self, cache_dir: Path | None) -> Any:
         with mapped(self.name, "be fetched and loaded", _LOAD_REMEDY):
-            from fastembed import TextEmbedding
+            name, _ = self._listed()  # takes the lock of ONNX Runtime, too
+            with onnx_runtime():
+                from fastembed import TextEmbedding
 
-            return TextEmbedding(model_name=self._listed()[0], cache_dir=_text(cache_dir))
+                return TextEmbedding(model_name=name, cache_dir=None if cache_dir is None else str(cache_dir))
 
 
 class FastEmbedReranker:
@@ -113,15 +115,16 @@ class FastEmbedReranker:
 
     def _load(self, cache_dir: Path | None) -> Any:
         with mapped(self.name, "be fetched and loaded", _LOAD_REMEDY, "reranker"):
-            from fastembed.rerank.cross_encoder import TextCrossEncoder
+            name = self._listed()  # takes the lock of ONNX Runtime, too
+            with onnx_runtime():
+                from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-            return TextCrossEncoder(model_name=self._listed(), cache_dir=_text(cache_dir))
+                return TextCrossEncoder(model_name=name, cache_dir=None if cache_dir is None else str(cache_dir))
 
 
 def _listed_embedder(model: str) -> tuple[str, int]:
     """Return the name of a model as fastembed spells it, and its dimension."""
-    with mapped(f"fastembed:{model}", "be looked up", "Reinstall fastembed."):
-        stay_private()
+    with mapped(f"fastembed:{model}", "be looked up", "Reinstall fastembed."), onnx_runtime():
         from fastembed import TextEmbedding
 
         for listed in TextEmbedding.list_supported_models():
@@ -135,8 +138,7 @@ def _listed_embedder(model: str) -> tuple[str, int]:
 
 def _listed_reranker(model: str) -> str:
     """Return the name of a cross-encoder as fastembed spells it."""
-    with mapped(f"fastembed:{model}", "be looked up", "Reinstall fastembed.", "reranker"):
-        stay_private()
+    with mapped(f"fastembed:{model}", "be looked up", "Reinstall fastembed.", "reranker"), onnx_runtime():
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
         names = [str(listed["model"]) for listed in TextCrossEncoder.list_supported_models()]
@@ -146,7 +148,3 @@ def _listed_reranker(model: str) -> str:
     raise RerankerError(
         f"reranker_model: {shown(model)} is not a cross-encoder of fastembed. Choose one of: {', '.join(names)}."
     )
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)

@@ -6,10 +6,8 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from salience.deadline import Pause
-from salience.errors import InputError, Words
 from salience.loading import Once, require
 from salience.settings import Settings
 from salience.text import spelled
@@ -32,8 +30,8 @@ _REMEDIES: Final[Mapping[int, str]] = {
     404: _MODEL_REMEDY,
     429: "Check the quota of the key, or try again later.",
 }
-_OF_ONE_QUESTION: Final = frozenset({400, 413, 422})
-"""Statuses that the question itself can cause; the next question may succeed."""
+_REQUEST_ERRORS: Final = frozenset({400, 413, 422})
+"""Statuses that depend on the request; the next request may succeed."""
 
 
 class ChatError(Exception):
@@ -78,10 +76,12 @@ class Chat:
 
     def __init__(self, endpoint: Endpoint, role: str) -> None:
         require("openai", f"the {role} 'openai'", "llm")
+        from salience.models.endpoint import checked_key, checked_url  # imports httpx, which is slow
+
         self.name = f"openai:{endpoint.model}"
         self._model = endpoint.model
-        self._host = _host(endpoint.base_url)
-        key = _key(endpoint.api_key)
+        self._host = checked_url("llm_base_url", endpoint.base_url).netloc.decode()
+        key = checked_key("llm_api_key", endpoint.api_key)
         self._is_open = key is None
         self._rest = Pause(endpoint.rest)
         self._client = Once(lambda: _client(endpoint, key))
@@ -100,7 +100,7 @@ class Chat:
             return self._answer(system, user)
         except openai.APIStatusError as error:
             status = error.status_code
-            if status not in _OF_ONE_QUESTION:
+            if status not in _REQUEST_ERRORS:
                 self._rest.begin()
             remedy = _REMEDIES.get(status, _URL_REMEDY if status >= 500 else _MODEL_REMEDY)
             raise self.fault(f"answered with status {status}", remedy) from None
@@ -176,31 +176,6 @@ def objects(answer: str, keys: Collection[str] = ()) -> Iterator[dict[str, Any]]
 def last(found: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the last object, None if there is none: models may think aloud before they answer."""
     return next(iter(list(found)[::-1]), None)
-
-
-def _host(base_url: str) -> str:
-    try:
-        parts = urlsplit(base_url)
-        host = parts.hostname if parts.scheme in ("http", "https") else None
-        port = parts.port
-    except (ValueError, AttributeError, TypeError):
-        host = port = None
-    if not host:
-        # the value may contain a password
-        raise InputError("llm_base_url", Words("not an http or https URL"), "Give one, with a host.", "is no http URL")
-    return host if port is None else f"{host}:{port}"
-
-
-def _key(api_key: str | None) -> str | None:
-    key = (api_key or "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise InputError(
-            "llm_api_key",
-            Words("a key with unusual characters"),
-            "Give the key in printable ASCII.",
-            "has unusual characters",
-        )
-    return key or None
 
 
 def _client(endpoint: Endpoint, key: str | None) -> openai.OpenAI:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from salience.batch import Rows, Vectors32, unit_vectors
 from salience.errors import EmbedderError
-from salience.loading import Once, mapped, stay_private
+from salience.loading import Once, mapped, onnx_runtime
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -96,16 +96,16 @@ def _checked(path: Path) -> bytes:
 
 
 def _session(weights: bytes) -> InferenceSession:
-    stay_private()
-    from onnxruntime import InferenceSession, SessionOptions
+    with onnx_runtime():
+        from onnxruntime import InferenceSession, SessionOptions
 
-    options = SessionOptions()
-    options.log_severity_level = 4  # errors are raised; nothing belongs on an agent's stderr
-    # ONNX Runtime's own threads spin while they wait, which halves the speed on busy cores, and do not survive a fork.
-    # Batches in parallel are as fast on idle cores.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    return InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+        options = SessionOptions()
+        options.log_severity_level = 4  # errors are raised; nothing belongs on an agent's stderr
+        # ONNX Runtime's own threads spin while they wait, which halves the speed on busy cores, and do not survive a
+        # fork. Batches in parallel are as fast on idle cores.
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        return InferenceSession(weights, options, providers=["CPUExecutionProvider"])
 
 
 def _tokenizer() -> BertWordPieceTokenizer:

@@ -20,8 +20,9 @@ from tenacity import (
 
 from salience.batch import Vectors32, unit_vectors
 from salience.deadline import retry_after
-from salience.errors import EmbedderError, InputError, Words
+from salience.errors import EmbedderError
 from salience.loading import mapped
+from salience.models.endpoint import checked_key, checked_url
 
 MAX_TEXTS: Final = 128
 """Most texts in a request; every known provider accepts as many."""
@@ -76,11 +77,13 @@ class OpenAI:
     ) -> None:
         self.name = f"openai:{model}"
         self.dimension = dimension
-        self._endpoint = _endpoint(base_url)
+        url = checked_url("openai_base_url", base_url)
+        self._endpoint = url.copy_with(path=url.path.rstrip("/") + "/embeddings")
         self.remote = self._endpoint.netloc.decode()  # writes limit how long they wait for a remote embedder
         self._request: dict[str, Any] = {"model": model, "encoding_format": "float"}
         self._request |= {"dimensions": dimension} if send_dimension else {}
-        self._client = httpx.Client(headers=_headers(api_key), timeout=timeout)
+        key = checked_key("openai_api_key", api_key)
+        self._client = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=timeout)
         weakref.finalize(self, self._client.close)
         self._retrying = Retrying(
             retry=retry_if_exception_type(_TransientError),
@@ -144,34 +147,6 @@ class _TransientError(EmbedderError):
 
 class _AnswerError(ValueError):
     """An unusable answer, described in words that an error message may show."""
-
-
-def _endpoint(base_url: str) -> httpx.URL:
-    try:
-        url = httpx.URL(base_url)
-    except (httpx.InvalidURL, TypeError):
-        url = httpx.URL("")
-    if url.scheme not in ("http", "https") or not url.host:
-        # the value may contain a password
-        raise InputError(
-            "openai_base_url",
-            Words("not an http or https URL"),
-            "Give one, with a host.",
-            "is no http URL",
-        )
-    return url.copy_with(path=url.path.rstrip("/") + "/embeddings")
-
-
-def _headers(api_key: str | None) -> dict[str, str]:
-    key = (api_key or "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise InputError(
-            "openai_api_key",
-            Words("a key with unusual characters"),
-            "Give the key in printable ASCII.",
-            "has unusual characters",
-        )
-    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _wait(state: RetryCallState) -> float:
