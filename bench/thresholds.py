@@ -65,10 +65,9 @@ PARAPHRASES: Final = """\
 The cosine from which two texts count as saying the same (the number beside the embedder) was fitted on SICK train: as
 many paraphrases (relatedness of 4 and more, of 5) are missed as different things (below 3) are taken for one. Counted
 on SICK test. A cosine hardly sees a negation or another number, so a memory collapses into one that ranks higher only
-from salience.evaluate import calibrate as judged
-from salience.evaluate.calibrate import errors, taken
-from salience.evaluate.metrics import Mask, Rate, precision
-from salience.evaluate.run import FOREIGN, Naming, Plan, Result, Terms, evaluate, sources
+if that one also covers it: says its numbers, dates and names, and makes the same claims (`rank/stages.py`). The first
+column of an embedder counts the cosine alone, the second what would collapse, the first sentence of a pair being kept.
+SICK calls many pairs neutral that people find closely related; both readings are shown.
 """
 CONTRADICTIONS: Final = """\
 ## Contradiction: when a new memory is reported to conflict with an old one

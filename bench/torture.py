@@ -13,6 +13,7 @@ import ctypes
 import itertools
 import multiprocessing
 import os
+import re
 import resource
 import shutil
 import signal
@@ -147,8 +148,15 @@ def started(work: Callable[..., None], *arguments: Any) -> tuple[Any, Any]:
     return process, here
 
 
-def heard(line: Any, patience: float = PATIENCE) -> Any:
-    """Return what a process says next; None where it ends or says nothing."""
+def stop(process: Any) -> None:
+    """Wait for a process to end; kill it after `PATIENCE` seconds."""
+    process.join(PATIENCE)
+    process.kill()
+    process.join()
+
+
+def received(line: Any, patience: float = PATIENCE) -> Any:
+    """Return the next message of a process; None if it ends or sends none."""
     try:
         return line.recv() if line.poll(patience) else None
     except EOFError:
@@ -160,7 +168,7 @@ def await_word(word: str, most: float) -> Callable[[Random, Path, Sequence[Any]]
 
     def wait(chance: Random, _: Path, writers: Sequence[Any]) -> None:
         for _process, line in writers:
-            while heard(line) not in (None, word):
+            while received(line) not in (None, word):
                 pass
         time.sleep(chance.uniform(0, most))
 
@@ -245,9 +253,7 @@ def life(folder: Path, name: str, seed: str) -> tuple[int, Checked]:
             with suppress(OSError):
                 line.send("stop")
         for process, line in writers:
-            process.join(PATIENCE)
-            process.kill()
-            process.join()
+            stop(process)
             line.close()
             killed += process.exitcode == -signal.SIGKILL
     return killed, examine(file, folder, f"{seed} after")
@@ -358,120 +364,91 @@ def called(*arguments: str) -> None:
         raise UnavailableError(f"{' '.join(arguments)}: {error}") from error
 
 
-class Pressure:
-    """Keeps a store from writing between `squeeze` and `release`; `during` holds around every call of the engine."""
-
-    rooms: Sequence[int] = (0,)
-    refuses = True
-    reads = True
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def prepare(self) -> None: ...
-    def squeeze(self, room: int) -> None: ...
-    def during(self) -> AbstractContextManager[Any]:
-        return nullcontext()
-
-    def release(self) -> None: ...
-    def clean(self) -> None: ...
+Guard = Callable[[], AbstractContextManager[Any]]
+"""Context manager around each call of the engine."""
 
 
-class Limit(Pressure):
-    """A limit on the size of the files that the process writes."""
-
-    rooms = ROOMS
-    size = resource.RLIM_INFINITY
-
-    def squeeze(self, room: int) -> None:
-        log = self.file.with_name(f"{self.file.name}-wal")
-        self.size = (log.stat().st_size if log.exists() else 0) + room
+@contextmanager
+def limited(file: Path, room: int) -> Iterator[Guard]:
+    """Limit the size of files that the process writes, but only while the engine runs."""
+    log = file.with_name(f"{file.name}-wal")
+    size = (log.stat().st_size if log.exists() else 0) + room
 
     @contextmanager
-    def during(self) -> Iterator[None]:
+    def guard() -> Iterator[None]:
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, before[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
         try:
             yield
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    def release(self) -> None:
-        self.size = resource.RLIM_INFINITY
+    yield guard
 
 
-class Disk(Pressure):
-    """A small file system in memory that is full."""
-
-    rooms = ROOMS
-
-    def prepare(self) -> None:
-        called("mount", "-t", "tmpfs", "-o", f"size={PLENTY}", "tmpfs", str(self.file.parent))
-
-    def squeeze(self, room: int) -> None:
-        held = os.statvfs(self.file.parent)
-        self._resize((held.f_blocks - held.f_bfree) * held.f_frsize + max(room, 1))
-
-    def release(self) -> None:
-        self._resize(PLENTY)
-
-    def clean(self) -> None:
-        called("umount", str(self.file.parent))
-
-    def _resize(self, size: int) -> None:
-        called("mount", "-o", f"remount,size={size}", str(self.file.parent))
+@contextmanager
+def full(file: Path, room: int) -> Iterator[Guard]:
+    """Shrink the mounted file system in memory until only `room` bytes are free."""
+    held = os.statvfs(file.parent)
+    size = (held.f_blocks - held.f_bfree) * held.f_frsize + max(room, 1)
+    called("mount", "-o", f"remount,size={size}", str(file.parent))
+    try:
+        yield nullcontext
+    finally:
+        called("mount", "-o", f"remount,size={PLENTY}", str(file.parent))
 
 
-class Locked(Pressure):
-    """A file and its log that nobody may change (`chattr +i`), not even a process that has them open."""
-
-    def squeeze(self, room: int) -> None:
-        self._each("+i")
-
-    def release(self) -> None:
-        self._each("-i")
-
-    def _each(self, flag: str) -> None:
-        for suffix in ("", "-wal"):
-            called("chattr", flag, f"{self.file}{suffix}")
+@contextmanager
+def locked(file: Path, _: int) -> Iterator[Guard]:
+    """Make the file and its log immutable (`chattr +i`), even for a process that has them open."""
+    paths = (str(file), f"{file}-wal")
+    called("chattr", "+i", *paths)
+    try:
+        yield nullcontext
+    finally:
+        called("chattr", "-i", *paths)
 
 
-class Rights(Pressure):
-    """Files and a folder whose mode forbids to write; root gives up its right to ignore modes."""
-
-    refuses = False  # who has the file open may go on
-
-    def squeeze(self, room: int) -> None:
-        give_up_rights()
-        self._each(0o400, 0o500)
-
-    def release(self) -> None:
-        self._each(0o600, 0o700)
-
-    def _each(self, files: int, folder: int) -> None:
-        for path in self.file.parent.glob(f"{self.file.name}*"):
-            path.chmod(files)
-        self.file.parent.chmod(folder)
+@contextmanager
+def read_only(file: Path, _: int) -> Iterator[Guard]:
+    """Make the files and the folder read-only; root gives up its right to ignore modes."""
+    give_up_rights()
+    paths = [*file.parent.glob(f"{file.name}*"), file.parent]
+    for path in paths:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        yield nullcontext
+    finally:
+        for path in reversed(paths):  # the folder first
+            path.chmod(0o700 if path == file.parent else 0o600)
 
 
-class Moved(Pressure):
-    """A file that was moved away while it was open."""
-
-    reads = False
-
-    def squeeze(self, room: int) -> None:
-        self.file.rename(self.file.with_name("gone.db"))
-
-    def release(self) -> None:
-        self.file.with_name("gone.db").rename(self.file)
+@contextmanager
+def moved(file: Path, _: int) -> Iterator[Guard]:
+    """Move the file away while it is open."""
+    gone = file.rename(file.with_name("gone.db"))
+    try:
+        yield nullcontext
+    finally:
+        gone.rename(file)
 
 
-CASES: Final[dict[str, type[Pressure]]] = {
-    "limit on the size of a file": Limit,
-    "full disk": Disk,
-    "file and log locked": Locked,
-    "rights taken away": Rights,
-    "file moved away": Moved,
+@dataclass
+class Pressure:
+    """A way to keep a store from writing, the free bytes to try, and whether writes or reads must then fail."""
+
+    apply: Callable[[Path, int], AbstractContextManager[Guard]]
+    rooms: Sequence[int] = (0,)
+    refuses: bool = True
+    reads: bool = True
+
+
+CASES: Final = {
+    "limit on the size of a file": Pressure(limited, ROOMS),
+    "full disk": Pressure(full, ROOMS),
+    "file and log locked": Pressure(locked),
+    "rights taken away": Pressure(read_only, refuses=False),  # a process with open files may continue
+    "file moved away": Pressure(moved, reads=False),
 }
 
 
@@ -490,60 +467,56 @@ def give_up_rights() -> None:
 
 
 def squeezed(name: str, file: Path, notes: Path, seed: int, rooms: Sequence[int] | None, line: Any) -> None:
-    """Squeeze a store over and over, with a little more room each time; say what the store answered."""
-    journal, said = Journal(notes), Counter[str]()
-    pressure = CASES[name](file)
+    """Run a case in this process, with a little more room each time; send the store's errors."""
+    journal, errors = Journal(notes), Counter[str]()
+    pressure = CASES[name]
     try:
         with opened(file) as engine:
             writer = Writer(engine, journal, seed)
-            for make, _weight in VERBS.values():  # all that verbs import is loaded while it can be read
+            for make, _weight in VERBS.values():  # imports that verbs need happen while they can be read
                 if (ready := make(writer)) is not None:
                     writer.run("first", ready)
             import numpy.ma  # noqa: F401 - NumPy loads it late
 
-            for room in pressure.rooms if rooms is None else rooms:
-                pressure.squeeze(room)
-                try:
-                    said[f"writing: {refusal(writer, pressure)}"] += 1
-                    said[f"reading: {reading(writer, pressure)}"] += 1
-                finally:
-                    pressure.release()
+            for room in rooms or pressure.rooms:
+                with pressure.apply(file, room) as guard:
+                    errors[f"writing: {write_error(writer, guard)}"] += 1
+                    errors[f"reading: {read_error(writer, guard)}"] += 1
                 for _ in range(10):  # with the room back, the same engine writes on
                     writer.step()
-        if pressure.refuses and "writing: None" in said:
+        if pressure.refuses and "writing: None" in errors:
             journal.note(failure="the store refused nothing")
-        if pressure.reads and said["reading: None"] != said.total() // 2:
+        if pressure.reads and errors["reading: None"] != errors.total() // 2:
             journal.note(failure="the store refused to be read")
     except Exception as error:
         journal.note(failure=f"ended with {type(error).__name__}: {error}")
-    line.send(said)
+    line.send(errors)
 
 
-def refusal(writer: Writer, pressure: Pressure) -> str | None:
+def write_error(writer: Writer, guard: Guard) -> str | None:
     """Run verbs until the store refuses one; return its error, None after 200 verbs."""
+
+    def guarded(run: Callable[[], Any]) -> Any:
+        with guard():
+            return run()
+
     for _ in range(200):
         name = writer.chance.choice(list(VERBS))
         try:
             if (ready := VERBS[name][0](writer)) is not None:
-                writer.run(name, replace(ready, run=partial(pressed, pressure, ready.run)))
+                writer.run(name, replace(ready, run=partial(guarded, ready.run)))
         except StoreError as error:
-            return f"{type(error).__name__}: {str(error).replace(str(pressure.file), 'FILE')}"
+            return re.sub(r"/\S+memory\.db", "FILE", f"{type(error).__name__}: {error}")
     return None
 
 
-def pressed(pressure: Pressure, run: Callable[[], Any]) -> Any:
-    """Run a verb under pressure."""
-    with pressure.during():
-        return run()
-
-
-def reading(writer: Writer, pressure: Pressure) -> str | None:
-    """Read a memory by its id and by its text under pressure; return the error, None where both find it."""
+def read_error(writer: Writer, guard: Guard) -> str | None:
+    """Read a memory by its id and by its text; return the error, None if both find it."""
     row = writer.any_own()
     if row is None:
         return None
     try:
-        with pressure.during():
+        with guard():
             found = writer.engine.get(row.id, user_id=writer.user)
             hits = writer.engine.recall(row.content, limit=5, min_score=0, dry_run=True, user_id=writer.user)
     except StoreError as error:
@@ -554,31 +527,31 @@ def reading(writer: Writer, pressure: Pressure) -> str | None:
 
 
 def case(folder: Path, name: str, seed: int, rooms: Sequence[int] | None = None) -> tuple[Counter[str], Checked]:
-    """Try a case in a process of its own; return what the store said and what the check found.
+    """Run a case in a process of its own; return the store's errors and the check.
 
     Raises:
-        UnavailableError: this machine cannot make the pressure.
+        UnavailableError: this machine or user cannot create the pressure.
     """
-    file, notes = folder / "home" / "memory.db", folder / "w0.journal"
+    file = folder / "home" / "memory.db"
     file.parent.mkdir()
-    if CASES[name] is Locked:
+    press = CASES[name].apply
+    if press is locked:
         (probe := folder / "probe").touch()
         called("chattr", "+i", str(probe))
         called("chattr", "-i", str(probe))
-    pressure = CASES[name](file)
-    pressure.prepare()
+    if press is full:
+        called("mount", "-t", "tmpfs", "-o", f"size={PLENTY}", "tmpfs", str(file.parent))
     try:
-        process, line = started(squeezed, name, file, notes, seed, rooms)
-        said = heard(line, 10 * PATIENCE)
-        process.join(PATIENCE)
-        process.kill()
-        process.join()
+        process, line = started(squeezed, name, file, folder / "w0.journal", seed, rooms)
+        errors = received(line, 10 * PATIENCE)
+        stop(process)
         checked = examine(file, folder, str(seed))
-        if said is None:
-            checked.faults.append(f"the process ended with exit code {process.exitcode}, without a word")
-        return said or Counter(), checked
+        if errors is None:
+            checked.faults.append(f"the process ended with exit code {process.exitcode}, without a result")
+        return errors or Counter(), checked
     finally:
-        pressure.clean()
+        if press is full:
+            called("umount", str(file.parent))
 
 
 @app.command()
@@ -591,14 +564,14 @@ def disk(seed: Seed = 1, plant: Plant = False) -> None:
             folder.chmod(0o755)
             print(name)
             try:
-                said, checked = case(folder, name, seed)
+                errors, checked = case(folder, name, seed)
                 if plant and (folder / "home" / "memory.db").exists():
                     plant_loss(folder / "home" / "memory.db")
                     checked = examine(folder / "home" / "memory.db", folder, "planted")
             except UnavailableError as error:
                 print(f"  skipped: {error}")
                 continue
-            for what, count in sorted(said.items()):
+            for what, count in sorted(errors.items()):
                 print(f"  {what}: {count} times")
             print(f"  versions acknowledged {checked.acknowledged:,}, lost {checked.lost}")
             faults += [f"{name}: {fault}" for fault in checked.faults]
@@ -696,12 +669,12 @@ def run_crowd(folder: Path, processes: int, seconds: float, seed: int, plant: bo
         started(member, file, folder / f"p{n}.journal", n, seed, shared, seconds, boxes) for n in range(processes)
     ]
     for _, line in members:
-        heard(line)
+        received(line)
     for _, line in members:
         line.send("go")
     total, silent = Figures(), 0
     for process, line in members:
-        figures = heard(line, seconds + 2 * PATIENCE)
+        figures = received(line, seconds + 2 * PATIENCE)
         silent += figures is None
         for name in ("writes", "recalls", "met", "stale", "uncounted") if figures else ():
             setattr(total, name, getattr(total, name) + getattr(figures, name))
@@ -808,7 +781,7 @@ def change_model(
     for number in range(kills + 1):
         process, line = started(change, file, new)
         stop_at = seeded * (number + 1) / (kills + 1) if number < kills else float("inf")
-        while (said := heard(line, 2 * PATIENCE)) is not None and said != "done":
+        while (said := received(line, 2 * PATIENCE)) is not None and said != "done":
             if said >= stop_at:
                 faults += foreign_vectors(file, new)[0]
                 process.kill()
@@ -820,7 +793,7 @@ def change_model(
     for name, (process, line) in around.items():
         with suppress(OSError):
             line.send("stop")
-        said = heard(line)
+        said = received(line)
         faults += [] if said is not None else [f"the process of {name} ended without a word"]
         counts[name] = said or 0
         process.join(PATIENCE)

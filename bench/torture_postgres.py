@@ -31,7 +31,7 @@ import typer
 from psycopg import sql
 from sqlalchemy import make_url
 
-from bench.torture import PATIENCE, Plant, Seed, heard, listed, report, started
+from bench.torture import PATIENCE, Plant, Seed, listed, received, report, started
 from bench.writers import (
     ABOUT,
     RULES,
@@ -559,7 +559,7 @@ def kill_server(
     with Cutter(dsn, cut) as proxy:  # every writer's connection goes through it; one commit in fifty is cut off
         parties = [started(write_apart, proxy.dsn, posts[n::processes]) for n in range(processes)]
         for _, line in parties:
-            heard(line)
+            received(line)
         for _ in range(rounds):
             time.sleep(chance.uniform(0, 1))
             harm = chance.choices(list(HARMS), [weight for _, weight in HARMS.values()])[0]
@@ -575,7 +575,7 @@ def kill_server(
         for process, line in parties:
             with suppress(OSError):
                 line.send("stop")
-            errors = heard(line, 2 * PATIENCE)
+            errors = received(line, 2 * PATIENCE)
             result.faults += ["a process of writers ended without a word"] if errors is None else []
             result.errors += errors or Counter()
             process.join(PATIENCE)

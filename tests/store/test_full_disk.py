@@ -2,12 +2,13 @@
 
 import re
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from bench import torture
-from bench.torture import CASES, ROOMS, Limit, UnavailableError
+from bench.torture import CASES, ROOMS, UnavailableError
 from bench.writers import Journal, Writer, check, opened
 from salience.errors import ReadOnlyError
 from salience.store.sqlite_file import PAGE_SIZE
@@ -33,12 +34,12 @@ def folder():
 @pytest.mark.parametrize("name", CASES)
 def test_a_store_under_pressure_loses_nothing_and_goes_on(folder, name):
     try:
-        said, checked = torture.case(folder, name, 1, (0, 4_097, 24_720) if CASES[name].rooms is ROOMS else None)
+        answers, checked = torture.case(folder, name, 1, (0, 4_097, 24_720) if CASES[name].rooms is ROOMS else None)
     except UnavailableError as error:
         pytest.skip(str(error))
     assert checked.faults == []
     assert checked.acknowledged > 20
-    errors = [what for what in said if what.startswith("writing: ") and what != "writing: None"]
+    errors = [what for what in answers if what.startswith("writing: ") and what != "writing: None"]
     assert bool(errors) is (name in SAYS)
     for error in errors:
         assert re.search(SAYS[name], error)
@@ -50,49 +51,32 @@ def test_a_file_that_cannot_be_written_does_not_open(folder):
     file.parent.mkdir()
     opened(file).close()
     process, line = torture.started(_open_without_rights, file)
-    said = torture.heard(line)
+    said = torture.received(line)
     process.join()
     assert re.fullmatch(r"ReadOnlyError: store: \S+ cannot be written\. Make it writable, or .*", said)
 
 
 def _open_without_rights(file, line):
-    pressure = torture.Rights(file)
     opened(file).close()
-    pressure.squeeze(0)
     try:
-        opened(file).close()
+        with torture.read_only(file, 0):
+            opened(file).close()
         line.send("opened")
     except ReadOnlyError as error:
         line.send(f"ReadOnlyError: {error}")
-    finally:
-        pressure.release()
-
-
-class Pages(Limit):
-    """A file that holds no more than so many pages, on every system and without rights."""
-
-    def __init__(self, file, engine):
-        super().__init__(file)
-        self.driver = engine.services.store._writer.connection.driver_connection
-
-    def squeeze(self, room):
-        held = self.driver.execute("PRAGMA page_count").fetchone()[0]
-        self.driver.execute(f"PRAGMA max_page_count={held + room // PAGE_SIZE}")
-
-    def release(self):
-        self.driver.execute("PRAGMA max_page_count=1000000")
 
 
 def test_a_file_without_pages_refuses_and_goes_on(tmp_path):
     file, journal = tmp_path / "memory.db", Journal(tmp_path / "w0.journal")
     with opened(file) as engine:
-        writer, pressure = Writer(engine, journal, 3), Pages(file, engine)
+        writer, driver = Writer(engine, journal, 3), engine.services.store._writer.connection.driver_connection
         for room in ROOMS[::3]:
             for _ in range(5):
                 writer.step()
-            pressure.squeeze(room)
-            said, answers = torture.refusal(writer, pressure), torture.reading(writer, pressure)
-            pressure.release()
-            assert said.endswith("the disk is full; nothing was written. Free some space and try again.")
-            assert answers is None
+            pages = driver.execute("PRAGMA page_count").fetchone()[0]
+            driver.execute(f"PRAGMA max_page_count={pages + room // PAGE_SIZE}")
+            refused, unread = torture.write_error(writer, nullcontext), torture.read_error(writer, nullcontext)
+            driver.execute("PRAGMA max_page_count=1000000")
+            assert refused.endswith("the disk is full; nothing was written. Free some space and try again.")
+            assert unread is None
         assert check(engine, file, [journal.path]).faults == []
