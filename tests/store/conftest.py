@@ -6,5 +6,5 @@ import pytest
 
 import salience
 
-_LAWS = sorted((Path(salience.__file__).parent / "testing").glob("*_laws.py"))
-pytest.register_assert_rewrite(*(f"salience.testing.{file.stem}" for file in _LAWS))
+_CONTRACT = sorted((Path(salience.__file__).parent / "testing").glob("*_contract.py"))
+pytest.register_assert_rewrite(*(f"salience.testing.{file.stem}" for file in _CONTRACT))

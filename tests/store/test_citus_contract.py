@@ -12,10 +12,8 @@ from on_citus.cluster import emptied
 from on_citus.fixtures import DSN, on_a_cluster, real_cluster, stub_cluster
 from on_citus.recording import recording
 from salience.store.postgres import PostgresStore
-from salience.testing.context_laws import ContextLaws
-from salience.testing.distinction_laws import DistinctionLaws
 from salience.testing.memories import DIMENSION
-from salience.testing.read_laws import ReadLaws
+from salience.testing.read_contract import ReadContract
 from salience.testing.store_contract import StoreContract
 
 __all__ = ["real_cluster", "stub_cluster"]  # fixtures
@@ -43,7 +41,7 @@ class TestAgainstAStub(_OnCitus, StoreContract):
         return stub_cluster
 
 
-class TestAgainstAStubByIndexes(_OnCitus, ReadLaws, ContextLaws, DistinctionLaws):
+class TestAgainstAStubByIndexes(_OnCitus, ReadContract):
     options: ClassVar[dict[str, int]] = {"exact_rows": 0}
 
     @pytest.fixture
@@ -64,7 +62,7 @@ class TestOnACluster(_OnCitus, StoreContract):
         return real_cluster
 
 
-class TestOnAClusterByIndexes(_OnCitus, ReadLaws, ContextLaws, DistinctionLaws):
+class TestOnAClusterByIndexes(_OnCitus, ReadContract):
     __test__ = bool(DSN)
     options: ClassVar[dict[str, int]] = {"exact_rows": 0}
 

@@ -44,7 +44,7 @@ class TestSQLiteStoreInMemory(StoreContract):
 
 
 class _OnAServer(StoreContract):
-    """The laws on PostgreSQL; subclasses say who connects, and how much is read into memory."""
+    """The contract on PostgreSQL; subclasses choose the user, and how many rows are read into memory."""
 
     options: ClassVar[dict[str, int]] = {}
 

@@ -21,8 +21,7 @@ from salience.records import ANY, TIERS, Filter, Scope
 from salience.store.pins import Handle
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.comparing import kept, shown
-from salience.testing.memories import DIMENSION, EVERYTHING, NOW, fitted, id_of, need, random_unit, stored
+from salience.testing.memories import DIMENSION, EVERYTHING, NOW, fitted, id_of, kept, need, random_unit, shown, stored
 from salience.text import content_hash
 
 MODELS = [

@@ -1,4 +1,4 @@
-"""Keyrings keep their laws, in memory, in a file and on a server; and what one does, the others see."""
+"""Every keyring passes the contract, in memory, in a file and on a server; handles see each other's changes."""
 
 import sqlite3
 import subprocess
@@ -14,7 +14,7 @@ from salience.errors import NotAStoreError, StoreError
 from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import PlantedEmbedder
-from salience.testing.keyring_laws import HOUR, KeyringLaws, key
+from salience.testing.keyring_contract import HOUR, KeyringContract, key
 from salience.testing.memories import NOW
 
 ELSEWHERE = """
@@ -34,28 +34,28 @@ keyring.close()
 """
 
 
-class TestMemoryKeyring(KeyringLaws):
+class TestMemoryKeyring(KeyringContract):
     @pytest.fixture
     def keyring(self):
         with closing(MemoryKeyring()) as keyring:
             yield keyring
 
 
-class TestSQLiteKeyring(KeyringLaws):
+class TestSQLiteKeyring(KeyringContract):
     @pytest.fixture
     def keyring(self, tmp_path):
         with closing(compose.keyring(tmp_path / "memory.db")) as keyring:
             yield keyring
 
 
-class TestPostgresKeyring(KeyringLaws):
+class TestPostgresKeyring(KeyringContract):
     @pytest.fixture
     def keyring(self, tables):
         with closing(compose.keyring(tables)) as keyring:
             yield keyring
 
 
-class TestPostgresKeyringAsAnApplication(KeyringLaws):
+class TestPostgresKeyringAsAnApplication(KeyringContract):
     @pytest.fixture
     def keyring(self, as_application):
         with closing(compose.keyring(as_application)) as keyring:

@@ -21,7 +21,7 @@ from salience.store.keyring import SQLiteKeyring
 from salience.store.sqlite import SQLiteStore
 from salience.store.values import microseconds
 from salience.testing.doubles import PlantedEmbedder
-from salience.testing.keyring_laws import key
+from salience.testing.keyring_contract import key
 from salience.testing.memories import (
     DIMENSION,
     EVERYTHING,

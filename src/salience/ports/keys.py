@@ -10,7 +10,7 @@ from salience.records import ApiKey
 
 
 class Keyring(Protocol):
-    """The keys of all tenants. `testing/keyring_laws.py` holds the contract.
+    """The keys of all tenants. `testing/keyring_contract.py` holds the contract.
 
     Every handle sees changes of the others at once. Safe to share between threads.
     """

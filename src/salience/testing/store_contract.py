@@ -1,4 +1,4 @@
-"""The laws that every store keeps: subclass `StoreContract` in your tests and override its `store` fixture.
+"""Tests that every store passes: subclass `StoreContract` in your tests and override its `store` fixture.
 
 ```python
 class TestMyStore(StoreContract):
@@ -17,24 +17,14 @@ from collections.abc import Iterable
 import pytest
 
 from salience.ports import Store
-from salience.testing.adopt_laws import AdoptLaws
-from salience.testing.context_laws import ContextLaws
-from salience.testing.distinction_laws import DistinctionLaws
-from salience.testing.erase_laws import EraseLaws, PruneLaws
-from salience.testing.history_laws import HistoryLaws
-from salience.testing.model_laws import DeriveLaws, PinLaws
-from salience.testing.read_laws import ReadLaws
-from salience.testing.request_laws import RequestLaws
-from salience.testing.touch_laws import TouchLaws
-from salience.testing.upkeep_laws import UpkeepLaws
-from salience.testing.write_laws import WriteLaws
+from salience.testing.history_contract import HistoryContract
+from salience.testing.model_contract import ModelContract
+from salience.testing.read_contract import ReadContract
+from salience.testing.write_contract import WriteContract
 
 
-class StoreContract(
-    ReadLaws, ContextLaws, DistinctionLaws, WriteLaws, TouchLaws, HistoryLaws, EraseLaws, PruneLaws, UpkeepLaws,
-    RequestLaws, PinLaws, DeriveLaws, AdoptLaws,
-):  # fmt: skip
-    """The laws; each test is one."""
+class StoreContract(ReadContract, WriteContract, HistoryContract, ModelContract):
+    """The contract of the protocol `Store`; each test states one rule."""
 
     @pytest.fixture
     def store(self) -> Iterable[Store]:

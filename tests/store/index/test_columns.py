@@ -19,8 +19,7 @@ from salience.store.index.search import Search
 from salience.store.index.view import view_of
 from salience.store.rows import of_stored
 from salience.store.statements import ARENA
-from salience.testing.comparing import shown
-from salience.testing.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, stored, unit
+from salience.testing.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, shown, stored, unit
 
 FEW = st.integers(0, 15)
 

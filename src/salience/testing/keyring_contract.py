@@ -1,4 +1,4 @@
-"""The laws that every keyring keeps: subclass `KeyringLaws` in your tests and override its `keyring` fixture."""
+"""Tests that every keyring passes: subclass `KeyringContract` in your tests and override its `keyring` fixture."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def key(number: int, **values: Any) -> ApiKey:
     return ApiKey(**{**made, "rights": ("read",), "created_at": NOW, **values})
 
 
-class KeyringLaws:
-    """The laws; each test is one."""
+class KeyringContract:
+    """The contract of the protocol `Keyring`; each test states one rule."""
 
     @pytest.fixture
     def keyring(self) -> Iterable[Keyring]:
