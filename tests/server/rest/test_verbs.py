@@ -162,4 +162,4 @@ def test_a_server_whose_store_is_closed_is_alive_and_not_ready(clock: StoppedClo
         response = client.get("/readyz")
     assert (response.status_code, response.json()["type"]) == (503, "urn:salience:problem:store")
     assert response.headers["retry-after"] == "1"
-    assert response.json()["detail"] == "store: it does not answer. The server's log says why."
+    assert response.json()["detail"] == "store: not available. See the server's log."

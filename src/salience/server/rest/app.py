@@ -24,16 +24,16 @@ from salience.errors import SalienceError, shown
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
 from salience.server.rest import openapi, routes
-from salience.server.rest.problems import REQUEST_ID, HttpError, error_response, handle_error
+from salience.server.rest.problems import HttpError, error_response, handle_error
 from salience.server.rest.routes import Options
 from salience.wire.errors import stack_of
 
 HEALTH: Final = ("/healthz", "/readyz")
-"""Paths that accept any host and origin: they are for probes and reveal nothing."""
+"""Paths for probes, which accept any host and origin because they reveal nothing."""
 ID_HEADER: Final = "X-Request-ID"
 _EXPOSED: Final = ("ETag", "Link", "Location", "Retry-After", "WWW-Authenticate", ID_HEADER)
-_LONG: Final = 5
-"""Digits of the Content-Length of a body that is read to its end if the request is refused."""
+_SHORT_BODY_DIGITS: Final = 5
+"""Digits of the longest Content-Length after which a refused request keeps its connection open."""
 _ID: Final = re.compile("[A-Za-z0-9._:-]{1,64}")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _PROXY_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
@@ -50,7 +50,7 @@ _NO_TELEMETRY: Final[TelemetryConfig] = {
     "operation_spans": False,
     "auto_configure": False,
 }
-"""FastAPI's own telemetry would record texts of users: error messages and queries."""
+"""FastAPI's own telemetry is off: it would record user text in error messages and queries."""
 _log = logging.getLogger("salience.server.rest")
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
@@ -68,15 +68,9 @@ class _Application(FastAPI):
 def app(
     gate: Gate, authenticator: Authenticator, options: Options = Options(), lifespan: Lifespan | None = None
 ) -> FastAPI:
-    """Return the application. More routes can be added; they pass through the same middleware.
+    """Return the application. Routes that are added later pass through the same middleware.
 
-    The `state` of a request's scope holds `request_id`, and once they are known `grant` and `verb`.
-
-    Args:
-        gate: answers the verbs.
-        authenticator: of callers.
-        options: limits, hosts and origins.
-        lifespan: runs with the application.
+    The `state` of a request holds `request_id`, and `grant` and `verb` once they are known.
     """
     cors = Middleware(
         CORSMiddleware,
@@ -88,14 +82,14 @@ def app(
     )
 
     @asynccontextmanager
-    async def with_threads(made: FastAPI) -> AsyncIterator[None]:
+    async def with_threads(application: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = options.threads
         async with AsyncExitStack() as stack:
             if lifespan is not None:
-                await stack.enter_async_context(lifespan(made))
+                await stack.enter_async_context(lifespan(application))
             yield
 
-    made = _Application(
+    application = _Application(
         title="Salience",
         version=salience.__version__,
         summary="Memory for AI agents that ranks what matters, shows why, and loses nothing.",
@@ -113,15 +107,14 @@ def app(
         exception_handlers=dict.fromkeys((SalienceError, HttpError, HTTPException), handle_error),
         lifespan=with_threads,
     )
-    routes.add_routes(made, gate, authenticator, options)
-    return made
+    routes.add_routes(application, gate, authenticator, options)
+    return application
 
 
 class RequestGuard:
-    """ASGI middleware: gives each request an id, checks Host and Origin, adds security headers.
+    """ASGI middleware: sets the request id, checks Host and Origin, adds security headers.
 
-    A page of another site must not call the server, whether under a host name of its own (DNS rebinding, see `Host`) or
-    as a foreign origin (see `Origin`).
+    The Host check stops DNS rebinding; the Origin check stops pages of other sites.
     """
 
     def __init__(self, app: ASGIApp, options: Options) -> None:
@@ -131,15 +124,15 @@ class RequestGuard:
         self._is_open = options.is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Forward a request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         given = headers.get(ID_HEADER, "")
         request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
-        scope.setdefault("state", {})[REQUEST_ID] = request_id
-        unread = "transfer-encoding" in headers or len(headers.get("content-length", "")) > _LONG
+        scope.setdefault("state", {})["request_id"] = request_id
+        unread = "transfer-encoding" in headers or len(headers.get("content-length", "")) > _SHORT_BODY_DIGITS
 
         async def read() -> Message:
             nonlocal unread
@@ -151,7 +144,7 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 added = MutableHeaders(scope=message)
                 added[ID_HEADER] = request_id
-                if unread:  # the client must not go on sending
+                if unread:  # stops the client from sending the rest
                     added["Connection"] = "close"
                 for name, value in _SECURITY_HEADERS.items():
                     added.setdefault(name, value)
@@ -166,10 +159,10 @@ class RequestGuard:
         if not self._hosts & {"*", host} and host not in (*_LOOPBACK, own, f"[{own}]"):
             remedy = "Use its own name, or add this one to the setting server_hosts (SALIENCE_SERVER_HOSTS)."
             return HttpError(403, f"Host: {shown(host)} is not a name of this server. {remedy}")
-        if len(headers.getlist("authorization")) > 1:  # a proxy might have checked the other one
+        if len(headers.getlist("authorization")) > 1:  # a proxy may have checked only one of them
             return HttpError(400, "Authorization: given twice. Send one header.")
         if origin is not None and not self._origins & {"*", origin.lower()}:
-            # a page of the server itself, unless any host name is accepted
+            # with "*", any page could claim the server's own origin
             is_own = "*" not in self._hosts and origin.lower().partition("://")[2] == headers.get("host", "").lower()
             if not is_own:
                 remedy = "Add it to the setting server_origins (SALIENCE_SERVER_ORIGINS)."
@@ -181,21 +174,21 @@ class RequestGuard:
 
 
 class UnexpectedErrors:
-    """ASGI middleware: answers an unexpected error with the request id, and logs its class and stack."""
+    """ASGI middleware: turns an unexpected error into a response with the request id, and logs its class and stack."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on. A response that has begun stays unfinished, so that it looks cut off."""
+        """Forward a request. A response that has started stays unfinished, so that the client sees it is cut off."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        has_begun = False
+        has_started = False
 
         async def respond(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
+            nonlocal has_started
+            has_started = True
             await send(message)
 
         try:
@@ -203,9 +196,10 @@ class UnexpectedErrors:
         except ClientDisconnect:
             return
         except Exception as error:
-            _log.error("request %s: %s", scope["state"][REQUEST_ID], stack_of(error))
-            if not has_begun:
-                await error_response(scope["state"][REQUEST_ID], error)(scope, receive, send)
+            request_id = scope["state"]["request_id"]
+            _log.error("request %s: %s", request_id, stack_of(error))
+            if not has_started:
+                await error_response(request_id, error)(scope, receive, send)
 
 
 def _host_name(host: str) -> str:

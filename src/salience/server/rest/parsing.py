@@ -1,12 +1,15 @@
-"""HTTP requests to the requests of verbs."""
+"""Parses HTTP requests: query, JSON body, idempotency key, conditions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from email.message import Message
-from typing import Annotated, Any, Final, get_args, get_origin
+from tempfile import TemporaryFile
+from typing import IO, Annotated, Any, Final, get_args, get_origin
 
+import anyio.to_thread
 from fastapi import Request
 from pydantic_core import from_json
 
@@ -19,10 +22,12 @@ from salience.wire.verbs import Verb
 JSON: Final = ("application/json",)
 NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STREAMED: Final = ("export", "import_")
-"""Verbs with lines of JSON in place of an object."""
+"""Verbs whose body is lines of JSON, not one object."""
+WRITE_SIZE: Final = 1024 * 1024
+"""Bytes per write of a body to disk."""
 KEY_HEADER: Final = "Idempotency-Key"
 KEY_LIMIT: Final = 200
-"""Maximum length of a key in the header; the keys of several items are made from it and are longer."""
+"""Maximum length of a key in the header; the keys of items append to it."""
 KEYED_LISTS: Final = ("drafts", "messages")
 """Arguments whose items have idempotency keys."""
 ETAGS_LIMIT: Final = 8
@@ -34,12 +39,12 @@ _BOOLEAN: Final = {"true": True, "false": False}
 
 
 def is_in_query(verb: Verb) -> bool:
-    """Return whether the arguments are in the query, not in a JSON body."""
+    """Return whether a verb takes its arguments in the query, not in a JSON body."""
     return verb.method in ("GET", "DELETE") or verb.name in STREAMED
 
 
 def argument_names(verb: Verb) -> tuple[list[str], list[str]]:
-    """Return the names of the arguments in the path, and of those in the query."""
+    """Return the names of the arguments in the path, and in the query."""
     in_path = re.findall(r"{(\w+)}", verb.path)
     rest = [name for name in verb.request.model_fields if name not in in_path]
     return in_path, rest if is_in_query(verb) else []
@@ -75,12 +80,23 @@ def body_within(limit: int) -> Callable[[Request], Any]:
     return body
 
 
-async def no_body(request: Request) -> bytes:
-    """Check that there is no body; a dependency of routes with the arguments in the query.
+@asynccontextmanager
+async def body_on_disk(request: Request, limit: int) -> AsyncIterator[IO[bytes]]:
+    """Yield the body as a temporary file; raises `LimitError` as `chunks`."""
+    with TemporaryFile() as file:
+        pending = bytearray()
+        async for chunk in chunks(request, limit):
+            pending += chunk
+            if len(pending) >= WRITE_SIZE:
+                await anyio.to_thread.run_sync(file.write, bytes(pending))
+                pending.clear()
+        await anyio.to_thread.run_sync(file.write, bytes(pending))
+        file.seek(0)
+        yield file
 
-    Raises:
-        InputError: there is one.
-    """
+
+async def no_body(request: Request) -> bytes:
+    """Raise `InputError` if there is a body; a dependency of routes that take their arguments in the query."""
     if request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers:
         raise InputError("body", Words("a body"), "Put the arguments in the query.", "is not accepted here")
     return b""
@@ -96,7 +112,7 @@ def require_media_type(request: Request, accepted: Sequence[str]) -> None:
 
 
 def parse_request(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb, VerbRequest]:
-    """Return the verb of a route that a request is for, and its arguments.
+    """Return the verb of a request, and its arguments. A route of several verbs selects one by its required arguments.
 
     Raises:
         HttpError: the body is not JSON.
@@ -109,14 +125,14 @@ def parse_request(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple
         if query:
             raise InputError("query", Words("a query"), "Put the arguments in the body.", "is not accepted here")
         given = _json_object(request, body)
-        verb = next((verb for verb in verbs if _required(verb) <= {*given, *path}), verbs[0])
+        verb = next((verb for verb in verbs if _required_arguments(verb) <= {*given, *path}), verbs[0])
     for name in given.keys() & path.keys():
         raise InputError(name, Words("a second value"), "Leave it out: it is in the path.", "is given twice")
     return verb, parse(verb.request, _with_key(verb, {**given, **path}, request.headers.get(KEY_HEADER)))
 
 
 def parse_query(verb: Verb, request: Request) -> VerbRequest:
-    """Return the arguments of a verb that has all of them in the query; raises as `parse_request`."""
+    """Return the arguments of a verb from the query alone; raises as `parse_request`."""
     return parse(verb.request, _query_arguments(verb, request.query_params.multi_items()))
 
 
@@ -160,12 +176,12 @@ def _json_object(request: Request, body: bytes) -> dict[str, Any]:
     return found
 
 
-def _required(verb: Verb) -> set[str]:
+def _required_arguments(verb: Verb) -> set[str]:
     return {name for name, field in verb.request.model_fields.items() if field.is_required()}
 
 
 def _with_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, Any]:
-    """Return the arguments with the idempotency key of the header; each of several items gets one by its place."""
+    """Return the arguments with the idempotency key of the header; items get the key with their position."""
     if key is None:
         return given
     if len(checks.name(KEY_HEADER, key)) > KEY_LIMIT or not _VISIBLE.fullmatch(key):
@@ -179,19 +195,19 @@ def _with_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, A
     lists = {name: given[name] for name in KEYED_LISTS if isinstance(given.get(name), list)}
     return given | {
         name: [
-            {**item, "key": f"{key}/{place}"} if isinstance(item, dict) and item.get("key") is None else item
-            for place, item in enumerate(items)
+            {**item, "key": f"{key}/{position}"} if isinstance(item, dict) and item.get("key") is None else item
+            for position, item in enumerate(items)
         ]
         for name, items in lists.items()
     }
 
 
 def if_match(request: Request, verb: Verb) -> list[int] | None:
-    """Return the versions in `If-Match`, one of which the memory must have to be changed; None for any version.
+    """Return the versions in `If-Match`, at which a memory may be changed; None for any version.
 
     Raises:
         InputError: the header is invalid, has too many tags, or the verb does not accept it.
-        StaleError: it names no version.
+        StaleError: the header names no version.
     """
     header = request.headers.get("if-match")
     if header is None or verb.changes is None or header.strip() == "*":
@@ -208,7 +224,7 @@ def if_match(request: Request, verb: Verb) -> list[int] | None:
 
 
 def if_none_match(request: Request, version: int) -> bool:
-    """Return whether `If-None-Match` names a version; an invalid header names none."""
+    """Return whether `If-None-Match` names a version; False for an invalid header."""
     header = request.headers.get("if-none-match")
     if header is None:
         return False
@@ -220,12 +236,12 @@ def if_none_match(request: Request, version: int) -> bool:
 
 def _etags(field: str, header: str) -> list[tuple[bool, str]]:
     """Return the entity tags in a header: whether each is weak, and its text."""
-    found: list[tuple[bool, str]] = []
-    place = 0
-    while place < len(header) and (match := _ETAG.match(header, place)) and len(found) <= ETAGS_LIMIT:
-        found.append((match[1] is not None, match[2]))
-        place = match.end()
-    if place < len(header) or not found:
+    tags: list[tuple[bool, str]] = []
+    position = 0
+    while position < len(header) and (match := _ETAG.match(header, position)) and len(tags) <= ETAGS_LIMIT:
+        tags.append((match[1] is not None, match[2]))
+        position = match.end()
+    if position < len(header) or not tags:
         remedy = f'Give up to {ETAGS_LIMIT} of the form "3".'
         raise InputError(field, Words("a text of another form"), remedy, "is not a list of entity tags")
-    return found
+    return tags

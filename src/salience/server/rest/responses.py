@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from http import HTTPStatus
-from tempfile import TemporaryFile
 from typing import IO, Any, Final, cast
 from urllib.parse import urlencode
 
@@ -21,25 +19,24 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from salience.records import Memory, Page, Receipt
-from salience.server.rest.parsing import NDJSON, chunks, if_none_match
+from salience.server.rest.parsing import NDJSON, if_none_match
 from salience.wire.verbs import VERBS, Verb
 
 CREATED: Final = ("created", "superseded", "pending")
 """Receipt statuses of new memories."""
 CHUNK: Final = 64 * 1024
-"""Characters that are sent at a time."""
-WRITE_SIZE: Final = 1024 * 1024
-"""Bytes that are written to disk at a time."""
+"""Characters per chunk of a streamed response."""
 STALLED: Final = 30.0
-"""Seconds without progress after which a streamed response is cut off, because others wait for its slot."""
+"""Seconds without progress after which a streamed response is cut off, because other requests wait for its slot."""
 BUFFERED: Final = 4
-"""Chunks that are written ahead of the client."""
+"""Maximum number of chunks that wait for the client."""
 
 
 def result_response(request: Request, verb: Verb, result: object) -> Response:
     """Return a result as JSON, with its status, ETag, Location and Link."""
     headers: dict[str, str] = {}
-    is_new = verb.creates and _is_new(result)
+    receipts: Any = result if isinstance(result, list) else [result]
+    is_new = verb.creates and any(receipt.status in CREATED for receipt in receipts)
     memory = result.memory if isinstance(result, Receipt) else result
     if isinstance(memory, Memory):
         headers["ETag"] = f'"{memory.version}"'
@@ -55,13 +52,8 @@ def result_response(request: Request, verb: Verb, result: object) -> Response:
     return Response(to_json(verb.to_json(result)), status, headers, "application/json")
 
 
-def _is_new(result: Any) -> bool:
-    receipts: Sequence[Receipt] = [result] if isinstance(result, Receipt) else result
-    return any(receipt.status in CREATED for receipt in receipts)
-
-
 class _Pipe:
-    """A text file that passes its text on in chunks, and blocks while nobody takes them."""
+    """A text file that sends its text in chunks, and blocks while the receiver is behind."""
 
     encoding: Final = "utf-8"
 
@@ -71,7 +63,7 @@ class _Pipe:
         self._size = 0
 
     def write(self, text: str) -> int:
-        """Add a text; raises `anyio.BrokenResourceError` if the client is gone."""
+        """Add a text; raises `anyio.BrokenResourceError` if the client disconnected."""
         self._parts.append(text)
         self._size += len(text)
         if self._size >= CHUNK:
@@ -79,20 +71,20 @@ class _Pipe:
         return len(text)
 
     def flush(self) -> None:
-        """Pass on the rest."""
+        """Send the rest."""
         if self._parts:
             anyio.from_thread.run(self._sender.send, "".join(self._parts).encode(self.encoding))
         self._parts, self._size = [], 0
 
 
 class LinesResponse(Response):
-    """A response that a thread writes while it is sent.
+    """A streamed response, written by a thread.
 
-    An error before the first chunk is raised, so that it becomes an error response; a later one cuts the response off.
+    An error before the first chunk becomes an error response. A later error cuts the response off.
 
     Args:
         write: writes the whole response to a text file.
-        limiter: bounds the number of such responses at a time.
+        limiter: limits the number of concurrent streamed responses.
     """
 
     def __init__(self, write: Callable[[IO[str]], object], limiter: anyio.CapacityLimiter) -> None:
@@ -104,18 +96,18 @@ class LinesResponse(Response):
         self._is_connected = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response; stop writing when the client is gone."""
+        """Send the response; stop writing when the client disconnects."""
         sender, receiver = anyio.create_memory_object_stream[bytes](BUFFERED)
-        has_begun = False
+        has_started = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._run, sender)
             with anyio.CancelScope() as sending, receiver:  # closing the receiver ends the writer
                 tasks.start_soon(self._watch_disconnect, receive, sending)
                 async for chunk in receiver:
                     sending.deadline = anyio.current_time() + STALLED
-                    if not has_begun:
+                    if not has_started:
                         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                        has_begun = True
+                        has_started = True
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     sending.deadline = math.inf
             tasks.cancel_scope.cancel()
@@ -123,7 +115,7 @@ class LinesResponse(Response):
             raise ClientDisconnect  # the client reads too slowly; the response stays unfinished
         if self._error is not None and self._is_connected:
             raise self._error
-        if has_begun:
+        if has_started:
             await send({"type": "http.response.body", "body": b""})
 
     async def _run(self, sender: MemoryObjectSendStream[bytes]) -> None:
@@ -143,22 +135,3 @@ class LinesResponse(Response):
             pass
         self._is_connected = False
         sending.cancel()
-
-
-@asynccontextmanager
-async def body_on_disk(request: Request, limit: int) -> AsyncIterator[IO[bytes]]:
-    """Yield the body as a temporary file.
-
-    Raises:
-        LimitError: the body is longer than the limit.
-    """
-    with TemporaryFile() as file:
-        pending = bytearray()
-        async for chunk in chunks(request, limit):
-            pending += chunk
-            if len(pending) >= WRITE_SIZE:
-                await anyio.to_thread.run_sync(file.write, bytes(pending))
-                pending.clear()
-        await anyio.to_thread.run_sync(file.write, bytes(pending))
-        file.seek(0)
-        yield file

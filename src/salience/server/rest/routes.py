@@ -1,4 +1,4 @@
-"""The routes: one for each method and path of the table of verbs, and those for profiles and health."""
+"""The routes: one for each method and path in the table of verbs, and the routes for profiles and health."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Literal
 
 import anyio
 from fastapi import Depends, FastAPI, Request
@@ -21,6 +21,7 @@ from salience.server.gate import Gate
 from salience.server.rest import openapi
 from salience.server.rest.parsing import (
     NDJSON,
+    body_on_disk,
     body_within,
     if_match,
     is_in_query,
@@ -29,28 +30,25 @@ from salience.server.rest.parsing import (
     parse_request,
     require_media_type,
 )
-from salience.server.rest.responses import LinesResponse, body_on_disk, result_response
+from salience.server.rest.responses import LinesResponse, result_response
 from salience.wire.requests import VerbRequest
 from salience.wire.verbs import VERBS, Verb
 
-GRANT: Final = "grant"
-VERB: Final = "verb"
-"""Keys of the caller and the verb in the state of a request."""
 _log = logging.getLogger("salience.server.rest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Limits of a server, and its callers.
+    """Limits and accepted callers of a server.
 
     Attributes:
-        threads: requests that are worked on at a time; others wait.
-        exports: exports that are written at a time, in threads of their own because a client may read slowly.
+        threads: maximum number of concurrent requests; others wait.
+        exports: maximum number of concurrent exports; they have threads of their own, because clients may read slowly.
         body_limit: maximum length of a body, bytes.
-        import_limit: maximum length of an import, bytes; it is stored in a temporary file.
-        hosts: host names of the server, beside its address and loopback; `*` for any.
-        origins: web origins, such as `https://example.org`, whose pages may call it.
-        is_open: returns whether no key is needed; then proxies are refused.
+        import_limit: maximum length of an import, bytes; stored in a temporary file.
+        hosts: host names of the server, in addition to its address and loopback; `*` for any.
+        origins: web origins, such as `https://example.org`, whose pages may call the server.
+        is_open: returns whether callers need no key; if so, requests from proxies are refused.
     """
 
     threads: int = 32
@@ -88,7 +86,7 @@ def add_routes(app: FastAPI, gate: Gate, authenticator: Authenticator, options: 
 
     def authenticate(request: Request) -> Grant:
         grant = authenticator.authenticate(request.headers.get("authorization"))
-        setattr(request.state, GRANT, grant)
+        request.state.grant = grant
         return grant
 
     for _, group in groupby(VERBS.values(), key=lambda verb: (verb.method, verb.path)):
@@ -107,27 +105,26 @@ def add_routes(app: FastAPI, gate: Gate, authenticator: Authenticator, options: 
     def list_profiles(grant: Grant = Depends(authenticate)) -> ProfileList:
         """Return the built-in profiles."""
         gate.require_right(grant, VERBS["recall"])
-        loaded = [(one, profiles.load(one)) for one in profiles.NAMES]
         return ProfileList(
             profiles=[
-                ProfileInfo(name=one.name, summary=one.summary, limit=one.limit, toml=profiles.source(name))
-                for name, one in loaded
+                ProfileInfo(name=name, summary=one.summary, limit=one.limit, toml=profiles.source(name))
+                for name, one in ((name, profiles.load(name)) for name in profiles.NAMES)
             ]
         )
 
     @app.get("/healthz", **openapi.server_operation("alive", is_public=True))
     async def alive() -> Health:
-        """Return that the process is up, without a look at the store."""
+        """Return that the process is up; does not check the store."""
         return Health()
 
     @app.get("/readyz", **openapi.server_operation("ready", 500, 503, is_public=True))
     def ready() -> Health:
-        """Return that the store answers. The error says no more than that it does not: callers are anonymous."""
+        """Return that the store responds. Callers are anonymous, so the details of an error go only to the log."""
         try:
             gate.ready()
         except StoreError as error:
             _log.error("not ready: %s", error)
-            raise StoreError("store: it does not answer. The server's log says why.") from None
+            raise StoreError("store: not available. See the server's log.") from None
         return Health()
 
 
@@ -140,7 +137,7 @@ def _verbs(gate: Gate, authenticate: Authenticate, options: Options, verbs: Sequ
 
     def endpoint(request: Request, grant: Grant = Depends(authenticate), body: bytes = Depends(read_body)) -> Response:
         verb, arguments = parse_request(verbs, request, body)
-        setattr(request.state, VERB, verb.name)
+        request.state.verb = verb.name
         versions = if_match(request, verb)
         return result_response(request, verb, _answer(gate, grant, verb, arguments, versions))
 
@@ -148,7 +145,7 @@ def _verbs(gate: Gate, authenticate: Authenticate, options: Options, verbs: Sequ
 
 
 def _answer(gate: Gate, grant: Grant, verb: Verb, request: Any, versions: list[int] | None) -> Any:
-    """Return the result at the first of the given versions that the memory has; None for any version."""
+    """Return the result at the first of `versions` that matches the memory's version; None for any version."""
     if versions is None:
         return gate.answer(grant, verb, request)
     if request.if_version is not None and versions != [request.if_version]:
@@ -171,7 +168,7 @@ def _export(gate: Gate, authenticate: Authenticate, options: Options) -> Callabl
     verb, limiter = VERBS["export"], anyio.CapacityLimiter(options.exports)
 
     def endpoint(request: Request, grant: Grant = Depends(authenticate)) -> Response:
-        setattr(request.state, VERB, verb.name)
+        request.state.verb = verb.name
         given = parse_query(verb, request).arguments()
         return LinesResponse(lambda file: gate.call(grant, verb, given, file=file), limiter)
 
@@ -188,7 +185,7 @@ def _import(gate: Gate, authenticate: Authenticate, options: Options) -> Callabl
             yield file
 
     def endpoint(request: Request, grant: Grant = Depends(authenticate), file: IO[bytes] = Depends(body)) -> Response:
-        setattr(request.state, VERB, verb.name)
+        request.state.verb = verb.name
         given = parse_query(verb, request).arguments()
         return result_response(request, verb, gate.call(grant, verb, given, file=file))
 
