@@ -91,18 +91,6 @@ def test_a_full_batch_is_written_at_once(store, monkeypatch):
     assert store.transactions == [[("default", "a"), ("default", "b"), ("default", "c")]]
 
 
-def test_the_store_is_tidied_after_a_write():
-    class TidyStore(RecordingStore):
-        def tidy(self):
-            tidied.append(len(self.transactions))
-            done.set()
-
-    tidied, done = [], threading.Event()
-    AccessLog(TidyStore(), linger=0.0).add(touch("a"))
-    assert done.wait(PATIENCE)
-    assert tidied == [1]
-
-
 def test_a_failed_touch_is_kept_and_retried(store, log):
     log.add(touch("a", tenant="x"))
     log.add(touch("b", tenant="y"))

@@ -1,4 +1,4 @@
-"""The access log: what recalls change in the memories that they return, written in batches after the answers.
+"""The access log: writes the changes that recalls make to counters, in batches after the answers.
 
 A recall queues a `Touch`. One background thread per engine writes the queue in one transaction, up to `LINGER` seconds
 or `BATCH` touches later, so that no recall waits for the disk. Entries that cannot be written are retried.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable, Set
+from collections.abc import Set
 from typing import Final
 from weakref import WeakSet
 
@@ -30,14 +30,14 @@ IDLE: Final = 5.0
 RETRY: Final = 1.0
 """Seconds between attempts after a failure."""
 LIMIT: Final = 10_000
-"""Most touches that are kept after a failure; the oldest are dropped."""
+"""Maximum touches queued after a failure; the oldest are dropped."""
 
 
 class AccessLog:
     """A queue of touches and the thread that writes them. Safe to share between threads.
 
     Args:
-        store: where they are written.
+        store: the store that gets the touches.
         linger: as `LINGER`.
     """
 
@@ -107,7 +107,6 @@ class AccessLog:
             self._queue.clear()
 
     def _write_queue(self) -> None:
-        tidy: Callable[[], None] | None = getattr(self._store, "tidy", None)
         while True:
             with self._changed:
                 self._has_thread = self._changed.wait_for(lambda: bool(self._queue), IDLE)
@@ -117,8 +116,6 @@ class AccessLog:
                     lambda: not self._failed and len(self._queue) >= BATCH, RETRY if self._failed else self._linger
                 )
             self.flush()
-            if tidy is not None:  # upkeep that a commit would have had to do otherwise, such as a checkpoint
-                tidy()
 
 
 _LOGS: Final[WeakSet[AccessLog]] = WeakSet()

@@ -52,9 +52,9 @@ def test_the_past_and_later_pages_tell_of_none(memory):
 
 def test_it_is_told_as_a_sentence():
     one = OutOfScope(Scope(user_id="alice"), 3)
-    assert one.told() == "3 memories of user 'alice' are not in view; add user_id='alice'"
+    assert one.describe() == "3 memories of user 'alice' are not in view; add user_id='alice'"
     both = OutOfScope(Scope(project="p", agent_id="a"), 1)
-    assert both.told() == "1 memory of project 'p' and agent 'a' is not in view; add project='p' agent_id='a'"
+    assert both.describe() == "1 memory of project 'p' and agent 'a' is not in view; add project='p' agent_id='a'"
 
 
 def test_an_id_is_enough_for_history_get_and_explain(memory):

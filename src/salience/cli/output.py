@@ -246,4 +246,4 @@ def out_of_scope(places: Sequence[OutOfScope]) -> list[str]:
     def option(name: str, value: str) -> str:
         return f"--{name.removesuffix('_id')} {shlex.quote(value)}"
 
-    return [one_line(place.told(option)) for place in places]
+    return [one_line(place.describe(option)) for place in places]

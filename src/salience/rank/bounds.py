@@ -1,9 +1,8 @@
-"""Bounds of the scores of memories that a store leaves out: what it may leave out, and whether an answer is exact."""
+"""Bounds of the scores of memories outside the candidates: what a store may leave out, whether an answer is exact."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +15,6 @@ from salience.rank.stages import State, without_speaker
 
 LIFTING: Final = ("spread", "update")
 """Stages that can give a memory more than the score of its signals."""
-
-
 CLEARING: Final = ("expired", "superseded", "outdated", "importance_floor", "same_fact", "near_duplicate")
 """Stages that drop a memory however well it fits the query."""
 PRUNABLE: Final = (
@@ -37,16 +34,16 @@ KNOWN: Final = ("similarity", "context_similarity", "speaker", "entity")
 MATCHING: Final = ("lexical", "context_lexical")
 """Channels of terms, which a store bounds by their weight and parameters."""
 SPARE: Final = 8
-"""How many more of the best are brought than are wanted, since near-duplicates fall."""
+"""Memories to request beyond the wanted ones, to replace near-duplicates."""
 WIDER: Final = 16
-"""How many times as many a store is asked for where near-duplicates left too few."""
+"""Factor on the requested memories after near-duplicates left too few."""
 
 
 def exact(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
     """Return whether no visible memory outside the candidates could have reached the answer.
 
-    One outside is no nearer than `batch.beyond`. It would have had to pass the least score and, where the answer is
-    full, the score of the last hit.
+    The cosine of such a memory is at most `batch.beyond`. It would need more than the least score and, if the answer is
+    full, more than the score of the last hit.
     """
     if batch.complete or need.limit == 0:
         return True
@@ -58,8 +55,8 @@ def exact(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
 def provable(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
     """Return whether more candidates are likely to make an answer exact.
 
-    The first ones lie between the nearest and `batch.beyond`; many times as many are taken to lie no further beyond
-    that than those do before it.
+    The cosines of the first candidates lie between the maximum and `batch.beyond`; those of a wider search are assumed
+    to fall by no more than the same distance.
     """
     if need.candidates is not None or need.vector is None or _lifts(profile) or not len(batch):
         return False
@@ -68,13 +65,13 @@ def provable(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
 
 
 def starved(profile: Profile, need: Need, ranked: State) -> bool:
-    """Return whether fewer candidates than are wanted stood for how well they fit the query.
+    """Return whether fewer candidates than wanted remain after the stages that drop expired and replaced memories.
 
-    Those that fell since their time is over, or another stands for them, took up the places of others, which may fit.
+    The dropped memories took the places of others, which may fit the query.
     """
     clearing = [step for step, name in enumerate(profile.stages) if name in CLEARING]
-    standing = len(ranked.fates) - int(np.isin(ranked.fates, clearing).sum())
-    return need.candidates is None and standing < need.wanted
+    remaining = len(ranked.fates) - int(np.isin(ranked.fates, clearing).sum())
+    return need.candidates is None and remaining < need.wanted
 
 
 def _lifts(profile: Profile) -> bool:
@@ -89,7 +86,7 @@ def _to_pass(profile: Profile, need: Need, ranked: State) -> float:
 
 
 def ceiling(profile: Profile, need: Need, cosine: float) -> float:
-    """Return a score that no memory of at most this cosine exceeds: each other signal at the top of its range."""
+    """Return the maximum score of a memory with at most this cosine: every other signal is at the top of its range."""
     weights, summed, product = profile.weights(need.intent.name), 0.0, 1.0
     for term in profile.terms:
         signal = SIGNALS[term.signal]
@@ -105,25 +102,48 @@ def ceiling(profile: Profile, need: Need, cosine: float) -> float:
 
 
 def pruning(profile: Profile, need: Need) -> Pruning | None:
-    """Return how a store may bound scores, to leave out memories that score too little; None: each one matters."""
+    """Return the bounds by which a store may leave out memories that score too little.
+
+    None if a memory's score or outcome depends on every other memory, so that the store must return all.
+    """
     if need.candidates is not None or not need.limit or need.anchor:  # any memory may name an event best
         return None
-    made = _channels(profile, need.intent.name)
-    if made is None:
+    stages = profile.stages
+    if not set(stages).issubset(PRUNABLE) or list(stages) != sorted(stages, key=PRUNABLE.index):
         return None
-    top = int(profile.stage_parameters.get("update", {}).get("top", 0))
+    weights, rest, most = profile.weights(need.intent.name), 0.0, 1.0
+    channels: dict[str, Any] = {}
+    for term in profile.terms:
+        signal, weight = SIGNALS[term.signal], weights[term.label]
+        if signal.whole or term.signal in channels:
+            return None
+        if term.combine == "product":
+            most *= signal.high**weight
+        elif term.signal in KNOWN:
+            channels[term.signal] = weight
+        elif term.signal in MATCHING:
+            channels[term.signal] = Matching(weight, term.parameters["k1"], term.parameters["b"])
+        else:
+            rest += weight * signal.high
+    if not channels:
+        return None
     return Pruning(
-        keep=max(top, need.wanted + SPARE),
-        **made.channels,
-        rest=made.rest,
-        most=made.most,
-        drops=made.drops,
+        keep=max(_update_top(profile), need.wanted + SPARE),
+        **channels,
+        rest=rest,
+        most=most,
+        drops=frozenset(stages) & {"expired", "outdated"},
         moments=need.intent.time is not None and bool(need.intent.time.order),
     )
 
 
+def _update_top(profile: Profile) -> int:
+    """Return how many of the best memories the stage `update` compares; 0 without that stage."""
+    return int(profile.stage_parameters.get("update", {}).get("top", 0))
+
+
 def widened(profile: Profile, batch: Batch, need: Need, ranked: State) -> Pruning | None:
-    """Return the bounds for another search, after one whose answer may not be exact; None: bring every candidate."""
+    """Return the bounds for the next search after an answer that may not be exact; None: request every candidate."""
     before = need.pruning
     if before is None or batch.floor is None or before.least is not None:
         return None
@@ -134,15 +154,13 @@ def widened(profile: Profile, batch: Batch, need: Need, ranked: State) -> Prunin
 
 
 def least_that_matters(profile: Profile, batch: Batch, need: Need, ranked: State) -> float:
-    """Return a score that a memory outside the batch would have to reach to change the ranking.
+    """Return the score that a memory outside the batch would need to change the ranking.
 
-    It would have to be one of those that `update` looks at, and to be returned: to pass the last hit of a full answer,
-    the least score, or what `cut_off` asks for, which heeds how many memories there are and whether one has the
-    content.
+    It would need to be among the best that `update` compares, and to be returned: above the last hit of a full answer,
+    the least score, or the score that `cut_off` requires.
     """
     bounds = [np.inf]
-    top = int(profile.stage_parameters.get("update", {}).get("top", 0))
-    if top:
+    if top := _update_top(profile):
         own = np.delete(ranked.scores, list(ranked.spread))  # without what `update` added
         bounds.append(float(np.sort(own)[-top]) if len(own) >= top else -np.inf)
     rule = profile.stage_parameters.get("cut_off") if need.min_score is None else None
@@ -160,41 +178,3 @@ def least_that_matters(profile: Profile, batch: Batch, need: Need, ranked: State
     if len(ranked.rows) >= need.wanted:
         least = float(ranked.scores[ranked.rows[-1]])
     return float(min(*bounds, least))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Channels:
-    """What a profile's scores are made of under an intent, as `Pruning` has it.
-
-    Attributes:
-        channels: the channels that a store bounds, by name.
-        rest, most, drops: as there.
-    """
-
-    channels: Mapping[str, Any]
-    rest: float
-    most: float
-    drops: frozenset[str]
-
-
-def _channels(profile: Profile, intent: str) -> _Channels | None:
-    """Return what the scores are made of; None where a memory's score or fate depends on each of the others."""
-    in_order = tuple(name for name in PRUNABLE for _ in range(profile.stages.count(name)))
-    signals = [term.signal for term in profile.terms]
-    if profile.stages != in_order or any(SIGNALS[name].whole for name in signals):
-        return None
-    weights, rest, most = profile.weights(intent), 0.0, 1.0
-    channels: dict[str, Any] = {}
-    for term in profile.terms:
-        high, weight = SIGNALS[term.signal].high, weights[term.label]
-        if term.signal in channels:
-            return None
-        if term.combine == "sum" and term.signal in KNOWN:
-            channels[term.signal] = weight
-        elif term.combine == "sum" and term.signal in MATCHING:
-            channels[term.signal] = Matching(weight, term.parameters["k1"], term.parameters["b"])
-        elif term.combine == "sum":
-            rest += weight * high
-        else:
-            most *= high**weight
-    return _Channels(channels, rest, most, frozenset(profile.stages) & {"expired", "outdated"}) if channels else None

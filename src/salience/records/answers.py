@@ -171,7 +171,7 @@ class Recall(Sequence[Hit]):
         count = "1 hit" if len(self.hits) == 1 else f"{len(self.hits):,} hits"
         best = [f"best {self.hits[0]}"] if self.hits else []
         degraded = [f"without {', '.join(self.degraded)}"] if self.degraded else []
-        elsewhere = [place.told() for place in self.out_of_scope]
+        elsewhere = [place.describe() for place in self.out_of_scope]
         return f"Recall({'; '.join([f'{count}, profile {self.profile}', *best, *degraded, *elsewhere])})"
 
     def __len__(self) -> int:

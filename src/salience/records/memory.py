@@ -156,7 +156,7 @@ class OutOfScope:
     scope: Scope
     count: int
 
-    def told(self, argument: Callable[[str, str], str] = lambda name, value: f"{name}={value!r}") -> str:
+    def describe(self, argument: Callable[[str, str], str] = lambda name, value: f"{name}={value!r}") -> str:
         """Return a sentence such as `3 memories of user 'alice' are not in view; add user_id='alice'`.
 
         Args:

@@ -94,7 +94,7 @@ def _hit(hit: Hit) -> str:
 
 def _elsewhere(places: Sequence[OutOfScope]) -> list[str]:
     """Return the scopes with memories that the call left out, as parameters."""
-    return [one_line(place.told(lambda name, value: f"{name}={json.dumps(value)}")) + "." for place in places]
+    return [one_line(place.describe(lambda name, value: f"{name}={json.dumps(value)}")) + "." for place in places]
 
 
 def _degraded(steps: Sequence[str]) -> list[str]:
