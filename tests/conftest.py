@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: a stopped clock, and engines on each store."""
+"""Fixtures shared by all tests: a stopped clock, and engines on a file."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def clock() -> StoppedClock:
     return StoppedClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return ":memory:" if request.param == "memory" else str(tmp_path / "agent.db")
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    return str(tmp_path / "agent.db")
 
 
 Planted = Callable[..., Engine]

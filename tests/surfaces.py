@@ -1,4 +1,4 @@
-"""The ways to an engine's verbs, each with the API of `salience.connect`: here, over HTTP, and by coroutines."""
+"""Surfaces of an engine, each with the API of `salience.connect`: local, over HTTP, and coroutines of both."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from salience.server.rest.app import app
 from salience.server.rest.routes import Options
 
 
-class House:
-    """Many engines behind one server: each under the key that it was given, which stands in the tenant's place."""
+class Server:
+    """Many engines behind one server, each under its own key, which is also its tenant."""
 
     def __init__(self) -> None:
         self.engines: dict[str, Engine] = {}
         self._numbers = itertools.count()
 
-    def take_in(self, engine: Engine) -> str:
-        """Return the key under which an engine is asked from now on."""
+    def add(self, engine: Engine) -> str:
+        """Return the API key of an engine."""
         key = f"key{next(self._numbers)}"
         self.engines[key] = engine
         return key
@@ -44,16 +44,16 @@ class House:
 
 
 @contextmanager
-def housed() -> Iterator[tuple[House, str]]:
-    """Yield a house, and the URL of its server."""
-    house = House()
-    gate: Any = Gate(house)  # type: ignore[arg-type]
-    with servers.served(app(gate, Authenticator(verifiers=[house.granted]), Options())) as url:
-        yield house, url
+def served() -> Iterator[tuple[Server, str]]:
+    """Yield a server and its URL."""
+    server = Server()
+    gate: Any = Gate(server)  # type: ignore[arg-type]
+    with servers.served(app(gate, Authenticator(verifiers=[server.granted]), Options())) as url:
+        yield server, url
 
 
 class Blocking:
-    """Coroutine verbs as calls: each runs in the loop of a portal's thread, and is waited for."""
+    """Blocking calls of coroutine verbs, which run in the event loop of a portal's thread."""
 
     def __init__(self, portal: BlockingPortal, verbs: AsyncVerbs) -> None:
         self._portal = portal
@@ -74,21 +74,21 @@ class Blocking:
 
 @dataclass
 class Services:
-    """What the surfaces need: a house and its URL, a portal, and what is to be closed in the end."""
+    """A server and its URL, a portal, and everything to close at the end of a test."""
 
-    house: House
+    server: Server
     url: str
     portal: BlockingPortal
     closing: ExitStack = field(default_factory=ExitStack)
 
     def serve(self, target: object, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments by which a client is connected to an engine that is made of `options`."""
+        """Return the arguments that connect a client to a new engine with `options`."""
         engine = self.closing.enter_context(salience.connect(target, **options))  # type: ignore[arg-type]
         profile = {"profile": options["profile"]} if "profile" in options else {}
-        return {"target": self.url, "api_key": self.house.take_in(engine), **profile}
+        return {"target": self.url, "api_key": self.server.add(engine), **profile}
 
     def opened(self, **arguments: Any) -> Any:
-        """Return coroutine verbs as calls."""
+        """Return coroutine verbs as blocking calls."""
 
         async def opened() -> AsyncVerbs:
             return await salience.aconnect(**arguments)
@@ -96,11 +96,11 @@ class Services:
         return self.closing.enter_context(Blocking(self.portal, self.portal.call(opened)))
 
 
-def here(services: Services, target: object = None, **options: Any) -> Any:
+def local(services: Services, target: object = None, **options: Any) -> Any:
     return services.closing.enter_context(salience.connect(target, **options))  # type: ignore[arg-type]
 
 
-def here_by_coroutines(services: Services, target: object = None, **options: Any) -> Any:
+def local_coroutines(services: Services, target: object = None, **options: Any) -> Any:
     return services.opened(target=target, **options)
 
 
@@ -108,23 +108,21 @@ def over_http(services: Services, target: object = None, **options: Any) -> Any:
     return services.closing.enter_context(salience.connect(**services.serve(target, options)))
 
 
-def over_http_by_coroutines(services: Services, target: object = None, **options: Any) -> Any:
+def over_http_coroutines(services: Services, target: object = None, **options: Any) -> Any:
     return services.opened(**services.serve(target, options))
 
 
 @dataclass(frozen=True)
 class Surface:
-    """A way, and the store that is at its end."""
+    """A way to connect, and the store behind it."""
 
     connect: Callable[..., Any]
     store: str
 
 
-HERE = {"memory": Surface(here, "memory"), "sqlite": Surface(here, "sqlite")}
-"""Where every story runs."""
-ELSEWHERE = {
-    "coroutines": Surface(here_by_coroutines, "memory"),
+LOCAL = {"memory": Surface(local, "memory"), "sqlite": Surface(local, "sqlite")}
+REMOTE = {
+    "coroutines": Surface(local_coroutines, "memory"),
     "rest": Surface(over_http, "sqlite"),
-    "rest-coroutines": Surface(over_http_by_coroutines, "memory"),
+    "rest-coroutines": Surface(over_http_coroutines, "memory"),
 }
-"""Where those run besides that are marked `every_surface`, but for those marked `local`, which say why."""
