@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 import salience
@@ -35,18 +32,6 @@ def test_the_result_is_printed_saved_and_used(calibrate, tmp_path):
         assert f"{engine.services.calibration.paraphrase:.3f} on." in printed
 
 
-def test_json_has_all_of_it(calibrate, written, tmp_path):
-    held_out = written("held out.jsonl", *PAIRS[::2])
-    found = json.loads(calibrate("--held-out", held_out, "--json").stdout)
-    assert found["embedder"] == "planted"
-    assert found["calibration"]["source"] == "100 judged pairs of pairs.jsonl"
-    assert [(Path(one["file"]).name, one["pairs"], one["fitted"]) for one in found["errors"]] == [
-        ("pairs.jsonl", 100, True), ("held out.jsonl", 50, False)
-    ]  # fmt: skip
-    assert set(found["errors"][1]["missed"]) == {"count", "of", "share", "low", "high"}
-    assert load(Path(found["kept_in"]))["planted"].paraphrase == found["calibration"]["paraphrase"]
-
-
 def test_held_out_pairs_are_counted_and_not_fitted_on(calibrate, written):
     wrong = [{**pair, "relatedness": 1 - pair["relatedness"]} for pair in PAIRS]
     alone, beside = calibrate().stdout, calibrate("--held-out", written("wrong.jsonl", *wrong)).stdout
@@ -60,13 +45,6 @@ def test_another_place_is_named_and_how_to_have_it_used(calibrate, tmp_path):
     assert f"Saved in {out}; to use it, set SALIENCE_CALIBRATIONS to this file." in calibrate("--out", str(out)).stdout
     assert list(load(out)) == ["planted"]
     assert "reads it." in calibrate("--out", str(out), env={"SALIENCE_CALIBRATIONS": str(out)}).stdout
-
-
-def test_the_commands_own_embedder_comes_first(calibrate, monkeypatch):
-    another = PlantedEmbedder(COSINES)
-    another.name = "another"
-    monkeypatch.setitem(registry.EMBEDDERS, "another", lambda _: another)
-    assert calibrate("--embedder", "another").stdout.startswith("another, fitted on")
 
 
 def test_no_store_is_made_or_opened(calibrate, tmp_path):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from salience import settings
 from salience.errors import ConfigError, InputError
@@ -51,12 +48,6 @@ def test_values_are_shown_as_they_can_be_given(run, monkeypatch):
         if value != "-":
             monkeypatch.setenv(settings.variable(name), value)
     assert settings.load() == before.model_copy(update={"url": told["url"][0]})
-
-
-@given(st.timedeltas(timedelta(microseconds=1), timedelta(days=36_500)))
-def test_a_length_of_time_is_read_as_it_is_shown(length):
-    standing = {one.name: one.value for one in settings.standing(keep_touches=length)}
-    assert settings.load(keep_touches=standing["keep_touches"]).keep_touches == length
 
 
 SECRET = "hunter2"
@@ -135,25 +126,6 @@ def test_an_unreadable_config_file_is_a_config_error_that_names_it(config, tmp_p
     assert str(file) in str(raised.value)
 
 
-def test_a_config_file_without_the_right_to_read_it_is_a_config_error(config, monkeypatch):
-    config("tenant = 'acme'")
-
-    def refuse(*_, **__):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("pathlib.Path.open", refuse)
-    monkeypatch.setattr("pathlib.Path.read_text", refuse)
-    with pytest.raises(ConfigError, match="chmod"):
-        settings.load()
-
-
-def test_a_list_is_written_with_commas_in_the_environment(monkeypatch):
-    monkeypatch.setenv("SALIENCE_SERVER_HOSTS", "memory.example.org, [::1] ,")
-    assert settings.load().server_hosts == ("memory.example.org", "[::1]")
-    monkeypatch.setenv("SALIENCE_SERVER_HOSTS", "")
-    assert settings.load().server_hosts == ()
-
-
 def test_a_misspelt_variable_is_reported_without_its_value(run, monkeypatch):
     monkeypatch.setenv("SALIENCE_SERVER_PROT", SECRET)
     monkeypatch.setenv("salience_tenant", "acme")
@@ -163,13 +135,6 @@ def test_a_misspelt_variable_is_reported_without_its_value(run, monkeypatch):
     assert SECRET not in told
     assert "SALIENCE_SERVER_PROT" in json.loads(run("config", "show", "--json").stdout)["unknown"]
     assert "SALIENCE_SERVER_PROT sets nothing" in run("config", "show", terminal=True).stdout
-
-
-def test_a_terminal_gets_a_table(run, monkeypatch):
-    monkeypatch.setenv("SALIENCE_TENANT", "acme")
-    (row,) = (line for line in run("config", "show", terminal=True).stdout.splitlines() if "acme" in line)
-    assert "\x1b[1m" in row
-    assert "environment SALIENCE_TENANT" in row
 
 
 def test_the_path_of_the_config_file_is_reported_whether_it_is_there_or_not(run, config, tmp_path):

@@ -53,13 +53,6 @@ def test_json_has_the_whole_checksum_of_each_table(copy, source, tables):
     assert (found["written"], found["unchanged"]) == (2, 0)
 
 
-def test_a_terminal_gets_a_table(copy, source, tmp_path):
-    shown = copy(source, str(tmp_path / "b.db"), env={"FORCE_COLOR": "1"}).stdout
-    assert "versions" in shown
-    assert "checksum" in shown
-    assert "\t" not in shown
-
-
 def test_a_copy_that_was_cut_off_continues(copy, source, tmp_path, run):
     target = str(tmp_path / "b.db")
     cut_off(source, target)

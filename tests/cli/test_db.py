@@ -84,11 +84,6 @@ def test_an_index_is_made_reported_of_and_dropped(filled):
     assert "such as 512MB or 2GB" in filled("db", "index", "--memory", "lots", code=2).stderr
 
 
-def test_the_server_says_when_memory_is_short(filled):
-    filled("db", "index")
-    assert "the server said" not in filled("db", "index", "--m", "20", "--memory", "64MB").stdout
-
-
 def test_a_doctor_shows_errors_and_mends_it(filled, database):
     assert filled("db", "doctor").stdout == "healthy\n"
     with psycopg.connect(database) as connection:
@@ -102,12 +97,6 @@ def test_a_doctor_shows_errors_and_mends_it(filled, database):
     told = json.loads(filled("db", "doctor", "--json").stdout)
     assert told == {"healthy": True, "findings": [], "hints": []}
     assert filled("doctor").stdout == "1 memory and 0 older versions read, healthy\n"
-
-
-def test_the_verbs_work_on_a_database(filled):
-    assert "prefers Python" in filled("recall", "query", "--user", "alice").stdout
-    assert json.loads(filled("stats", "--user", "alice", "--json").stdout)["memories"] == 1
-    assert "prefers Python" in filled("export").stdout
 
 
 def test_what_is_for_files_says_what_to_do_instead(filled, tmp_path):
@@ -161,7 +150,3 @@ def test_a_file_that_is_not_there_is_not_made(run, tmp_path):
         printed = run("--store", str(tmp_path / "nowhere.db"), "db", command, code=2).stderr
         assert "Name the file of a store that is there" in printed
     assert not (tmp_path / "nowhere.db").exists()
-
-
-def test_memory_of_a_process_has_no_database(run):
-    assert "target is ':memory:'. " in run("--store", ":memory:", "db", "status", code=2).stderr

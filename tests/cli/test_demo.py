@@ -39,19 +39,6 @@ def test_the_clock_is_at_the_sample_s_instant(played):
     assert played.stats.memories == len(sample.memories())
 
 
-def test_no_profile_changes_what_the_next_one_sees(played, tmp_path):
-    again = sample.demo(tmp_path, every=True)
-    assert list(_lines(again)) == list(_lines(played))
-
-
-def test_a_round_lists_each_memory_once_the_best_first(played):
-    for one in played.rounds:
-        ids = [memory.id for memory in one.memories]
-        assert len(ids) == len(set(ids))
-        assert set(ids) == {hit.memory.id for answer in one.answers for hit in answer}
-        assert one.memories[0] == one.answers[0][0].memory
-
-
 def test_the_profiles_part_on_every_question(played):
     for one in played.rounds:
         firsts = {answer[0].memory.id for answer in one.answers if answer.hits}

@@ -85,22 +85,9 @@ def test_an_unknown_id_exits_with_1(run, empty, command):
     assert "no memory 'feedbeef' is visible" in complaint(run(command, "feedbeef", code=1))
 
 
-def test_an_unknown_id_to_update_exits_with_1(run, empty):
-    assert "no memory" in complaint(run("update", "feedbeef", "--weight", "0.5", code=1))
-
-
-def test_a_memory_of_another_user_is_as_unknown_as_none(run, stored):
-    assert "no memory" in complaint(run("get", stored.alice, "--user", "bob", code=1))
-
-
 def test_a_file_that_is_no_store_exits_with_1(run, written):
     path = written("notes.txt", "These are notes, not memories. " * 50)
     assert "notes.txt" in complaint(run("--store", path, "stats", code=1))
-
-
-def test_another_embedder_exits_with_1(run, stored, tmp_path):
-    printed = complaint(run("--embedder", "minilm", "stats", code=1))
-    assert "planted" in printed
 
 
 def test_bytes_that_are_no_text_are_bad_input(run):

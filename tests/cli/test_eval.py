@@ -76,12 +76,6 @@ def test_json_holds_every_figure(said, data):
     assert [one["first"] + one["second"] for one in record["differences"]] == ["saliencebm25"]
 
 
-def test_a_terminal_gets_tables(run, data):
-    printed = run("eval", data, "--profiles", "bm25,cosine", terminal=True, env={"COLUMNS": "160"}).stdout
-    for words in ("4 single-hop (3)", "paired differences", "questions without an answer", "median ms", "recall@10"):
-        assert words in printed
-
-
 def test_a_profile_of_a_file_is_called_by_its_stem(said, data, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(profiles.source("memlayer"), "utf-8")
@@ -151,10 +145,6 @@ def test_tuning_prints_a_profile_that_loads(run, data, tmp_path):
     assert "# held out\tn\tbefore\theld out\tfitted on the others" in printed
 
 
-def test_tuning_holds_nothing_out_of_a_file_that_is_named_twice(run, data):
-    assert "Name each file once." in run("tune", data, data, "--trials", "2", code=2).stderr
-
-
 def test_tuning_writes_a_file_and_not_over_another(run, said, data, tmp_path):
     path = tmp_path / "tuned.toml"
     record = said("tune", data, "--trials", "2", "--out", str(path), "--seed", "3")
@@ -165,12 +155,6 @@ def test_tuning_writes_a_file_and_not_over_another(run, said, data, tmp_path):
     again = run("tune", data, "--trials", "2", "--out", str(path), "--seed", "3", "--force").stdout
     assert f"# written to {path}" in again
     assert path.read_text("utf-8") == record["toml"]
-
-
-def test_tuning_on_a_terminal(run, data):
-    printed = run("tune", data, "--trials", "2", terminal=True, env={"COLUMNS": "160"}).stdout
-    for words in ("held out, one after the other", "kites", "signal.similarity.weight", 'name = "salience-tuned"'):
-        assert words in printed
 
 
 @pytest.mark.parametrize(

@@ -79,22 +79,6 @@ def test_the_options_are_those_of_recall(said, stored):
     assert weighed["score_detail"]["final"] < 1e-6
 
 
-def test_the_line_of_the_readme_prints_a_path(run, stored):
-    """`salience explain "What does Alice like?" ID` after `salience remember ... --user alice`."""
-    printed = run("explain", "What does Alice like?", stored.alice).stdout
-    assert "stage\treturned" in printed
-    assert "scope\tpassed\tasked with user_id='alice'" in printed
-    assert "Asked with user_id='alice', the memory's own scope, since the call names none." in printed
-    assert run("explain", "What does Alice like?", stored.alice[-8:]).stdout == printed
-
-
-def test_control_characters_are_escaped(run):
-    made = run("remember", "text", "--tag", "plain").stdout.split("\t")[1].strip()
-    printed = run("explain", "query", made, "--tag", "\u202ered", terminal=True).stdout
-    assert "\u202e" not in printed
-    assert "\\u202e" in printed
-
-
 @pytest.mark.parametrize("example", re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL))
 def test_the_page_shows_what_is_printed(tmp_path, example):
     commands = [shlex.split(line[2:])[1:] for line in example.splitlines() if line.startswith("$ ")]

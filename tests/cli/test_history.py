@@ -45,13 +45,6 @@ def test_history_as_json_has_every_version_whole(said, moved):
     assert (versions[2]["changed"], versions[2]["until"]) == (["forgotten_at"], None)
 
 
-def test_a_terminal_gets_the_history_as_a_table(run, moved):
-    printed = run("history", moved.id, *moved.who, terminal=True).stdout
-    assert "forgotten" in printed.splitlines()[0]
-    assert printed.count("Deploy on Friday") == 1
-    assert "updated_at" not in printed
-
-
 def test_restore_undoes_a_forget_and_brings_a_version_back(said, run, moved):
     made = said("restore", moved.id, *moved.who, "--reason", "a slip")
     assert (made["status"], made["memory"]["content"], made["memory"]["reason"]) == (
@@ -60,13 +53,6 @@ def test_restore_undoes_a_forget_and_brings_a_version_back(said, run, moved):
     assert said("restore", moved.id, "--version", "1", *moved.who)["memory"]["content"] == moved.first["content"]
     assert "version is missing, and the memory is live." in run("restore", moved.id, *moved.who, code=2).stderr
     assert "Name one of these: 1, 2, 4." in run("restore", moved.id, "--version", "9", *moved.who, code=2).stderr
-
-
-def test_explain_as_of_an_earlier_instant(said, moved):
-    asked = ("explain", "query", moved.id, *moved.who, "--profile", "zeromemory")
-    assert said(*asked)["stage"] == "forgotten"
-    assert said(*asked, "--as-of", moved.first["changed_at"])["stage"] == "returned"
-    assert said(*asked, "--as-of", "2020-01-01T00:00:00Z")["stage"] == "not_stored"
 
 
 def test_erase_needs_yes_where_nobody_can_confirm(run, said, stored):
@@ -81,12 +67,6 @@ def test_a_dry_run_of_erase_counts_and_asks_nothing(run, said, stored):
     assert run("erase", "--user", "alice", "--dry-run").stdout == "would erase 2 memories\n"
     assert said("erase", stored.bob, "--user", "alice", "--dry-run") == {"erased": 1, "dry_run": True}
     assert said("stats", "--user", "alice")["memories"] == 2
-
-
-def test_nothing_to_erase_is_reported_without_a_question(run, stored):
-    printed = run("erase", "--user", "nobody").stdout
-    assert printed.startswith("erased 0 memories\n")
-    assert "--user" in printed
 
 
 def test_erase_names_what_it_lacks(run, stored):

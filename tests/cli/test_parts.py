@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience import InputError
-from salience.cli.output import age, one_line, sanitize, scope_text, truncate
-from salience.cli.results import SCORE, Share, cells, formula, initials, shares, time_cue, total
+from salience.cli.output import age, one_line, sanitize, truncate
+from salience.cli.results import SCORE, Share, cells, formula, shares, time_cue
 from salience.records import ANY, Intent, Part, Recall, Scope, ScoreDetail, TimeCue, Via
 from salience.wire.responses import to_json
 
@@ -38,16 +37,6 @@ def test_kept_segments_add_up_to_the_score(found):
     assert kept == pytest.approx(detail.recompute(), rel=1e-9, abs=1e-12)
 
 
-@given(parts)
-def test_nothing_is_shorter_than_nothing_and_losses_start_where_gains_end(found):
-    added = [item.contribution for item in found if item.combine == "sum"]
-    gains = math.prod(max(item.contribution, 1.0) for item in found if item.combine == "product")
-    detail = ScoreDetail(found, 0.0)
-    assert all(share.length >= 0 for share in shares(detail))
-    start = (sum(added) if added else 1.0) * gains
-    assert total(detail) == pytest.approx(start, rel=1e-9, abs=1e-12)
-
-
 @given(st.lists(st.floats(0, 3), min_size=1, max_size=6), st.integers(1, 60))
 def test_the_longest_bar_fills_its_cells(lengths, width):
     found = [Share("s", length, True) for length in lengths]
@@ -68,13 +57,6 @@ def test_a_factor_of_zero_takes_all():
     assert [(share.signal, share.length) for share in shares(detail)] == [(SCORE, 0.0), ("b", 1.0)]
 
 
-@given(st.lists(st.text(min_size=1, max_size=12), max_size=20, unique=True))
-def test_no_two_signals_share_a_letter(names):
-    letters = list(initials(names).values())
-    assert len(letters) == len(set(letters))
-    assert all(len(letter) == 1 for letter in letters)
-
-
 @pytest.mark.parametrize(
     ("elapsed", "said"),
     [
@@ -90,12 +72,6 @@ def test_no_two_signals_share_a_letter(names):
 )
 def test_an_age_has_one_unit(elapsed, said):
     assert age(NOW - elapsed, NOW) == said
-
-
-def test_a_scope_names_what_is_set():
-    assert scope_text(Scope()) == "-"
-    home = Scope(environment="test", project="p", user_id="u", agent_id="a", session_id="s")
-    assert scope_text(home) == "env:test project:p user:u agent:a session:s"
 
 
 @given(st.text())
@@ -114,11 +90,6 @@ def test_one_line_is_one_line_and_has_no_control_characters(text):
 )  # fmt: skip
 def test_hidden_characters_are_escaped(sign, shown):
     assert sanitize(f"a{sign}b") == one_line(f"a{sign}b") == f"a{shown}b"
-
-
-@given(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=126)))
-def test_plain_text_is_shown_as_it_is(text):
-    assert sanitize(text) == one_line(text) == text
 
 
 def test_a_truncated_text_ends_in_an_ellipsis_only_where_it_cut():
@@ -180,12 +151,3 @@ MIDNIGHT = NOW.replace(hour=0)
 )
 def test_the_time_of_a_query_is_reported_in_one_line(cue, line):
     assert time_cue(cued(**cue)) == [line]
-
-
-def test_a_query_that_names_no_time_has_no_line_of_it():
-    assert time_cue(Recall((), "salience")) == []
-
-
-def test_a_value_without_a_json_form_is_refused():
-    with pytest.raises(InputError, match="value has the type object"):
-        to_json(object())

@@ -90,13 +90,6 @@ def test_an_empty_context_tells_of_other_scopes_on_standard_error(run, stored):
     assert told.stderr == "2 memories of user 'alice' are not in view; add --user alice\n"
 
 
-def test_an_id_is_enough_to_read_a_memory(run, stored):
-    for verb in ("get", "history"):
-        for id in (stored.alice, stored.alice[-8:]):
-            assert stored.text in run(verb, id).stdout
-        assert "visible" in run(verb, stored.alice, "--user", "bob", code=1).stderr
-
-
 def test_explain_shows_arithmetic_that_gives_the_score(run, stored):
     printed = run("recall", "query", "--user", "alice", "--profile", "memorysync", "--explain").stdout
     expression, result = re.search(r"#    (\([\d. +]+\) x [\d.]+) = ([\d.]+)", printed).groups()
@@ -117,21 +110,6 @@ def test_the_filters_of_recall_are_the_api_s(run, said, stored):
     assert said("recall", "query", "--user", "alice", "--from-session", "monday")["hits"] == []
 
 
-def test_weights_and_now_reach_the_ranking(said, stored):
-    found = said(
-        "recall", "query", "--user", "alice", "--profile", "zeromemory", "--now", "2999-01-01T00:00:00+00:00",
-        "--weights", "similarity=1", "--weights", "importance=0",
-    )  # fmt: skip
-    assert found["hits"][0]["score"] == pytest.approx(0.9, abs=1e-6)
-
-
-def test_a_dry_run_leaves_the_counters(said, stored):
-    said("recall", "query", "--user", "alice", "--dry-run")
-    assert said("get", stored.alice, "--user", "alice")["access_count"] == 0
-    said("recall", "query", "--user", "alice")
-    assert said("get", stored.alice, "--user", "alice")["access_count"] == 1
-
-
 def test_further_questions_are_answered_beside_each_under_its_own(run, said, stored):
     asking = ("recall", "query", "--also", "query\ttoo", "--user", "alice", "--dry-run")
     alone = said("recall", "query", "--user", "alice", "--dry-run")
@@ -145,12 +123,6 @@ def test_further_questions_are_answered_beside_each_under_its_own(run, said, sto
     shown = ANSI.sub("", run(*asking, terminal=True).stdout)
     assert shown.index("query\n") < shown.index("made of") < shown.index("too")
     assert shown.count("made of") == 2
-
-
-def test_the_star_means_any_value(said, stored):
-    assert said("stats")["memories"] == 0
-    assert said("stats", "--user", "*")["memories"] == 2
-    assert len(said("recall", "query", "--user", "*")["hits"]) == 2
 
 
 def test_a_profile_before_the_command_holds_unless_the_command_names_one(said, stored):
@@ -184,53 +156,6 @@ def test_without_colour_segments_are_letters(run, stored):
     assert "s similarity takes   c scope_weight takes" in plain(result)
 
 
-def test_absorbed_memories_are_named(run, stored):
-    other = run("remember", stored.again, "--user", "alice").stdout.split()[1]
-    result = run("recall", "query", "--user", "alice", "--profile", "memorysync")
-    assert f"absorbed {stored.alice[-8:]}" in result.stdout or f"absorbed {other[-8:]}" in result.stdout
-
-
-def test_a_hit_by_activation_names_its_parent(run, stored):
-    run("remember", stored.trip, "--user", "alice", "--entity", "Alice")
-    result = run("recall", "query", "--user", "alice", "--profile", "cmm", "--explain")
-    assert f"via {stored.alice[-8:]} (entity)" in result.stdout
-    assert re.search(rf"x 0\.5\^1 \(from {stored.alice[-8:]}\)", result.stdout)
-
-
-def test_control_characters_are_escaped(run):
-    text = "red \x1b[31malert\x07 and \u202eback"
-    run("remember", text)
-    for terminal in (False, True):
-        printed = ANSI.sub("", run("list", terminal=terminal, env={"NO_COLOR": "1"}).stdout)
-        assert not set(printed) & set("\x1b\x07\u202e")
-        assert "\\x1b[31malert\\x07" in printed
-
-
-def test_markup_in_a_memory_is_text(run):
-    run("remember", "[bold]not bold[/bold] :smile:")
-    assert "[bold]not bold[/bold] :smile:" in plain(run("list", terminal=True))
-
-
-def test_line_breaks_stay_within_a_piped_line(run):
-    run("remember", "one\ntwo\tthree")
-    assert run("list").stdout.splitlines()[1].endswith("\tone\\ntwo\\tthree")
-
-
-def test_a_list_goes_on_at_its_cursor(run, said, stored):
-    first = run("list", "--user", "alice", "--limit", "1").stdout.splitlines()
-    cursor = first[-1].removeprefix("# more: repeat with --cursor ")
-    assert first[1].endswith(stored.text)
-    page = said("list", "--user", "alice", "--cursor", cursor)
-    assert [item["content"] for item in page["memories"]] == [stored.other]
-    assert page["cursor"] is None
-
-
-def test_a_context_keeps_its_budget(said, stored):
-    packed = said("context", "query", "--user", "alice", "--budget", "120")
-    assert 0 < packed["tokens"] <= 120
-    assert packed["text"].startswith("<memories")
-
-
 def test_nothing_found_is_said(run, empty):
     printed = run("recall", "query", terminal=True).stdout
     assert "Nothing found." in printed
@@ -238,14 +163,6 @@ def test_nothing_found_is_said(run, empty):
     assert "--user" in printed
     assert "--user" in run("stats", terminal=True).stdout
     assert "No memories here." in run("list", terminal=True).stdout
-
-
-def test_help_topics_are_the_api_s(run):
-    from salience.help import TOPICS
-
-    for topic, text in TOPICS.items():
-        assert run("help", topic).stdout.startswith(text + "\n")
-    assert run("help").stdout == TOPICS["verbs"] + "\n"
 
 
 def test_a_profile_shows_its_toml(run, said, written):
@@ -292,12 +209,6 @@ def test_help_of_a_command_is_the_command_s_own(run, path):
 def test_help_of_a_command_that_is_not_there_lists_those_that_are(run):
     assert "graph-recall" in run("help", "recal", code=2).stderr
     assert "install" in run("help", "mcp", "instal", code=2).stderr
-
-
-def test_graph_recall_says_which_profile_it_uses(run, stored):
-    assert run("graph-recall", "query", "--user", "alice").stdout.startswith("# profile zeromemory;")
-    assert run("graph-recall", "query", "--user", "alice", "--profile", "cmm").stdout.startswith("# profile cmm;")
-    assert "zeromemory, unless --profile names another" in " ".join(run("graph-recall", "--help").stdout.split())
 
 
 @pytest.fixture

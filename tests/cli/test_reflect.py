@@ -35,19 +35,6 @@ def test_json_has_the_reflections_with_their_sources(said, tea):
     assert (found["examined"], found["unchanged"], found["fell_back"], found["dry_run"]) == (3, 0, 0, False)
 
 
-def test_a_terminal_gets_the_texts(run, tea):
-    printed = run("reflect", "--user", "ana", terminal=True).stdout
-    assert "tea · 3 memories" in printed
-    assert "1 made" in printed
-
-
-def test_a_dry_run_writes_nothing(run, said, tea):
-    printed = run("reflect", "--user", "ana", "--dry-run").stdout
-    assert printed.startswith("made\t")
-    assert printed.endswith("1 made, 0 renewed, 0 retired, 0 unchanged; nothing was written\n")
-    assert said("list", "--user", "ana", "--kind", "reflection")["memories"] == []
-
-
 def test_renewed_and_retired_reflections_is_reported(run, tea):
     run("reflect", "--user", "ana")
     run("update", tea[0], "--content", TEA[1], "--user", "ana")
@@ -70,8 +57,3 @@ def test_a_summariser_that_fails_is_reported(run, tea):
     }
     printed = run("reflect", "--user", "ana", env=env).stdout
     assert printed.splitlines()[-1].endswith("; 1 without a summary, since the summariser failed")
-
-
-def test_an_unknown_summariser_is_refused(run, tea):
-    refused = run("reflect", "--user", "ana", code=2, env={"SALIENCE_SUMMARISER": "gpt"})
-    assert "summariser 'gpt' is unknown. Choose one of: none, openai" in refused.stderr

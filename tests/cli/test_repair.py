@@ -78,18 +78,6 @@ def test_reinstate_asks_for_confirmation_only_on_a_terminal(run, said, path, tmp
     assert said("stats", "--user", "alice")["memories"] == 2
 
 
-def test_reinstate_makes_a_store_that_is_not_there_without_asking(run, said, path, tmp_path):
-    run("backup", str(tmp_path / "copy.db"))
-    new = ("--store", str(tmp_path / "new.db"))
-    assert said(*new, "reinstate", str(tmp_path / "copy.db"))["kept"] is None
-    assert said(*new, "stats", "--user", "alice")["memories"] == 2
-
-
-def test_doctor_reports_a_healthy_store(run, said, path):
-    assert run("doctor").stdout == "2 memories and 0 older versions read, healthy\n"
-    assert said("doctor", "--deep") == {"healthy": True, "memories": 2, "versions": 0, "pending": 0, "findings": []}
-
-
 def test_doctor_shows_errors_and_mends_it(run, said, stored, path):
     plant(path, "UPDATE memories SET terms = 'x' WHERE content LIKE 'Alice%'")
     line = f"wrong\tterms\t{stored.alice}\tversion 1: its terms are not those of its text."
@@ -127,30 +115,4 @@ def test_reembed_takes_the_store_over(run, said, stored, path, other):
     assert said(*other, "doctor", "--deep")["healthy"]
 
 
-def test_a_backup_needs_no_embedder_of_the_store(run, said, stored, path, other, tmp_path):
-    run(*other, "backup", str(tmp_path / "copy.db"))
-    assert said("--store", str(tmp_path / "copy.db"), "stats", "--user", "alice")["memories"] == 2
-
-
 ALICE, BOB, TRIP = "Alice prefers Python for backend work", "Bob drinks tea in the morning", "Alice went to Lisbon"
-
-
-def test_a_row_that_cannot_be_read_is_passed_over_by_list_and_moved_aside_by_repair(run, said, tmp_path):
-    for text in (ALICE, BOB, TRIP):
-        run("remember", text)
-    with closing(sqlite3.connect(tmp_path / "agent.db")) as connection:
-        connection.execute("UPDATE memories SET tags = CAST(x'ff' AS TEXT) WHERE content = ?", [BOB])
-        (damaged,) = connection.execute("SELECT id FROM memories WHERE content = ?", [BOB]).fetchone()
-        connection.commit()
-    listed = run("list").stdout
-    assert f"# skipped, since it cannot be read (run salience doctor): {damaged}" in listed
-    assert ALICE in listed
-    assert TRIP in listed
-    assert said("list")["damaged"] == [damaged]
-    assert damaged in run("list", terminal=True).stdout
-    told = run("recall", "tea", code=1).stderr
-    assert f"memory '{damaged}' (version 1) cannot be read: its column 'tags' is damaged. Run: salience doctor" in told
-    assert "To move it to a file beside the store" in run("doctor", code=1).stdout
-    assert "Moved to a file beside the store" in run("doctor", "--repair").stdout
-    assert BOB in (tmp_path / "agent.db.damaged.jsonl").read_text()
-    assert ALICE in run("recall", "Python").stdout

@@ -30,8 +30,3 @@ def test_a_recall_shows_the_order_and_scores_of_the_reranker(run, stored):
     printed = run("recall", "query", "--user", "alice", "--profile", "zeromemory", "--json", env=CHOSEN).stdout
     assert json.loads(printed)["reranker"] == "backwards"
     assert [hit["rerank"] for hit in json.loads(printed)["hits"]] == [1.0, 0.0]
-
-
-def test_an_unknown_reranker_is_reported_in_one_line(run, stored):
-    result = run("recall", "query", code=2, env={"SALIENCE_RERANKER": "bert"})
-    assert result.stderr.startswith("salience: reranker 'bert' is unknown. Choose one of: ")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from salience.cli.options import instant, instants
+from salience.cli.options import instant
 from salience.errors import InputError
 
 NOW = datetime(2026, 5, 6, 1, 30, tzinfo=UTC)  # a Wednesday; in New York still the evening before
@@ -57,7 +57,3 @@ def test_another_text_is_refused_with_what_to_give(text):
     with pytest.raises(InputError, match=r"2026-05-01.*2d.*'last week'") as told:
         instant("as_of", text, NOW)
     assert told.value.field == "as_of"
-
-
-def test_options_that_were_not_given_are_left_out():
-    assert instants(since=None, until="2026-05-01T00:00Z") == {"until": datetime(2026, 5, 1, tzinfo=UTC)}

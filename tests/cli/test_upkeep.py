@@ -30,19 +30,6 @@ def due(said):
     return brief["memory"]["id"], idle["memory"]["id"]
 
 
-def test_consolidate_shows_what_moved_and_keeps_to_its_scope(run, said, due):
-    _, idle = due
-    assert run("consolidate").stdout == "0 memories examined: 0 now episodic, 0 now semantic\n"
-    told = run("consolidate", "--user", "alice", "--dry-run").stdout
-    assert told == f"episodic\t{idle}\n1 memory examined: 1 now episodic, 0 now semantic; nothing was written\n"
-    assert said("consolidate", "--user", "alice") == {
-        "examined": 1, "promoted": {"episodic": [idle], "semantic": []}, "dry_run": False,
-    }  # fmt: skip
-    moved = said("get", idle, "--user", "alice")
-    assert moved["changed_by"] == "upkeep"
-    assert moved["reason"].startswith("idle for ")
-
-
 def test_upkeep_does_all_that_is_due_in_every_scope(run, due):
     brief, idle = due
     lines = [
@@ -53,14 +40,6 @@ def test_upkeep_does_all_that_is_due_in_every_scope(run, due):
     assert run("upkeep", "--dry-run").stdout.splitlines() == [*lines[:2], f"{lines[2]}; nothing was written"]
     assert run("upkeep").stdout.splitlines() == lines
     assert run("upkeep").stdout == NONE + "\n"
-
-
-def test_upkeep_drops_old_versions_as_the_setting_asks(run, said, due, monkeypatch):
-    run("upkeep")
-    assert said("upkeep", env={"SALIENCE_KEEP_VERSIONS": "1d"})["pruned"] == 0
-    assert said("upkeep", env={"SALIENCE_KEEP_VERSIONS": "0.000001"})["pruned"] == 1  # of the idle one
-    wrong = run("upkeep", env={"SALIENCE_KEEP_VERSIONS": "a while"}, code=2)
-    assert "keep_versions is 'a while'. Give a length of time such as '30d'" in wrong.stderr
 
 
 def test_while_another_process_runs_upkeep_this_one_says_so_and_ends_with_1(run, tmp_path, due):
@@ -140,7 +119,3 @@ def test_upkeep_ends_at_once_also_while_a_provider_hangs_and_gives_its_lease_bac
         assert memory.upkeep(dry_run=True).embedded == 1
         now = datetime.now(UTC)
         memory.services.store.apply([Lease("upkeep:default", "me", now, now)])  # free
-
-
-def test_stats_tell_what_is_pending(run, stored):
-    assert "pending\t0\n" in run("stats", "--user", "alice").stdout

@@ -31,10 +31,6 @@ def test_every_field_is_stored(said, stored):
     assert {name: memory[name] for name in expected} == expected
 
 
-def test_a_dash_reads_the_text_from_standard_input(said):
-    assert said("remember", "-", input="two\nlines\n")["memory"]["content"] == "two\nlines"
-
-
 def test_a_contradiction_is_reported_on_standard_output(run, said, stored):
     result = run("remember", stored.again, "--user", "alice")
     assert "CONTRADICTION DETECTED" in result.stdout
@@ -63,16 +59,6 @@ def test_the_replaced_memory_is_reported_and_the_remedy_works_as_printed(run, sa
     assert contents() == {"I live in Berlin", "User lives in Lisbon"}
 
 
-def test_a_fact_key_is_given_or_taken_away(run, stored):
-    result = run("update", stored.alice, "--user", "alice", "--fact-key", "a.b", "--no-fact-key", code=2)
-    assert "Give one of them." in result.stderr
-
-
-def test_a_second_remember_with_the_key_stores_nothing(run):
-    first = run("remember", "Once", "--key", "k").stdout.split()
-    assert run("remember", "Once", "--key", "k").stdout.split() == ["unchanged", first[1]]
-
-
 def test_update_changes_what_is_given_and_nothing_else(run, said, stored):
     made = said("update", stored.alice, "--user", "alice", "--content", "-", "--tag", "new", input="Alice likes Go")
     assert made["status"] == "updated"
@@ -83,17 +69,6 @@ def test_update_changes_what_is_given_and_nothing_else(run, said, stored):
         "fact",
         2,
     )
-
-
-def test_a_forgotten_memory_is_not_found(run, stored):
-    assert run("forget", stored.alice[-8:], "--user", "alice").stdout.split() == ["forgotten", stored.alice]
-    run("get", stored.alice, "--user", "alice", code=1)
-
-
-def test_the_end_of_a_session_promotes_its_working_memories(run, said):
-    id = said("remember", "For now", "--session", "s1", "--tier", "working")["memory"]["id"]
-    assert said("end-session", "s1") == {"session_id": "s1", "promoted": [id]}
-    assert run("end-session", "s1").stdout == "session s1: 0 moved to the next tier\n"
 
 
 def test_the_new_text_may_follow_the_id(said, stored):
