@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -49,14 +48,6 @@ def test_sick_is_read_on_its_scale_of_1_to_5(file):
 def test_columns_may_come_in_any_order_and_with_others(file, encoding):
     path = file("who\trelatedness\tsecond\tfirst", "Ann\t0.5\tb\ta", encoding=encoding)
     assert read(path) == [Judged("a", "b", 0.5)]
-
-
-def test_lines_of_json(file):
-    lines = [
-        {"first": "a", "second": "b", "relatedness": 1},
-        {"sentence_A": "c", "sentence_B": "d", "relatedness_score": 3},
-    ]
-    assert read(file(*map(json.dumps, lines))) == [Judged("a", "b", 1.0), Judged("c", "d", 0.5)]
 
 
 @pytest.mark.parametrize(

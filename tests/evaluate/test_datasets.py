@@ -4,7 +4,7 @@ import json
 import os
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +83,6 @@ def test_the_content_decides_the_format(tmp_path: Path, name: str, value: object
     assert detect(write(tmp_path / name, value, lines=lines)) == found
 
 
-def test_a_document_over_several_lines_is_found_and_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(LOCOMO, indent=2), encoding="utf-8-sig")
-    assert detect(path) == "locomo"
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -139,12 +133,6 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_path(tmp_path: Path) -> 
         assert str(path) in str(caught.value)
 
 
-def test_sessions_of_locomo_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
-    (conversation,) = conversations(write(tmp_path / "a.json", LOCOMO))
-    assert conversation.name == "conv-9"
-    assert [session.session_id for session in conversation.sessions] == ["conv-9/session_2", "conv-9/session_10"]
-
-
 def test_turns_of_locomo_are_verbatim_and_a_second_apart(tmp_path: Path) -> None:
     (conversation,) = conversations(write(tmp_path / "a.json", LOCOMO))
     first, last = conversation.sessions
@@ -168,13 +156,6 @@ def test_turns_of_locomo_are_verbatim_and_a_second_apart(tmp_path: Path) -> None
     )
     assert last.messages[0].content == " Happy new year! "
     assert last.messages[0].timestamp == datetime(2024, 1, 1, 0, 5, tzinfo=UTC)
-
-
-def test_a_sample_without_an_id_is_named_as_its_file(tmp_path: Path) -> None:
-    sample = {"conversation": {"session_1": [{"speaker": "Ana", "dia_id": "D1:1", "text": "hi"}]}}
-    (conversation,) = conversations(write(tmp_path / "talk.json", sample))
-    assert conversation.sessions[0].session_id == "talk/session_1"
-    assert conversation.sessions[0].messages[0].timestamp is None
 
 
 def test_questions_keep_their_answers_as_text_and_their_evidence_in_one_spelling(tmp_path: Path) -> None:
@@ -265,16 +246,6 @@ def test_drafts_are_no_conversation(tmp_path: Path) -> None:
     for reader in (turns, conversations):
         with pytest.raises(InputError, match="JSONL of drafts"):
             list(reader(path))
-
-
-def test_the_first_line_of_a_file_of_lines_is_refused_as_a_line(tmp_path: Path) -> None:
-    with pytest.raises(ImportLineError, match=r"^line 1: "):
-        detect(broken(tmp_path / "a.jsonl", "{", '{"content": "x"}'))
-
-
-def test_files_of_lines_are_read_a_line_at_a_time(tmp_path: Path) -> None:
-    messages = broken(tmp_path / "a.jsonl", *['{"role": "user", "content": "x"}'] * 3, "broken")
-    assert len(list(islice(turns(messages), 3))) == 3
 
 
 @given(st.binary(max_size=200))

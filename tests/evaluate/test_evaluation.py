@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from pathlib import Path
 
@@ -73,14 +72,6 @@ def test_beliefs_of_other_tiers_are_not_searched(tmp_path: Path):
     outcome = evaluate(sources([precisionmembench(tmp_path)]), plan("cosine"), "planted")
     found = [one.found["cosine"] for one in outcome.results]
     assert [one.returned for one in found] == [2, 0, 2]  # without the pinned belief; another user sees nothing
-
-
-def test_a_blank_question_is_not_asked(tmp_path: Path):
-    value = copy.deepcopy(LOCOMO)
-    value["qa"] = [{"question": " ", "answer": "", "category": 4, "evidence": ["D1:1"]}, *value["qa"]]
-    read = sources([written(tmp_path / "a.json", value)])
-    assert count(read, plan()) == 5
-    assert len(evaluate(read, plan(), "planted").results) == 4
 
 
 def test_progress_is_reported_for_each_question(tmp_path: Path):
@@ -186,12 +177,6 @@ class TestForeignQuestions:
         assert {one.question for one in placed["kites"]} == {"Where did Ida's ferry go?", "What does Max paint?"}
         assert not any(one.answerable or one.evidence for asked in placed.values() for one in asked)
 
-    def test_as_many_as_wanted_and_the_same_ones_for_a_seed(self, tmp_path: Path):
-        held = self.held(tmp_path)
-        placed = run.foreign(held, 3, "strip", 5)
-        assert sum(map(len, placed.values())) == 3
-        assert placed == run.foreign(held, 3, "strip", 5)
-
     @pytest.mark.parametrize(
         ("naming", "text", "expected"),
         [
@@ -206,33 +191,9 @@ class TestForeignQuestions:
     def test_names_are_removed_swapped_or_kept(self, naming, text, expected):
         assert run.renamed(text, naming, ("Ana", "Bo"), ("Ida", "Max")) == expected
 
-    def test_a_first_name_replaces_the_whole_one(self):
-        assert (
-            run.renamed("Where does Fahim Khan run? With Fahim?", "strip", ("Fahim Khan",), ())
-            == "Where does run? With?"
-        )
-
-    def test_roles_are_no_names(self, tmp_path: Path):
-        (first, _) = conversations(written(tmp_path / "s.json", LONGMEMEVAL))
-        assert run.speakers(first) == ()
-        assert run.renamed("Does the user run?", "swap", (), ()) == "Does the user run?"
-
-    def test_a_question_of_nothing_but_names_is_not_asked(self, tmp_path: Path):
-        value = copy.deepcopy(LOCOMO)
-        value["qa"] = [{"question": "Ana Bo", "answer": "x", "category": 4, "evidence": ["D1:1"]}]
-        held = tuple(conversations(written(tmp_path / "a.json", [value, OTHER_LOCOMO])))
-        assert run.foreign(held, 10, "strip", 0)["boats"] == ()
-
     def test_one_conversation_alone_is_refused(self, tmp_path: Path):
         with pytest.raises(InputError, match="at least two conversations"):
             run.foreign(self.held(tmp_path)[:1], 5, "strip", 0)
-
-    def test_their_answers_are_counted_apart(self, tmp_path: Path):
-        asked = plan("bm25", foreign=100)
-        outcome = evaluate(sources([both_locomo(tmp_path)]), asked, "planted")
-        across = [one for one in outcome.results if one.category == "foreign"]
-        assert len(across) == 6
-        assert all(one.total == 0 and not one.answerable for one in across)
 
 
 @pytest.mark.data

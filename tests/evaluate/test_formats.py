@@ -135,14 +135,6 @@ def test_beam_chats_of_plans_and_rows_of_the_published_set_are_the_same_conversa
     assert of_row == plain
 
 
-def test_an_id_that_two_messages_share_names_neither(tmp_path: Path) -> None:
-    chat = copy.deepcopy(BEAM_CHAT)
-    chat[1]["turns"][0][0]["id"] = 2
-    written(beam(tmp_path) / "chat.json", chat)
-    (held,) = conversations(tmp_path / "1")
-    assert [message.ref for message in held.messages] == ["0", "1", "", ""]
-
-
 def test_beliefs_follow_those_that_they_replace_and_live_where_their_scope_says(tmp_path: Path) -> None:
     held = bench.beliefs(precisionmembench(tmp_path))
     assert [(one.ref, one.supersedes) for one in held] == [
@@ -265,9 +257,3 @@ def test_the_real_precisionmembench_is_read_whole() -> None:
     assert (len(held.beliefs), len(bench.cases(path)), len(held.questions)) == (35, 77, 89)
     assert all(set(question.evidence) <= refs | {"b-ci-parallel-decision"} for question in held.questions)
     assert Counter(question.answerable for question in held.questions) == {True: 56, False: 33}
-
-
-def test_conversations_of_beam_are_sought_two_levels_down_and_no_further(tmp_path):
-    for folder in ("chats/100K", "chats/100K/below/that"):
-        beam(tmp_path / folder)
-    assert [held.name for held in conversations(tmp_path / "chats")] == ["1"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -75,12 +73,6 @@ def test_every_metric_is_a_share_that_never_falls_with_more_visible(places, miss
             assert METRICS[name](places, total, k + 1) >= value
 
 
-@given(total=st.integers(1, 20), k=st.integers(1, 20))
-def test_ndcg_is_1_for_the_best_order_alone(total, k):
-    assert ndcg_at(range(1, total + 1), total, k) == pytest.approx(1.0)
-    assert ndcg_at(range(2, total + 2), total, k) < 1.0
-
-
 def test_a_metric_has_a_name():
     assert Metric.named(" Recall@10 ") == Metric("recall", 10)
     assert str(Metric("ndcg", 5)) == "ndcg@5"
@@ -100,11 +92,6 @@ def test_an_estimate_holds_the_mean_and_repeats_with_the_seed():
     # The standard error of a share of one half of 100 is 0.05, so that 95 % lie within about 0.098 of it.
     assert found.low == pytest.approx(0.5 - 1.96 * 0.05, abs=0.015)
     assert found.high == pytest.approx(0.5 + 1.96 * 0.05, abs=0.015)
-
-
-def test_a_constant_metric_has_no_width():
-    found = estimate([0.25] * 7, seed=0)
-    assert (found.low, found.mean, found.high) == (0.25, 0.25, 0.25)
 
 
 def test_questions_that_resemble_each_other_within_a_conversation_make_it_wider():
@@ -131,10 +118,3 @@ def test_a_paired_difference_sees_what_two_intervals_hide():
     assert difference.mean == pytest.approx(one.mean - other.mean)
     swapped = paired(base, better, seed=0)
     assert swapped.mean == pytest.approx(-difference.mean)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(0, 5))
-def test_an_interval_lies_around_within_the_range_of_the_values(values, seed):
-    found = estimate(values, seed)
-    assert min(values) - 1e-9 <= found.low <= found.high <= max(values) + 1e-9
-    assert math.isclose(found.mean, sum(values) / len(values), abs_tol=1e-9)

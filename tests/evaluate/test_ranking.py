@@ -12,7 +12,7 @@ from formats import LOCOMO, both_locomo, precisionmembench, written
 import salience
 from salience.evaluate import sample
 from salience.evaluate.datasets import Question, conversations
-from salience.evaluate.run import BASELINES, Terms, ask, contender, contenders, gathered, narrowed, union
+from salience.evaluate.run import Terms, ask, contenders, gathered, narrowed, union
 from salience.evaluate.stores import ConversationStore, opened
 from salience.ports import Need
 from salience.rank import profiles
@@ -116,12 +116,6 @@ def test_planted_beliefs_supersede_and_live_in_their_scopes(tmp_path: Path):
         new = store.engine.get(ids["new-editor"], user_id="test-user", project="domain:code")
         assert new.supersedes == ids["old-editor"]
         assert store.engine.get(ids["short"], user_id="test-user").content == "Prefers short answers."
-
-
-def test_baselines_are_profiles():
-    for name in BASELINES:
-        assert contender(name).name == name
-    assert list(contenders(["bm25", "cmm"])) == ["bm25", "cmm"]
 
 
 def test_bm25_returns_only_what_holds_a_term(tmp_path: Path):

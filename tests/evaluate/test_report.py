@@ -102,15 +102,6 @@ def test_drawings_take_the_colours_of_the_page(page):
     assert report.FAINT not in page
 
 
-def test_ids_of_drawings_do_not_meet(page):
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
-
-
-def test_the_same_figures_make_the_same_page(page, measured):
-    assert report.page(measured, date(2026, 11, 22)) == page
-
-
 def test_one_category_and_one_depth_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: PlantedEmbedder())
     read = sources([written(tmp_path / "one.json", OTHER_LOCOMO)])

@@ -45,19 +45,6 @@ def test_every_memory_lies_between_january_and_april_2026_and_before_its_last_re
         assert memory.recalled_at is None or said < memory.recalled_at < sample.now()
 
 
-def test_a_memory_comes_after_the_one_that_it_replaces() -> None:
-    seen: set[str] = set()
-    for memory in sample.memories():
-        assert memory.supersedes is None or memory.supersedes in seen
-        seen.add(memory.ref)
-
-
-def test_there_are_questions_each_with_a_reason() -> None:
-    questions = sample.questions()
-    assert 8 <= len(questions) <= 10
-    assert all(question.question.endswith("?") and question.shows.endswith(".") for question in questions)
-
-
 @pytest.fixture(scope="module")
 def stored() -> tuple[Engine, dict[str, str]]:
     engine = compose.connect(":memory:", clock=sample.now)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from salience.evaluate.stores import OnDisk, cache_folder
-from salience.models.calibration import calibration_of
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -53,11 +52,6 @@ def test_a_folder_that_cannot_be_written_is_skipped(tmp_path: Path, embedder: Pl
     (tmp_path / "file").write_text("no folder")
     disk = OnDisk(embedder, tmp_path / "file" / "vectors")
     np.testing.assert_array_equal(disk.embed(["a"]), PlantedEmbedder().embed(["a"]))
-
-
-def test_it_replaces_the_embedder(tmp_path: Path, embedder: PlantedEmbedder):
-    disk = OnDisk(embedder, tmp_path)
-    assert (disk.name, disk.dimension, disk.calibration) == ("planted", 64, calibration_of(embedder))
 
 
 def test_the_folder_is_in_the_platforms_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -174,18 +174,6 @@ def test_the_profile_as_it_was_is_tried_first_so_that_nothing_is_lost(cases):
     assert reached == pytest.approx(sum(tune.value(case, profile, Metric("mrr", 6)) for case in made) / len(made))
 
 
-def test_the_same_seed_finds_the_same_weights(cases):
-    made = cases("two")
-    one, other = (tune.tune(made[0].state.profile, made, RECALL, 4, seed=5) for _ in range(2))
-    assert one == other
-
-
-def test_progress_is_reported_for_each_trial(cases):
-    made, told = cases("two"), []
-    tune.tune(made[0].state.profile, made, RECALL, 3, 0, advance=told.append)
-    assert sum(told) == 3 * tune.fits(made)
-
-
 def test_parameters_are_turned_within_their_bounds(cases):
     made = cases("two")
     profile = made[0].state.profile

@@ -14,10 +14,8 @@ from reference import Distinctions
 from salience.batch import KINDS
 from salience.extract.conflicts import MAX_QUOTE, SIDES, Relation, opposed, opposites, relation
 from salience.extract.distinctions import distinctions
-from salience.extract.wordlists import load
 from salience.rank.stages import covers
 from salience.records import Label
-from salience.text import normalise
 
 PARAPHRASE = 0.664
 """The threshold of the default embedder."""
@@ -28,16 +26,17 @@ def label(new, old, similarity=0.95, **speakers):
     return relation(new, old, similarity=similarity, paraphrase=PARAPHRASE, **speakers).label
 
 
-@pytest.mark.parametrize(("expected", "old", "new", "cosine"), FACTS)
-def test_a_pair_has_the_label_that_people_give_it(expected, old, new, cosine):
-    assert label(new, old, cosine) == expected
+@pytest.mark.parametrize("expected", PAIRS)
+def test_a_pair_has_the_label_that_people_give_it(expected):
+    labels = {(old, new): label(new, old, cosine) for old, new, cosine in PAIRS[expected]}
+    assert labels == dict.fromkeys(labels, expected)
 
 
-@pytest.mark.parametrize(("old", "new", "cosine", "people", "rules"), MISSED)
-def test_what_is_missed_is_known(old, new, cosine, people, rules):
+def test_the_rules_miss_the_known_pairs():
     """A pair that gets its right label moves to `PAIRS`."""
-    assert people != rules
-    assert label(new, old, cosine) == rules
+    for old, new, cosine, people, rules in MISSED:
+        assert people != rules
+        assert label(new, old, cosine) == rules, (old, new)
 
 
 def test_the_pairs_are_as_many_as_the_docs_say_and_of_each_sort():
@@ -121,13 +120,6 @@ def test_texts_that_each_have_a_word_of_their_own_must_be_nearer_to_be_the_same(
     assert label("Ann works at the big bakery", old, 0.66) == "related"
 
 
-@given(st.text(), st.sampled_from([None, "Ann"]), st.floats(-1, 1), st.floats(0, 1))
-def test_a_text_is_a_duplicate_of_itself(content, speaker, similarity, paraphrase):
-    speakers = {"new_speaker": speaker, "old_speaker": speaker}
-    found = relation(content, content, similarity=similarity, paraphrase=paraphrase, **speakers)
-    assert found == Relation("duplicate", ("same words",))
-
-
 PIECES = st.sampled_from(
     "Ann Bob I user the a limit status deadline is are was not never no longer now stopped from to instead of on off "
     "open closed 30 40 3 May Monday Berlin Paris uses likes lives in Vim Emacs , . replaced with unhappy happy who by "
@@ -172,10 +164,3 @@ def test_opposites_are_all_opposed_pairs_in_the_order_of_the_words(words, others
     assert list(opposites(words, others)) == [
         (word, other) for word in words for other in others if opposed(word, other)
     ]
-
-
-@pytest.mark.parametrize("name", ["later", "ended", "for_now", "hiding", "single_verbs"])
-def test_phrases_stand_once_and_in_normal_form(name):
-    phrases = load("conflicts")[name]
-    assert len(set(phrases)) == len(phrases)
-    assert all(phrase == normalise(phrase) for phrase in phrases)

@@ -129,21 +129,17 @@ def either(one, other, speakers=(None, None)):
     return covers(left, right), covers(right, left)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [pair for pairs in DIFFERENT.values() for pair in pairs], ids=lambda text: text.replace(" ", "_")
-)
-def test_a_different_number_date_name_or_claim_is_never_covered(one, other):
-    assert either(one, other) == (False, False)
+@pytest.mark.parametrize("kind", DIFFERENT)
+def test_a_different_number_date_name_or_claim_is_never_covered(kind):
+    assert [pair for pair in DIFFERENT[kind] if either(*pair) != (False, False)] == []
 
 
-@pytest.mark.parametrize(("one", "other"), SAME, ids=lambda text: text.replace(" ", "_"))
-def test_harmless_rewordings_cover_each_other(one, other):
-    assert either(one, other) == (True, True)
+def test_harmless_rewordings_cover_each_other():
+    assert [pair for pair in SAME if either(*pair) != (True, True)] == []
 
 
-@pytest.mark.parametrize(("more", "less"), LESS, ids=lambda text: text.replace(" ", "_"))
-def test_what_says_more_covers_what_says_less(more, less):
-    assert either(more, less) == (True, False)
+def test_a_text_that_says_more_covers_one_that_says_less():
+    assert [pair for pair in LESS if either(*pair) != (True, False)] == []
 
 
 def test_the_same_words_of_two_speakers_are_two_facts():
@@ -180,15 +176,14 @@ def test_a_capital_that_opens_a_sentence_is_no_name():
         assert [one for one in distinctions(content) if one.startswith("name:")] == []
 
 
-@pytest.mark.parametrize("idiom", load("contrasts")["idioms"])
-def test_an_idiom_claims_nothing(idiom):
-    assert [one for one in distinctions(f"and {idiom} he said") if one.startswith("claim:")] == []
+def claims(text):
+    return [one for one in distinctions(text) if one.startswith("claim:")]
 
 
-@pytest.mark.parametrize("claim", CONTRASTS)
-def test_every_phrase_makes_its_claim_once(claim):
-    for phrase in CONTRASTS[claim]:
-        assert [one for one in distinctions(f"he said {phrase}") if one.startswith("claim:")] == [f"claim:{claim}"]
+def test_every_phrase_makes_its_claim_once_and_an_idiom_none():
+    assert [idiom for idiom in load("contrasts")["idioms"] if claims(f"and {idiom} he said")] == []
+    for claim, phrases in CONTRASTS.items():
+        assert [phrase for phrase in phrases if claims(f"he said {phrase}") != [f"claim:{claim}"]] == []
 
 
 def test_no_phrase_makes_two_claims():

@@ -66,10 +66,6 @@ def test_the_word_that_opens_a_sentence_is_a_name_where_something_says_so(conten
     assert entities(content) == found
 
 
-def test_months_and_weekdays_are_no_names() -> None:
-    assert entities("we met on Monday in May and on Sunday, 3 October") == ()
-
-
 def test_a_possessive_is_stripped_and_ends_the_name() -> None:
     assert entities("it is Bob's Tesla and James’ bike, not Ann’s") == ("Bob", "Tesla", "James", "Ann")
 
@@ -120,10 +116,6 @@ def test_what_only_looks_like_a_mark_is_none(content: str) -> None:
     assert entities(content) == ()
 
 
-def test_a_version_is_no_part_of_a_name() -> None:
-    assert entities("we run Python 3.12 and PostgreSQL 16") == ("Python", "PostgreSQL")
-
-
 def test_entities_are_distinct_in_the_order_of_appearance_as_first_written() -> None:
     assert entities("met Bob at max_size; BOB, then Ann, bob and Bob again") == ("Bob", "max_size", "Ann")
 
@@ -137,29 +129,10 @@ def test_every_form_refuses_a_long_chunk_that_nearly_fits(form: str) -> None:
 @pytest.mark.parametrize(
     "hostile",
     [
-        "a",
-        "A",
-        "A ",
-        "Aa ",
-        "`",
-        "`a",
-        "a.",
-        "a.b@",
-        "@a",
-        "/a",
-        "_a",
-        "aA ",
-        "a_b ",
-        "' ",
-        "http://a",
-        "Aa van de ",
-        "A-",
-        "\n",
-        "漢",
-        "𝔸",
-        "\u0301",
+        "a", "A", "A ", "Aa ", "`", "`a", "a.", "a.b@", "@a", "/a", "_a", "aA ", "a_b ", "' ", "http://a",
+        "Aa van de ", "A-", "\n", "漢", "𝔸", "\u0301",
     ],
-)
+)  # fmt: skip
 def test_64_kib_of_anything_is_read_to_its_end(hostile: str) -> None:
     content = hostile * (SIZE // len(hostile)) + " \n`\nwe met Nadia at nadia@example.org"
     assert entities(content)[-2:] == ("Nadia", "nadia@example.org")
@@ -171,11 +144,6 @@ def test_every_entity_is_distinct_not_blank_and_stands_in_the_text(content: str)
     assert all(entity.strip() == entity != "" and normalise(entity) in normalise(content) for entity in found)
     assert len({normalise(entity) for entity in found}) == len(found)
     assert all(len(entity) <= 256 for entity in found)
-
-
-@given(st.text(alphabet="aAbB .,'’`@#/_-:\n1é漢", max_size=60))
-def test_reading_twice_gives_the_same(content: str) -> None:
-    assert entities(content) == entities(content)
 
 
 def test_the_rule_extractor_joins_importance_and_entities() -> None:

@@ -48,11 +48,6 @@ def test_a_text_belongs_to_the_class_of_its_phrases(content: str, name: str, val
     assert (importance_class(content), importance(content)) == (name, value)
 
 
-def test_the_first_class_that_matches_wins() -> None:
-    assert importance_class("Actually, always use tabs, I like them") == "correction"
-    assert importance_class("Always say that I like tea, thanks") == "instruction"
-
-
 @pytest.mark.parametrize(
     "content", ["Nevertheless it works", "The factually best one", "Sideways", "It looks like rain"]
 )
@@ -60,11 +55,11 @@ def test_a_phrase_is_a_whole_word_and_no_part_of_one(content: str) -> None:
     assert importance_class(content) == NORMAL
 
 
-@pytest.mark.parametrize("phrase", [phrase for row in CLASSES.values() for phrase in row.phrases])
-def test_each_phrase_of_the_table_is_found_by_itself(phrase: str) -> None:
-    name = next(name for name, row in CLASSES.items() if phrase in row.phrases)
-    assert importance_class(phrase) == name
-    assert importance(phrase) == CLASSES[name].multiplier / 2
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_phrase_of_the_table_is_found_by_itself(name: str) -> None:
+    for phrase in CLASSES[name].phrases:
+        first = next(other for other, row in CLASSES.items() if phrase in row.phrases)
+        assert (importance_class(phrase), importance(phrase)) == (first, CLASSES[first].multiplier / 2)
 
 
 def test_routine_is_nothing_but_routine() -> None:
@@ -84,11 +79,6 @@ def test_routine_is_nothing_but_routine() -> None:
 )
 def test_an_idiom_hides_the_word_that_it_holds(content: str, name: str) -> None:
     assert importance_class(content) == name
-
-
-@given(st.text())
-def test_any_text_has_one_of_the_four_values(content: str) -> None:
-    assert importance(content) in {0.25, 0.5, 0.75, 1.0}
 
 
 @given(st.text())

@@ -1,8 +1,5 @@
 """Intent of a query by the words of a profile."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from salience.extract.phrases import detect_intent
 from salience.records import Intent
 
@@ -59,25 +56,9 @@ def test_phrases_that_overlap_both_count() -> None:
     assert detect_intent("the very last week", {"a": ("very last", "last week")}).words == ("very last", "last week")
 
 
-def test_a_phrase_may_stand_under_two_intents() -> None:
-    intents = {"a": ("today",), "b": ("today", "now")}
-    assert detect_intent("today", intents) == Intent("a", ("today",))
-    assert detect_intent("now, today", intents) == Intent("b", ("now", "today"))
-
-
 def test_case_width_and_apostrophes_do_not_matter() -> None:
     assert detect_intent("ＬＡＴＥＳＴ news", INTENTS).words == ("latest",)
     assert detect_intent("What’s new?", {"time": ("What's new",)}).words == ("What's new",)
-
-
-def test_a_phrase_without_a_word_is_never_found() -> None:
-    assert detect_intent("what?!", {"odd": ("?!", "")}) == Intent()
-
-
-@given(st.text(), st.dictionaries(st.text(min_size=1), st.lists(st.text())))
-def test_a_named_intent_has_words_of_its_own(query: str, intents: dict[str, list[str]]) -> None:
-    found = detect_intent(query, intents)
-    assert found == Intent() or (found.words and set(found.words) <= set().union(*intents.values()))
 
 
 def test_a_long_query_is_read_to_its_end() -> None:

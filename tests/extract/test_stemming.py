@@ -18,9 +18,9 @@ def in_python(language):
     return getattr(module, language.title().replace("_", "") + "Stemmer")()
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_each_language_has_both(language):
-    assert in_python(language).stemWord("x") == Stemmer.Stemmer(language).stemWord("x")
+def test_each_language_has_both():
+    for language in LANGUAGES:
+        assert in_python(language).stemWord("x") == Stemmer.Stemmer(language).stemWord("x")
 
 
 @pytest.mark.parametrize("language", ["english", "german", "french", "spanish", "russian"])

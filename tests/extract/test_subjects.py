@@ -7,8 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from salience.extract.subjects import Subjects, stated
-from salience.extract.wordlists import load
-from salience.text import ENGLISH_STOPWORDS, Tokeniser
+from salience.text import Tokeniser
 
 READ = Subjects(Tokeniser())
 
@@ -56,10 +55,6 @@ def test_in_another_language_nothing_is_small_talk():
 def test_sentences_that_are_no_questions():
     assert stated("One. Two? Three! Four") == ["One.", "Three!", "Four"]
     assert stated("Is it?) Yes.\nNo?\n") == ["Yes."]
-
-
-def test_small_talk_holds_no_stop_word():
-    assert ENGLISH_STOPWORDS.isdisjoint(load("subjects")["small_talk"])
 
 
 @given(st.text(max_size=200), st.booleans())

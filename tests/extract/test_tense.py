@@ -17,47 +17,24 @@ NOW = datetime(2023, 12, 1, 9, 30, tzinfo=UTC)  # a Friday
 NAMES = [*periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, "Christmas", "Easter", "Thanksgiving", "New Year's Eve"]
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "Can we deploy on Friday?",
-        "Don't deploy on Friday",
-        "What is our rule for Friday deploys?",
-        "Who comes to dinner on Saturday?",
-        "What's for dinner on Saturday?",
-        "plans for Saturday",
-        "the Sunday roast",
-        "Is the shop open on Mondays?",
-        "every Friday",
-        "Do we need milk on Saturday?",
-        "What do we do at Christmas?",
-        "What must be done before Friday?",
-        "What do we do after Christmas?",
-        "Where are we between April and June?",
-        "over the weekend",
-        "Is it hot in July?",
-        "What do they love during Thanksgiving?",
-        "On Friday, what will we do?",
-        "Will we meet on 8 May?",
-        "Can we meet on the 31st?",
-        "Will Bob be on Friday's call?",
-        "agenda for Friday's meeting",
-        "What are we going to do in July?",
-        # a state, though its verb looks like the past
-        "Is the shop closed on Monday?",
-        "Is the coffee shop closed on Monday?",
-        "When is the office closed in August?",
-        "What isn't done on Friday?",
-        "Is Bob invited on Saturday?",
-        "Who's invited on Saturday?",
-        # what was planned is still to come
-        "What was planned for Saturday?",
-        "What have we planned for Christmas?",
-        "What did Alice say she will do on Saturday?",
-    ],
-)
-def test_what_does_not_look_back_has_no_window(query: str) -> None:
-    assert read(query, NOW) is None
+NOT_BACK = [
+    "Can we deploy on Friday?", "Don't deploy on Friday", "What is our rule for Friday deploys?",
+    "Who comes to dinner on Saturday?", "What's for dinner on Saturday?", "plans for Saturday", "the Sunday roast",
+    "Is the shop open on Mondays?", "every Friday", "Do we need milk on Saturday?", "What do we do at Christmas?",
+    "What must be done before Friday?", "What do we do after Christmas?", "Where are we between April and June?",
+    "over the weekend", "Is it hot in July?", "What do they love during Thanksgiving?",
+    "On Friday, what will we do?", "Will we meet on 8 May?", "Can we meet on the 31st?",
+    "Will Bob be on Friday's call?", "agenda for Friday's meeting", "What are we going to do in July?",
+    "Is the shop closed on Monday?", "Is the coffee shop closed on Monday?", "When is the office closed in August?",
+    "What isn't done on Friday?", "Is Bob invited on Saturday?", "Who's invited on Saturday?",
+    "What was planned for Saturday?", "What have we planned for Christmas?",
+    "What did Alice say she will do on Saturday?",
+]  # fmt: skip
+"""Queries that do not look back, so a weekday, month or holiday in them names no time of the past."""
+
+
+def test_a_query_that_does_not_look_back_has_no_window() -> None:
+    assert [query for query in NOT_BACK if read(query, NOW) is not None] == []
 
 
 @pytest.mark.parametrize(
@@ -86,7 +63,7 @@ def test_what_does_not_look_back_has_no_window(query: str) -> None:
         ("minutes of 8 May", "8 May"),
     ],
 )
-def test_what_looks_back_means_the_latest_one(query: str, words: str) -> None:
+def test_a_query_that_looks_back_means_the_latest_one(query: str, words: str) -> None:
     cue = read(query, NOW)
     assert cue is not None
     assert cue.words == (words,)
@@ -114,19 +91,14 @@ def test_a_time_that_is_not_meant_leaves_the_one_that_is() -> None:
 
 
 def test_the_nearest_sign_before_counts_else_the_first_after() -> None:
-    told = [Direction(10, "past"), Direction(20, "coming")]
-    assert [tense(told, until) for until in (5, 15, 25)] == ["past", "past", "coming"]
+    found = [Direction(10, "past"), Direction(20, "coming")]
+    assert [tense(found, until) for until in (5, 15, 25)] == ["past", "past", "coming"]
     assert tense([], 5) == "unsaid"
 
 
-@pytest.mark.parametrize("form", sorted(PAST_FORMS))
-def test_every_past_form_is_one(form: str) -> None:
-    assert directions(f"we {form} it") == [Direction(3, "past")]
-
-
-@pytest.mark.parametrize("word", [*sorted(NOT_PAST), "need", "speed", "red"])
-def test_what_only_ends_like_a_past_is_none(word: str) -> None:
-    assert directions(f"a {word} thing") == []
+def test_every_past_form_is_found_and_other_words_with_its_ending_are_not() -> None:
+    assert [form for form in PAST_FORMS if directions(f"we {form} it") != [Direction(3, "past")]] == []
+    assert [word for word in (*NOT_PAST, "need", "speed", "red") if directions(f"a {word} thing")] == []
 
 
 @given(st.sampled_from(NAMES))
@@ -136,7 +108,7 @@ def test_whatever_comes_round_waits_for_a_verb(name: str) -> None:
 
 
 @given(st.text(max_size=50), st.integers(0, 60))
-def test_no_text_is_too_odd(text: str, until: int) -> None:
+def test_any_text_is_read(text: str, until: int) -> None:
     found = directions(text)
     assert [sign.at for sign in found] == sorted({sign.at for sign in found})
     assert tense(found, until) in ("past", "coming", "unsaid")

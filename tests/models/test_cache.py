@@ -29,14 +29,6 @@ def test_name_dimension_and_calibration_are_the_embedders():
     assert cached.calibration is own
 
 
-def test_whether_a_host_is_asked_is_passed_on():
-    inner = PlantedEmbedder()
-    cached = Cached(inner, 4)
-    assert cached.remote is False
-    inner.remote = "embedder.example"
-    assert cached.remote == "embedder.example"
-
-
 def test_a_text_asked_again_is_not_embedded_again():
     inner = PlantedEmbedder()
     cached = Cached(inner, 4)
@@ -98,15 +90,6 @@ def test_several_texts_are_embedded_together_where_neighbours_change_nothing(kin
     assert np.array_equal(found, Cached(PlantedEmbedder(), 0).embed_each(["a", "b", "c", "b"]))
 
 
-def test_what_is_known_is_not_embedded_with_the_rest():
-    inner = Counting(independent=True)
-    cached = Cached(inner, 4)
-    cached.embed(["b"])
-    cached.embed_each(["a", "b", "c"])
-    assert inner.calls == [1, 2]
-    assert inner.texts == ["b", "a", "c"]
-
-
 def test_a_remote_embedder_is_asked_for_several_texts_at_the_same_time_in_the_callers_context():
     noted = contextvars.ContextVar("noted", default="nothing")
     met = threading.Barrier(2, timeout=10)
@@ -122,19 +105,6 @@ def test_a_remote_embedder_is_asked_for_several_texts_at_the_same_time_in_the_ca
     assert Cached(Remote(), 4).embed_each(["a", "b"]).shape == (2, 64)
 
 
-def test_of_several_texts_too_nonsense_is_refused_and_not_kept():
-    class Failing:
-        name, dimension, independent = "failing", 2, True
-
-        def embed(self, texts, /):
-            return np.array([[1, 0], [0, 0]], np.float32)
-
-    cached = Cached(Failing(), 4)
-    with pytest.raises(EmbedderError, match="zeros"):
-        cached.embed_each(["a", "b"])
-    assert not cached._vectors
-
-
 def test_it_holds_no_text_and_can_be_told_to_forget():
     inner = PlantedEmbedder()
     cached = Cached(inner, 4)
@@ -144,18 +114,6 @@ def test_it_holds_no_text_and_can_be_told_to_forget():
     assert not cached._vectors
     cached.embed(["a secret"])
     assert inner.texts == ["a secret"] * 2
-
-
-def test_a_lone_surrogate_is_for_the_embedder_to_refuse():
-    assert Cached(PlantedEmbedder({"\ud800": 0.5}), 1).embed(["\ud800"]).shape == (1, 64)
-
-
-def test_size_0_keeps_nothing():
-    inner = PlantedEmbedder()
-    cached = Cached(inner, 0)
-    cached.embed(["a"])
-    cached.embed(["a"])
-    assert inner.texts == ["a", "a"]
 
 
 def test_a_caller_cannot_write_into_the_cache():

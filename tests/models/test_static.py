@@ -38,10 +38,6 @@ def test_vectors_are_float32_rows_of_length_1_that_do_not_depend_on_their_neighb
     np.testing.assert_allclose(np.concatenate([MODEL.embed([text]) for text in texts]), vectors, atol=1e-5)
 
 
-def test_no_texts_give_no_rows():
-    assert Static().embed([]).shape == (0, 256)
-
-
 def test_without_the_library_the_pip_line_is_given_at_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "wordllama", None)
     with pytest.raises(MissingExtraError, match=r'pip install "salience\[static\]"$'):
