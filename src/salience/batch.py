@@ -44,11 +44,11 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "is_global": ColumnSpec(np.bool_, 0, 1, 0),  # the memory names no project
     "code": _CODE,  # a number for the memory within this batch's source
     "supersedes": _CODE,  # the code of the memory that this one replaces; -1: none, or one not visible
-    "successor": _CODE,  # the code of the visible memory that holds in its place, whatever the filter; -1: none
+    "successor": _CODE,  # the code of the visible memory that replaces it, whatever the filter; -1: none
     "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
     "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
     "context_cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # mean over the memory and `NEAREST` on either side
-    "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names who said it, or, said by none, whom it names
+    "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names its speaker, or, without one, an entity of it
     "speaker": _CODE,  # one number for each speaker; -1: none
     "embedded": ColumnSpec(np.bool_, 0, 1, 1),  # the memory has a vector; without one its cosines are 0
 }
@@ -209,7 +209,7 @@ class Entities:
     Attributes:
         of_row: entity codes of each row.
         of_query: int64[q], codes of the known entities that the query names.
-        frequency: float64[q], number of visible memories that name each of those, >= 1.
+        frequency: float64[q], number of visible memories that name each entity of `of_query`, >= 1.
         documents: number of visible memories.
     """
 
@@ -265,7 +265,7 @@ class Batch:
         return replace(self, columns={**self.columns, **columns})
 
     def take(self, rows: Rows) -> Batch:
-        """Return the batch of `rows` (ascending, so that the order by id stays)."""
+        """Return the batch of `rows`, which are ascending to preserve the order by id."""
         return replace(
             self,
             ids=self.ids[rows],

@@ -11,9 +11,9 @@ from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 SLOTS: Final = 64
-"""Calls of one kind that may run at a time, some of them past their deadline."""
+"""Maximum concurrent calls of one kind, including late ones."""
 RETRY_AFTER_LIMIT: Final = 30.0
-"""Longest wait, in seconds, that a server's Retry-After header may ask for."""
+"""Longest accepted wait of a Retry-After header, seconds."""
 Result = TypeVar("Result")
 
 
@@ -25,7 +25,7 @@ def slots() -> threading.BoundedSemaphore:
 def within(seconds: float, work: Callable[[], Result], slots: threading.BoundedSemaphore) -> Result:
     """Return the result of `work`, which runs in a daemon thread, if it is done within `seconds`.
 
-    A late call goes on in its thread and holds its slot.
+    A late call continues in its thread and occupies its slot.
 
     Args:
         seconds: time limit; at 0 or less, `work` is not called.

@@ -1,4 +1,4 @@
-"""Engine: every public verb, a line each over the stories."""
+"""Engine: every public verb, each a call of its story."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Engine:
         self._services = services
 
     def _follow_model(self, follow: FollowModel) -> None:
-        """Change to the store's model; calls that come meanwhile go on without it."""
+        """Change to the store's model; concurrent calls continue without it."""
         if time.monotonic() < self._follow_after or not self._following.acquire(blocking=False):
             return
         try:
@@ -362,7 +362,7 @@ class Engine:
         scope, accepts = self._scope_and_filter(
             where, tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until
         )
-        asked = Query(
+        request = Query(
             text=query,
             scope=scope,
             filter=accepts,
@@ -373,7 +373,7 @@ class Engine:
             as_of=as_of,
             deadline_ms=deadline_ms,
         )
-        return recalls.recall(self.services, self._profile(profile, weights), asked)
+        return recalls.recall(self.services, self._profile(profile, weights), request)
 
     def recall_many(
         self,
@@ -397,14 +397,14 @@ class Engine:
     ) -> Recalls:
         """Return the answer of `recall` to each of several questions, in order, faster than one by one.
 
-        Each is answered as if it were asked alone, all at one instant; counters change only after the last answer. The
-        other arguments are those of `recall`. They hold for each question; `deadline_ms` covers all of them together.
+        Each answer is that of `recall`, all at one instant; counters change only after the last answer. The other
+        arguments are those of `recall` and apply to each question; `deadline_ms` covers all of them together.
         """
         texts = checks.texts("queries", queries, self._services.content_limit)
         scope, accepts = self._scope_and_filter(
             where, tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until
         )
-        asked = [
+        requests = [
             Query(
                 text=text,
                 scope=scope,
@@ -418,7 +418,7 @@ class Engine:
             )
             for text in texts
         ]
-        return recalls.recall_many(self.services, self._profile(profile, weights), asked)
+        return recalls.recall_many(self.services, self._profile(profile, weights), requests)
 
     def graph_recall(
         self,
@@ -452,8 +452,8 @@ class Engine:
         weight = base.graph_weight if graph_weight is None else checks.number("graph_weight", graph_weight, 0.0, 1.0)
         hops = base.max_hops if max_hops is None else checks.whole("max_hops", max_hops, 0, 10)
         scope, accepts = self._scope_and_filter(where, tags=tags)
-        asked = Query(text=query, scope=scope, filter=accepts, limit=limit, dry_run=dry_run, now=now)
-        return recalls.recall(self.services, base.for_graph(weight, hops), asked)
+        request = Query(text=query, scope=scope, filter=accepts, limit=limit, dry_run=dry_run, now=now)
+        return recalls.recall(self.services, base.for_graph(weight, hops), request)
 
     def explain(
         self,
@@ -484,7 +484,7 @@ class Engine:
         scope, accepts = self._scope_and_filter(
             where, tags=tags, kinds=kinds, tiers=tiers, sessions=sessions, since=since, until=until
         )
-        asked = Query(
+        request = Query(
             text=query,
             scope=scope,
             filter=accepts,
@@ -494,7 +494,7 @@ class Engine:
             as_of=as_of,
             deadline_ms=deadline_ms,
         )
-        return explanations.explain(self._flushed, self._profile(profile, weights), asked, memory_id)
+        return explanations.explain(self._flushed, self._profile(profile, weights), request, memory_id)
 
     def context(
         self,
@@ -511,10 +511,10 @@ class Engine:
     ) -> Context:
         """Return the memories for `query`, quoted as data within a budget of tokens; bootstrap memories come first."""
         scope, accepts = self._scope_and_filter(where, tags=tags)
-        asked = Query(
+        request = Query(
             text=query, scope=scope, filter=accepts, limit=limit, min_score=min_score, dry_run=dry_run, now=now
         )
-        return contexts.context(self.services, self._profile(profile), asked, budget_tokens)
+        return contexts.context(self.services, self._profile(profile), request, budget_tokens)
 
     # Look up
 

@@ -31,9 +31,9 @@ _ONNX_LOCK: Final = threading.Lock()
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Turn garbage collection off while many lasting objects are made, which would slow it down for nothing.
+    """Turn garbage collection off while many long-lived objects are created, since it would find nothing to free.
 
-    Objects that were made meanwhile count as old afterwards, so the next collections skip them.
+    The objects count as old afterwards, so the next collections skip them.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -90,13 +90,13 @@ def onnx_runtime() -> Iterator[None]:
 
 @contextmanager
 def mapped(name: str, doing: str, remedy: str, kind: Kind = "embedder") -> Iterator[None]:
-    """Turn what a library raises into our error, which names its class but not its words; these may quote texts.
+    """Raise errors of a library as our own, with the name of their class but not their text, which may quote memories.
 
     Args:
-        name: the embedder's, reranker's or judge's.
-        doing: what could not be done, after "could not".
+        name: name of the model.
+        doing: the action that failed, after "could not".
         remedy: what to do next.
-        kind: which of the three it is; decides the class of the error.
+        kind: kind of the model; selects the class of the error.
     """
     try:
         yield

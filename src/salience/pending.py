@@ -20,9 +20,9 @@ from salience.steps import embed, try_embed
 PAGE: Final = 128
 """Versions that get their vectors in one transaction."""
 FEW: Final = 16
-"""Most pending versions that a write embeds besides its own."""
+"""Maximum pending versions that a write embeds after its own."""
 REST: Final = 60.0
-"""Seconds after a failure in which writes do not try to embed pending versions."""
+"""Seconds after a failure during which writes do not embed pending versions."""
 NAMED: Final = 5
 """Most memories that a warning lists."""
 Key = tuple[str, str, int]
@@ -61,24 +61,24 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
     Raises:
         StoreError: the store failed; earlier pages stay embedded.
     """
-    waiting = pending_of(services)
+    handle = pending_of(services)
     if dry_run:
-        return Embedded(_count(waiting), 0)
+        return Embedded(_count(handle), 0)
     done, refused, after = 0, list[Memory](), FIRST
     try:
-        for page in _pages(waiting):
+        for page in _pages(handle):
             if after == FIRST:
                 check_model(services)
-            vectors, why = _vectors(services, page, before)
-            done += _put(services, waiting, page, after, vectors)
-            if why is not None:
-                raise why
+            vectors, failure = _vectors(services, page, before)
+            done += _put(services, handle, page, after, vectors)
+            if failure is not None:
+                raise failure
             refused += [item.memory for item in page if item.memory.content not in vectors]
             after = _key(page[-1])
     except PinnedError as error:  # vectors of this model are of no use to the store
-        return Embedded(done, _count(waiting), str(error))
+        return Embedded(done, _count(handle), str(error))
     except EmbedderError as error:
-        return Embedded(done, _count(waiting), str(error), answers=False)
+        return Embedded(done, _count(handle), str(error), answers=False)
     return Embedded(done, len(refused), _refusal(refused) if refused else None)
 
 
@@ -90,17 +90,16 @@ def catch_up(services: Services) -> None:
     if time.monotonic() < _resting.get(services.embedder, 0.0):
         return
     try:
-        page = services.store.unembedded(
-            FIRST, FEW, tenant=services.tenant
-        )  # through the engine's own handle: the store has just accepted its vectors
+        # through the engine's own handle: the store has just accepted its vectors
+        page = services.store.unembedded(FIRST, FEW, tenant=services.tenant)
         if not page:
             return
-        waiting = pending_of(services)
+        handle = pending_of(services)
         check_model(services)
         texts = _texts(page)
         vectors, _ = try_embed(services, texts)
         if vectors is not None:
-            _put(services, waiting, page, FIRST, dict(zip(texts, vectors, strict=True)), services.tenant)
+            _put(services, handle, page, FIRST, dict(zip(texts, vectors, strict=True)), services.tenant)
             return
     except SalienceError:
         pass
@@ -122,21 +121,19 @@ def check_model(services: Services) -> None:
         PinnedError: the store is pinned to another model; `MovedError` if it changed since the store was opened.
         EmbedderError: the model's fingerprint cannot be computed.
     """
-    near = Near(
-        np.empty((0, services.embedder.dimension), np.float32), 1.0
-    )  # near nothing: only the model is looked at
+    near = Near(np.empty((0, services.embedder.dimension), np.float32), 1.0)  # no vectors: the store checks the model
     services.store.gather(Need(scope=Scope(tenant=services.tenant), now=services.clock(), near=near))
 
 
-def _pages(waiting: Store) -> Iterator[list[Stored]]:
+def _pages(handle: Store) -> Iterator[list[Stored]]:
     after = FIRST
-    while page := waiting.unembedded(after, PAGE):
+    while page := handle.unembedded(after, PAGE):
         yield page
         after = _key(page[-1])
 
 
-def _count(waiting: Store) -> int:
-    return sum(len(page) for page in _pages(waiting))
+def _count(handle: Store) -> int:
+    return sum(len(page) for page in _pages(handle))
 
 
 def _key(stored: Stored) -> Key:
@@ -150,7 +147,7 @@ def _texts(page: Sequence[Stored]) -> list[str]:
 
 def _put(
     services: Services,
-    waiting: Store,
+    handle: Store,
     page: Sequence[Stored],
     after: Key,
     vectors: Mapping[str, Vectors32],
@@ -162,11 +159,11 @@ def _put(
     """
     if not vectors:
         return 0
-    still = {_key(stored) for stored in waiting.unembedded(after, len(page), tenant=tenant)}
+    pending = {_key(stored) for stored in handle.unembedded(after, len(page), tenant=tenant)}
     changes = [
         Derive(*_key(stored), stored.memory.content_hash, vectors[stored.memory.content])
         for stored in page
-        if stored.memory.content in vectors and _key(stored) in still
+        if stored.memory.content in vectors and _key(stored) in pending
     ]
     services.store.apply(changes)
     return len(changes)
@@ -209,6 +206,6 @@ def _refusal(refused: Sequence[Memory]) -> str:
     named = ", ".join(memory.short_id for memory in refused[:NAMED])
     more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
     return (
-        f"the embedder answers, but not to the texts of: {named}{more}. Words find them. Shorten them, or see what "
-        "the provider says of them."
+        f"the embedder answers, but refuses the texts of: {named}{more}. Searches find only their words. Shorten them, "
+        "or check the provider's limits."
     )

@@ -1,8 +1,8 @@
 """Recall: the memories that answer a query, best first.
 
 ```
-need    Query + Profile  -> Need           what the store brings and ranking knows
-embed   texts            -> float32[n, d]  the query, and the query as a named speaker would ask it
+need    Query + Profile  -> Need           the request to the store and the input of ranking
+embed   texts            -> float32[n, d]  the query, and the query in the first person of a named speaker
 gather  Need             -> Batch          candidates as columns                            1 call of the store
 rank    Batch            -> Ranked         the profile's stages
 fetch   ids              -> Memories                                                        1 call of the store
@@ -41,18 +41,18 @@ from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope,
 from salience.text import phrases
 
 MIN_REACH: Final = 100
-"""Fewest nearest memories, and fewest with a rare term, to ask an indexed store for."""
+"""Minimum of nearest memories, and of memories with a rare term, to request from an indexed store."""
 REACH_PER_HIT: Final = 4
-"""How many of them to ask for per wanted hit."""
+"""Memories to request per wanted hit."""
 MAX_REACH: Final = 1600
-"""Most of them."""
+"""Maximum of memories to request."""
 GROWTH: Final = 4
 """Factor by which a search widens when its answer may not be exact."""
 HIT_SIZE: Final = 1600
 """Bytes to count per hit besides its memory's own texts."""
 TOO_LARGE: Final = "Lower limit, or ask fewer questions at once."
 Marks = list[tuple[str, float]]
-"""The end of each step so far: its name and `time.perf_counter()`. A step may come more than once."""
+"""Name and end (`time.perf_counter()`) of each step so far. A step may occur more than once."""
 _late_embeddings: Final = slots()
 _late_rerankings: Final = slots()
 
@@ -69,7 +69,7 @@ def recall(services: Services, profile: Profile, query: Query) -> Recall:
 
 
 def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) -> list[Recall]:
-    """Return the answer to each query, in order, each the same as if it were asked alone at the same instant.
+    """Return the answer to each query, in order: the same as from `recall` at the same instant.
 
     All texts are embedded together, and access counters change only after the last answer.
 
@@ -84,21 +84,22 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     if not queries:
         return []
     now = instant_of(services, queries[0])
-    asked: list[tuple[Query, Need, tuple[str, ...], Marks]] = []
+    requests: list[tuple[Need, tuple[str, ...], Marks]] = []
     for query in queries:
         start = ("start", time.perf_counter())
         need, texts = make_need(services, profile, query, now)
-        asked.append((query, need, texts, [start, ("need", time.perf_counter())]))
-    vectors = _embed_all(services, queries[0], [texts for _, _, texts, _ in asked])
+        requests.append((need, texts, [start, ("need", time.perf_counter())]))
+    vectors = _embed_all(services, queries[0], [texts for _, texts, _ in requests])
     embedded = time.perf_counter()
     size, answers = AnswerLimit(services, TOO_LARGE, HIT_SIZE), list[Recall]()
-    for (query, need, _, marks), found in zip(asked, vectors, strict=True):
-        marks += [("embed", embedded), ("wait", time.perf_counter())] if len(asked) > 1 else [("embed", embedded)]
+    for query, (need, _, marks), found in zip(queries, requests, vectors, strict=True):
+        marks += [("embed", embedded), ("wait", time.perf_counter())] if len(queries) > 1 else [("embed", embedded)]
         answers.append(_answer(services, profile, query, with_vectors(need, found), marks, size))
-    is_past, first = queries[0].as_of is not None, queries[0]
+    first = queries[0]
+    is_past = first.as_of is not None
     if not (first.dry_run or is_past):
         answers = [
-            _touched(services, profile, query, found, now) for query, found in zip(queries, answers, strict=True)
+            _touched(services, profile, query, answer, now) for query, answer in zip(queries, answers, strict=True)
         ]
     if is_past or first.filter.level is not None or all(answer.hits for answer in answers):
         return answers
@@ -131,7 +132,7 @@ def _timings(marks: Marks) -> dict[str, float]:
 
 
 def instant_of(services: Services, query: Query) -> datetime:
-    """Return the instant at which the query is asked: its own `now`, else its `as_of`, else the clock's.
+    """Return the instant of the query: its own `now`, else its `as_of`, else the clock's.
 
     Raises:
         InputError: `as_of` is in the future.
@@ -150,8 +151,8 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
     """Return the need of `query` under `profile`, without vectors, and the texts to embed for it.
 
     The second text, if any, is the question in the first person ("What did I paint?" for "What did Caroline paint?"):
-    a speaker says "I" and not their own name, so this text is nearer to what the named speaker said. Only speakers of
-    memories that the caller can see are recognised.
+    speakers say "I" and not their own name, so this text is nearer to their words. Only speakers of visible memories
+    are recognised.
     """
     text = query.text
     checks.text("query", text, services.content_limit)
@@ -212,14 +213,9 @@ def reach_for(count: int) -> int:
     return max(MIN_REACH, REACH_PER_HIT * count)
 
 
-def embed_query(services: Services, query: Query, texts: Sequence[str]) -> Vectors32 | None:
+def embed_query(services: Services, query: Query, texts: tuple[str, ...]) -> Vectors32 | None:
     """Return unit vectors float32[len(texts), d]; None if the embedder fails or the query's deadline passes first."""
-    return _embed_within(services, _embed_deadline(services, query, len(texts)), texts)
-
-
-def _embed_deadline(services: Services, query: Query, texts: int) -> float | None:
-    """Return the seconds to wait for vectors; without a deadline, as long as a write waits for a remote embedder."""
-    return embed_timeout(services, texts) if query.deadline_ms is None else query.deadline_ms / 1e3
+    return _embed_all(services, query, [texts])[0]
 
 
 def _embed_within(services: Services, seconds: float | None, texts: Sequence[str]) -> Vectors32 | None:
@@ -234,7 +230,7 @@ def _embed_within(services: Services, seconds: float | None, texts: Sequence[str
 def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]]) -> Sequence[Vectors32 | None]:
     """Return the vectors of each query's texts; None for a query whose texts could not be embedded in time."""
     start, distinct = time.perf_counter(), tuple(dict.fromkeys(chain.from_iterable(texts)))
-    seconds = _embed_deadline(services, query, len(distinct))
+    seconds = embed_timeout(services, len(distinct)) if query.deadline_ms is None else query.deadline_ms / 1e3
     found = _embed_within(services, seconds, distinct)
     if len(texts) == 1:
         return [found]
@@ -242,39 +238,39 @@ def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]
         rows = {text: row for row, text in enumerate(distinct)}
         return [found[[rows[text] for text in own]] for own in texts]
     vectors: list[Vectors32 | None] = []
-    for own in texts:  # one bad text must not fail the others
+    for own in texts:  # so that one bad text does not fail the others
         left = None if seconds is None else seconds - (time.perf_counter() - start)
         vectors.append(_embed_within(services, left, own))
     return vectors
 
 
 def with_vectors(need: Need, vectors: Vectors32 | None) -> Need:
-    """Return the need with the vectors of its texts; without any, its terms reach far, for they alone find memories."""
+    """Return the need with the vectors of its texts; without vectors, it gets the maximum reach for its terms."""
     if vectors is None:
         return replace(need, vector=None, voice=None, reach=need.reach and max(need.reach, MAX_REACH))
     return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
 
 
 def search(services: Services, profile: Profile, need: Need, text: str, marks: Marks, prunes: bool = True) -> State:
-    """Return the ranking of the candidates, with the need that they meet.
+    """Return the ranking of the candidates; its `need` is the last request.
 
-    A store may bring only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens until
-    no memory left out can be in the answer, as far as this can be proved, and while the answer is short only because
-    expired or replaced memories took the places of others.
+    A store may return only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens while
+    a memory that was left out could be in the answer, as far as this can be proved, and while the answer is short only
+    because expired or replaced memories took the places of others.
 
     Args:
         services: the ports.
         profile: how to rank.
-        need: of the query.
-        text: of the query.
-        marks: gets the ends of the steps.
+        need: the need of the query.
+        text: the text of the query.
+        marks: extended by the ends of the steps.
         prunes: whether the store may leave out memories that score too little.
     """
     need = replace(need, pruning=pruning(profile, need) if prunes else None)
     while True:
         try:
             batch = gather(services, need, text)
-        except (MovedError, EmbedderError):  # the store has another model by now, or its check of the model failed
+        except (MovedError, EmbedderError):  # the store moved to another model, or its check of the model failed
             need = with_vectors(need, None)
             batch = gather(services, need, text)
         marks.append(("gather", time.perf_counter()))
@@ -303,7 +299,9 @@ def gather(services: Services, need: Need, text: str) -> Batch:
     batch = services.store.gather(need)
     if batch["embedded"].all():
         return batch
-    if batch.floor is not None and batch.windows is None:  # lexical shares are relative to the best, which may be out
+    if (
+        batch.floor is not None and batch.windows is None
+    ):  # lexical shares are relative to the best row, which may be missing
         return gather(services, replace(need, pruning=None), text)
     if not need.terms:
         batch = services.store.gather(replace(need, terms=tuple(dict.fromkeys(services.tokeniser.terms(text)))))
@@ -382,7 +380,7 @@ def touch(services: Services, profile: Profile, query: Query, now: datetime, hit
         Touch(
             scope=query.scope,
             ids=tuple([hit.memory.id for hit in hits]),
-            accessed_at=min(now, clock) if rule.accessed_at else None,  # a `now` in the future is no access then
+            accessed_at=min(now, clock) if rule.accessed_at else None,  # a `now` in the future is not recorded
             access_count=rule.access_count,
             importance=rule.importance,
             activate=rule.activate,

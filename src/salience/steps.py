@@ -29,7 +29,7 @@ RETRIES: Final = 20
 PAUSE: Final = 0.002
 """Seconds by which the longest pause between two attempts grows."""
 TEXTS_PER_TIMEOUT: Final = 128
-"""Texts that one `Services.embed_patience` is meant for; a larger batch gets more."""
+"""Texts per `Services.embed_patience`; a larger batch gets more time."""
 PAGE: Final = 2_000
 """Memories per page."""
 _late_writes: Final = slots()

@@ -34,7 +34,7 @@ def test_a_pipe_gets_names_and_values_then_the_path(run, stored):
         "scope", "filter", "candidates", "expired", "superseded", "score", "threshold", "trim",
     ]  # fmt: skip
     assert [step[1] for step in steps] == ["passed"] * 7 + ["fell"]
-    assert steps[-1][2] == "rank 2 of 2, 1 asked for"
+    assert steps[-1][2] == "rank 2 of 2, limit 1"
     assert steps[0][2] == "-"
 
 

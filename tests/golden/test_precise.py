@@ -74,4 +74,4 @@ def test_a_question_about_what_somebody_never_spoke_of_has_no_answer(precise):
     assert best.score > 0.12 * 30**0.22  # for being Ann's, and for nothing else
     told = memory.explain("query: which car does Ann drive?", best.memory.id)
     assert (told.stage, told.rank) == ("cut_off", 1)
-    assert "none fits the query but for who said it" in told.reason
+    assert "fits the query except by its speaker" in told.reason

@@ -300,7 +300,7 @@ def test_memories_outside_a_bound_cannot_be_superseded_or_erased(house, whose):
 def test_a_bound_key_cannot_explain_memories_of_other_projects(house):
     """Without a bound, a memory of any project is explained, in the project where it is."""
     given = {"query": "tea", "memory_id": house.ids["away"]}
-    assert "Asked with project='moon'" in house.ask(grant("read"), "explain", **given).reason
+    assert "Explained with project='moon'" in house.ask(grant("read"), "explain", **given).reason
     with pytest.raises(NotFoundError):
         house.ask(grant("read", project="earth"), "explain", **given)
 

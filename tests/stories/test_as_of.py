@@ -62,7 +62,7 @@ def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, c
     assert memory.explain("query", first.short_id, as_of=gone, **EASY).stage == "forgotten"
     found = memory.explain("query", second.short_id, as_of=then, **EASY)
     assert (found.stage, found.score_detail, found.path[0].outcome) == ("not_stored", None, "fell")
-    assert found.reason == "It was stored on 2026-05-01T14:00:00+00:00, after the instant that is asked for."
+    assert found.reason == "It was stored on 2026-05-01T14:00:00+00:00, after the requested instant."
 
 
 def test_the_conversation_around_a_turn_is_that_of_then(planted, clock):

@@ -77,12 +77,12 @@ def test_the_similarity_floor_comes_before_the_score(planted):
     assert (found.stage, found.rank) == ("similarity_floor", None)
     assert found.reason == "Its similarity 0.670 is 0.03 below the least score, 0.700."
     assert found.score_detail.final == pytest.approx(0.7 * 0.67 + 0.2 + 0.05, abs=1e-6)
-    assert found.counterfactual == "A min_score of 0.67 would put it at rank 8, past the 5 asked for."
+    assert found.counterfactual == "A min_score of 0.67 would put it at rank 8, past the limit of 5."
 
 
 @pytest.mark.parametrize(
     ("profile", "stage", "said"),
-    [("mememory", "superseded", "{} supersedes it."), ("salience", "outdated", "{} holds in its place.")],
+    [("mememory", "superseded", "{} supersedes it."), ("salience", "outdated", "{} replaces it.")],
 )
 def test_a_superseded_memory_names_its_successor(planted, profile, stage, said):
     memory = planted({"old": 0.9, "new": 0.8}, profile=profile)
@@ -101,8 +101,8 @@ def test_a_successor_that_the_filter_keeps_away_is_named_all_the_same(planted):
     new = memory.remember("new", fact_key="k").memory.id
     found = memory.explain("query", old, tags=["a"])
     assert (found.stage, found.by) == ("outdated", new)
-    assert found.reason == f"{new[-8:]} holds in its place, and is itself kept away by the filter."
-    assert found.counterfactual == "Nothing newer in its place would return it at rank 1."
+    assert found.reason == f"{new[-8:]} replaces it, but the filter excludes that memory."
+    assert found.counterfactual == "Not being replaced would return it at rank 1."
 
 
 def test_a_memory_that_fits_no_better_than_chance_is_cut_off(planted):
@@ -111,7 +111,7 @@ def test_a_memory_that_fits_no_better_than_chance_is_cut_off(planted):
     found = memory.explain("query", memory.remember("far").memory.id)
     assert (found.stage, found.rank) == ("cut_off", 2)
     assert re.fullmatch(
-        r"Its score 0\.\d+ is 0\.\d+ below the score that it takes to fit the query, 0\.\d+, where the best of 2 has "
+        r"Its score 0\.\d+ is 0\.\d+ below the cut-off, 0\.\d+; the best of 2 has "
         r"0\.\d+\.",
         found.reason,
     )
@@ -142,7 +142,7 @@ def test_an_expired_memory_names_the_instant(planted, clock):
     assert memory.explain("query", stored).stage == "returned"
     found = memory.explain("query", stored, now=clock() + timedelta(days=2))
     assert found.stage == "expired"
-    assert "ended on 2026-05-02T12:00:00+00:00; the question was asked on 2026-05-03T12:00:00+00:00." in found.reason
+    assert "ended on 2026-05-02T12:00:00+00:00; the query's instant is 2026-05-03T12:00:00+00:00." in found.reason
     assert found.counterfactual == "No time to live would return it at rank 1."
 
 
@@ -266,9 +266,7 @@ def test_the_reranker_has_the_last_word(planted):
     for rank, hit in enumerate(memory.recall("query", dry_run=True), 1):
         found = memory.explain("query", hit.memory.id)
         assert (found.stage, found.rank, found.score_detail) == ("returned", rank, hit.score_detail)
-        assert found.reason.startswith(
-            f"The reranker upside put it at rank {rank} of 8, 5 asked for; by the profile it"
-        )
+        assert found.reason.startswith(f"The reranker upside put it at rank {rank} of 8, limit 5; by the profile it")
     first = memory.explain("query", ids[0])
     assert (first.stage, first.rank, first.by) == ("rerank", 8, ids[3])
     assert (first.path[-1].stage, first.path[-1].outcome) == ("rerank", "fell")

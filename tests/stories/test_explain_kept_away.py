@@ -66,12 +66,12 @@ def test_a_forgotten_memory_is_told_as_such_by_either_id(planted):
 @pytest.mark.parametrize(
     ("home", "asked", "said", "change"),
     [
-        ({"project": "p"}, {"user_id": "u"}, "Its project is 'p', and the question names none.", "project='p'"),
-        ({"user_id": "u"}, {"project": "p"}, "Its user_id is 'u', and the question names none.", "user_id='u'"),
+        ({"project": "p"}, {"user_id": "u"}, "Its project is 'p', and the query names none.", "project='p'"),
+        ({"user_id": "u"}, {"project": "p"}, "Its user_id is 'u', and the query names none.", "user_id='u'"),
         (
             {"project": "p"},
             {"project": "q"},
-            "Its project is 'p', and the question was asked with 'q'.",
+            "Its project is 'p', and the query names 'q'.",
             "project='p'",
         ),
         ({"user_id": "u", "agent_id": "a"}, {"user_id": "u"}, "Its agent_id is 'a', and ", "agent_id='a'"),
@@ -79,7 +79,7 @@ def test_a_forgotten_memory_is_told_as_such_by_either_id(planted):
         (
             {"project": "p", "environment": "staging"},
             {"user_id": "u"},
-            "Its environment is 'staging', and the question was asked with 'default'; its project is 'p', and ",
+            "Its environment is 'staging', and the query names 'default'; its project is 'p', and ",
             "environment='staging', project='p'",
         ),
     ],

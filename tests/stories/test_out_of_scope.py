@@ -55,9 +55,9 @@ def test_an_id_is_enough_for_history_get_and_explain(memory):
     for id in (kept.id, kept.short_id):
         assert memory.get(id) == memory.history(id)[0].memory == kept
         found = memory.explain("query", id)
-        assert (found.stage, found.path[0].note) == ("returned", "asked with project='atlas', user_id='alice'")
+        assert (found.stage, found.path[0].note) == ("returned", "with project='atlas', user_id='alice'")
         assert found.reason.endswith(
-            " Asked with project='atlas', user_id='alice', the memory's own scope, since the call names none."
+            " Explained with project='atlas', user_id='alice', the memory's own scope, since the call names none."
         )
         assert found.rank == memory.explain("query", id, user_id="alice", project="atlas").rank
         for verb in (memory.get, memory.history, lambda id, **where: memory.explain("query", id, **where)):

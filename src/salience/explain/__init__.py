@@ -1,6 +1,6 @@
 """Explain: why a memory is, or is not, in the answer to a query.
 
-`explain` makes the recall again, without its side effects, and reads the record that the ranking keeps of every row.
+`explain` repeats the recall without its side effects, and reads the outcome that the ranking records for every row.
 
 ```
 trace             the ranking stage by stage, and the outcome for each row
@@ -50,15 +50,15 @@ from salience.steps import AnswerLimit
 
 
 def explain(services: Services, profile: Profile, query: Query, id: str) -> Explanation:
-    """Return why a memory, by its whole or short id, is or is not in what `recall` answers to `query`.
+    """Return why a memory, by its whole or short id, is or is not in the answer of `recall` to `query`.
 
     Raises:
         InputError: as `recall`.
-        NotFoundError: no such memory, or one that the caller may not know of.
+        NotFoundError: no such memory, or it is not visible to the caller.
     """
     now = recalls.instant_of(services, query)
     query = replace(query, now=now, dry_run=True)
-    recalls.make_need(services, profile, query, now)  # raises what recall raises, before any lookup
+    recalls.make_need(services, profile, query, now)  # raises the same errors as recall, before any lookup
     target = find_target(services, query.scope, id, query.as_of)
     if query.as_of is not None and target.memory.changed_at > query.as_of:
         return not_there(profile, target.memory, NOT_STORED, texts.later_reason(target.memory))
@@ -98,11 +98,11 @@ class Target:
 def find_target(services: Services, scope: Scope, id: str, as_of: datetime | None = None) -> Target:
     """Return the memory of an id: a visible one, else a hidden one, else a forgotten one.
 
-    With `as_of`, the memory is returned as it was then; the last resort is one that was stored only later.
+    With `as_of`, the memory is returned as it was then, or, as a last resort, as it was stored later.
 
-    A caller that names no project, user or agent asks in the memory's own scope. A caller that names some of them may
-    learn of a memory that another project, agent or environment hides: these are no secrets within a user. A memory of
-    another user than the named one, or of another tenant, looks like an unknown id.
+    For a caller that names no project, user or agent, the scope becomes the memory's own. A caller that names some of
+    them may see a memory that another project, agent or environment hides, since these are no secrets within a user. A
+    memory of another user or tenant looks like an unknown id.
 
     Raises:
         NotFoundError: no such memory.
@@ -118,8 +118,8 @@ def find_target(services: Services, scope: Scope, id: str, as_of: datetime | Non
     wide = replace(open_to, environment=ANY, project=ANY, agent_id=ANY)
     for memory in services.store.fetch(wide, [id], as_of=as_of):
         hiding = [name for name in BOUNDS if not replace(wide, **{name: getattr(scope, name)}).sees(memory.scope)]
-        asked = {name: getattr(memory.scope, name) for name in hiding}
-        return Target(memory, replace(scope, **asked), {name: getattr(scope, name) for name in hiding})
+        own = {name: getattr(memory.scope, name) for name in hiding}
+        return Target(memory, replace(scope, **own), {name: getattr(scope, name) for name in hiding})
     versions = [stored.memory for stored in services.store.history(open_to, id)]
     if not versions:
         raise NotFoundError(id)
@@ -131,7 +131,7 @@ def find_target(services: Services, scope: Scope, id: str, as_of: datetime | Non
 
 
 def refused(filter: Filter, memory: Memory) -> tuple[str, ...]:
-    """Return the names of the filter's conditions that a memory does not meet."""
+    """Return the names of the filter's conditions that a memory fails."""
     names = [item.name for item in fields(Filter)]
     return tuple(name for name in names if not Filter(**{name: getattr(filter, name)}).accepts(memory))
 
@@ -148,7 +148,7 @@ class Question:
     Attributes:
         services, query: as for the recall.
         target: the memory.
-        need: of the recall, with the query's vector, in the scope that shows the memory.
+        need: the need of the recall, with the query's vector, in a scope in which the memory is visible.
     """
 
     services: Services
@@ -200,7 +200,7 @@ def ranked(trace: Trace, row: int) -> Explanation:
 
 
 def held_by_another(question: Question, found: Explanation) -> Explanation:
-    """Return the explanation with the memory that replaces this one, which the filter keeps out of the ranking."""
+    """Return the explanation with the memory that replaces this one and that the filter excludes."""
     columns = frozenset({"code", "successor"})
     everyone = question.gather(replace(question.need, filter=Filter(), candidates=None, reach=None, columns=columns))
     row = row_of(everyone, question.id)
@@ -208,7 +208,7 @@ def held_by_another(question: Question, found: Explanation) -> Explanation:
     if not len(places):  # deleted in the meantime
         return found
     by = str(everyone.ids[places[0]])
-    return replace(found, by=by, reason=f"{short_id(by)} holds in its place, and is itself kept away by the filter.")
+    return replace(found, by=by, reason=f"{short_id(by)} replaces it, but the filter excludes that memory.")
 
 
 def not_there(profile: Profile, memory: Memory, stage: str, why: str) -> Explanation:
@@ -227,9 +227,9 @@ def not_there(profile: Profile, memory: Memory, stage: str, why: str) -> Explana
 
 
 def unranked(question: Question, trace: Trace) -> Explanation:
-    """Return the explanation of a memory that the filter or the list of candidates kept out of the ranking.
+    """Return the explanation of a memory that the filter or the list of candidates excluded from the ranking.
 
-    Its score is computed beside the ranked memories.
+    Its score is computed in a ranking with the same candidates and this memory.
     """
     failing = refused(question.need.filter, question.target.memory)
     beside = ranked_beside(question, trace, failing)
@@ -277,8 +277,8 @@ def in_its_own_scope(target: Target, found: Explanation) -> Explanation:
     """Return the explanation of a memory that was explained in its own scope, with a sentence that says so."""
     where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
     scope, *steps = found.path
-    said = f"{found.reason} Asked with {where}, the memory's own scope, since the call names none."
-    return replace(found, reason=said, path=(replace(scope, note=f"asked with {where}"), *steps))
+    reason = f"{found.reason} Explained with {where}, the memory's own scope, since the call names none."
+    return replace(found, reason=reason, path=(replace(scope, note=f"with {where}"), *steps))
 
 
 def out_of_scope(target: Target, trace: Trace, found: Explanation) -> Explanation:
@@ -286,7 +286,7 @@ def out_of_scope(target: Target, trace: Trace, found: Explanation) -> Explanatio
     where = ", ".join(f"{name}={getattr(target.memory.scope, name)!r}" for name in target.hidden)
     limit = trace.need.limit
     rank = found.rank if found.stage in (RETURNED, OUTRANKED) else None
-    past = "" if found.stage == RETURNED else f", past the {limit} asked for"
+    past = "" if found.stage == RETURNED else f", past the limit of {limit}"
     return replace(
         found,
         stage=OUT_OF_SCOPE,
@@ -313,14 +313,14 @@ def reranked(question: Question, reranker: Reranker, trace: Trace, found: Explan
     if question.id not in ids:  # deleted in the meantime
         raise NotFoundError(question.id)
     place, score = ids.index(question.id) + 1, found.score_detail.final if found.score_detail else 0.0
-    inside, told = place <= limit, f"{place} of {len(ids)}, {limit} asked for"
+    inside, position = place <= limit, f"{place} of {len(ids)}, limit {limit}"
     judge = f"The reranker {name}" if name else "The profile, since the reranker did not answer,"
     return replace(
         found,
         stage=RETURNED if inside else RERANK if name else OUTRANKED,
-        reason=f"{judge} put it at rank {told}; by the profile it is {found.rank} with {score:.4f}.",
+        reason=f"{judge} put it at rank {position}; by the profile it is {found.rank} with {score:.4f}.",
         by=found.by if inside else ids[limit - 1],
         rank=place,
-        path=(*found.path, Waypoint(RERANK, "passed" if inside else "fell", told)),
+        path=(*found.path, Waypoint(RERANK, "passed" if inside else "fell", position)),
         degraded=found.degraded if name else (*found.degraded, "rerank"),
     )

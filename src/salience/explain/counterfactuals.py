@@ -116,7 +116,7 @@ def effect(change: Change, verb: str = "return") -> str | None:
     if level == 0:
         return f"{change.words} would {verb} it at rank {rank}."
     if level == 1:
-        return f"{change.words} would put it at rank {rank}, past the {change.case.trace.need.wanted} asked for."
+        return f"{change.words} would put it at rank {rank}, past the limit of {change.case.trace.need.wanted}."
     return None
 
 
@@ -154,7 +154,7 @@ def lower_min_score(case: Case) -> Iterator[Change]:
 
 
 def _first(steps: range, holds: Callable[[int], bool]) -> int:
-    """Return the first step for which `holds`, by bisection; the last step if there is none."""
+    """Return the first step for which `holds`, by bisection, else the last step."""
     return steps[min(bisect_left(steps, True, key=holds), len(steps) - 1)]
 
 
@@ -185,11 +185,11 @@ def _limits(case: Case, most: int) -> Iterator[Change]:
         level, rank = case.standing
         if level != 1 or rank > most:
             return
-        case = asked_for(case, rank)
+        case = with_limit(case, rank)
 
 
-def asked_for(case: Case, limit: int) -> Case:
-    """Return the case with another limit, on the candidates that it brings."""
+def with_limit(case: Case, limit: int) -> Case:
+    """Return the case with another limit and its candidates."""
     old = case.trace.need
     reach = old.reach and max(old.reach, reach_for(limit))
     need = replace(old, limit=limit, candidates=case.trace.profile.candidate_count(limit), reach=reach)
@@ -200,19 +200,19 @@ def asked_for(case: Case, limit: int) -> Case:
 def more_candidates(case: Case) -> Iterator[Change]:
     """Yield a limit whose candidates hold the memory and that returns it; then the ranking of every memory.
 
-    Nothing where no list kept the memory out, but the indexes of a store with more memories than it ranks one by one.
+    Yield nothing if the vector index of a large store left the memory out.
     """
     if case.trace.need.candidates is None:
         return
     need, profile, most = every_candidate(case.trace.need), case.trace.profile, _small(case)
     everyone = case.gather(need)
     row = row_of(everyone, case.id)
-    if row is None:  # it went away meanwhile
+    if row is None:  # deleted in the meantime
         return
     limits = range(case.trace.need.limit + 1, most + 1)
     first = bisect_left(limits, cosine_rank(everyone, row), key=lambda limit: profile.candidate_count(limit) or 0)
     if first < len(limits):
-        yield from _limits(asked_for(case, limits[first]), most)
+        yield from _limits(with_limit(case, limits[first]), most)
     yield Change("A profile without a list of candidates", case.ranking(everyone, need))
 
 
@@ -229,9 +229,9 @@ def unsuperseded(case: Case) -> Iterator[Change]:
     yield Change(f"Not being superseded by {_other(case)}", alone)
 
 
-def lasting(case: Case) -> Iterator[Change]:
-    """Yield the memory with nothing that holds in its place."""
-    yield Change("Nothing newer in its place", case.under(successor=-1))
+def without_successor(case: Case) -> Iterator[Change]:
+    """Yield the memory without a successor."""
+    yield Change("Not being replaced", case.under(successor=-1))
 
 
 def without_fact(case: Case) -> Iterator[Change]:
@@ -255,7 +255,7 @@ ATTEMPTS: Final[Mapping[str, tuple[Attempt, ...]]] = {
     CANDIDATES: (more_candidates,),
     "expired": (unexpired,),
     "superseded": (unsuperseded,),
-    "outdated": (lasting,),
+    "outdated": (without_successor,),
     "same_fact": (without_fact,),
     "importance_floor": (more_importance,),
     "similarity_floor": (lower_min_score,),

@@ -41,7 +41,7 @@ def reason(trace: Trace, row: int) -> str:
 
 
 def compared(value: float, bound: float) -> tuple[str, str]:
-    """Return two numbers with as many digits, 3 to 9, as tell them apart."""
+    """Return two numbers with 3 to 9 digits, enough to differ."""
     for digits in range(3, 9):
         left, right = f"{value:.{digits}f}", f"{bound:.{digits}f}"
         if left != right or value == bound:
@@ -56,7 +56,7 @@ def below(what: str, value: float, name: str, bound: float) -> str:
 
 
 def beside(what: str, value: float, bound: float | None) -> str:
-    """Return the note of a value and the bound that it is held to: `score 0.612 < 0.700`."""
+    """Return the note of a value and its bound: `score 0.612 < 0.700`."""
     if bound is None:
         return "no least score"
     left, right = compared(value, bound)
@@ -90,9 +90,9 @@ def _by(trace: Trace, row: int) -> str:
     return "another" if by == NOBODY else name_of(trace, by)
 
 
-def _other(trace: Trace, row: int, step: int, told: str, alone: str) -> str:
-    """Return `told` and the memory because of which the row fell at this stage, or `alone` if it passed."""
-    return f"{told} {_by(trace, row)}" if trace.ranked.fates[row] == step else alone
+def _other(trace: Trace, row: int, step: int, relation: str, alone: str) -> str:
+    """Return `relation` and the memory that made the row fall at this stage, or `alone` if the row passed."""
+    return f"{relation} {_by(trace, row)}" if trace.ranked.fates[row] == step else alone
 
 
 def _expired(trace: Trace, row: int, _step: int) -> str:
@@ -102,7 +102,7 @@ def _expired(trace: Trace, row: int, _step: int) -> str:
 
 def _expired_reason(trace: Trace, row: int, _step: int) -> str:
     ends = moment(float(trace.batch["expires_at"][row]))
-    return f"Its time to live ended on {ends}; the question was asked on {moment(trace.need.now.timestamp())}."
+    return f"Its time to live ended on {ends}; the query's instant is {moment(trace.need.now.timestamp())}."
 
 
 def _same_fact(trace: Trace, row: int, step: int) -> str:
@@ -113,8 +113,8 @@ def _same_fact(trace: Trace, row: int, step: int) -> str:
 def _same_fact_reason(trace: Trace, row: int, _step: int) -> str:
     updated = trace.batch["updated_at"]
     newer, older = (moment(float(updated[one])) for one in (trace.ranked.by[row], row))
-    told = f"updated on {newer}, this one on {older}" if newer != older else "stored later"
-    return f"Of the same fact {_by(trace, row)} is newer: {told}."
+    difference = f"updated on {newer}, this one on {older}" if newer != older else "stored later"
+    return f"Of the same fact {_by(trace, row)} is newer: {difference}."
 
 
 def _floor(trace: Trace) -> float:
@@ -150,7 +150,7 @@ def _near_duplicate(trace: Trace, row: int, step: int) -> str:
 
 def _near_duplicate_reason(trace: Trace, row: int, _step: int) -> str:
     likeness = _likeness(trace, row, int(trace.ranked.by[row]))
-    return f"It says the same as {_by(trace, row)}, which ranks higher and stands for both (cosine {likeness})."
+    return f"It says the same as {_by(trace, row)}, which ranks higher and represents both (cosine {likeness})."
 
 
 def _spread(trace: Trace, row: int, step: int) -> str:
@@ -162,7 +162,7 @@ def _spread(trace: Trace, row: int, step: int) -> str:
 
 def _ranked(trace: Trace, row: int, step: int) -> str:
     place = trace.place(row, step)
-    return f"rank {place} of {len(trace.states[step].rows)}, {trace.need.wanted} asked for"
+    return f"rank {place} of {len(trace.states[step].rows)}, limit {trace.need.wanted}"
 
 
 def _outranked_reason(trace: Trace, row: int, step: int) -> str:
@@ -175,12 +175,12 @@ def _outranked_reason(trace: Trace, row: int, step: int) -> str:
 
 def _returned_reason(trace: Trace, row: int, _step: int) -> str:
     place, link = trace.place(row, len(trace.profile.stages)), trace.ranked.spread.get(row)
-    said = f"Returned at rank {place} of {len(trace.ranked.rows)} with {_score(trace, row):.4f}"
-    return f"{said}." if link is None else f"{said}, passed on by {name_of(trace, link.parent)}, {LINKS[link.link]}."
+    text = f"Returned at rank {place} of {len(trace.ranked.rows)} with {_score(trace, row):.4f}"
+    return f"{text}." if link is None else f"{text}, passed on by {name_of(trace, link.parent)}, {LINKS[link.link]}."
 
 
 def _fit(trace: Trace, step: int) -> float | None:
-    """Return the score that the cut-off asks for; None where a least score takes its place."""
+    """Return the score that the cut-off requires; None if a least score replaces it."""
     if trace.need.min_score is not None or not len(trace.states[step].rows):
         return None
     return least_fit(trace.states[step], **trace.profile.stage_parameters["cut_off"])
@@ -196,18 +196,18 @@ def _cut_off(trace: Trace, row: int, step: int) -> str:
 def _cut_off_reason(trace: Trace, row: int, step: int) -> str:
     state, fit = trace.states[step], _fit(trace, step) or 0.0
     if np.isinf(fit):
-        return f"Of {len(state.rows)} memories none fits the query but for who said it, so that nothing is returned."
+        return f"None of {len(state.rows)} memories fits the query except by its speaker, so nothing is returned."
     best = float(state.scores[state.rows].max())
-    told = below("score", _score(trace, row), "score that it takes to fit the query", fit)
-    return f"{told[:-1]}, where the best of {len(state.rows)} has {best:.3f}."
+    text = below("score", _score(trace, row), "cut-off", fit)
+    return f"{text[:-1]}; the best of {len(state.rows)} has {best:.3f}."
 
 
 LINKS: Final[Mapping[str, str]] = {
     "neighbour": "its near neighbour",
     "entity": "which names the same entity",
-    "update": "of which it is the later word",
+    "update": "which it updates",
 }
-"""How a score came from another memory -> what that one is."""
+"""Link of a passed-on score -> relation of the other memory."""
 
 NOTES: Final[Mapping[str, Says]] = {
     "expired": _expired,
@@ -229,12 +229,12 @@ NOTES: Final[Mapping[str, Says]] = {
     "cut_off": _cut_off,
     "trim": _ranked,
 }
-"""Stage -> what it found of a row that reached it; a stage that is not here has an empty note."""
+"""Stage -> note on a row that reached it; other stages have an empty note."""
 
 REASONS: Final[Mapping[str, Says]] = {
     "expired": _expired_reason,
     "superseded": lambda trace, row, _: f"{_by(trace, row)} supersedes it.",
-    "outdated": lambda trace, row, _: f"{_by(trace, row)} holds in its place.",
+    "outdated": lambda trace, row, _: f"{_by(trace, row)} replaces it.",
     "importance_floor": lambda trace, row, _: below(
         "importance", float(trace.batch["importance"][row]), "floor", _floor(trace)
     ),
@@ -249,7 +249,7 @@ REASONS: Final[Mapping[str, Says]] = {
     "trim": _outranked_reason,
     RETURNED: _returned_reason,
 }
-"""Stage at which a row fell, or `returned` -> why, as a sentence; any other stage is named."""
+"""Stage at which a row fell, or `returned` -> reason, as a sentence; other stages are only named."""
 
 
 def steps_before(profile: Profile, fell: str = "", note: str = "") -> tuple[Waypoint, ...]:
@@ -262,36 +262,36 @@ def steps_before(profile: Profile, fell: str = "", note: str = "") -> tuple[Wayp
     return (*passed, Waypoint(fell, "fell", note), *(Waypoint(name, "not reached") for name in names[place + 1 :]))
 
 
-def scope_reason(memory: Memory, asked_with: Mapping[str, Any]) -> str:
+def scope_reason(memory: Memory, query_values: Mapping[str, Any]) -> str:
     """Return, as a sentence, the coordinates that hide a memory, and the caller's values."""
-    said = [
-        f"its {name} is {getattr(memory.scope, name)!r}, and the question "
-        + ("names none" if asked is None else f"was asked with {asked!r}")
-        for name, asked in asked_with.items()
+    parts = [
+        f"its {name} is {getattr(memory.scope, name)!r}, and the query "
+        + ("names none" if value is None else f"names {value!r}")
+        for name, value in query_values.items()
     ]
-    return sentence("; ".join(said))
+    return sentence("; ".join(parts))
 
 
 def forgotten_reason(memory: Memory) -> str:
-    """Return what removed a memory from every recall, and when."""
+    """Return how and when a memory was removed from every recall."""
     when = memory.forgotten_at.isoformat(timespec="seconds") if memory.forgotten_at else ""
     return f"{_GONE[memory.status]} on {when}; its versions are kept, and no recall returns it"
 
 
 def later_reason(memory: Memory) -> str:
-    """Return why a memory did not exist at an instant: its oldest kept version is later."""
+    """Return why a memory did not exist at an instant: its oldest version is later."""
     when = memory.changed_at.isoformat(timespec="seconds")
     if memory.version > 1:
-        return f"is kept as it stood from {when} on; what it was before was dropped, as keep_versions asks"
-    return f"was stored on {when}, after the instant that is asked for"
+        return f"has no version from before {when}; keep_versions dropped them"
+    return f"was stored on {when}, after the requested instant"
 
 
 def unreached_reason(batch: Batch, row: int, reach: int) -> str:
     """Return, as a sentence, why the store's indexes left a memory out of the candidates."""
     cosine = float(batch["cosine"][row])
     return (
-        f"More memories are visible than the store ranks one by one: its indexes brought the {reach} nearest and those "
-        f"that hold the rarer words of the query, and it is neither, with a cosine of {cosine:.3f}."
+        f"The store searches this many memories by index: it returned the {reach} nearest memories and those "
+        f"with the rarer words of the query. This memory is neither; its cosine is {cosine:.3f}."
     )
 
 
@@ -301,7 +301,7 @@ def filter_reason(filter: Filter, memory: Memory, names: Iterable[str]) -> str:
 
 
 def candidates_reason(everyone: Batch, row: int, count: int) -> str:
-    """Return, as a sentence, the cosine rank of a row of `everyone`, of whom the `count` nearest are ranked."""
+    """Return, as a sentence, the cosine rank of a row of `everyone`, if only the `count` nearest are ranked."""
     cosine = everyone["cosine"]
     own, last = compared(float(cosine[row]), float(np.sort(cosine)[-count]))
     number = cosine_rank(everyone, row)
@@ -338,8 +338,8 @@ def _session(filter: Filter, memory: Memory) -> str:
 
 
 def _created(memory: Memory, relation: str, bound: datetime | None) -> str:
-    created, asked = (at.isoformat(timespec="seconds") for at in (memory.created_at, bound or memory.created_at))
-    return f"it was created on {created}, {relation} {asked}"
+    created, limit = (at.isoformat(timespec="seconds") for at in (memory.created_at, bound or memory.created_at))
+    return f"it was created on {created}, {relation} {limit}"
 
 
 def _level(filter: Filter, memory: Memory) -> str:
@@ -349,18 +349,18 @@ def _level(filter: Filter, memory: Memory) -> str:
 
 _GONE: Final[Mapping[str, str]] = {
     "forgotten": "was forgotten",
-    "expired": "was put away, since its time had run out,",
-    "stale": "was put away, since a source of it was changed,",
+    "expired": "expired",
+    "stale": "was hidden after a change of its sources",
 }
-"""Status of a memory -> what took it out of every recall."""
+"""Status of a memory -> how it was removed from every recall."""
 _REFUSALS: Final[Mapping[str, Callable[[Filter, Memory], str]]] = {
     "tags": _tags,
-    "kinds": lambda asked, memory: f"its kind is {memory.kind!r}, not {_either(asked.kinds)}",
-    "tiers": lambda asked, memory: f"its tier is {memory.tier!r}, not {_either(asked.tiers)}",
+    "kinds": lambda wanted, memory: f"its kind is {memory.kind!r}, not {_either(wanted.kinds)}",
+    "tiers": lambda wanted, memory: f"its tier is {memory.tier!r}, not {_either(wanted.tiers)}",
     "sessions": _session,
-    "fact_keys": lambda asked, memory: f"its fact_key is {memory.fact_key!r}, not {_either(asked.fact_keys)}",
-    "since": lambda asked, memory: _created(memory, "before", asked.since),
-    "until": lambda asked, memory: _created(memory, "not before", asked.until),
+    "fact_keys": lambda wanted, memory: f"its fact_key is {memory.fact_key!r}, not {_either(wanted.fact_keys)}",
+    "since": lambda wanted, memory: _created(memory, "before", wanted.since),
+    "until": lambda wanted, memory: _created(memory, "not before", wanted.until),
     "level": _level,
 }
 """Condition of a filter -> how a memory does not meet it."""

@@ -74,7 +74,7 @@ class Trace:
 
     @property
     def need(self) -> Need:
-        """The need that the batch meets."""
+        """The need of the batch."""
         return self.states[0].need
 
     def row(self, id: str) -> int | None:
@@ -82,7 +82,7 @@ class Trace:
         return row_of(self.batch, id)
 
     def returned(self, row: int) -> bool:
-        """Return whether the answer holds the row."""
+        """Return whether the row is in the answer."""
         return bool(self.ranked.fates[row] == ALIVE)
 
     def place(self, row: int, step: int) -> int | None:
@@ -118,12 +118,12 @@ def cosine_rank(batch: Batch, row: int) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdicts:
-    """What became of every row of a trace.
+    """The outcome for every row of a trace.
 
     Attributes:
-        stage: object[n], one of `FATES`.
-        rank: int64[n], the place, from 1, among those with a score that met the stage at which the row fell, or in the
-            answer; 0 for a row that fell before there were scores.
+        stage: object[n], one of `OUTCOMES`.
+        rank: int64[n], the place, from 1, among the scored rows before the stage at which the row fell, or in the
+            answer; 0 for a row that fell before scoring.
         score: float64[n].
         by: int64[n], the row of the other memory that decided, as in `Explanation.by`; -1 for none.
     """

@@ -1,4 +1,4 @@
-"""What the engine asks of the services, and the values it asks with: protocols, needs and changes."""
+"""Ports: the protocols of stores and models, and the values passed to them (needs and changes)."""
 
 from salience.ports.changes import (
     Add,

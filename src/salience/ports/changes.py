@@ -113,7 +113,7 @@ class Touch:
 def touched(memory: Memory, touches: Iterable[Touch]) -> Memory:
     """Return a live memory after touches, applied in order."""
     count, importance, last = memory.access_count, memory.importance, memory.accessed_at
-    for touch in touches:  # one by one, so that it is the same sum
+    for touch in touches:  # one by one, for the same rounding as in the store
         count += touch.access_count
         importance = min(1.0, importance + touch.importance)
         if touch.accessed_at is not None and (last is None or touch.accessed_at > last):
@@ -126,7 +126,7 @@ class Derive:
     """Replace derived data of one version of a memory; no new version is made.
 
     A version that no longer exists, or has another text, is skipped. Under a handle of another model than the store's,
-    the vector is kept aside until that model is adopted (see `Adopt`).
+    the vector is stored aside until that model is adopted (see `Adopt`).
 
     Attributes:
         tenant, id, version: the version, current or older.
@@ -162,16 +162,16 @@ class Erase:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Note which version of a memory a request under an idempotency key made, so that a retry is told the same.
+    """Record the version that a request under an idempotency key created, so that a retry gets the same answer.
 
-    `StaleError` if the key has its answer in that home already: read that one. Goes where the memory is erased.
+    `StaleError` if the key already has an answer in that home. The record is deleted when the memory is erased.
 
     Attributes:
-        home: where the request was made from; the session is no part of it.
-        key: distinct within the home.
-        verb: what was asked for.
-        id, version: the memory, and the version that came of it.
-        at: when.
+        home: scope of the request, without the session.
+        key: unique within the home.
+        verb: the request: `update`, `forget` or `restore`.
+        id, version: the memory and its new version.
+        at: instant of the request.
     """
 
     home: Scope
@@ -216,7 +216,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Pin the store to this handle's model, with the vectors that `Derive` kept aside for it.
+    """Pin the store to this handle's model, with the vectors that `Derive` stored aside for it.
 
     A version without such a vector becomes pending. Handles of the former model then work without vectors.
     """

@@ -22,7 +22,7 @@ class Near:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """A lexical channel of a score: BM25 of these parameters as a share of what the terms tell, times `weight`."""
+    """A lexical channel of a score: the BM25 share under these parameters, times `weight`."""
 
     weight: float
     k1: float
@@ -33,18 +33,18 @@ class Matching:
 class Pruning:
     """Bounds of a score, by which a store may leave out memories that score too little.
 
-    A score is the sum of the known channels, each its value in [0, 1] times its weight, and of the rest, times the
-    factors. The store says in `Batch.floor` which score each memory that it leaves out is under.
+    A score is the sum of the known channels (value in [0, 1] times weight) and of the rest, times the factors. The
+    scores of all memories that the store leaves out are below `Batch.floor`.
 
     Attributes:
-        keep: how many of the best are needed.
-        least: bring all that may score this; None: the store chooses, so that about `keep` of the best come.
+        keep: number of best memories that are needed.
+        least: return all memories that may reach this score; None: the store chooses a score that about `keep` reach.
         similarity, context_similarity, speaker, entity: weights of these channels.
-        lexical, context_lexical: these channels; None for one that the profile has not.
-        rest: the most that all other summed channels add.
-        most: the most that the product of the factors is.
-        drops: which memories do not count: `expired`, or `outdated` (another memory is its `successor`).
-        moments: whether to bring `Batch.moments`.
+        lexical, context_lexical: these channels; None if the profile does not use them.
+        rest: maximum sum of all other summed channels.
+        most: maximum product of the factors.
+        drops: states of memories to ignore: `expired`, or `outdated` (another memory is the `successor`).
+        moments: whether to return `Batch.moments`.
     """
 
     keep: int
@@ -69,11 +69,11 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Need:
-    """A request for candidates, with the parameters that ranking needs besides.
+    """A request for candidates, with the other parameters of ranking.
 
     Candidates are the live memories that are visible in `scope` and pass `filter`. If given, `ids` selects among them,
-    `near` those near some vectors, and `candidates` that many nearest to `vector` (ties by id), with all that have no
-    vector yet. Expired and superseded memories are included; ranking drops them.
+    `near` those near some vectors, and `candidates` the given number nearest to `vector` (ties by id), with all pending
+    memories. Expired and superseded memories are included; ranking drops them.
 
     With `as_of`, everything is as it was at that instant: each memory in its version of that time (`changed_at` is not
     later, that of the next version is), with its recall counters of that time. Memories forgotten later are included,
@@ -91,21 +91,21 @@ class Need:
     Attributes:
         scope, filter: see above.
         as_of: the instant of the requested state; None for the present.
-        columns: names from `batch.COLUMNS` to bring.
+        columns: names from `batch.COLUMNS` to return.
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
         voice: unit vector of the query in the first person of a speaker that it names. If given, `cosine` and
-            `context_cosine` of memories with a speaker are to it, those of other memories to `vector`.
-        terms: distinct terms of the query; if any, `Batch.lexicon` is brought.
-        windows: whether to bring `Batch.windows` too, if there are terms.
+            `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
+        terms: distinct terms of the query; if any, `Batch.lexicon` is returned.
+        windows: whether to return `Batch.windows` too, if there are terms.
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
         speakers: names of speakers, in normal form. `speaker_named` is true for memories of a speaker that one of them
             means (see `Store.speakers`), and for memories without a speaker that have one of them as an entity.
         anchor: the terms that name the event which bounds the query's time (see `TimeCue`).
-        entities, vectors, distinctions: whether to bring `Batch.entities`, `Batch.vectors`, `Batch.distinctions`.
+        entities, vectors, distinctions: whether to return `Batch.entities`, `Batch.vectors`, `Batch.distinctions`.
         candidates, ids, near: see above; None for no such limit.
         reach: for a store that searches by indexes when many memories are visible: the number of nearest memories, and
             of memories with rare terms, that suffice. None: every candidate is needed.
-        latest: whether such a store is to bring as many of the latest memories too, whatever their cosine.
+        latest: whether such a store also returns as many of the latest memories, whatever their cosine.
         now, limit, min_score, intent: for ranking.
         depth: number of hits to rank for a reranker; None: `limit`.
         calibration: of the engine's embedder; `calibrated` puts similarities on its scale.

@@ -132,7 +132,7 @@ class Store(Protocol):
     def under(self, model: Model) -> Store:
         """Return a handle on this store for an engine that embeds with `model`; it shares everything with this one.
 
-        A handle takes and brings vectors of its own model alone: see `Derive`, `Adopt` and `gather`.
+        A handle reads and writes only vectors of its own model: see `Derive`, `Adopt` and `gather`.
         """
         ...
 
