@@ -200,7 +200,7 @@ def test_nobody_waits_while_a_provider_is_asked_for_a_fingerprint(two, opened, t
     ("when", "table", "does", "changes"),
     [
         ("AFTER INSERT", "memories", "DELETE FROM salience.memories WHERE id = new.id", [Add(stored(9))]),
-        ("AFTER INSERT", "versions", "DELETE FROM salience.maintain.versions WHERE id = new.id",
+        ("AFTER INSERT", "versions", "DELETE FROM salience.versions WHERE id = new.id",
          [Revise(memory(2).changed("update", NOW))]),
         ("AFTER UPDATE", "memories", "DELETE FROM salience.memories WHERE id = new.id", [touch(2)]),
         ("AFTER DELETE", "memories", "DELETE FROM salience.memories", [Erase("default", (id_of(2),))]),

@@ -316,7 +316,7 @@ def test_an_upgrade_puts_row_level_security_right(database, superuser):
     upgraded(database)
     superuser.execute("ALTER TABLE salience.memories NO FORCE ROW LEVEL SECURITY")
     superuser.execute("ALTER TABLE salience.touches DISABLE ROW LEVEL SECURITY")
-    superuser.execute("DROP POLICY own_tenant ON salience.maintain.versions")
+    superuser.execute("DROP POLICY own_tenant ON salience.versions")
     superuser.execute("ALTER POLICY own_tenant ON salience.tenants USING (true)")
     with database_of(database) as found:
         faults = found.state().faults
