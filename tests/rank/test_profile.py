@@ -11,10 +11,7 @@ from salience.rank.profile import Profile, parse
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import STAGES
 
-CHOOSE_A_SIGNAL = (
-    "Choose one of: context_lexical, context_similarity, entity, graph_proximity, importance, importance_multiplier, "
-    r"lexical, period, priming, recency, rehearsed_decay, scope_weight, similarity, speaker, staleness, time, weight\.$"
-)
+CHOOSE_A_SIGNAL = rf"Choose one of: {', '.join(sorted(SIGNALS))}\.$"
 
 GOOD = """
 name = "mine"

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from salience.errors import InputError, Words, unknown, wrong_type
 
-_TTL = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw]?)", re.IGNORECASE | re.ASCII)
+TTL_PATTERN = r"([0-9]+(?:\.[0-9]+)?)\s*([smhdwSMHDW]?)"
+"""Number and unit of a time to live; the JSON schemas of REST and MCP use the same pattern."""
+_TTL = re.compile(TTL_PATTERN, re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NO_CONTROL = "Remove line breaks, tabs and the like."
 _TTL_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from salience.errors import InputError, Words, unknown_field
 from salience.records import KINDS, SCOPE_LEVELS, TIERS
-from salience.records.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT
+from salience.records.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT, TTL_PATTERN
 
 _PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
 CHANGEABLE: Final = (
@@ -86,7 +86,7 @@ Ttl = Annotated[
         {
             "anyOf": [
                 _number(TTL_LEAST, TTL_LIMIT).json_schema,
-                {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[smhdwSMHDW]?\s*$"},
+                {"type": "string", "pattern": rf"^\s*{TTL_PATTERN}\s*$"},
             ],
             "examples": ["24h", "7d", 3600],
         }

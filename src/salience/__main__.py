@@ -1,0 +1,5 @@
+"""`python -m salience`: the command line."""
+
+from salience.cli import main
+
+main()
