@@ -38,7 +38,7 @@ RAW_PROFILE: Final = "mememory"
 LABELS: Final[tuple[Label, ...]] = get_args(Label)
 JUDGEMENTS: Final = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 REPORTING: Final = ("mememory", "salience")
-PAIRS, MISSED = 185, 8
+PAIRS, MISSED = 185, 9
 """How many pairs `tests/extract/pairs.py` has, and how many of these get another label; a test there holds both."""
 FIRST_SIGHT: Final = Rate(110, 130)
 """Pairs of these that had the right label when the rules saw them for the first time."""

@@ -216,11 +216,12 @@ def scan_pages(
     forgotten: bool = False,
     versions: bool = False,
     passed: list[DamagedError] | None = None,
+    size: int = PAGE,
 ) -> Iterator[list[Stored]]:
-    """Yield the memories of `scan` page by page; each page is one consistent read."""
+    """Yield the memories of `scan` in pages of at most `size`; each page is one consistent read."""
     after = ""
     while page := read_page(
-        services, scope, after, PAGE, filter, forgotten=forgotten, versions=versions, passed=passed
+        services, scope, after, size, filter, forgotten=forgotten, versions=versions, passed=passed
     ):
         yield page
         after = page[-1].memory.id

@@ -14,6 +14,8 @@ from salience.records import Memory, Scope, TransferReport
 from salience.steps import scan_pages
 from salience.transfer.files import FORMAT, INSTANTS, VERSION, Progress
 
+PAGE: Final = 500
+"""Memories that are read at once: few, so that an export of any size needs little memory."""
 LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\u0085\u2028\u2029"}
 """Escapes for characters that some readers take for the end of a line."""
 _FIELDS: Final = tuple(item.name for item in fields(Memory))
@@ -42,7 +44,7 @@ def export(services: Services, scope: Scope, file: IO[str], progress: Progress |
 
 def _of_model(services: Services, scope: Scope, pin: Model) -> Iterator[Stored]:
     """Yield the visible memories with their versions, without vectors once these are of another model."""
-    for page in scan_pages(services, scope, forgotten=True, versions=True):
+    for page in scan_pages(services, scope, forgotten=True, versions=True, size=PAGE):
         now = services.store.pinned()  # read after the page: then the page is of this model or an earlier one
         is_same = now is None or (now.name, now.dimension) == (pin.name, pin.dimension)
         yield from page if is_same else (replace(stored, vector=None) for stored in page)
