@@ -1,17 +1,17 @@
-# make demo      the main job on the embedded default
-# make test      lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
-# make test-all  every test: PostgreSQL, several processes, kill -9, servers, Node, random sequences of verbs; after `make test`
-# make lint      format, lint rules, types, layers
-# make bench             docs/bench.md: recalls and writes beside other stores (SIZES, PEERS, WORK), in an environment of its own
-# make bench-postgres    docs/postgres-bench.md: what one PostgreSQL server holds, with a million made-up memories; about an hour
-# make bench-server      docs/server-bench.md: what `salience serve` answers on loopback
-# make thresholds        docs/thresholds.md: how often each threshold errs, counted on DATA
+# make demo              the main use case on a local file
+# make test              lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
+# make test-all          every test: PostgreSQL, several processes, kill -9, servers, Node, random sequences of verbs; after `make test`
+# make lint              format, lint rules, types, layers
+# make bench             docs/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
+# make bench-postgres    docs/postgres-bench.md: capacity and speed of one PostgreSQL server with a million synthetic memories; about an hour
+# make bench-server      docs/server-bench.md: speed of `salience serve` on loopback
+# make thresholds        docs/thresholds.md: error rate of each threshold, measured on DATA
 # make torture           files: kill -9, full disks, many processes, a change of model; every acknowledged write survives
 # make torture-postgres  a server: leaks between tenants, kill -9 of PostgreSQL, thousands of tenants
-# make torture-server    REST and MCP: keys that must not reach, see or time what is not theirs
+# make torture-server    REST and MCP: no key may read, see or time another tenant's data
 # make fuzz              Schemathesis over the OpenAPI document of a server
-# make startup           how long it takes to start, beside importing NumPy and SQLAlchemy
-# make soak        every verb, in any order, beside a model in plain dictionaries: STEPS on each kind of store
+# make startup           start time, compared with importing NumPy and SQLAlchemy
+# make soak              every verb in random order, compared with a model in plain dictionaries: STEPS on each kind of store
 PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
@@ -20,7 +20,7 @@ DATA   ?= $(SALIENCE_TEST_DATA)
 STEPS  ?= 10000
 SIZES  ?= 10000,100000
 PEERS  ?= all
-JOBS   ?= $(shell expr $$(nproc) + 1) # many tests wait, for disks and for processes
+JOBS   ?= $(shell expr $$(nproc) + 1) # one more than cores: many tests wait for disks and processes
 
 .PHONY: demo test test-all lint bench bench-postgres thresholds torture torture-postgres torture-server fuzz bench-server startup soak clean
 

@@ -1,5 +1,5 @@
--- The two users, the database and the extension that docs/postgres.md names. The image of PostgreSQL runs this once, as a
--- superuser and with an empty volume; elsewhere: psql --set ON_ERROR_STOP=1 --file init.sql DSN, with both variables set.
+-- Creates the two users, the database and the extension of docs/postgres.md. The PostgreSQL image runs this once, as a
+-- superuser, on an empty volume. Elsewhere: psql --set ON_ERROR_STOP=1 --file init.sql DSN, with both variables set.
 \getenv owner_password OWNER_PASSWORD
 \getenv application_password APPLICATION_PASSWORD
 
