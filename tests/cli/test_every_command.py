@@ -10,6 +10,8 @@ import typer
 
 from salience.cli import app
 
+pytestmark = pytest.mark.slow
+
 COMMANDS = typer.main.get_command(app).commands
 CASES = {
     "remember": ["remember", "Something new", "--user", "alice"],

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 COMMAND = str(Path(sys.executable).with_name("salience"))
 HELP_AND_HEAVY = """
 import sys

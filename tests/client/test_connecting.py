@@ -18,6 +18,8 @@ from salience.cli import app
 from salience.client import AsyncClient, AsyncEngine, Client, Endpoint
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 KEY = "sal_0123456789ab_secret"
 
 

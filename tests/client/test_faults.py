@@ -20,6 +20,8 @@ from salience import (
 )
 from salience.client import calls
 
+pytestmark = pytest.mark.slow
+
 BUSY = (503, "busy")
 
 

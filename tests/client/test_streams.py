@@ -12,6 +12,8 @@ from salience import ImportLineError, InputError, ServerError
 from salience.client import client
 from salience.testing.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 LINES = "application/x-ndjson"
 HEADER = b'{"format": "salience", "version": 1, "embedder": "planted", "dimension": 64}\n'
 LINE = b'{"memory": {"id": "a"}}\n'

@@ -15,6 +15,8 @@ import typer
 
 from salience.cli import app
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def steps(deploy):

@@ -42,6 +42,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import breaking
 import ledger
 
+pytestmark = pytest.mark.slow
+
 sys.path.pop(0)
 
 BOOST = 0.05

@@ -9,6 +9,8 @@ from tiers import BELIEFS, FIXTURE, PROJECTS, answer, seeded
 
 from salience.evaluate.datasets import precisionmembench as bench
 
+pytestmark = pytest.mark.slow
+
 CASES = bench.cases(FIXTURE)
 LEAST = {"minilm": (56, 0.84), "static": (56, 0.8)}
 """Embedder -> cases of 77 that must pass, and the mean precision of those with something to find."""

@@ -21,6 +21,8 @@ from salience.store import backup, schema
 from salience.store.sqlite_file import PAGE_SIZE
 from salience.testing.doubles import HashedEmbedder
 
+pytestmark = pytest.mark.slow
+
 EMBEDDER = HashedEmbedder("e", 16)
 PRELUDE = """
 import sys

@@ -26,6 +26,8 @@ from salience.store.schema import metadata
 from salience.testing.keyring_contract import key
 from salience.testing.memories import DIMENSION, add, id_of, random_unit, stored
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["plain", "real_cluster", "stub_cluster"]  # fixtures
 FORGET_PROBE = "TRUNCATE salience.tenants"
 """On a cluster, the row that was made and undone to see whether a tenant reaches the workers is on one of them."""

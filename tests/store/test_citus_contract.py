@@ -16,6 +16,8 @@ from salience.testing.memories import DIMENSION
 from salience.testing.read_contract import ReadContract
 from salience.testing.store_contract import StoreContract
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["real_cluster", "stub_cluster"]  # fixtures
 
 

@@ -11,6 +11,8 @@ from salience.rank import profiles
 from salience.store.postgres import connection as connections
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["real_cluster", "stub_cluster"]  # fixtures
 
 ASKED = Value(parameter="t")

@@ -13,6 +13,8 @@ from salience import compose
 from salience.errors import ConflictError, InputError, PinnedError, StoreError
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["filled", "filled_files", "mixed"]  # fixtures
 
 PROFILES = ("salience", "mememory", "memlayer", "zeromemory", "memorysync", "cmm")

@@ -24,6 +24,8 @@ from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, fitted, id_of, kept, need, random_unit, shown, stored
 from salience.text import content_hash
 
+pytestmark = pytest.mark.slow
+
 MODELS = [
     Model(name, dimension, lambda seed=seed, dimension=dimension: fitted(random_unit(seed), dimension))
     for name, dimension, seed in (

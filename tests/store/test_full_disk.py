@@ -13,6 +13,8 @@ from bench.writers import Journal, Writer, check, opened
 from salience.errors import ReadOnlyError
 from salience.store.sqlite_file import PAGE_SIZE
 
+pytestmark = pytest.mark.slow
+
 SAYS = {
     "limit on the size of a file": r"Check the disk, its space, limits and rights\.$",
     "full disk": r"Free some space and try again\.$",

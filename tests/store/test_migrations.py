@@ -37,6 +37,8 @@ from salience.testing.memories import (
     unit,
 )
 
+pytestmark = pytest.mark.slow
+
 HOUR = timedelta(hours=1)
 TEXTS = {
     1: ("The limit is 30 seconds", None),

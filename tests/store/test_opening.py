@@ -33,6 +33,8 @@ from salience.store import schema, sqlite_file, statements
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, NOW, add, listed, memory, need, stored, unit
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def path(tmp_path):

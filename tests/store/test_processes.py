@@ -9,6 +9,8 @@ import pytest
 from salience.store.sqlite import SQLiteStore
 from salience.testing.memories import DIMENSION, EVERYTHING, add, id_of, listed, need, stored
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = f"""
 import sys
 from salience.store.sqlite import SQLiteStore

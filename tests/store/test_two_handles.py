@@ -25,6 +25,8 @@ from salience.testing.memories import (
     unit,
 )
 
+pytestmark = pytest.mark.slow
+
 MODEL = Model("e", DIMENSION, lambda: unit(1))
 NEW = Model("new", 4, lambda: fitted(unit(0, 1), 4))
 SECRET = "the crocus blooms at midnight"

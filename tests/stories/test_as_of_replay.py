@@ -31,6 +31,8 @@ from salience.rank import profiles
 from salience.records import Filter, Query, Scope
 from salience.testing.doubles import StoppedClock
 
+pytestmark = pytest.mark.slow
+
 WORDS = "atlas deploy Lisbon Ann prefers tea budget not 7 train".split()
 TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 ALIKE = ("the train to Lisbon", "a train to Lisbon is late", "the Lisbon train was late", "Lisbon by train")

@@ -14,6 +14,8 @@ import salience
 from salience import DamagedError, EmbedderError, StoreError
 from salience.testing.doubles import HashedEmbedder
 
+pytestmark = pytest.mark.slow
+
 SECRET = "Alice keeps 7 bees in Lisbon"
 CHANGED = "Alice keeps 9 bees in Lisbon"
 TEXTS = [SECRET, *(f"memory {number}" for number in range(9))]

@@ -18,6 +18,8 @@ from salience.ports import Add, Erase, Revise
 from salience.records import Memory, Scope
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 EVERYONE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 
 

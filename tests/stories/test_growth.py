@@ -11,6 +11,8 @@ import salience
 from salience.models.calibration import calibration_of
 from salience.models.minilm import MiniLM
 
+pytestmark = pytest.mark.slow
+
 SIZES = (10, 100, 1_000, 10_000)
 PAIRS = (
     ("Bought a ThinkPad X1 Carbon", "what laptop do I use?"),

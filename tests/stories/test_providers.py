@@ -22,6 +22,8 @@ import salience
 from salience.rank import profiles
 from salience.records import ANY, Draft
 
+pytestmark = pytest.mark.slow
+
 DIMENSION = 64
 KEY = "sk-very-secret"
 TEXT = "Ann keeps bees behind the orchard"

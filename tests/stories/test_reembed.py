@@ -17,6 +17,8 @@ from salience.models import registry
 from salience.ports import FINGERPRINTED, Lease
 from salience.testing.doubles import HashedEmbedder
 
+pytestmark = pytest.mark.slow
+
 OLD, NEW = HashedEmbedder("old", 16), HashedEmbedder("new", 24)
 
 

@@ -10,6 +10,8 @@ import pytest
 import salience
 from salience.testing.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [f"text {number:02}" for number in range(12)]
 COSINES = {text: 0.95 - number / 20 for number, text in enumerate(TEXTS)}
 

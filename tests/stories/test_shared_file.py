@@ -15,6 +15,8 @@ from salience import PinnedError
 from salience.access_log import flush_all
 from salience.testing.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import sys
 import salience

@@ -14,6 +14,8 @@ from salience.engine import Engine
 from salience.rank import profiles
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 WORDS = "deploy key vault staging Alice Atlas invoice 4711 dark theme python rust prefers migration broke".split()
 
 

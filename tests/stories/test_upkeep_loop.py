@@ -13,6 +13,8 @@ from salience.maintain.upkeep import Pace, keep
 from salience.ports import Lease
 from salience.testing.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 SKEW = 0.25
 """Share by which the longest jitter puts off a retry."""
 

@@ -14,6 +14,8 @@ import salience
 from salience.errors import EmbedderError, LeaseError
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import json, signal, sys
 from datetime import timedelta

@@ -170,7 +170,7 @@ memories: Final = Table(
     Column("short_id", TEXT(), nullable=False),
     Column("seq", BigInteger, nullable=False),  # the change sequence: when the row was last written
     *_of_a_version(),
-    Column("search_keys", ARRAY(BigInteger), info=SERVER),  # see `postgres/keys.py`
+    Column("search_keys", ARRAY(BigInteger), info=SERVER),  # see `postgres/statements.py`
     Column("number", BigInteger, info=SERVER),  # by which `postings` names it
     Column("length", BigInteger, info=SERVER),  # in terms
     UniqueConstraint("tenant", "home", "key"),
@@ -245,7 +245,7 @@ laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, 
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
 )
 
-postings: Final = Table(  # under which keys each live memory is found; see `postgres/words.py`
+postings: Final = Table(  # under which keys each live memory is found; see `postgres/indexing.py`
     "postings",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
@@ -323,13 +323,13 @@ commits: Final = Table(  # the writes of late, so that one whose commit was cut 
     "commits",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
-    Column("token", TEXT(), primary_key=True),  # see `postgres/tokens.py`
+    Column("token", TEXT(), primary_key=True),  # see `postgres/connection.py`
     info=SERVER,
 )
 
 meta: Final = Table(
     "meta",
     metadata,
-    Column("name", TEXT(), primary_key=True),  # see `store/meta.py`
+    Column("name", TEXT(), primary_key=True),  # see `store/pins.py`
     Column("value", TEXT(), nullable=False),
 )

@@ -18,7 +18,7 @@ from salience.store.keyring import MemoryKeyring
 from servers import served
 from speaking import TABS, grant, said, site
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,

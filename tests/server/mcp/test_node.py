@@ -22,6 +22,8 @@ import pytest
 from salience.server.mcp.tools import DEFAULT
 from speaking import COMMAND, TABS, site, surroundings
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).with_name("node")
 PATIENCE = 300
 LEAST = 22

@@ -12,7 +12,7 @@ from salience.server.mcp.tools import TOOLS
 from servers import live
 from speaking import TABS, said
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -19,7 +19,7 @@ from salience.server.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
 from speaking import COMMAND, TABS, said, surroundings
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SERVERS = 8
 EACH = 5
 PATIENCE = 120

@@ -15,6 +15,8 @@ from salience import compose
 from salience.server.auth import create_key
 from salience.server.connections import ConnectionLimits
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 60.0
 """Seconds after which a server that does not close a connection fails its test."""
 SLOW = 40

@@ -19,6 +19,8 @@ from salience.server.telemetry import RequestTelemetry
 from salience.server.traces import Traces
 from salience.store.sqlite import SQLiteStore
 
+pytestmark = pytest.mark.slow
+
 SECRET = "zebra-7c1f-quagga"
 CALL = {"accept": "application/json, text/event-stream"}
 

@@ -9,6 +9,8 @@ from salience import compose
 from salience.server.auth import create_key
 from salience.server.metrics import METRICS
 
+pytestmark = pytest.mark.slow
+
 MANY = {"content": "Alice drinks tea", "user_id": "alice"}
 
 

@@ -18,6 +18,8 @@ from salience.server.mcp.http import METADATA, protected_resource
 from salience.server.process import ServerConfig
 from servers import served
 
+pytestmark = pytest.mark.slow
+
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 HEADERS = {"accept": "application/json, text/event-stream"}
 

@@ -21,6 +21,8 @@ from salience.server.process import FAILED, SPAWN, Supervisor, bind, until_close
 from salience.server.server import serve
 from salience.testing.doubles import HashedEmbedder
 
+pytestmark = pytest.mark.slow
+
 WRITERS = 6
 STORED = 'salience_requests_total{status="201",surface="rest",verb="remember"}'
 

@@ -7,6 +7,8 @@ import pytest
 from salience.errors import InputError, LimitError
 from salience.server.limits import rate_limiter
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_caller_is_let_in_as_often_as_the_rate_says():
     admit = rate_limiter("3/hour")

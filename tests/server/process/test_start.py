@@ -18,6 +18,8 @@ from salience.server.auth import create_key
 from salience.server.process import bind, is_loopback, url_of
 from salience.testing.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def refused(monkeypatch, tmp_path):

@@ -7,6 +7,8 @@ import pytest
 
 from salience.server.server import Streams
 
+pytestmark = pytest.mark.slow
+
 
 class Answering:
     """An application that begins an answer of some media type, and goes on until it is let go."""

@@ -13,6 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from salience.server import traces
 from salience.server.app import build_app
 
+pytestmark = pytest.mark.slow
+
 SECRET = "zebra-7c1f-quagga"
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

@@ -16,6 +16,8 @@ from salience.server.upkeep import SharedPace, TenantRounds, UpkeepThread
 from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import PlantedEmbedder
 
+pytestmark = pytest.mark.slow
+
 
 class Reports(Metrics):
     """Counts, and tells when so many passes were done."""

@@ -6,6 +6,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 import salience
@@ -14,6 +15,8 @@ from bench.fuzz import PHASES, Found, fuzz
 from salience import compose
 from salience.server import auth as access
 from salience.testing.doubles import PlantedEmbedder
+
+pytestmark = pytest.mark.slow
 
 BRIEFLY = ("examples", "fuzzing")
 """Each bound of each argument is tried on one store: they are judged before a store is asked."""

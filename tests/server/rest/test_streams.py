@@ -18,6 +18,8 @@ from salience.engine import Engine
 from salience.errors import BusyError, StoreError
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
+pytestmark = pytest.mark.slow
+
 LINES = {"content-type": "application/x-ndjson"}
 LONG = "a text of some length " * 20
 

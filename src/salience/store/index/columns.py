@@ -309,7 +309,7 @@ class Index:
         """Return the index after a change.
 
         Args:
-            rows: the changed memories as they are now, forgotten ones too, in any order: the columns `sql.ARENA`.
+            rows: the changed memories as they are now, also forgotten ones, in any order: columns `statements.ARENA`.
             sequence: the change sequence that is reached, if that is more than those of the rows.
 
         Raises:
