@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 import anyio
@@ -13,9 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 import salience
-from salience import InputError, ServerError, UnsettledError
+import servers
+from salience import AccessError, ForbiddenError, InputError, ServerError, UnsettledError, compose
 from salience.cli import app
 from salience.client import AsyncClient, AsyncEngine, Client, Endpoint
+from salience.server import auth as access
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
 pytestmark = pytest.mark.slow
@@ -92,6 +94,33 @@ def test_server_and_key_can_come_from_settings(monkeypatch):
         assert memory.stats().memories == 0
 
 
+@contextmanager
+def locked(engine) -> Iterator[tuple[str, str, str]]:
+    """Yield the URL of a server, a key that reads and writes, and one that reads."""
+    keyring, now = compose.keyring(":memory:"), engine.services.clock()
+    tokens = []
+    for rights in (("read", "write"), ("read",)):
+        token, key = access.create_key("default", rights, {}, None, None, now)
+        keyring.add(key)
+        tokens.append(token)
+    with closing(keyring), servers.live(engine, keyring) as url:
+        yield url, *tokens
+
+
+def test_keys_are_required_and_checked(engine):
+    with locked(engine) as (url, whole, reading):
+        with salience.connect(url, api_key=whole) as memory:
+            assert memory.remember("text", user_id="keyed").status == "created"
+        with salience.connect(url, api_key=reading) as memory, pytest.raises(ForbiddenError, match="'write'"):
+            memory.remember("text", user_id="keyed")
+        for key in (None, whole[:-1] + "x"):
+            with (
+                salience.connect(url, api_key=key) as memory,
+                pytest.raises(AccessError, match="Missing or invalid API key"),
+            ):
+                memory.recall("query")
+
+
 def test_coroutines_of_every_target(url, where):
     async def go() -> None:
         options = {"embedder": PlantedEmbedder(), "profile": "cmm"}
@@ -105,6 +134,14 @@ def test_coroutines_of_every_target(url, where):
                 assert (await memory.recall("query", **where)).profile == "cmm"
             memory = await salience.aconnect(target, **more)
             await memory.close()
+
+    anyio.run(go)
+
+
+def test_opening_errors_are_raised_on_await():
+    async def go() -> None:
+        with pytest.raises(InputError, match=r"^embedder 'best' is unknown"):
+            await salience.aconnect(":memory:", embedder="best")
 
     anyio.run(go)
 

@@ -152,6 +152,14 @@ def test_permanent_errors_are_not_retried(through, where, fault, error):
     assert len(network.requests) == 1
 
 
+def test_temporary_errors_are_raised_after_the_last_attempt(through, where):
+    memory, network = through(*[problem(*BUSY) for _ in range(3)], retries=2)
+    with pytest.raises(BusyError, match="it failed"):
+        memory.remember("text", **where)
+    assert len(network.requests) == 3
+    assert memory.stats(**where).memories == 0
+
+
 @pytest.mark.parametrize("retries", [0, 1])
 def test_an_unreachable_server_is_an_error(through, retries):
     memory, network = through(UNSENT, UNSENT, retries=retries)
@@ -183,6 +191,13 @@ def test_responses_of_other_servers_are_errors(through, where, status, media, co
     with pytest.raises(ServerError, match=message):
         memory.stats(**where)
     assert {request.url.host for request in network.requests} == {"127.0.0.1"}
+
+
+def test_a_write_with_a_truncated_response_is_retried(engine, through, where):
+    half = httpx.Response(201, content=b'{"memory": {"id"', headers={"Content-Type": "application/json"})
+    memory, _ = through(half)
+    assert memory.remember("text", **where).status == "created"
+    assert engine.stats(**where).memories == 1
 
 
 def test_a_deadline_ends_the_retries(through, where, monkeypatch):

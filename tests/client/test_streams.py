@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import httpx
 import pytest
@@ -83,4 +84,16 @@ def test_an_incomplete_export_leaves_no_file(through, tmp_path, content, message
     path = tmp_path / "export.ndjson"
     with pytest.raises(ServerError, match=message):
         memory.export(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_export_leaves_no_file(through, tmp_path):
+    memory, _ = through()
+    with pytest.raises(InputError, match=r"^user_id has a control character"):
+        memory.export(tmp_path / "export.ndjson", user_id="a\nb")
+    refused = {"type": "urn:salience:problem:forbidden", "title": "-", "status": 403, "detail": "not you"}
+    answer = httpx.Response(403, content=json.dumps(refused), headers={"Content-Type": "application/problem+json"})
+    memory, _ = through(answer)
+    with pytest.raises(salience.ForbiddenError, match="not you"):
+        memory.export(tmp_path / "export.ndjson")
     assert list(tmp_path.iterdir()) == []

@@ -122,6 +122,11 @@ def test_invalid_arguments_are_refused_before_sending(verb, arguments, message):
         calls.call(getattr(Engine, verb), (), arguments)
 
 
+def test_a_missing_argument_is_a_type_error_as_with_an_engine():
+    with pytest.raises(TypeError, match="query"):
+        calls.call(Engine.recall, (), {})
+
+
 @pytest.mark.parametrize("name", calls.LOCAL_VERBS)
 def test_local_verbs_are_refused(through, name):
     memory, network = through()
@@ -168,6 +173,12 @@ def test_profiles_are_sent_by_name_or_as_toml(through, where, tmp_path: Path):
     bodies = [json.loads(request.content).get("profile") for request in network.requests]
     assert bodies == [None, "cmm", "memlayer", {"toml": MINE}, "cmm", {"toml": MINE}, "cmm", "cmm"]
     assert memory.graph_recall("query", **where).profile == "zeromemory"
+
+
+def test_the_servers_profile_is_the_default(through, where):
+    memory, _ = through()
+    assert memory.profile is None
+    assert memory.recall("query", **where).profile == "zeromemory"
 
 
 def test_modified_profiles_are_refused(through):

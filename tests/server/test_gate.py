@@ -173,6 +173,14 @@ def test_write_only_callers_learn_of_no_duplicates_or_replaced_memories(house, v
     assert ask("I live in Rome", "read", "write").superseded == again.memory.id
 
 
+def test_tenants_are_separate(house):
+    assert [hit.memory.id for hit in house.ask(grant("read", tenant="other"), "recall", query="tea", min_score=0)] == [
+        house.ids["theirs"]
+    ]
+    every = house.ask(grant("read"), "list", **EVERYWHERE).memories
+    assert {memory.id for memory in every} == {house.ids[name] for name in ("hers", "his", "ours", "away")}
+
+
 @pytest.mark.parametrize("verb", ABOUT)
 @pytest.mark.parametrize("whose", ["theirs", "nobodys"])
 def test_memories_of_other_tenants_look_missing(house, verb, whose):
@@ -199,6 +207,13 @@ def test_recalls_with_write_access_count(house, verb):
     house.ask(grant("read", "write"), verb, **asked(house, verb), min_score=0, profile="zeromemory")
     house.ask(grant("read"), verb, **asked(house, verb), min_score=0, dry_run=False, profile="zeromemory")
     assert sum(memory.access_count for _, memory in house.build_app()) > sum(one.access_count for _, one in before)
+
+
+def test_read_only_callers_cannot_turn_off_dry_run(house):
+    before = house.build_app()
+    for profile in profiles.NAMES:
+        house.ask(grant("read"), "recall", query="tea", min_score=0, dry_run=False, profile=profile)
+    assert house.build_app() == before
 
 
 # bounds
@@ -322,6 +337,12 @@ def test_out_of_scope_names_nothing_outside_a_bound(house, verb):
     assert told({"environment": "staging"}) == []
 
 
+def test_a_draft_supersedes_within_its_own_coordinates(house):
+    old = house.ask(ALICE, "remember", content="old", agent_id="bot").memory.id
+    drafts = [{"content": "new", "supersedes": old, "agent_id": "bot"}]
+    assert house.ask(ALICE, "remember_many", drafts=drafts)[0].memory.supersedes == old
+
+
 def test_bound_keys_change_and_erase_their_own_memories(house):
     admin = grant("admin", user_id="alice")
     assert house.ask(admin, "update", id=house.ids["hers"], content="hers anew").memory.version == 2
@@ -342,6 +363,16 @@ def test_exports_of_bound_keys_contain_only_visible_memories(house):
     house.gate.call(ALICE, VERBS["export"], {"user_id": ANY}, file=target)
     lines = [json.loads(line) for line in target.getvalue().splitlines()]
     assert {line["memory"]["content"] for line in lines[1:]} == {"hers tea", "ours tea", "away tea"}
+
+
+def test_two_bounds_apply_together(house):
+    both = grant("read", "write", project="moon", user_id="alice")
+    scope = house.ask(both, "remember", content="hers on the moon").memory.scope
+    assert (scope.project, scope.user_id) == ("moon", "alice")
+    with pytest.raises(ForbiddenError):
+        house.ask(both, "recall", query="tea", project="moon", user_id="bob")
+    with pytest.raises(ForbiddenError, match="shared beyond project 'moon', user_id 'alice'"):
+        house.ask(both, "forget", id=house.ids["hers"])
 
 
 def test_idempotency_keys_are_separate_per_home(house):
@@ -425,6 +456,13 @@ def test_lists_of_names_are_limited(house, name):
     house.ask(ALICE, "recall", query="tea", **{name: many[1:]})
     with pytest.raises(InputError, match=rf"^{name} has 1,001 names"):
         house.ask(ALICE, "recall", query="tea", **{name: many})
+
+
+@pytest.mark.parametrize("name", ["tags", "entities"])
+def test_lists_of_names_in_drafts_are_limited(house, name):
+    many = [f"name {number}" for number in range(NAMES_LIMIT + 1)]
+    with pytest.raises(InputError, match=rf"^drafts\[1\]\.{name} has 1,001 names"):
+        house.ask(ALICE, "remember_many", drafts=[{"content": "more tea"}, {"content": "more tea", name: many}])
 
 
 def test_a_profile_name_is_not_a_path(house, tmp_path):
@@ -557,3 +595,12 @@ def test_anonymous_access_ends_with_the_first_key(clock):
     for given in (None, f"Bearer {token}"):
         with pytest.raises(AccessError):
             door.authenticate(given)
+
+
+def test_verifiers_are_tried_in_order():
+    one, two = grant("read"), grant("write")
+    door = Authenticator([{"first": one}.get, {"first": two, "second": two}.get])
+    assert door.authenticate("Bearer first") is one
+    assert door.authenticate("Bearer second") is two
+    with pytest.raises(AccessError):
+        door.authenticate("Bearer third")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from salience.errors import InputError
 from salience.records import RIGHTS, ApiKey, Grant
@@ -14,6 +16,7 @@ from salience.server import auth as access
 from salience.store.keyring import MemoryKeyring
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 def made(**values):
@@ -69,6 +72,22 @@ def test_only_the_exact_token_is_valid():
     ]  # fmt: skip
     assert [access.verify_key(keyring, told, NOW) for told in wrong] == [None] * len(wrong)
     assert access.verify_key(keyring, token, NOW) is not None
+
+
+@given(st.text())
+def test_other_texts_are_invalid_tokens(text):
+    assert access.verify_key(held(made()[1]), text, NOW) is None
+
+
+def test_keys_expire_and_can_be_revoked():
+    token, key = made(expires_at=NOW + HOUR)
+    keyring = held(key)
+    assert access.verify_key(keyring, token, NOW + HOUR - timedelta(microseconds=1)) is not None
+    assert access.verify_key(keyring, token, NOW + HOUR) is None
+    assert key.status(NOW + HOUR) == "expired"
+    keyring.revoke(key.prefix, NOW)
+    assert access.verify_key(keyring, token, NOW) is None
+    assert keyring.find(key.prefix).status(NOW) == "revoked"
 
 
 @pytest.mark.parametrize("what", ["none", "no token", "another secret", "the right one"])

@@ -25,10 +25,14 @@ from salience.server.oauth import (
     MIN_INTERVAL,
     REFRESH_AFTER,
     TOKEN_LIMIT,
+    IssuerKeys,
+    KeysError,
     metadata_urls,
     token_verifier,
 )
 from salience.store.keyring import MemoryKeyring
+
+LATER = NOW.timestamp() + 300
 
 
 class Ticks:
@@ -238,6 +242,12 @@ def test_keys_that_are_not_for_signing_are_left_out(issuer, verify):
     assert verify((text + b"." + encoded(weakly)).decode()) is None
 
 
+def test_keys_are_fetched_once(issuer, verify):
+    for _ in range(20):
+        assert verify(issuer.token("first")) is not None
+    assert issuer.asked == {"/.well-known/oauth-authorization-server": 1, "/keys": 1}
+
+
 def test_keys_change(issuer, ticks, verify):
     """A new key holds within a minute, one that was taken back fails once the keys are fetched anew."""
     assert verify(issuer.token("first")) is not None
@@ -304,6 +314,39 @@ def test_known_keys_hold_for_a_while_without_the_issuer(issuer, ticks, verify):
     issuer.answers["/keys"] = {"keys": issuer.keys}
     ticks.now += MIN_INTERVAL
     assert verify(issuer.token("first")) is not None
+
+
+def test_nobody_listens(issuer, ticks, caplog):
+    token = issuer.token("first")
+    with Issuer() as gone:
+        verify = verifying(gone, ticks)
+    assert verify(token) is None
+    assert "ConnectError" in caplog.text
+
+
+def test_an_issuer_that_does_not_answer_is_waited_for_once(issuer, ticks):
+    verify = verifying(issuer, ticks, timeout=0.2)
+    token = issuer.token("first")
+    issuer.held.clear()
+    assert [verify(token) for _ in range(5)] == [None] * 5
+    assert issuer.asked.total() <= 1  # 0, if even that did not come through in time
+    issuer.held.set()
+    verify = verifying(issuer, ticks)
+    assert verify(token) is not None
+
+
+def test_keys_that_cannot_be_had_are_asked_for_once_a_minute(ticks):
+    tried = []
+
+    def fetch():
+        tried.append(ticks.now)
+        raise KeysError("away")
+
+    keys = IssuerKeys(fetch, ticks)
+    for _ in range(3):
+        assert [keys.get(name) for name in ("first", None, "second")] == [None] * 3
+        ticks.now += MIN_INTERVAL
+    assert tried == [1000.0, 1000.0 + MIN_INTERVAL, 1000.0 + 2 * MIN_INTERVAL]
 
 
 def test_who_has_a_key_does_not_wait_for_a_fetch(issuer, ticks, verify):

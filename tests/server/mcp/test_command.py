@@ -57,6 +57,12 @@ def test_an_option_or_a_setting_names_the_tools(started, monkeypatch, arguments,
     assert started.offered == [{*tools}]
 
 
+def test_options_are_defaults_and_no_bound(started):
+    asker, _ = started("mcp", "serve", "--project", "parcel", "--agent", "coder", "--read-only")
+    assert asker.defaults == {"project": "parcel", "agent_id": "coder"}
+    assert (asker.grant.rights, asker.grant.bound) == (("read",), {})
+
+
 def test_a_url_is_asked_through_a_client(started):
     asker, _ = started("mcp", "serve", "--user", "alice", "--read-only", store="https://memory.example.org")
     assert isinstance(asker, RemoteCaller)
@@ -96,6 +102,11 @@ def test_the_model_and_the_memories_are_loaded_before_the_first_question(started
     monkeypatch.setattr("salience.compose.warm_in_background", warmed.append)
     asker, _ = started("mcp")
     assert warmed == [asker.gate.engine]
+
+
+def test_a_person_is_told_what_waits(started, monkeypatch):
+    monkeypatch.setattr("salience.cli.mcp.is_interactive", lambda: True)
+    assert "salience mcp install --help" in started("mcp")[1].stderr
 
 
 def test_without_the_library_the_line_that_installs_it_is_told(started, monkeypatch):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 
+import anyio
 import httpx
 import pytest
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from salience.server.auth import Authenticator
+from salience.errors import BusyError
+from salience.server.auth import Authenticator, create_key
 from salience.server.gate import Gate
 from salience.server.mcp import http
 from salience.server.rest.routes import Options
@@ -61,9 +65,55 @@ async def test_any_worker_answers_any_request(engine, bare):
     assert len(answer.json()["result"]["tools"]) == 6
 
 
+async def test_many_at_once_are_answered(engine):
+    answers = []
+
+    async def recall(client):
+        answers.append(await client.call_tool("recall", {"query": "query"}))
+
+    engine.remember(TABS)
+    with site(engine, threads=2) as url:
+        async with Client(url) as client, anyio.create_task_group() as tasks:
+            for _ in range(20):
+                tasks.start_soon(recall, client)
+    assert [answer.is_error for answer in answers] == [False] * 20
+
+
 @pytest.fixture
 def keyring():
     return MemoryKeyring()
+
+
+@pytest.fixture
+def key(engine, keyring):
+    """A function from rights and a bound to the token of a new key and its prefix."""
+
+    def key(*rights, **bound):
+        token, kept = create_key("default", rights or ("read", "write"), bound, None, None, engine.services.clock())
+        keyring.add(kept)
+        return token, kept.prefix
+
+    return key
+
+
+@asynccontextmanager
+async def shown(url, token):
+    headers = {"Authorization": f"Bearer {token}"}
+    async with (
+        httpx.AsyncClient(headers=headers) as sending,
+        Client(streamable_http_client(url, http_client=sending)) as client,
+    ):
+        yield client
+
+
+async def test_keys_carry_rights_and_bounds(engine, keyring, key):
+    engine.remember(TABS, project="parcel")
+    token, _ = key("read", project="parcel")
+    with site(engine, keyring) as url:
+        async with shown(url, token) as client:
+            assert TABS in said(await client.call_tool("list", {}))
+            assert (await client.call_tool("remember", {"content": "x"})).is_error
+            assert "remember" not in {tool.name for tool in (await client.list_tools()).tools}
 
 
 @pytest.mark.parametrize("authorization", [None, "Bearer sal_000000000000_" + "0" * 64, "Basic abc", "Bearer"])
@@ -81,6 +131,15 @@ async def test_refusals_name_the_resource_metadata(engine, keyring, bare):
     with bare(Authenticator([]), metadata_url=metadata) as url:
         answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers=ACCEPT)
     assert answer.headers["www-authenticate"] == f'Bearer resource_metadata="{metadata}"'
+
+
+async def test_a_busy_store_is_a_503(bare):
+    def busy(_):
+        raise BusyError("The store is busy.")
+
+    with bare(Authenticator([busy])) as url:
+        answer = httpx.post(f"{url}/mcp", json=INITIALIZE, headers={**ACCEPT, "Authorization": "Bearer x"})
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:salience:problem:busy")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from salience import settings
 from salience.cli import app
 from salience.server.mcp import jsonc
+from salience.server.mcp.install import command
 from speaking import COMMAND
 
 OTHERS = """\
@@ -169,6 +170,18 @@ def test_a_second_run_changes_nothing(install, home):
     assert told == {"file": str(home / ".claude.json"), "done": "unchanged", "diff": "", "kept": None}
 
 
+def test_an_entry_of_the_same_name_is_brought_up_to_date(install, home):
+    install("--client", "claude-code", "--yes")
+    told = install("--client", "claude-code", "--yes", "--project", "parcel")
+    assert json.loads((home / ".claude.json").read_text())["mcpServers"]["salience"]["args"][-1] == "parcel"
+    assert told["kept"] is not None
+
+
+def test_removing_what_is_not_there_changes_nothing(install, home):
+    assert install("--client", "vscode", "--remove")["done"] == "unchanged"
+    assert not (home / ".config").exists()
+
+
 def test_a_dry_run_shows_the_change_and_writes_nothing(install, home):
     told = install("--client", "claude-code", "--dry-run")
     assert told["done"] == "would be written"
@@ -245,6 +258,10 @@ def test_what_cannot_be_is_refused(install, arguments):
     assert install(*arguments, "--yes", code=2).stderr.startswith("salience: ")
 
 
+def test_the_command_is_that_of_this_installation():
+    assert command() == COMMAND
+
+
 NAMES = some.text(min_size=1, max_size=5)
 VALUES = some.recursive(
     some.none() | some.booleans() | some.integers() | NAMES,
@@ -272,6 +289,28 @@ def test_an_edit_changes_one_member_and_no_other(others, servers, name, value, i
     assert json.loads(taken) == {**held, "servers": left}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  "servers": {\n    // first\n    "a": 1, // of a\n    "b": 2, // of b\n    /* last */\n  }\n}\n',
+        '{"servers": {"a": {"x": "}, //"}, "b": [1, 2,],},}',
+        '// top\n{ /* none */ }',
+        '{\r\n\t"servers": {\r\n\t\t// none\r\n\t}\r\n}\r\n',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["a", "b", "new"])
+def test_comments_and_commas_that_nothing_follows_are_no_trouble(text, name):
+    held = jsonc.parse(text, comments=True)
+    put = jsonc.set_member(text, "servers", name, {"command": "x"})
+    servers = {**held.get("servers", {}), name: {"command": "x"}}
+    assert jsonc.parse(put, comments=True) == {**held, "servers": servers}
+    taken = jsonc.remove_member(put, "servers", name)
+    servers.pop(name)
+    assert jsonc.parse(taken, comments=True) == {**held, "servers": servers}
+    for comment in ("// first", "// of b", "/* last */", "// top", "/* none */", "// none"):
+        assert (comment in taken) == (comment in text)
+
+
 @pytest.mark.parametrize("client", ["cursor", "claude-code"])
 def test_a_byte_order_mark_and_line_ends_stay(install, home, client):
     file = home / (".claude.json" if client == "claude-code" else ".cursor/mcp.json")
@@ -285,6 +324,12 @@ def test_a_byte_order_mark_and_line_ends_stay(install, home, client):
     assert {*json.loads(after.decode("utf-8-sig"))["mcpServers"]} == {"other", "salience"}
     install("--client", client, "--yes", "--remove")
     assert file.read_bytes() == before
+
+
+def test_a_file_of_one_comment_without_a_line_end_is_no_trouble():
+    put = jsonc.set_member("// mine", "servers", "a", {"command": "x"})
+    assert put.startswith("// mine\n{")
+    assert jsonc.parse(put, comments=True) == {"servers": {"a": {"command": "x"}}}
 
 
 def rendered(value, draw, ends):

@@ -107,6 +107,12 @@ async def test_a_prompt_says_what_to_do_and_what_is_known(opened, stored, name):
     assert all(part in message.content.text for part in parts)
 
 
+@pytest.mark.parametrize("name", ["start_session", "end_session"])
+async def test_a_prompt_needs_no_argument_that_may_be_left_out(opened, name):
+    async with opened() as client:
+        assert (await client.get_prompt(name)).messages
+
+
 REFUSED = [
     ("recall_about", {}, "topic is missing. Give some text."),
     ("remember_this", {"text": " "}, "text is missing. Give some text."),

@@ -57,6 +57,12 @@ def test_a_call_over_mcp_tells_its_verb_and_how_it_ended(logged, started):
     assert (line["status"], line["error"]) == (200, "not-found")
 
 
+def test_a_call_over_mcp_that_comes_to_no_verb_tells_who_asked(logged, started):
+    started().post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=CALL)
+    line = logged.requests()[-1]
+    assert (line["verb"], line["tenant"], line["key"]) == ("none", "default", "local")
+
+
 def test_one_who_leaves_before_the_answer_is_no_failure_of_the_server(logged):
     async def left(*_):
         return None

@@ -75,6 +75,15 @@ def test_a_session_is_counted_by_surface_verb_and_status(started):
     assert counted(found, "salience_recall_step_seconds_count", step="rank") == 1
 
 
+def test_the_steps_of_each_of_several_recalls_are_counted(started):
+    client = started()
+    client.post("/v1/memories", json=MANY)
+    client.post("/v1/recall", json={"queries": ["query", "query too"], "user_id": "alice"})
+    found = samples(client)
+    assert counted(found, "salience_requests_total", surface="rest", verb="recall_many", status="200") == 1
+    assert counted(found, "salience_recall_step_seconds_count", step="rank") == 2
+
+
 def test_what_is_embedded_is_counted_once_whoever_asks_again(started):
     client = started()
     before = counted(samples(client), "salience_embedded_texts_total", outcome="embedded") or 0
@@ -131,6 +140,13 @@ def test_with_a_key_and_no_token_there_is_no_page(started, key):
     assert (found.status_code, found.headers["content-type"]) == (404, "application/problem+json")
 
 
+def test_an_empty_token_opens_no_page(started, key):
+    client = started(metrics_token="")
+    key()
+    for shown in ("Bearer", ""):
+        assert client.get("/metrics", headers={"authorization": shown}).status_code == 404
+
+
 def test_with_a_key_the_page_takes_its_own_token_alone(started, key):
     client = started(metrics_token="scraper")  # noqa: S106
     token = key()
@@ -138,3 +154,11 @@ def test_with_a_key_the_page_takes_its_own_token_alone(started, key):
         refused = client.get("/metrics", headers={"authorization": shown} if shown else {})
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert samples(client, authorization="Bearer scraper")
+
+
+def test_anonymous_access_ends_with_the_first_key(started, key):
+    client = started()
+    assert client.post("/v1/memories", json=MANY).status_code == 201
+    token = key()
+    assert client.post("/v1/memories", json=MANY).status_code == 401
+    assert client.get("/v1/stats", headers={"authorization": f"Bearer {token}"}).status_code == 200

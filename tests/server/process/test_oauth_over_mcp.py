@@ -126,3 +126,11 @@ def test_rest_and_mcp_take_the_same_tokens(served_to, issuer, claims, status):
     answer = httpx.get(f"{served_to}/v1/stats", headers=shown)
     assert answer.status_code == status
     assert token not in answer.text
+
+
+def test_what_a_token_does_not_allow_is_forbidden(served_to, issuer):
+    token = issuer.token("first", aud=f"{served_to}/mcp", scope="salience:read", salience_bound={"user_id": "alice"})
+    with httpx.Client(base_url=served_to, headers={"authorization": f"Bearer {token}"}) as client:
+        assert client.post("/v1/memories", json={"content": "x"}).status_code == 403
+        assert client.get("/v1/memories", params={"user_id": "bob"}).status_code == 403
+        assert client.get("/v1/memories", params={"user_id": "*"}).status_code == 200

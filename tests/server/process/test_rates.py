@@ -38,6 +38,11 @@ def test_what_is_turned_away_does_not_count():
     assert waits == sorted(waits, reverse=True)
 
 
+def test_without_a_rate_all_are_let_in():
+    admit = rate_limiter(None)
+    assert [admit("one") for _ in range(1000)] == [None] * 1000
+
+
 @pytest.mark.parametrize("rate", ["often", "", "0/minute", "-1/minute", "10", "10/fortnight", "1/second;5/minute"])
 def test_a_rate_that_is_none_is_refused_before_anything_is_served(rate):
     with pytest.raises(InputError, match=r"server_rate is .*600/minute"):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import salience
 from salience import compose
 from salience.cli import app
-from salience.errors import EmbedderError
+from salience.errors import EmbedderError, InputError
 from salience.models import registry
 from salience.server import process
 from salience.server.auth import create_key
@@ -110,6 +110,12 @@ def test_a_setting_that_is_wrong_is_named(refused, monkeypatch, setting, value, 
     assert said.startswith(f"salience: {field} ")
 
 
+def test_a_profile_that_is_unknown_is_named(refused):
+    code, said = refused(before=("--profile", "nobodys"))
+    assert code == 2
+    assert "Choose one of: salience," in said
+
+
 def test_memories_of_a_process_cannot_be_served_by_several(refused):
     code, said = refused("--workers", "2", before=("--store", ":memory:"))
     assert code == 2
@@ -138,6 +144,22 @@ def test_the_url_of_a_socket_can_be_opened():
         socket.create_connection((host, port)).close()
 
 
+def test_an_address_of_ipv6_is_written_as_a_url_has_it():
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    try:
+        made = bind("::1", 0)
+    except salience.errors.SalienceError:
+        pytest.skip("this machine has no IPv6")
+    with made:
+        assert url_of(made).startswith("http://[::1]:")
+
+
+def test_a_host_that_is_none_is_refused():
+    with pytest.raises(InputError, match="server_host"):
+        is_loopback("a..b")
+
+
 def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
     from salience.server.app import loaded
 
@@ -159,3 +181,12 @@ def test_the_tools_of_mcp_are_those_of_the_setting(started, named, count):
     accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     answer = client.post("/mcp", json=asked, headers=accept)
     assert len(answer.json()["result"]["tools"]) == count
+
+
+def test_the_command_names_the_tools_of_mcp(monkeypatch, tmp_path):
+    plans = []
+    monkeypatch.setattr(process, "run", plans.append)
+    store = str(tmp_path / "agent.db")
+    for arguments, expected in (((), "default"), (("--tools", "all"), "all")):
+        assert CliRunner().invoke(app, ["--store", store, "serve", *arguments]).exit_code == 0
+        assert plans.pop().settings.mcp_tools == expected

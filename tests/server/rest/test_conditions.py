@@ -95,6 +95,18 @@ def test_a_retry_after_a_lost_answer_writes_nothing_and_is_told_the_same(engine:
 KEYED = {"idempotency-key": "once", "content-type": "application/json"}
 
 
+def test_changes_under_a_key_are_made_once(standing: httpx.Client, id: str) -> None:
+    asked: list[tuple[str, str, dict[str, Any]]] = [
+        ("PATCH", f"/v1/memory/{id}", {"json": {"weight": 0.5}, "headers": {"idempotency-key": "a"}}),
+        ("DELETE", f"/v1/memory/{id}", {"headers": {"idempotency-key": "b"}}),
+        ("POST", f"/v1/memory/{id}/restore", {"headers": {"idempotency-key": "c"}}),
+    ]
+    for method, path, given in asked:
+        first, second = (standing.request(method, path, **given) for _ in range(2))
+        assert first.json()["memory"]["version"] == second.json()["memory"]["version"]
+    assert standing.get(f"/v1/memory/{id}").headers["etag"] == '"4"'
+
+
 def test_each_of_many_has_a_key_by_its_place_unless_it_has_its_own(standing: httpx.Client) -> None:
     drafts = [{"content": "x"}, {"content": "y", "key": "own"}, {"content": "z", "key": None}]
     messages = [{"role": "user", "content": "hello"}, {"role": "user", "content": "hello"}]
@@ -115,3 +127,7 @@ def test_a_key_of_the_header_and_another_of_the_body_are_refused(standing: httpx
     assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")
     same = standing.post("/v1/memories", json={"content": "x", "key": "a"}, headers={"idempotency-key": "a"})
     assert same.status_code == 201
+
+
+def test_a_key_is_passed_over_by_verbs_that_write_nothing(standing: httpx.Client) -> None:
+    assert standing.post("/v1/recall", json={"query": "tea"}, headers={"idempotency-key": "b"}).status_code == 200

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import httpx
 from jsonschema import Draft202012Validator
 
 from salience.server.rest.openapi import EXAMPLES
@@ -39,10 +40,19 @@ def test_the_document_has_the_shape_that_is_held() -> None:
     assert shape() == GOLDEN.read_text("utf-8")
 
 
+def test_the_server_tells_it(http: httpx.Client) -> None:
+    assert http.get("/openapi.json").json() == json.loads(json.dumps(document()))
+
+
 def test_all_that_it_refers_to_is_there_and_all_that_is_there_is_referred_to() -> None:
     text = json.dumps(document())
     for kind in ("schemas", "responses", "headers"):
         assert {*re.findall(rf'"#/components/{kind}/([^"]+)"', text)} == {*document()["components"][kind]}
+
+
+def test_its_schemas_are_schemas() -> None:
+    for schema in document()["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
 
 
 def test_each_verb_and_each_status_of_an_error_is_in_it() -> None:

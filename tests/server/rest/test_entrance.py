@@ -39,6 +39,11 @@ def test_unknown_hosts_are_refused(host: str, status: int, standing: httpx.Clien
     assert answer.is_success or "SALIENCE_SERVER_HOSTS" in answer.json()["detail"]
 
 
+def test_any_host_can_be_accepted(engine: Engine) -> None:
+    with servers.live(engine, hosts=("*",)) as url:
+        assert httpx.get(f"{url}/v1/stats", headers={"host": "any.example"}).status_code == 200
+
+
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
 def test_proxies_are_refused_while_no_key_exists(header: str, engine: Engine) -> None:
     for is_open, status in ((True, 403), (False, 200)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Final
 
@@ -11,9 +12,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic_core import to_json
 
+import salience
 import servers
 from salience.engine import Engine
 from salience.errors import BusyError, EmbedderError, LimitError, SalienceError
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.wire import errors as problems
 
 ID = "0" * 32
@@ -103,6 +106,23 @@ def test_problems_state_the_problem_and_the_remedy(
 def test_allow_lists_all_methods_of_a_path(standing: httpx.Client) -> None:
     allowed = [standing.put(path).headers["allow"] for path in ("/v1/memories", f"/v1/memory/{ID}", "/v1/recall")]
     assert allowed == ["GET, POST", "DELETE, GET, PATCH", "POST"]
+
+
+def test_missing_memories_are_404_for_every_verb(http: httpx.Client) -> None:
+    found = [
+        http.patch(f"/v1/memory/{ID}", json={"weight": 0.5}),
+        http.delete(f"/v1/memory/{ID}"),
+        http.get(f"/v1/memory/{ID}/history"),
+        http.post(f"/v1/memory/{ID}/restore"),
+        http.post("/v1/explain", json={"query": "x", "memory_id": ID}),
+    ]
+    assert {is_problem(response, 404)["type"] for response in found} == {"urn:salience:problem:not-found"}
+
+
+def test_an_idempotency_key_with_other_content_is_a_conflict(http: httpx.Client) -> None:
+    first, second = (http.post("/v1/memories", json={"content": one, "key": "k"}) for one in ("x", "y"))
+    assert first.status_code == 201
+    assert is_problem(second, 409)["type"] == "urn:salience:problem:conflict"
 
 
 def chunked(size: int) -> Any:
@@ -195,6 +215,17 @@ def test_rate_limited_requests_get_retry_after(engine: Engine) -> None:
     assert response.headers["retry-after"] == "3"
 
 
+class Failing(PlantedEmbedder):
+    """An embedder that raises what it is told to."""
+
+    error: Exception | None = None
+
+    def embed(self, texts: Any, /) -> Any:
+        if self.error is not None:
+            raise self.error
+        return super().embed(texts)
+
+
 FAILED: dict[str, tuple[SalienceError, int]] = {
     "the store is busy": (BusyError("store: busy. Try again."), 503),
     "a class without a line of its own": (type("Odd", (EmbedderError,), {})("embedder: odd. Wait."), 502),
@@ -241,3 +272,16 @@ def raising(error: Exception) -> Any:
         raise error
 
     return verb
+
+
+def test_a_memory_is_created_pending_if_the_embedder_fails(clock: StoppedClock) -> None:
+    embedder = Failing()
+    with (
+        closing(salience.connect(":memory:", embedder=embedder, clock=clock)) as engine,
+        servers.live(engine) as url,
+        httpx.Client(base_url=url) as client,
+    ):
+        engine.remember("the first one pins the model")
+        embedder.error = EmbedderError("embedder: down. Wait.")
+        response = client.post("/v1/memories", json={"content": "x"})
+    assert (response.status_code, response.json()["status"]) == (201, "pending")

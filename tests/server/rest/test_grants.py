@@ -64,6 +64,13 @@ def test_invalid_keys_get_the_same_response(house: House) -> None:
     assert house.ask({"authorization": good}, "GET", "/v1/stats").status_code == 200
 
 
+def test_a_revoked_key_fails_at_once(house: House) -> None:
+    key = house.key("read")
+    assert house.ask(key, "GET", "/v1/stats").status_code == 200
+    house.keyring.revoke(key["authorization"].split("_")[1], house.clock())
+    assert house.ask(key, "GET", "/v1/stats").status_code == 401
+
+
 OPEN = {"/healthz", "/readyz", "/openapi.json"}
 
 
@@ -107,6 +114,37 @@ def test_read_only_keys_change_nothing(house: House, engine: Engine) -> None:
     assert house.ask(reads, "POST", "/v1/recall", json={"query": "tea"}).json()["hits"]
     assert engine.of("acme").get(id).access_count == 0
     assert house.ask(reads, "GET", f"/v1/memory/{id}").headers["etag"] == '"1"'
+
+
+def test_bound_keys_see_and_change_their_own_memories(house: House) -> None:
+    admin, alice = house.key("admin"), house.key("read", "write", user_id="alice")
+    for user in ("alice", "bob"):
+        house.ask(admin, "POST", "/v1/memories", json={"content": f"of {user}", "user_id": user})
+    theirs = house.ask(admin, "GET", "/v1/memories", params={"user_id": "bob"}).json()["memories"][0]["id"]
+    for params in ({}, {"user_id": "alice"}, {"user_id": "*"}):
+        seen = house.ask(alice, "GET", "/v1/memories", params=params).json()["memories"]
+        assert [memory["content"] for memory in seen] == ["of alice"]
+    assert house.ask(alice, "GET", "/v1/memories", params={"user_id": "bob"}).status_code == 403
+    assert house.ask(alice, "GET", f"/v1/memory/{theirs}").status_code == 404
+    assert "of bob" not in house.ask(alice, "GET", "/v1/export").text
+
+
+def test_memories_of_other_tenants_get_the_response_of_missing_ones(house: House) -> None:
+    ours, theirs = house.key("admin"), house.key("admin", tenant="other")
+    id = house.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
+    for asked in (id, "0" * 32):
+        answer = house.ask(ours, "GET", f"/v1/memory/{asked}")
+        told = {name: value for name, value in answer.json().items() if name != "instance"}
+        assert str(told).replace(asked, "ID") == str(
+            {
+                "type": "urn:salience:problem:not-found",
+                "title": "No such memory is visible",
+                "status": 404,
+                "detail": "id: no memory 'ID' is visible in this scope. Check the id and the scope keywords.",
+                "id": "ID",
+            }
+        )
+    assert "theirs" not in house.ask(ours, "GET", "/v1/export").text
 
 
 def test_an_invalid_if_match_reveals_nothing(house: House) -> None:

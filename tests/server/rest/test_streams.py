@@ -46,6 +46,20 @@ def test_an_export_equals_the_engines_and_can_be_imported(engine: Engine, http: 
         assert client.get("/v1/export").text == answer.text
 
 
+def test_an_export_is_limited_to_its_scope(engine: Engine, http: httpx.Client) -> None:
+    engine.remember("of alice", user_id="alice")
+    engine.remember("of bob", user_id="bob")
+    answer = http.get("/v1/export", params={"user_id": "bob"})
+    assert [json.loads(line)["memory"]["content"] for line in answer.text.splitlines()[1:]] == ["of bob"]
+
+
+def test_an_import_stores_drafts_in_the_given_scope(engine: Engine, http: httpx.Client) -> None:
+    lines = b'{"content": "one"}\n{"content": "two", "user_id": "bob"}\n'
+    answer = http.post("/v1/import", params={"user_id": "alice"}, content=lines, headers=LINES)
+    assert answer.json()["written"] == 2
+    assert [engine.stats(user_id=user).memories for user in ("alice", "bob")] == [1, 1]
+
+
 def test_an_invalid_line_stops_an_import_or_is_reported(engine: Engine, http: httpx.Client) -> None:
     lines = b'{"content": "one"}\n{nonsense}\n{"content": "three"}\n'
     refused = http.post("/v1/import", content=lines, headers=LINES)

@@ -51,6 +51,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 """A request of each verb that answers an object; `{id}` is the id of a memory."""
 ANYWHERE = ("help", "upkeep")
+TIMED = ("recall", "graph_recall", "context")
 
 
 def stored(engine: Engine) -> str:
@@ -116,6 +117,11 @@ def test_new_memories_are_told_as_created_and_known_ones_are_not(http: httpx.Cli
     assert statuses == [201, 200, 201, 200]
 
 
+def test_a_new_memory_is_found_at_its_location(http: httpx.Client) -> None:
+    response = sent(http, "remember", {"content": "x"})
+    assert http.get(response.headers["location"]).json() == response.json()["memory"]
+
+
 def test_pages_are_linked(http: httpx.Client) -> None:
     sent(http, "remember_many", {"drafts": [{"content": f"number {n}", "tags": ["a&b"]} for n in range(5)]})
     response = http.get("/v1/memories", params={"limit": 2, "tags": ["a&b"]})
@@ -126,10 +132,22 @@ def test_pages_are_linked(http: httpx.Client) -> None:
     assert [memory["content"] for memory in found] == [f"number {n}" for n in range(5)]
 
 
+def test_every_value_of_a_coordinate_is_asked_for_by_a_star(http: httpx.Client) -> None:
+    for user in ("alice", "bob"):
+        sent(http, "remember", {"content": f"of {user}", "user_id": user})
+    assert sent(http, "stats", {"user_id": "*"}).json()["memories"] == 2
+
+
 def test_the_profiles_are_told(http: httpx.Client) -> None:
     found = http.get("/v1/profiles").json()
     Draft202012Validator(told_by("GET", "/v1/profiles", 200)).validate(found)
     assert [one["name"] for one in found["profiles"]] == list(salience.rank.profiles.NAMES)
+
+
+def test_a_profile_of_ones_own_ranks(http: httpx.Client) -> None:
+    sent(http, "remember", {"content": "tea"})
+    toml = http.get("/v1/profiles").json()["profiles"][4]["toml"].replace('name = "zeromemory"', 'name = "mine"')
+    assert sent(http, "recall", {"query": "tea", "profile": {"toml": toml}}).json()["profile"] == "mine"
 
 
 def test_a_server_tells_that_it_is_there_and_ready(http: httpx.Client) -> None:
