@@ -236,7 +236,7 @@ def test_explain_tells_what_the_indexes_did_not_bring(tables, monkeypatch, clock
         assert memory.explain("query", near, limit=1, min_score=0.5).stage == "returned"
         found = memory.explain("query", far, limit=1, min_score=0.5)
     assert (found.stage, found.rank, found.counterfactual) == ("candidates", None, None)
-    assert "it is neither, with a cosine of 0.750" in found.reason
+    assert "This memory is neither; its cosine is 0.750" in found.reason
     assert found.score_detail.parts[0].raw == pytest.approx(0.75)
 
 
