@@ -127,6 +127,7 @@ class Services:
         """Do one step; one that cannot be done now is passed over."""
         with suppress(NotFoundError, InputError):
             getattr(self, verb)(*given)
+        self.engine.services.access_log.flush()  # hits show the counters as last written
         self.answers[self.clock()] = self.asked(None)
 
     def asked(self, as_of: datetime | None) -> list[Asked]:
