@@ -19,17 +19,19 @@ Connect = Callable[..., Any]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "every_surface: runs here, over HTTP, and by coroutines of both")
-    config.addinivalue_line("markers", "local(reason): of a module that is so marked, runs here alone")
+    config.addinivalue_line("markers", "every_surface: runs on an engine and over HTTP, with and without coroutines")
+    config.addinivalue_line(
+        "markers", "local(reason): runs on an engine alone, though its module is marked `every_surface`"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "surface" not in metafunc.fixturenames:
         return
-    marked, kept = map(metafunc.definition.get_closest_marker, ("every_surface", "local"))
-    chosen = dict(surfaces.HERE) if "target" in metafunc.fixturenames else {"here": surfaces.HERE["memory"]}
-    if marked is not None and kept is None and "connect" in metafunc.fixturenames:
-        chosen |= surfaces.ELSEWHERE
+    marker = metafunc.definition.get_closest_marker
+    chosen = {"sqlite": surfaces.LOCAL["sqlite"]}
+    if marker("every_surface") and not marker("local") and "connect" in metafunc.fixturenames:
+        chosen = surfaces.LOCAL | surfaces.REMOTE
     metafunc.parametrize("surface", chosen.values(), ids=chosen.keys(), indirect=True, scope="function")
 
 
@@ -44,8 +46,8 @@ def target(surface: surfaces.Surface, tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def _house() -> Iterator[tuple[surfaces.House, str]]:
-    with surfaces.housed() as found:
+def _server() -> Iterator[tuple[surfaces.Server, str]]:
+    with surfaces.served() as found:
         yield found
 
 
@@ -57,11 +59,11 @@ def _portal() -> Iterator[Any]:
 
 @pytest.fixture
 def connect(surface: surfaces.Surface, request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Return `salience.connect`, or what does the same on another surface."""
-    if surface in surfaces.HERE.values():  # which needs no server
+    """Return `salience.connect`, or its equivalent on another surface."""
+    if surface in surfaces.LOCAL.values():  # which needs no server
         services = surfaces.Services(None, "", None)  # type: ignore[arg-type]
     else:
-        services = surfaces.Services(*request.getfixturevalue("_house"), request.getfixturevalue("_portal"))
+        services = surfaces.Services(*request.getfixturevalue("_server"), request.getfixturevalue("_portal"))
     with services.closing:
         yield lambda target=None, **options: surface.connect(services, target, **options)
 

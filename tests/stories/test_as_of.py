@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from salience import InputError, NotFoundError
+from salience import InputError
 from salience.rank import profiles
 
 EASY = {"profile": "zeromemory", "min_score": 0.0}
@@ -28,50 +28,6 @@ def test_the_content_and_its_vector_are_those_of_then(planted, clock):
     assert memory.recall("query", **EASY)[0].score_detail.similarity == pytest.approx(0.2)
 
 
-def test_the_words_are_those_of_then(planted, clock):
-    memory = planted({"old wording": 0.5, "new wording": 0.5})
-    id = memory.remember("old wording").memory.id
-    memory.remember("old")
-    then = clock()
-    clock.advance(hours=1)
-    memory.update(id, content="new wording")
-    for profile in profiles.NAMES:
-        [*now] = memory.recall("query new", profile=profile, min_score=0.0, dry_run=True)
-        [*before] = memory.recall("query new", profile=profile, min_score=0.0, as_of=then)
-        assert "new wording" not in [hit.memory.content for hit in before]
-        assert "old wording" not in [hit.memory.content for hit in now]
-
-
-def test_importance_and_counters_raised_by_recalls_are_those_of_then(planted, clock):
-    memory = planted({"text": 0.9}, profile="zeromemory")
-    memory.remember("text", importance=0.5)
-    seen = []
-    for _ in range(4):
-        clock.advance(hours=1)
-        memory.recall("query")
-        seen.append((clock(), memory.recall("query", dry_run=True)[0].memory))
-    assert [round(stood.importance, 2) for _, stood in seen] == [0.55, 0.6, 0.65, 0.7]
-    for instant, stood in seen:
-        [hit] = memory.recall("query", as_of=instant)
-        assert hit.memory == stood
-    [hit] = memory.recall("query", as_of=seen[0][0] - timedelta(microseconds=1))
-    assert (hit.memory.importance, hit.memory.access_count, hit.memory.accessed_at) == (0.5, 0, None)
-    assert memory.recall("query", dry_run=True)[0].memory == seen[-1][1]
-
-
-def test_weight_and_supersession_are_those_of_then(planted, clock):
-    memory = planted({"older": 0.9, "newer": 0.8})
-    old = memory.remember("older").memory.id
-    then = clock()
-    clock.advance(hours=1)
-    new = memory.remember("newer", supersedes=old).memory.id
-    [hit] = memory.recall("query", profile="mememory", as_of=then)
-    assert (hit.memory.id, hit.memory.weight, hit.score_detail.weight) == (old, 1.0, 1.0)
-    assert [hit.memory.id for hit in memory.recall("query", profile="mememory")] == [new]
-    assert memory.explain("query", old, profile="mememory").stage == "superseded"
-    assert memory.explain("query", old, profile="mememory", as_of=then).stage == "returned"
-
-
 def test_a_fact_that_is_outdated_now_held_then(planted, clock):
     memory = planted({"I live in Lyon": 0.9, "I live in Oslo": 0.8})
     old = memory.remember("I live in Lyon", fact_key="user.residence", user_id="u").memory.id
@@ -86,19 +42,6 @@ def test_a_fact_that_is_outdated_now_held_then(planted, clock):
         assert (found.stage, found.by) == (stage, new)
         assert memory.explain("query", old, as_of=then, **asked).stage == "returned"
         assert memory.explain("query", new, as_of=then, **asked).stage == "not_stored"
-
-
-def test_what_is_expired_now_was_live_then(planted, clock):
-    memory = planted({"text": 0.9})
-    id = memory.remember("text", ttl="2h").memory.id
-    clock.advance(hours=1)
-    then = clock()
-    clock.advance(hours=2)
-    assert contents(memory) == []
-    assert contents(memory, as_of=then) == ["text"]
-    assert contents(memory, as_of=then, now=clock()) == []  # asked now, of the state then
-    assert memory.explain("query", id, as_of=then, **EASY).stage == "returned"
-    assert memory.explain("query", id, **EASY).stage == "expired"
 
 
 def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, clock):
@@ -120,20 +63,6 @@ def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, c
     found = memory.explain("query", second.short_id, as_of=then, **EASY)
     assert (found.stage, found.score_detail, found.path[0].outcome) == ("not_stored", None, "fell")
     assert found.reason == "It was stored on 2026-05-01T14:00:00+00:00, after the requested instant."
-
-
-def test_tiers_and_tags_are_those_of_then(planted, clock):
-    memory = planted({"text": 0.9})
-    id = memory.remember("text", tier="working", tags=["red"], session_id="s").memory.id
-    then = clock()
-    clock.advance(hours=1)
-    memory.end_session("s")
-    memory.update(id, tags=["blue"])
-    assert contents(memory, tiers=["working"], tags=["red"], as_of=then) == ["text"]
-    assert contents(memory, tiers=["episodic"], as_of=then) == contents(memory, tags=["blue"], as_of=then) == []
-    assert contents(memory, tiers=["episodic"], tags=["blue"]) == ["text"]
-    assert memory.explain("query", id, tags=["blue"], as_of=then, **EASY).stage == "filtered"
-    assert memory.explain("query", id, tags=["red"], **EASY).stage == "filtered"
 
 
 def test_the_conversation_around_a_turn_is_that_of_then(planted, clock):
@@ -195,28 +124,6 @@ def test_a_state_of_the_future_is_refused(planted, clock):
         ):
             asked("query", as_of=clock() + timedelta(seconds=1))
         asked("query", as_of=clock())
-
-
-def test_another_users_past_is_not_seen(planted, clock):
-    memory = planted({"text": 0.9})
-    id = memory.remember("text", user_id="u").memory.id
-    then = clock()
-    clock.advance(hours=1)
-    memory.forget(id, user_id="u")
-    assert contents(memory, user_id="v", as_of=then) == []
-    assert contents(memory, user_id="u", as_of=then) == ["text"]
-    with pytest.raises(NotFoundError):
-        memory.explain("query", id, user_id="v", as_of=then)
-
-
-def test_a_memory_elsewhere_is_out_of_scope_then_too(planted, clock):
-    memory = planted({"text": 0.9})
-    id = memory.remember("text", user_id="u", project="p").memory.id
-    then = clock()
-    clock.advance(hours=1)
-    memory.forget(id, user_id="u", project="p")
-    found = memory.explain("query", id, user_id="u", as_of=then, **EASY)
-    assert (found.stage, found.counterfactual) == ("out_of_scope", "Asking with project='p' would put it at rank 1.")
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)

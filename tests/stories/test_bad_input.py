@@ -13,8 +13,6 @@ import salience
 from salience import Draft, InputError, NotFoundError, ProfileError
 from salience.testing.doubles import PlantedEmbedder
 
-pytestmark = pytest.mark.every_surface
-
 
 def nested(depth: int) -> list:
     return [nested(depth - 1)] if depth else []
@@ -120,26 +118,34 @@ def test_recall_refuses(planted, arguments, message):
         planted().recall(**{"query": "query", **arguments})
 
 
-@pytest.mark.parametrize("profile", [0, 1, [], {}, False, "a\0.toml"])
-@pytest.mark.parametrize("verb", ["recall", "recall_many", "graph_recall", "context", "explain"])
-def test_a_profile_of_another_type_is_refused_by_every_verb_that_ranks(planted, verb, profile):
-    with pytest.raises(InputError, match=r"^profile (has the type|.* cannot be read)"):
-        getattr(planted(), verb)(*ASKED[verb], profile=profile)
-
-
-@pytest.mark.parametrize("weights", ["x", 0, [], ["similarity"], {"similarity": "a"}, {"similarity": None}])
-@pytest.mark.parametrize("verb", ["recall", "recall_many", "explain"])
-def test_weights_of_another_type_are_refused_by_every_verb_that_takes_them(planted, verb, weights):
-    with pytest.raises(InputError, match=r"^weights"):
-        getattr(planted(), verb)(*ASKED[verb], weights=weights)
-
-
-ASKED = {
+RANKING = {
     **dict.fromkeys(("recall", "graph_recall", "context"), ("query",)),
     "recall_many": (["query"],),
     "explain": ("query", "0" * 32),
 }
-"""What each verb that ranks is asked."""
+"""Arguments of each verb that ranks."""
+
+
+@pytest.mark.parametrize("profile", [0, 1, [], {}, False, "a\0.toml"])
+def test_a_profile_of_another_type_is_refused(planted, profile):
+    with pytest.raises(InputError, match=r"^profile (has the type|.* cannot be read)"):
+        planted().recall("query", profile=profile)
+
+
+@pytest.mark.parametrize("weights", ["x", 0, [], ["similarity"], {"similarity": "a"}, {"similarity": None}])
+def test_weights_of_another_type_are_refused(planted, weights):
+    with pytest.raises(InputError, match=r"^weights"):
+        planted().recall("query", weights=weights)
+
+
+def test_every_ranking_verb_checks_its_profile_and_weights(planted):
+    memory = planted()
+    for verb, arguments in RANKING.items():
+        with pytest.raises(InputError, match=r"^profile has the type"):
+            getattr(memory, verb)(*arguments, profile=0)
+    for verb in ("recall", "recall_many", "explain"):
+        with pytest.raises(InputError, match=r"^weights"):
+            getattr(memory, verb)(*RANKING[verb], weights=0)
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "0" * 31, "0" * 33, "G" * 32, "'; --"])
@@ -230,16 +236,6 @@ def test_remember_many_refuses_by_place(planted, drafts, message):
     assert memory.stats().memories == 0
 
 
-def test_one_bad_draft_in_a_batch_stores_none(planted):
-    memory = planted()
-    hidden = memory.remember("hidden", user_id="bob").memory.id
-    with pytest.raises(NotFoundError):
-        memory.remember_many([Draft(content="good"), Draft(content="bad", supersedes=hidden)])
-    with pytest.raises(InputError, match=r"^messages\[1\].content is empty"):
-        memory.ingest([{"role": "user", "content": "good"}, {"role": "user", "content": ""}], session_id="s")
-    assert memory.stats().memories == 0
-
-
 @pytest.mark.parametrize(
     ("messages", "session", "message"),
     [
@@ -266,7 +262,7 @@ def test_ingest_refuses(planted, messages, session, message):
 
 
 class Nonsense(PlantedEmbedder):
-    """An embedder that returns what it is told to."""
+    """An embedder that returns `answer`."""
 
     answer: object = None
 
@@ -360,7 +356,6 @@ def test_an_error_never_shows_the_content(planted):
         assert "launch" not in str(caught.value)
 
 
-@pytest.mark.local("another version of the code cannot be connected to")
 def test_a_memory_over_the_limits_of_today_is_read_exported_and_changed(tmp_path, monkeypatch):
     monkeypatch.setattr("salience.records.checks.METADATA_LIMIT", 10**6)
     monkeypatch.setattr("salience.records.checks.LABELS_LIMIT", 10**6)

@@ -10,9 +10,8 @@ import pytest
 import salience
 from salience import pending
 from salience.errors import EmbedderError
-from salience.pending import FEW, REST, catch_up, embed_pending
+from salience.pending import REST, catch_up, embed_pending
 from salience.ports import FINGERPRINTED
-from salience.records import Draft
 from salience.testing.doubles import PlantedEmbedder
 
 
@@ -74,13 +73,6 @@ def test_pages_are_embedded_in_order_and_equal_texts_once(memory, embedder, monk
     assert lacking(memory) == []
 
 
-def test_nothing_pending_asks_nothing(memory, embedder):
-    embedder.calls = 0
-    assert embed_pending(memory.services).embedded == 0
-    catch_up(memory.services)
-    assert embedder.calls == 0
-
-
 def test_older_versions_get_their_vectors_too(memory, embedder, clock):
     (made,) = while_down(memory, embedder, "first")
     embedder.down = True
@@ -108,18 +100,6 @@ def test_it_ends_where_the_embedder_stops_answering_and_keeps_what_was_done(memo
     assert done.warning == "embedder 'planted' failed. Wait."
     assert lacking(memory) == ["c", "d", "e"]
     assert embedder.calls == 3  # the second page, and whether it answers at all
-
-
-def test_what_was_embedded_of_a_page_stays_when_the_embedder_then_stops_answering(memory, embedder):
-    while_down(memory, embedder, "a", "b", "poison", "c")
-    asked = []
-
-    def before():
-        asked.append(True)
-        embedder.down = len(asked) == 3
-
-    assert embed_pending(memory.services, before=before).embedded == 2
-    assert lacking(memory) == ["poison", "c"]
 
 
 @pytest.mark.parametrize("poisons", [(0,), (63,), (5, 6, 40), tuple(range(16))])
@@ -217,12 +197,6 @@ def test_another_model_of_the_same_name_embeds_nothing(tmp_path, clock):
         assert lacking(memory) == ["a"]
 
 
-def test_a_write_that_succeeds_embeds_a_few_besides_its_own(memory, embedder):
-    while_down(memory, embedder, *(f"text {number}" for number in range(FEW + 3)))
-    memory.remember("well again")
-    assert lacking(memory) == [f"text {number}" for number in range(FEW, FEW + 3)]
-
-
 def test_a_write_never_fails_for_what_is_pending_and_rests_after_a_failure(memory, embedder, wait):
     while_down(memory, embedder, "poison", "a")
     assert memory.remember("well").status == "created"
@@ -234,17 +208,3 @@ def test_a_write_never_fails_for_what_is_pending_and_rests_after_a_failure(memor
     assert embedder.calls == 5
     assert lacking(memory) == ["poison", "a"]
     assert embed_pending(memory.services).embedded == 1
-
-
-def test_a_closed_store_is_no_error_of_catching_up(target, clock):
-    memory = salience.connect(target, embedder=Picky(), clock=clock)
-    memory.close()
-    assert catch_up(memory.services) is None
-
-
-def test_all_of_many_are_embedded(memory, embedder):
-    embedder.down = True
-    memory.remember_many([Draft(content=f"text {number}") for number in range(300)])
-    embedder.down = False
-    assert embed_pending(memory.services).embedded == 300
-    assert lacking(memory) == []

@@ -58,17 +58,6 @@ class TestOnEverySurface:
         assert memory.recall_many(["query"] * 3) == [alone] * 3
         assert {hit.memory.access_count for hit in memory.recall("query", dry_run=True)} == {3}
 
-    def test_a_dry_run_and_one_of_the_past_count_nothing(self, planted, clock):
-        memory = planted(COSINES)
-        store(memory, *COSINES)
-        memory.recall_many(["query", "query too"], dry_run=True)
-        memory.recall_many(["query", "query too"], as_of=clock())
-        assert {one.access_count for one in memory.list().memories} == {0}
-
-    def test_no_question_has_no_answer(self, planted):
-        assert planted().recall_many([]) == []
-        assert planted().recall_many(iter(())) == []
-
     @pytest.mark.parametrize(
         ("given", "message"),
         [
@@ -80,10 +69,6 @@ class TestOnEverySurface:
     def test_what_is_no_list_of_questions_is_refused_by_its_place(self, planted, given, message):
         with pytest.raises(InputError, match=message):
             planted().recall_many(given)
-
-    def test_one_that_is_too_long_is_told_by_its_place(self, planted):
-        with pytest.raises(InputError, match=r"^queries\[1\] "):
-            planted().recall_many(["fine", "x" * 70_000])
 
     def test_the_other_arguments_hold_for_each(self, planted):
         memory = planted(COSINES)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-pytestmark = pytest.mark.every_surface
 TEXTS = {"near": 0.6, "far": 0.3}
 
 
