@@ -286,7 +286,7 @@ def test_the_header_names_the_model_of_the_vectors(target, clock, tmp_path):
 
 
 def test_an_export_during_a_reembed_has_vectors_of_one_model(target, clock, tmp_path, monkeypatch):
-    monkeypatch.setattr("salience.steps.PAGE", 2)
+    monkeypatch.setattr("salience.transfer.export.PAGE", 2)
     other = PlantedEmbedder()
     other.name = "another"
     with salience.connect(target, embedder=PlantedEmbedder(), clock=clock) as memory:
