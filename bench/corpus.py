@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
@@ -156,6 +156,11 @@ class Corpus:
         """Yield the blocks."""
         return (self.block(number) for number in range(-(-self.size // BLOCK)))
 
+    def pairs(self) -> Iterator[tuple[Entry, Vectors32]]:
+        """Yield each memory with its vector."""
+        for block in self.blocks():
+            yield from zip(block.entries(), block.vectors, strict=True)
+
     def unstored(self, count: int, number: int = 0) -> Block:
         """Return memories that are not part of the corpus, for writes."""
         return Block(self.seed, 1_000_000 + number, (1_000_000 + number) * BLOCK, count)
@@ -191,15 +196,14 @@ class Corpus:
         return [found[found >= 0].tolist() for found in rows]
 
 
-def write_export(corpus: Corpus, path: Path) -> None:
-    """Write a corpus as an export file of Salience, vectors included."""
+def write_export(path: Path, entries: Iterable[tuple[Entry, Vectors32]]) -> None:
+    """Write memories and their vectors as an export file of Salience."""
     with path.open("w", encoding="utf-8") as file:
         header = {"format": "salience", "version": 1, "embedder": Lookup.name, "dimension": DIMENSION}
         file.write(json.dumps(header) + "\n")
-        for block in corpus.blocks():
-            for entry, vector in zip(block.entries(), block.vectors.astype("<f4"), strict=True):
-                line = {"memory": record(entry), "activations": {}, "vector": b64encode(vector.tobytes()).decode()}
-                file.write(json.dumps(line) + "\n")
+        for entry, vector in entries:
+            coded = b64encode(vector.astype("<f4").tobytes()).decode()
+            file.write(json.dumps({"memory": record(entry), "activations": {}, "vector": coded}) + "\n")
 
 
 def record(entry: Entry) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from salience import compose
 from salience.server import auth as access
 
 PHASES: Final = ("examples", "coverage", "fuzzing")
-Told = Mapping[str, Any]
+Body = Mapping[str, Any]
 """The JSON object of an answer."""
 
 
@@ -62,7 +62,7 @@ class Found:
     failures: list[str] = field(default_factory=list)
 
 
-# --- What no schema can say -------------------------------------------------------------------------------------------
+# --- Answers that no schema can describe ------------------------------------------------------------------------------
 
 
 def arguments(case: Case[Any]) -> dict[str, Any]:
@@ -71,71 +71,71 @@ def arguments(case: Case[Any]) -> dict[str, Any]:
     return {name: value for place in places if isinstance(place, Mapping) for name, value in place.items()}
 
 
-def about(told: Told) -> str:
+def about(body: Body) -> str:
     """Return the field that a problem is about."""
-    return str(told.get("field"))
+    return str(body.get("field"))
 
 
-def conditional(case: Case[Any], told: Told) -> bool:
+def conditional(case: Case[Any], body: Body) -> bool:
     return any(name.lower() in ("if-match", "if_version") for name in arguments(case))
 
 
-def said_twice(case: Case[Any], told: Told) -> bool:
+def given_twice(case: Case[Any], body: Body) -> bool:
     twice, named = {"idempotency-key": "key", "if-match": "if_version"}, {name.lower() for name in arguments(case)}
-    header = about(told).lower()
+    header = about(body).lower()
     return header in twice and {header, twice[header]} <= named
 
 
-def bad_tag(case: Case[Any], told: Told) -> bool:
+def bad_tag(case: Case[Any], body: Body) -> bool:
     parameters = case.operation.definition.raw.get("parameters", ())
     pattern = next((one["schema"]["pattern"] for one in parameters if one["name"] == "If-Match"), "")
-    return about(told) == "If-Match" and re.fullmatch(pattern, str(arguments(case).get("If-Match"))) is None
+    return about(body) == "If-Match" and re.fullmatch(pattern, str(arguments(case).get("If-Match"))) is None
 
 
-def long_ttl(case: Case[Any], told: Told) -> bool:
-    place = re.fullmatch(r"(?:drafts\[(\d+)]\.)?ttl", about(told))
+def long_ttl(case: Case[Any], body: Body) -> bool:
+    place = re.fullmatch(r"(?:drafts\[(\d+)]\.)?ttl", about(body))
     given = arguments(case)
     return bool(place) and isinstance((given if place[1] is None else given["drafts"][int(place[1])]).get("ttl"), str)  # type: ignore[index]
 
 
-def retried(case: Case[Any], told: Told) -> bool:
-    receipts = told.get("receipts", [told])
+def retried(case: Case[Any], body: Body) -> bool:
+    receipts = body.get("receipts", [body])
     return bool(receipts) and all(receipt.get("status") == "unchanged" for receipt in receipts)
 
 
-def forgotten(case: Case[Any], told: Told) -> bool:
-    versions = told.get("versions", [{"memory": told.get("memory", told)}])
+def forgotten(case: Case[Any], body: Body) -> bool:
+    versions = body.get("versions", [{"memory": body.get("memory", body)}])
     return any(one["memory"].get("status") == "forgotten" for one in versions)
 
 
-Rule = tuple[str, str, int, Callable[[Case[Any], Told], bool]]
+Rule = tuple[str, str, int, Callable[[Case[Any], Body], bool]]
 POSITIVE, NEGATIVE, FREED = "RejectedPositiveData", "AcceptedNegativeData", "UseAfterFree"
 ALLOWED: Final[tuple[Rule, ...]] = (
     ("which versions exist", POSITIVE, 412, conditional),
-    ("which versions exist", POSITIVE, 422, lambda case, told: about(told).split(".")[-1].startswith("version")),
+    ("which versions exist", POSITIVE, 422, lambda case, body: about(body).split(".")[-1].startswith("version")),
     ("a level of scope needs the project, another argument", POSITIVE, 422,
-     lambda case, told: about(told) == "scope" and arguments(case).get("scope") in ("global", "project")),
+     lambda case, body: about(body) == "scope" and arguments(case).get("scope") in ("global", "project")),
     ("`since` before `until`, another argument", POSITIVE, 422,
-     lambda case, told: about(told) == "since" and bool(arguments(case).get("until"))),
-    ("labels of weights are those of the profile", POSITIVE, 422, lambda case, told: about(told) == "weights"),
-    ("a header and an argument of one meaning have to agree", POSITIVE, 422, said_twice),
+     lambda case, body: about(body) == "since" and bool(arguments(case).get("until"))),
+    ("labels of weights are those of the profile", POSITIVE, 422, lambda case, body: about(body) == "weights"),
+    ("a header and an argument of one meaning have to agree", POSITIVE, 422, given_twice),
     ("the bound of a duration in words", POSITIVE, 422, long_ttl),
     ("nested metadata", POSITIVE, 422,
-     lambda case, told: re.search(r"(^|\.)metadata(\.| key$)", about(told)) is not None),
+     lambda case, body: re.search(r"(^|\.)metadata(\.| key$)", about(body)) is not None),
     ("a message needs content unless it calls tools", POSITIVE, 422,
-     lambda case, told: re.fullmatch(r"messages\[\d+]\.content", about(told)) is not None),
+     lambda case, body: re.fullmatch(r"messages\[\d+]\.content", about(body)) is not None),
     ("the clock says what is past", POSITIVE, 422,
-     lambda case, told: about(told) in ("as_of", "now") and "past" in str(told.get("remedy"))),
+     lambda case, body: about(body) in ("as_of", "now") and "past" in str(body.get("remedy"))),
     ("the largest limit is the profile's", POSITIVE, 422,
-     lambda case, told: about(told) == "limit" and bool(arguments(case).get("profile"))),
+     lambda case, body: about(body) == "limit" and bool(arguments(case).get("profile"))),
     ("a header with quotes is generated as 0", POSITIVE, 422, bad_tag),
     ("no schema describes TOML or a profile", POSITIVE, 422,
-     lambda case, told: isinstance(arguments(case).get("profile"), Mapping) and about(told).startswith("profile")),
+     lambda case, body: isinstance(arguments(case).get("profile"), Mapping) and about(body).startswith("profile")),
     ("a condition on another version is checked first", NEGATIVE, 412, conditional),
     ("a retry returns the first receipt, whatever else it says", NEGATIVE, 200, retried),
     ("forgetting keeps every version and says so", FREED, 200, forgotten),
 )  # fmt: skip
-"""What no schema can say, the failure that it excuses, the status, and what the request and answer must look like."""
+"""Rule that no schema can express, failure that it excuses, status, and a test of the request and the answer."""
 
 
 def excuse(failure: Failure, case: Case[Any], response: Response, restored: set[str]) -> str | None:
@@ -145,9 +145,9 @@ def excuse(failure: Failure, case: Case[Any], response: Response, restored: set[
         return "the forgotten memory was restored since"
     if not response.headers.get("content-type", [""])[0].startswith(("application/json", "application/problem")):
         return None
-    told = response.json()
-    near = (rule for rule in ALLOWED if rule[1:3] == (kind, response.status_code) and isinstance(told, Mapping))
-    return next((reason for reason, _, _, holds in near if holds(case, told)), None)
+    body = response.json()
+    near = (rule for rule in ALLOWED if rule[1:3] == (kind, response.status_code) and isinstance(body, Mapping))
+    return next((reason for reason, _, _, holds in near if holds(case, body)), None)
 
 
 # --- The run ----------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def drafts() -> strategies.SearchStrategy[bytes]:
 
 
 def run(found: Found, schema: BaseSchema) -> None:
-    """Run a schema and count what comes of it."""
+    """Run a schema and count its results."""
     restored: set[str] = set()
 
     def after_call(_: HookContext, case: Case[Any], response: Response) -> None:
@@ -238,14 +238,14 @@ def run(found: Found, schema: BaseSchema) -> None:
         match event:
             case events.ScenarioFinished():
                 found.cases[event.phase.value] += len(event.recorder.cases)
-                found.failures += look_through(found, event.recorder)
+                found.failures += count_results(found, event.recorder)
             case events.NonFatalError():
                 found.failures.append(f"{event.label}: {event.info.format()}")
             case events.FatalError():
                 found.failures.append(f"it could not be run: {event.exception}")
 
 
-def look_through(found: Found, recorder: Any) -> Iterator[str]:
+def count_results(found: Found, recorder: Any) -> Iterator[str]:
     """Count requests and checks of a scenario; yield its failures."""
     for made in recorder.cases.values():
         if made.transition is not None and made.is_transition_applied and not made.transition.is_inferred:

@@ -43,7 +43,13 @@ class Store(Protocol):
 
 
 class Base:
-    """Does nothing where a store needs nothing."""
+    """Defaults: a write is a load of one memory; nothing to finish or close."""
+
+    def load(self, entries: Sequence[Entry], vectors: Vectors32) -> None:
+        raise NotImplementedError
+
+    def write(self, entry: Entry, vector: Vectors32) -> None:
+        self.load([entry], vector[None])
 
     def finish(self) -> None: ...
     def close(self) -> None: ...
@@ -117,9 +123,6 @@ class SqliteVec(Base):
         user = f" AND {table}user = :user" if question.user else ""
         return user + (f" AND {table}tag = :tag" if question.tag else "")
 
-    def write(self, entry: Entry, vector: Vectors32) -> None:
-        self.load([entry], vector[None])
-
     def close(self) -> None:
         self.db.close()
 
@@ -150,9 +153,6 @@ class Chroma(Base):
         where = {"tag": question.tag} if question.tag else {"user": question.user} if question.user else None
         found = self.memories.query(query_embeddings=question.vector[None], n_results=LIMIT, where=where)
         return [int(row) for row in found["ids"][0]]
-
-    def write(self, entry: Entry, vector: Vectors32) -> None:
-        self.load([entry], vector[None])
 
     def close(self) -> None:
         self.client.close()
@@ -194,9 +194,6 @@ class Lance(Base):
             search = search.where(where, prefilter=True)
         rows: list[int] = search.to_arrow()["row"].to_pylist()
         return rows
-
-    def write(self, entry: Entry, vector: Vectors32) -> None:
-        self.load([entry], vector[None])
 
 
 class Qdrant(Base):
@@ -268,9 +265,6 @@ class LangGraph(Base):
         prefix, where = (question.user,) if question.user else (), {"tag": question.tag} if question.tag else None
         found = self.store.search(prefix, query=question.text, filter=where, limit=LIMIT)
         return [int(item.key) for item in found]
-
-    def write(self, entry: Entry, vector: Vectors32) -> None:
-        self.load([entry], vector[None])
 
     def close(self) -> None:
         self.db.close()

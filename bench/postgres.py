@@ -9,11 +9,9 @@ be exact is not. `--plant` compares with the answers of another profile, so that
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,13 +27,12 @@ import numpy as np
 import psycopg
 from sqlalchemy import make_url
 
-from bench.corpus import BEGIN, BLOCK, DIMENSION, Corpus, Entry, Lookup, Question, record
+from bench.corpus import BEGIN, BLOCK, DIMENSION, Corpus, Lookup, Question, write_export
 from bench.machine import memory_bytes, processor
 from bench.recall import number, quantiles, share, table
 from bench.torture_postgres import application
 from salience import compose
 from salience import settings as configuration
-from salience.batch import Vectors32
 from salience.engine import Engine
 from salience.records import ANY
 from tests.postgres_server import Elsewhere, fresh, server
@@ -73,7 +70,7 @@ class Case:
 
 
 def opened(dsn: str, **settings: Any) -> Engine:
-    """Return an engine on the database, whose clock stands a day after the last memory."""
+    """Return an engine on the database, with a fixed clock after the last memory."""
     chosen = configuration.load().model_copy(update=settings)
     return compose.engine(chosen, dsn, embedder=LOOKUP, clock=lambda: BEGIN + timedelta(days=400))
 
@@ -170,13 +167,13 @@ class Bench:
 
     def load(self) -> None:
         """Import each tenant's memories from an export file, vectors included."""
-        entries = (pair for block in self.corpus.blocks() for pair in zip(block.entries(), block.vectors, strict=True))
+        entries = self.corpus.pairs()
         self.say("loading")
         took = 0.0
         with TemporaryDirectory() as folder, opened(self.owner) as engine:
             for tenant, size in enumerate(self.sizes):
                 path = Path(folder) / "export.jsonl"
-                write(path, list(islice(entries, size)))
+                write_export(path, islice(entries, size))
                 start = time.perf_counter()
                 engine.of(f"tenant{tenant}").import_(path)
                 took += time.perf_counter() - start
@@ -261,16 +258,6 @@ class Bench:
             rows.append((case.label, number(figures["p50"]), number(figures["p95"]), number(first)))
         text = "Milliseconds of one `remember` with every index in place; and of the first recall of a new engine."
         self.add("Writing", text, ("memories of the tenant", "remember p50", "p95", "first recall"), rows)
-
-
-def write(path: Path, entries: Sequence[tuple[Entry, Vectors32]]) -> None:
-    """Write memories and their vectors as an export file."""
-    with path.open("w", encoding="utf-8") as file:
-        header = {"format": "salience", "version": 1, "embedder": Lookup.name, "dimension": DIMENSION}
-        file.write(json.dumps(header) + "\n")
-        for entry, vector in entries:
-            coded = b64encode(vector.astype("<f4").tobytes()).decode()
-            file.write(json.dumps({"memory": record(entry), "activations": {}, "vector": coded}) + "\n")
 
 
 @contextmanager

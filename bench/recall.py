@@ -71,7 +71,7 @@ class Ours:
     def import_(self, corpus: Corpus) -> float:
         """Import a corpus from an export file; return the seconds without those of writing that file."""
         path = self.folder / "export.jsonl"
-        write_export(corpus, path)
+        write_export(path, corpus.pairs())
         start = time.perf_counter()
         self.engine.import_(path)
         took = time.perf_counter() - start
@@ -124,7 +124,7 @@ class Scan:
 def in_turn(
     works: Mapping[str, Callable[[int], Any]], seconds: float, most: int
 ) -> dict[str, tuple[list[float], list[Any]]]:
-    """Do each work A B C A B C; return milliseconds and results. One whose time is up waits for no one."""
+    """Run the functions in turn (A B C A B C), each for some seconds; return milliseconds and results."""
     laps: dict[str, tuple[list[float], list[Any]]] = {name: ([], []) for name in works}
     left = dict(works)
     gc.collect()
@@ -181,7 +181,8 @@ class Bench:
         self.ours = Ours(self.path(OURS))
         self.scan = Scan(self.corpus)
         self.stores = {name: PEERS[name].make(self.path(name)) for name in self.peers}
-        self.figures["embedding"] = embedding(self.corpus, self.args.most)
+        laps = in_turn({EMBEDDING: embedder(self.corpus)}, 2.0, self.args.most)
+        self.figures["embedding"] = quantiles(laps[EMBEDDING][0])
         self.figures["recalls"] = [row for mode in PROFILES for view in VIEWS for row in self.recalls(mode, view)]
         self.figures["writes"] = self.writes()
         self.ours.close()
@@ -254,9 +255,9 @@ class Bench:
                             share(got, right[number % len(right)]) for number, got in enumerate(answers)
                         )
                 if name == OURS:
-                    told = [self.ours.answer(question, mode) for question in questions[:30]]
-                    row["exact"] = fmean(one.exact for one in told)
-                    row["steps"] = {step: median(one.timings[step] for one in told) for step in told[0].timings}
+                    samples = [self.ours.answer(question, mode) for question in questions[:30]]
+                    row["exact"] = fmean(one.exact for one in samples)
+                    row["steps"] = {step: median(one.timings[step] for one in samples) for step in samples[0].timings}
                 yield row
 
     def writes(self) -> Figures:
@@ -313,16 +314,10 @@ def fresh(name: str, folder: str, size: str) -> None:
 
 
 def embedder(corpus: Corpus) -> Callable[[int], Any]:
-    """Return what embeds a question with the default model; a question is new each time."""
+    """Return a function that embeds a new question with the default model."""
     model = MiniLM()
     texts = [question.text for question in corpus.questions("all", 200)]
     return lambda number: model.embed([f"{texts[number % len(texts)]} {number}"])
-
-
-def embedding(corpus: Corpus, most: int) -> Figures:
-    """Return milliseconds of one default query embedding, by itself."""
-    embed = embedder(corpus)
-    return quantiles(in_turn({EMBEDDING: embed}, 2.0, most)[EMBEDDING][0])
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------

@@ -103,11 +103,11 @@ class Job:
 
 
 def write(job: Job, line: Any) -> None:
-    """Write until told to stop or killed."""
+    """Write until stopped or killed."""
     if job.fuse is not None:
         light(job.fuse)
     line.send("started")
-    journal, said = Journal(job.journal), False
+    journal, has_written = Journal(job.journal), False
     try:
         while not line.poll():
             with opened(job.file) as engine:
@@ -116,15 +116,15 @@ def write(job: Job, line: Any) -> None:
                     if line.poll():
                         break
                     writer.step()
-                    if not said:
+                    if not has_written:
                         line.send("wrote")
-                        said = True
+                        has_written = True
     except Exception as error:
         journal.note(failure=f"{journal.path.stem} ended with {type(error).__name__}: {error}")
 
 
 def light(statements: int) -> None:
-    """Have this process kill itself between two statements of a transaction that writes."""
+    """Make this process kill itself between two statements of a write transaction."""
     left = itertools.count(statements, -1)
 
     @event.listens_for(Database, "connect")
@@ -163,12 +163,12 @@ def received(line: Any, patience: float = PATIENCE) -> Any:
         return None
 
 
-def await_word(word: str, most: float) -> Callable[[Random, Path, Sequence[Any]], None]:
-    """Return a wait until each writer has said a word, and a random time of up to `most` seconds."""
+def await_message(message: str, most: float) -> Callable[[Random, Path, Sequence[Any]], None]:
+    """Return a function that waits for a message of each writer, then a random time of up to `most` seconds."""
 
     def wait(chance: Random, _: Path, writers: Sequence[Any]) -> None:
         for _process, line in writers:
-            while received(line) not in (None, word):
+            while received(line) not in (None, message):
                 pass
         time.sleep(chance.uniform(0, most))
 
@@ -177,7 +177,7 @@ def await_word(word: str, most: float) -> Callable[[Random, Path, Sequence[Any]]
 
 def await_checkpoint(chance: Random, file: Path, writers: Sequence[Any]) -> None:
     """Wait until the file itself is written: with a write-ahead log, that is a checkpoint."""
-    await_word("wrote", 0)(chance, file, writers)
+    await_message("wrote", 0)(chance, file, writers)
     before, deadline = file.stat().st_mtime_ns, time.monotonic() + PATIENCE
     while file.stat().st_mtime_ns == before and time.monotonic() < deadline:
         time.sleep(0.0001)
@@ -203,15 +203,15 @@ class Way:
 
 
 WAYS: Final = {
-    "writing": Way((await_word("wrote", 0.15),)),
-    "one of three": Way((await_word("wrote", 0.15),), writers=3),
-    "opening": Way((await_word("started", 0.03),)),
+    "writing": Way((await_message("wrote", 0.15),)),
+    "one of three": Way((await_message("wrote", 0.15),), writers=3),
+    "opening": Way((await_message("started", 0.03),)),
     "in a transaction": Way((await_end,), fused=True),
     "checkpoint": Way((await_checkpoint,)),
-    "three of three": Way((await_word("wrote", 0.15),), writers=3, killed=3),
-    "recovering": Way((await_word("wrote", 0.15), await_word("started", 0.01), await_word("started", 0.02))),
-    "reopening": Way((await_word("wrote", 0.1),), reopens=True),
-    "migrating": Way((await_word("started", 0.05),), older=True),
+    "three of three": Way((await_message("wrote", 0.15),), writers=3, killed=3),
+    "recovering": Way((await_message("wrote", 0.15), await_message("started", 0.01), await_message("started", 0.02))),
+    "reopening": Way((await_message("wrote", 0.1),), reopens=True),
+    "migrating": Way((await_message("started", 0.05),), older=True),
 }
 
 
@@ -271,11 +271,9 @@ def lives(folder: Path, number: int, seed: int, plant: bool) -> tuple[Counter[st
             plant_loss(folder / "memory.db")
             checked.faults += examine(folder / "memory.db", folder, "planted").faults
         kills[name] += killed
-        total.acknowledged = checked.acknowledged
-        total.lost += checked.lost
-        total.whole += checked.whole
-        total.absent += checked.absent
-        total.faults += [f"file {number}, {name}: {fault}" for fault in checked.faults]
+        checked.faults = [f"file {number}, {name}: {fault}" for fault in checked.faults]
+        total.add(checked)
+        total.acknowledged = checked.acknowledged  # each check counts the whole journals
     verbs = Counter(
         entry.verb
         for journal in folder.glob("*.journal")
@@ -287,7 +285,7 @@ def lives(folder: Path, number: int, seed: int, plant: bool) -> tuple[Counter[st
 
 @app.command()
 def crash(runs: Runs = 200, seed: Seed = 1, plant: Plant = False) -> None:
-    """Kill writers at random moments and compare the files with what the writers were told."""
+    """Kill writers at random moments and compare the files with the journals of acknowledged writes."""
     kills, verbs, totals, left = Counter[str](), Counter[str](), Checked(), 0
     with kept_on_failure() as place:
         for number in range(runs):
@@ -295,11 +293,7 @@ def crash(runs: Runs = 200, seed: Seed = 1, plant: Plant = False) -> None:
             killed, checked, done = lives(folder, number, seed, plant)
             kills, verbs = kills + killed, verbs + done
             left += traces(folder / "memory.db", sorted(folder.glob("*.journal")))
-            totals.acknowledged += checked.acknowledged
-            totals.lost += checked.lost
-            totals.whole += checked.whole
-            totals.absent += checked.absent
-            totals.faults += checked.faults
+            totals.add(checked)
             if not checked.faults:
                 shutil.rmtree(folder)
         print(f"files                  {runs}")
@@ -583,11 +577,11 @@ def disk(seed: Seed = 1, plant: Plant = False) -> None:
 
 @dataclass
 class Figures:
-    """What a process of a crowd saw: seconds of writes and recalls, memories handed over, and stale ones among them."""
+    """Results of a process: seconds of writes and recalls, memories received from others, stale and uncounted reads."""
 
     writes: list[float] = field(default_factory=list)
     recalls: list[float] = field(default_factory=list)
-    met: int = 0
+    received: int = 0
     stale: int = 0
     uncounted: int = 0
 
@@ -607,7 +601,7 @@ def member(
             while time.monotonic() - start < seconds:
                 with suppress(Empty):
                     while True:
-                        ended += met(writer, figures, box.get_nowait())
+                        ended += read_other(writer, figures, box.get_nowait())
                 begun = time.perf_counter()
                 verb, (written, _) = writer.step(leave=("end_session",))
                 (figures.recalls if verb == "recall" else figures.writes).append(time.perf_counter() - begun)
@@ -620,7 +614,7 @@ def member(
             for other in others:
                 other.put(None)
             while ended < len(others):
-                ended += met(writer, figures, box.get(timeout=PATIENCE))
+                ended += read_other(writer, figures, box.get(timeout=PATIENCE))
     except Exception as error:
         journal.note(failure=f"{journal.path.stem} ended with {type(error).__name__}: {error}")
         for other in others:
@@ -628,7 +622,7 @@ def member(
     line.send(figures)
 
 
-def met(writer: Writer, figures: Figures, row: Row | None) -> bool:
+def read_other(writer: Writer, figures: Figures, row: Row | None) -> bool:
     """Read a memory that another process has just written, by id and by text; True for "no more to come"."""
     if row is None:
         return True
@@ -648,7 +642,7 @@ def met(writer: Writer, figures: Figures, row: Row | None) -> bool:
     figures.recalls.append(time.perf_counter() - begun)
     figures.uncounted += "touch" in answers[0].degraded
     recalled = any((hit.memory.id, hit.memory.version) == (row.id, row.version) for hit in answers[0])
-    figures.met += 1
+    figures.received += 1
     if not by_id or recalled != row.live:
         figures.stale += 1
         writer.journal.note(failure=f"version {row.version} of {row.id} ({row.change}) was not seen")
@@ -676,14 +670,13 @@ def run_crowd(folder: Path, processes: int, seconds: float, seed: int, plant: bo
     for process, line in members:
         figures = received(line, seconds + 2 * PATIENCE)
         silent += figures is None
-        for name in ("writes", "recalls", "met", "stale", "uncounted") if figures else ():
+        for name in ("writes", "recalls", "received", "stale", "uncounted") if figures else ():
             setattr(total, name, getattr(total, name) + getattr(figures, name))
-        process.join(PATIENCE)
-        process.kill()
+        stop(process)
     if plant:
         plant_loss(file)
     checked = examine(file, folder, str(seed), exact=True)
-    checked.faults += [f"{silent} processes ended without a word"] if silent else []
+    checked.faults += [f"{silent} processes ended without a result"] if silent else []
     return total, checked
 
 
@@ -704,7 +697,7 @@ def crowd(
         print(f"recalls not counted    {figures.uncounted}")
         print(f"versions acknowledged  {checked.acknowledged:,}")
         print(f"acknowledged and lost  {checked.lost}")
-        print(f"stale reads            {figures.stale} of {figures.met:,} memories that another process had written")
+        print(f"stale reads            {figures.stale} of {figures.received:,} memories written by another process")
         report(checked.faults)
 
 
@@ -715,19 +708,19 @@ OLD: Final = HashedEmbedder("old", 64)
 
 
 def change(file: Path, new: HashedEmbedder, line: Any) -> None:
-    """Give a file a new model; after each page, say how far it is and wait for a word."""
+    """Give a file a new model; after each page, send the count and wait for a message."""
 
-    def told(done: int, of: int) -> None:
+    def wait(done: int, _: int) -> None:
         line.send(done)
         line.recv()
 
     with compose.moving(file, embedder=new) as engine:
-        reembedding.reembed(engine.services, told, held=timedelta(0))  # no wait for the lease of a killed process
+        reembedding.reembed(engine.services, wait, held=timedelta(0))  # no wait for the lease of a killed process
     line.send("done")
 
 
 def write_meanwhile(file: Path, line: Any) -> None:
-    """Remember and update under the old model until told to stop; then say how many versions that made."""
+    """Remember and update under the old model until stopped; then send the number of versions."""
     made = 0
     with compose.local(file, embedder=OLD) as engine:
         while not line.poll(0.01):
@@ -738,7 +731,7 @@ def write_meanwhile(file: Path, line: Any) -> None:
 
 
 def recall_meanwhile(file: Path, line: Any) -> None:
-    """Recall under the old model until told to stop; then say how often. Every recall has to find its memory."""
+    """Recall under the old model until stopped; then send the number of recalls. Each must find its memory."""
     done = 0
     with compose.local(file, embedder=OLD) as engine:
         while not line.poll(0.005):
@@ -781,23 +774,22 @@ def change_model(
     for number in range(kills + 1):
         process, line = started(change, file, new)
         stop_at = seeded * (number + 1) / (kills + 1) if number < kills else float("inf")
-        while (said := received(line, 2 * PATIENCE)) is not None and said != "done":
-            if said >= stop_at:
+        while (message := received(line, 2 * PATIENCE)) is not None and message != "done":
+            if message >= stop_at:
                 faults += foreign_vectors(file, new)[0]
                 process.kill()
                 counts["killed"] += 1
                 break
             line.send("on")
-        faults += [] if said is not None else [f"change {number + 1} ended without a word"]
+        faults += [] if message is not None else [f"change {number + 1} ended without a result"]
         process.join(PATIENCE)
     for name, (process, line) in around.items():
         with suppress(OSError):
             line.send("stop")
-        said = received(line)
-        faults += [] if said is not None else [f"the process of {name} ended without a word"]
-        counts[name] = said or 0
-        process.join(PATIENCE)
-        process.kill()
+        message = received(line)
+        faults += [] if message is not None else [f"the process of {name} ended without a result"]
+        counts[name] = message or 0
+        stop(process)
     with compose.moving(file, embedder=new) as engine:
         engine.reembed()  # memories that were stored as pending after the change
         if plant:

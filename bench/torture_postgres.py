@@ -32,6 +32,7 @@ from psycopg import sql
 from sqlalchemy import make_url
 
 from bench.torture import PATIENCE, Plant, Seed, listed, received, report, started
+from bench.torture import stop as end
 from bench.writers import (
     ABOUT,
     RULES,
@@ -120,7 +121,7 @@ def texts(answer: object) -> Iterator[str]:
 
 
 class Tenant:
-    """A tenant under test: its engines (one for each pool) and what receipts told it."""
+    """A tenant under test: its engines (one for each pool) and its counts by receipts."""
 
     def __init__(self, number: int, engines: Sequence[Engine]) -> None:
         self.number, self.mark, self.name = number, mark(number), name(number)
@@ -215,12 +216,8 @@ class Found:
     """What a search for leaks found; threads share it."""
 
     def __init__(self) -> None:
-        self.verbs, self.refused, self.errors, self.faults = (
-            Counter[str](),
-            Counter[str](),
-            Counter[str](),
-            Counter[str](),
-        )
+        self.verbs, self.refused = Counter[str](), Counter[str]()
+        self.errors, self.faults = Counter[str](), Counter[str]()
         self.statements = self.seen = self.changed = self.foreign = 0
         self.owners: dict[str, int] = {}
         self.shown: set[tuple[int, str]] = set()
@@ -374,7 +371,7 @@ def find_leaks(
 
 
 def wrong_rows(dsn: str, houses: Sequence[Tenant], found: Found) -> Iterator[str]:
-    """Yield what is wrong with all rows in the end, as a superuser reads them."""
+    """Yield the faults of all rows at the end, as a superuser reads them."""
     with psycopg.connect(dsn, autocommit=True, options="-c search_path=salience") as superuser:
         for table in TABLES:
             for tenant, text in superuser.execute(f"SELECT tenant, row_to_json(t)::text FROM {table} AS t".encode()):
@@ -389,7 +386,7 @@ def wrong_rows(dsn: str, houses: Sequence[Tenant], found: Found) -> Iterator[str
     for house in houses:
         everywhere = house.engines[0].stats(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
         if held[house.name] != house.stored - house.erased or everywhere.memories != live[house.name]:
-            yield "a tenant has, or counts, another number of memories than it was told"
+            yield "a tenant has, or counts, another number of memories than its receipts say"
 
 
 def open_leak(dsn: str) -> None:
@@ -408,7 +405,7 @@ def leaks(
     seed: Seed = 1,
     plant: Plant = False,
 ) -> None:
-    """Let tenants use every verb on shared pools, and search every answer for what is another tenant's."""
+    """Let tenants use every verb on shared pools, and search every answer for data of another tenant."""
     with database() as (running, dsn):
         if plant:
             open_leak(dsn)
@@ -471,7 +468,7 @@ HARMS: Final[dict[str, tuple[Callable[[Server, Random], None], int]]] = {
     "kill -9 of one backend": (kill_backend, 2),
     "pg_terminate_backend": (disconnect, 2),
 }
-"""What is done to the server, and its weight; each ends with a server that runs."""
+"""Fault -> function that injects it and leaves the server running, and its weight."""
 SERVER_RULES: Final = RULES | {
     "a row is newer than the sequence of its tenant": """
         SELECT count(*) FROM memories AS row LEFT JOIN tenants AS t ON t.tenant = row.tenant
@@ -490,7 +487,7 @@ def broken(dsn: str) -> list[str]:
 def labour(
     engine: Engine, journal: Journal, seed: str, shared: str, stop: threading.Event, errors: Counter[str]
 ) -> None:
-    """Write until told to stop, on an engine that is never opened anew; errors of the store are counted."""
+    """Write until stopped, on an engine that is never reopened; count the errors of the store."""
     try:
         writer = Writer(engine, journal, seed, shared)
         while not stop.is_set():
@@ -509,7 +506,7 @@ Post = tuple[str, Path, str, str]
 
 
 def write_apart(dsn: str, posts: Sequence[Post], line: Any) -> None:
-    """Run writers in threads of this process until told to stop; say which errors they saw."""
+    """Run writers in threads of this process until stopped; send their errors."""
     stop, errors = threading.Event(), Counter[str]()
     with opened(dsn, pool_size=max(2, len(posts))) as engine:
         threads = [
@@ -527,7 +524,7 @@ def write_apart(dsn: str, posts: Sequence[Post], line: Any) -> None:
 
 
 class Killed:
-    """What killing a server under writers came to."""
+    """Results of killing a server under writers."""
 
     def __init__(self) -> None:
         self.harms, self.errors, self.verbs = Counter[str](), Counter[str](), Counter[str]()
@@ -540,7 +537,7 @@ class Killed:
 def kill_server(
     running: Server, dsn: str, folder: Path, rounds: int, seed: int, threads: int, processes: int, plant: bool = False
 ) -> Killed:
-    """Harm a server under writers of four tenants; compare its rows with what the writers were told."""
+    """Harm a server under writers of four tenants; compare its rows with the acknowledged writes."""
     result, chance, boards = Killed(), Random(seed), {}
     tenants = [f"tenant-{number}" for number in range(4)]
     with opened(dsn) as engine:
@@ -576,10 +573,9 @@ def kill_server(
             with suppress(OSError):
                 line.send("stop")
             errors = received(line, 2 * PATIENCE)
-            result.faults += ["a process of writers ended without a word"] if errors is None else []
+            result.faults += ["a process of writers ended without a result"] if errors is None else []
             result.errors += errors or Counter()
-            process.join(PATIENCE)
-            process.kill()
+            end(process)
         result.cuts = proxy.cuts
     if plant:
         with psycopg.connect(dsn, autocommit=True) as superuser:

@@ -50,7 +50,6 @@ TOOLS: Final = frozenset(
     "remember recall update forget list stats context explain history restore ingest reflect end_session".split()
 )
 """Verbs that MCP has too."""
-ONLY_MCP: Final = ("resource", "prompt", "completion", "tools")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def opened(path: Path) -> Engine:
     return compose.local(path, embedder=TopicalEmbedder(), profile="zeromemory")
 
 
-# --- What writers note ------------------------------------------------------------------------------------------------
+# --- The journal of a writer ------------------------------------------------------------------------------------------
 
 
 class Mark(NamedTuple):
@@ -64,7 +64,7 @@ class Mark(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a check needs to know of one version of a memory."""
+    """The fields of a version that a check compares."""
 
     id: str
     version: int
@@ -103,19 +103,8 @@ def exported(engine: Engine) -> list[Row]:
         vector = None if line.get("vector") is None else base64.b64decode(line["vector"])
         named = (m["scope"].get("user_id"), m["scope"].get("session_id"), m["tier"], m["kind"], m["weight"])
         live = m["forgotten_at"] is None
-        rows.append(
-            Row(
-                m["id"],
-                m["version"],
-                m["change"],
-                m["content"],
-                *named,
-                live,
-                m["access_count"],
-                m["content_hash"],
-                vector,
-            )
-        )
+        counts = (m["access_count"], m["content_hash"], vector)
+        rows.append(Row(m["id"], m["version"], m["change"], m["content"], *named, live, *counts))
     return rows
 
 
@@ -176,7 +165,7 @@ def read_journal(path: Path) -> tuple[list[Entry], list[str]]:
 # --- Writers and their verbs ------------------------------------------------------------------------------------------
 
 Done = tuple[Sequence[Memory], Sequence[str]]
-"""What a verb answered: memories as its receipts have them, ids of memories on which a recall is counted for good."""
+"""The answer of a verb: memories as its receipts have them, ids of memories on which a recall is counted for good."""
 
 
 @dataclass
@@ -509,6 +498,12 @@ class Checked:
     faults: list[str] = field(default_factory=list)
     in_flight: list[tuple[Entry, list[Mark] | None]] = field(default_factory=list)
 
+    def add(self, other: Checked) -> None:
+        """Add the counts and faults of another check."""
+        for name in ("acknowledged", "lost", "whole", "absent"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.faults += other.faults
+
 
 def check(engine: Engine, path: Path | None, journals: Sequence[Path], *, exact: bool = False) -> Checked:
     """Compare a store with the journals of its writers, without changing it.
@@ -547,15 +542,17 @@ def check(engine: Engine, path: Path | None, journals: Sequence[Path], *, exact:
         else:
             result.in_flight.append((entry, None))
     erased = {one for entry in done for one in entry.erased}
-    told = {mark for entry in entries for mark in entry.acknowledged or () if mark.id not in erased}
+    acknowledged = {mark for entry in entries for mark in entry.acknowledged or () if mark.id not in erased}
     cut_off = {mark for _, there in result.in_flight for mark in there or ()}
     free = {row.mark for row in rows if str(row.user).endswith(THINKING) and "reflect" in (row.change, row.kind[:7])}
-    lost = [mark for mark in told if mark not in marks]
+    lost = [mark for mark in acknowledged if mark not in marks]
     faults += [f"an acknowledged version is lost: {m.change} of {m.id}, version {m.version}" for m in lost]
     faults += [f"{one} was erased and is there" for one in erased & current.keys()]
-    faults += [f"nobody wrote {m.change} of {m.id}, version {m.version}" for m in marks.keys() - told - cut_off - free]
+    faults += [
+        f"nobody wrote {m.change} of {m.id}, version {m.version}" for m in marks.keys() - acknowledged - cut_off - free
+    ]
     for entry in (entry for entry in entries if entry.refused):
-        if any(set(fitting) - told - free for fitting in found(entry)):
+        if any(set(fitting) - acknowledged - free for fitting in found(entry)):
             faults.append(f"{entry.verb} failed with {entry.refused}, and yet a part of it is there")
     texts = Counter(row.content for row in rows if row.version == 1 and row.kind != "reflection")
     faults += [f"a text is there {count} times" for count in texts.values() if count > 1]
@@ -582,7 +579,7 @@ def check(engine: Engine, path: Path | None, journals: Sequence[Path], *, exact:
                 faults.append(f"{row.id} is not found by its own text")
     faults += [f"doctor: {found.check} of {found.id}: {found.problem}" for found in engine.doctor().findings]
     faults += [] if path is None else broken_file(path)
-    result.acknowledged, result.lost, result.faults = len(told), len(lost), faults
+    result.acknowledged, result.lost, result.faults = len(acknowledged), len(lost), faults
     result.absent = sum(there is None for _, there in result.in_flight)
     result.whole = len(result.in_flight) - result.absent
     return result

@@ -42,7 +42,7 @@ def demo(
 ) -> Answer:
     """Ask a sample store under all profiles, side by side.
 
-    The store is a temporary file, and the clock stands at the sample's day; your own store is not touched.
+    The store is a temporary file with a fixed clock; your own store is not touched.
     """
     from salience.evaluate import sample
 

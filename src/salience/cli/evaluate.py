@@ -21,7 +21,6 @@ from salience.text import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from salience.evaluate.calibrate import Errors
     from salience.evaluate.compare import Comparison
     from salience.evaluate.metrics import Estimate
     from salience.evaluate.run import Source
@@ -232,8 +231,8 @@ def calibrate(
         name = engine.services.embedder.name
         cosines = {path: calibrations.cosines(engine.services, held) for path, held in read.items()}
     fitted = calibrations.fitted(read[pairs], cosines[pairs], f"{len(read[pairs]):,} judged pairs of {pairs.name}")
-    kept = settings.load().calibrations
-    file = out or kept
+    default = settings.load().calibrations
+    file = out or default
     calibration.save(file, name, fitted)
     errors = {path: judged.errors(held, cosines[path], fitted.paraphrase) for path, held in read.items()}
     record = {
@@ -258,20 +257,15 @@ def calibrate(
     ]
     lines.append(f"Two texts count as saying the same from a cosine of {fitted.paraphrase:.3f} on. Its errors (95 %):")
     for path, found in errors.items():
-        lines += _error_lines(f"{path} ({'fitted on these' if path == pairs else 'held out'})", found)
-    is_used = out in (None, kept)
-    then = (
-        "every connect with this embedder reads it" if is_used else "to use it, set SALIENCE_CALIBRATIONS to this file"
-    )
+        lines += [
+            one_line(f"{path} ({'fitted on these' if path == pairs else 'held out'})"),
+            f"  paraphrases missed               {found.missed}",
+            f"  different things taken for one   {found.mistaken}",
+        ]
+    then = "to use it, set SALIENCE_CALIBRATIONS to this file"
+    if file == default:
+        then = "every connect with this embedder reads it"
     return Answer(record, [*lines, one_line(f"Saved in {file}; {then}.")])
-
-
-def _error_lines(title: str, found: Errors) -> list[str]:
-    return [
-        one_line(title),
-        f"  paraphrases missed               {found.missed}",
-        f"  different things taken for one   {found.mistaken}",
-    ]
 
 
 def _chosen(categories: str | None, read: Sequence[Source]) -> frozenset[str] | None:
@@ -289,11 +283,11 @@ def _chosen(categories: str | None, read: Sequence[Source]) -> frozenset[str] | 
 def _check_new(path: Path | None, force: bool) -> None:
     """Reject a file that cannot be created, before the work starts."""
     if path is not None and not path.parent.is_dir():
-        value, problem = Words("a file in a folder that is not there"), "is in a folder that does not exist"
+        value, problem = Words("a file in a missing folder"), "is in a folder that does not exist"
         raise InputError(f"file {path}", value, "Make the folder, or name another.", problem)
     if path is not None and path.exists() and not force:
         remedy = "Name a new one, or give --force."
-        raise InputError(f"file {path}", Words("a file that is there already"), remedy, "exists")
+        raise InputError(f"file {path}", Words("an existing file"), remedy, "exists")
 
 
 def _check_distinct(read: Sequence[Source]) -> None:
@@ -315,7 +309,7 @@ def bounds(estimate: Estimate | None, sign: bool = False) -> str:
 
 
 def _head(found: Comparison) -> list[str]:
-    """Return what was measured, and how."""
+    """Return lines on the data, the metric and the intervals."""
     from salience.evaluate.metrics import ROUNDS
 
     categories = ", ".join(f"{key} {meaning}".strip() for key, meaning in found.categories.items())

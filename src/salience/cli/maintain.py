@@ -34,11 +34,9 @@ from salience.cli.output import (
 )
 from salience.errors import InputError
 from salience.records import (
-    ConsolidateReport,
     DoctorReport,
     Finding,
     Memory,
-    ReembedReport,
     ReflectReport,
     UpkeepReport,
     checks,
@@ -58,10 +56,6 @@ def consolidate(call: Call, dry_run: DryRun = False) -> Answer:
     """
     with call.engine() as engine:
         found = engine.consolidate(dry_run=dry_run, **call.where)
-    return _consolidated(found)
-
-
-def _consolidated(found: ConsolidateReport) -> Answer:
     last = f"{counted(found.examined, 'memory', 'memories')} examined: {_moved(found.promoted)}"
     lines = [*_promoted(found.promoted), last + ("; nothing was written" if found.dry_run else "")]
     hint = [] if found.examined else [SCOPE_HINT]
@@ -127,12 +121,12 @@ def upkeep(
         return Answer(found, [*lines, *_promoted(found.promoted), _upkept(found), *_warnings(found)])
     if dry_run:
         raise InputError("--every", every, "Leave it out: every pass would report the same.", "is not for --dry-run")
-    _keep_up(call, checks.ttl("every", every))
+    _repeat(call, checks.ttl("every", every))
     raise typer.Exit
 
 
-def _keep_up(call: Call, every: Any) -> None:
-    """Run pass after pass, with a line on stdout for each, until interrupted or terminated."""
+def _repeat(call: Call, every: Any) -> None:
+    """Run passes until interrupted or terminated, and print a line for each."""
     from salience.maintain import upkeep as maintenance
     from salience.wire.responses import to_json
 
@@ -282,10 +276,8 @@ def reembed(call: Call) -> Answer:
     compose.require_store(call.options.store)
     with compose.moving(call.options.store, embedder=call.options.embedder) as engine, steps() as update:
         report = engine.reembed(progress=lambda done, total: update("embedding", done, total))
-    return Answer(report, [one_line(_reembedded(report))])
-
-
-def _reembedded(report: ReembedReport) -> str:
     done = f"embedded {counted(report.made, 'version')} with {report.new}"
     done += f", {report.resumed:,} more in a run before" if report.resumed else ""
-    return done if report.old == report.new else f"{done}, replacing {report.old}: open the store with it from now on"
+    if report.old != report.new:
+        done += f", replacing {report.old}: open the store with it from now on"
+    return Answer(report, [one_line(done)])

@@ -81,15 +81,15 @@ def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, rea
     with uncollected():  # saves a fifth of the SDK's import time
         from salience.server.mcp import stdio
 
-    offered = _offered(tools or settings.load().mcp_tools)
+    offered = _tools(tools or settings.load().mcp_tools)
     profile = None if options.profile is None else profiles.load(options.profile)
     if is_interactive():
         sys.stderr.write(HELLO)
     with salience.connect(options.store, embedder=options.embedder, profile=profile, warm=True) as memory:
-        stdio.serve(_asker(memory, defaults, read_only=read_only), offered)
+        stdio.serve(_caller(memory, defaults, read_only=read_only), offered)
 
 
-def _offered(tools: str) -> Mapping[str, Tool]:
+def _tools(tools: str) -> Mapping[str, Tool]:
     """Return the tools that a setting or an option names."""
     from salience.loading import require
 
@@ -99,7 +99,7 @@ def _offered(tools: str) -> Mapping[str, Tool]:
     return chosen(tools)
 
 
-def _asker(memory: Any, defaults: dict[str, str], *, read_only: bool) -> Caller:
+def _caller(memory: Any, defaults: dict[str, str], *, read_only: bool) -> Caller:
     from salience.engine import Engine
     from salience.server.gate import Gate
     from salience.server.mcp.callers import LocalCaller, RemoteCaller
@@ -184,7 +184,7 @@ def _entry(
     command += ["mcp", "serve", *(part for name, value in where.items() for part in (_FLAGS[name], value))]
     command += ["--read-only"] if read_only else []
     if tools is not None:
-        _offered(tools)  # rejects an unknown name now, not when the client starts the server
+        _tools(tools)  # rejects an unknown name now, not when the client starts the server
         command += ["--tools", tools]
     variables = [
         *(["SALIENCE_API_KEY"] if is_url(store) else []),

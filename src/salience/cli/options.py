@@ -28,7 +28,7 @@ Command = Callable[..., "Answer | None"]
 
 @dataclass(frozen=True, slots=True)
 class Globals:
-    """The options before the command; None: not given. `tools` is that of the group `mcp`."""
+    """The options before the command, None if not given; `tools` is an option of the group `mcp`."""
 
     store: str | None
     embedder: str

@@ -75,7 +75,7 @@ def complain(message: str, code: int, hint: str = "") -> int:
 
 
 class UnconfirmedError(InputError):
-    """A confirmation is needed, and nobody can be asked."""
+    """A confirmation is needed, and standard input is not a terminal."""
 
     def __init__(self, done: str) -> None:
         super().__init__("--yes", None, "Confirm with --yes.")
@@ -91,7 +91,7 @@ def confirm(question: str, yes: bool) -> None:
     """Ask a question; end the command on a no.
 
     Raises:
-        UnconfirmedError: nobody can be asked.
+        UnconfirmedError: standard input is not a terminal.
     """
     if yes:
         return

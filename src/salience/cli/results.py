@@ -38,7 +38,7 @@ UNSURE: Final = "No memory clearly answers this; the closest are:"
 NEAREST: Final = "With --min-score 0, the nearest memories are shown, whether they fit or not."
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_cyan", "bright_yellow")
 SCORE: Final = "score"
-"""Segment of a product: what is left after all factors."""
+"""Segment of a product: the score after all factors."""
 VIA: Final = "via"
 """Segment of a hit whose score comes from a linked memory."""
 _OWN_COLOURS: Final = {SCORE: "green", VIA: "blue"}

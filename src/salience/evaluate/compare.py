@@ -75,7 +75,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The figures, and what they were measured on.
+    """The figures, with the data and settings of the measurement.
 
     Attributes:
         files: names of the files or folders.

@@ -88,8 +88,8 @@ def _lead(measured: Comparison) -> str:
     embedder = measured.embedders[0]
     found = {ranking: measured.score(ranking, embedder, measured.metric) for ranking in measured.rankings}
     ordered = sorted(((one.mean, ranking) for ranking, one in found.items() if one), reverse=True)
-    told = ", ".join(f"{ranking} {mean:.3f}" for mean, ranking in ordered[:3])
-    return f"{measured.metric} over {measured.n:,} questions with {embedder}: {told}."
+    scores = ", ".join(f"{ranking} {mean:.3f}" for mean, ranking in ordered[:3])
+    return f"{measured.metric} over {measured.n:,} questions with {embedder}: {scores}."
 
 
 def _facts(measured: Comparison, day: date) -> str:
@@ -315,7 +315,7 @@ def _bars(panel: Any, rankings: Sequence[str], found: Sequence[Estimate | None])
 
 
 def _differences_plot(found: Sequence[Difference], embedders: int) -> str:
-    """Return the paired differences with their intervals, and a line where there is none."""
+    """Return the paired differences with their intervals, or a line if there are none."""
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()

@@ -146,7 +146,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """What a contender returned for a question.
+    """The answer of a contender to a question.
 
     Attributes:
         places: ranks of the evidence, from 1, ascending.
@@ -196,7 +196,7 @@ class Outcome:
 
 
 def sources(paths: Sequence[Path]) -> tuple[Source, ...]:
-    """Read data sets; a folder of no format stands for the JSON files in it.
+    """Read data sets; a folder in no known format means the JSON files in it.
 
     Raises:
         InputError: a path whose format has no questions, or without questions.
@@ -308,7 +308,7 @@ def _result(store: ConversationStore, question: Question, category: str, plan: P
 
 
 def returned(ids: Sequence[str], store: ConversationStore, granularity: Granularity) -> tuple[str, ...]:
-    """Return the refs of memories, or distinct sessions, best first; the id if there is none."""
+    """Return the refs of memories, or distinct sessions, best first; the id of a memory without a ref."""
     if granularity == "session":
         return tuple(dict.fromkeys(store.sessions.get(found, found) for found in ids))
     return tuple(store.refs[found] or found for found in ids)
@@ -321,7 +321,7 @@ def limit_for(most: int, granularity: Granularity) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gathered:
-    """What a profile needs to rank a question.
+    """The input of a ranking: a question and its candidates.
 
     Attributes:
         need: of this profile.
@@ -414,7 +414,7 @@ def ranked_ids(profile: Profile, batch: Batch, need: Need) -> tuple[str, ...]:
 
 
 def narrowed(batch: Batch, need: Need) -> Batch:
-    """Return the rows that a store brings for a need of the nearest memories; ties fall as they do there."""
+    """Return the nearest rows as a store gathers them, with the same order of ties."""
     if need.candidates is None or need.candidates >= len(batch):
         return batch
     picked = np.sort(np.argsort(-batch["cosine"], kind="stable")[: need.candidates])

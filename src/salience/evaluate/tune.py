@@ -92,7 +92,7 @@ def prepared(store: ConversationStore, question: Question, known: Gathered, prof
 
 
 def questions(conversation: Conversation, categories: frozenset[str] | None) -> Iterator[Question]:
-    """Yield the questions to tune on: those that can be answered, or those of `categories`."""
+    """Yield the questions to tune on: all with an answer, or all of `categories`."""
     for question in conversation.questions:
         chosen = question.answerable if categories is None else question.category in categories
         if chosen and question.question.strip():

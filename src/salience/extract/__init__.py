@@ -1,1 +1,1 @@
-"""What a text says of itself: importance, entities, distinctions; and a query: intent, time, whose voice."""
+"""Rules that read texts: facts, entities, dates, importance and conflicts; intent, times and speakers of queries."""

@@ -62,7 +62,7 @@ TRANSITIONS: Final[Mapping[str, str]] = {
     "not": r", not (?P<old>[^.,;]+)|\bnot (?!only|just)(?P<old2>[^.,;]+?),? but \S",
     "took over": r"\b(?:supersedes|superseded|(?:takes|took) over (?:[^.,;]+ )?from) (?P<old>[^.,;]+)",
 }
-"""Patterns of what a text replaces."""
+"""Patterns of the replaced value."""
 _MOVING: Final = frozenset({"yesterday", "today", "tomorrow", *RELATIVE})
 """Dates relative to the day of the statement."""
 _TELLS_WHEN: Final = re.compile(r"(?:19|20)\d\d|rank \d+")

@@ -46,10 +46,10 @@ def distinctions(content: str, speaker: str | None = None) -> tuple[str, ...]:
         content: any text.
         speaker: the speaker of the text.
     """
-    said_by = [_SPEAKER[speaker]] if speaker else []
+    by_speaker = [_SPEAKER[speaker]] if speaker else []
     found = (*numerals(content), *_names_and_claims(content)) if may_distinguish(content) else ()
     wording = hashlib.sha256(text.normalise(content).encode("utf-8")).hexdigest()[:16]
-    return (f"text:{wording}", *said_by, *found)
+    return (f"text:{wording}", *by_speaker, *found)
 
 
 def may_distinguish(content: str) -> bool:

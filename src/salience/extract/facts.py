@@ -221,7 +221,7 @@ FORMS: Final[Sequence[Form]] = (
         "prefers.{what}", "plain", "purpose",
     ),
 )  # fmt: skip
-"""The forms; the first one that matches counts."""
+"""The forms; the first match counts."""
 _PREFERENCE = r"(?P<word>to|over|rather than|instead of)"
 EITHER: Final = rf"{_WHO}{_ADVERB} (?P<verb>prefers?) (?P<one>{_WORDS}) {_PREFERENCE} (?P<other>{_WORDS})"
 """A choice between two: its key names both in alphabetical order, its value is the first."""
@@ -247,7 +247,7 @@ TAILS: Final = re.compile(
     r"|, (?:and )?not (?!sure|really|that|yet|any|only|just|for|to)\S+(?: \S+){0,3})\Z",
     re.IGNORECASE,
 )
-"""Endings that leave a fact as it is: when, why, and what was before."""
+"""Endings that do not change a fact: its time, reason or previous value."""
 
 
 class Fact(NamedTuple):
@@ -292,7 +292,7 @@ def fact(content: str, *, speaker: str | None = None, user_id: str | None = None
 
 
 def _sentence(content: str, user_id: str | None) -> str | None:
-    """Return the sentence of a text that can state a fact, without opening and ending; None if there is none."""
+    """Return the sentence of a text that can state a fact, without opening and ending, or None."""
     if len(content) > MAX_LENGTH or "?" in content or "\n" in content.strip():
         return None
     line = " ".join(unicodedata.normalize("NFKC", content).replace("’", "'").split())

@@ -1,16 +1,16 @@
-"""How important a text sounds: cmm's table, scored when a memory is stored.
+"""Importance of a text by the table of cmm, estimated when a memory is stored.
 
 A text belongs to the first class of `CLASSES` of which it holds a phrase. Two readings of the table:
 
-- *Routine* is a text that is nothing but routine. "Thanks!" is; "Thanks, the deploy key is in the vault" is normal,
-  since what is worth keeping there is not the thanks.
-- A phrase is a whole word or words, so "never" is no part of "nevertheless"; and the idioms of `IDIOMS` hold a word
-  of the table without its sense: "never mind" forbids nothing, "do you remember" asks.
+- A text is *routine* if routine phrases cover all of its words: "Thanks!" is routine, "Thanks, the deploy key is in
+  the vault" is normal.
+- A phrase matches whole words: "never" does not match "nevertheless". `IDIOMS` lists phrases that contain a word of
+  the table with another sense, such as "never mind" and "do you remember".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,7 @@ class ImportanceClass:
 
     Attributes:
         multiplier: cmm's score, [0.5, 2].
-        phrases: what gives the class away.
+        phrases: words and phrases that put a text in this class.
     """
 
     multiplier: float
@@ -39,7 +39,7 @@ _SAYING: Final = (
     "prefer", "like", "love", "hate", "live in", "moved", "work at", "work as", "work for", "use", "now use",
     "switched", "decided", "agreed on", "bought", "adopted",
 )  # fmt: skip
-"""What somebody says of themselves; with a subject before it, since "looks like" and "for use" tell nothing new."""
+"""Verbs that state something new after one of `_SELF`; alone they do not ("looks like", "for use")."""
 
 CLASSES: Final[Mapping[str, ImportanceClass]] = {
     "correction": ImportanceClass(
@@ -68,7 +68,7 @@ CLASSES: Final[Mapping[str, ImportanceClass]] = {
             "born", "birthday", "allergic to", "got married", "got engaged", "got promoted", "new job", "no longer",
         ),
     ),
-    NORMAL: ImportanceClass(1.0, ()),  # what is left
+    NORMAL: ImportanceClass(1.0, ()),
     ROUTINE: ImportanceClass(
         0.5,
         (
@@ -92,10 +92,7 @@ IDIOMS: Final = ("never mind", "as always", "do you remember", "remember when")
 FILLERS: Final = frozenset("absolutely also completely definitely ever just really recently so still too very".split())
 """Words that are passed over: "I really like" is "I like", "thanks so very much" is "thanks much"."""
 
-_BOOKS: Final = {name: Phrasebook((*row.phrases, *IDIOMS)) for name, row in CLASSES.items() if row.phrases}
-_TELLING: Final = Phrasebook(phrase for name, row in CLASSES.items() if name != ROUTINE for phrase in row.phrases)
-"""What tells of any class but routine."""
-_ROUTINE_ALONE: Final = ((ROUTINE, _BOOKS[ROUTINE]),)
+_PHRASES: Final = {name: Phrasebook((*row.phrases, *IDIOMS)) for name, row in CLASSES.items() if row.phrases}
 _IDIOMS: Final = frozenset(tuple(text.words(idiom)) for idiom in IDIOMS)
 
 
@@ -107,20 +104,12 @@ def importance(content: str) -> float:
 def importance_class(content: str) -> str:
     """Return the name of the row of `CLASSES` that `content` belongs to."""
     words = [word for word in text.words(content) if word not in FILLERS]
-    for name, book in _BOOKS.items() if _TELLING.may_hold(words) else _ROUTINE_ALONE:
-        found = _is_nothing_but(book, words) if name == ROUTINE else _holds(book, words)
-        if found:
+    for name, phrases in _PHRASES.items():
+        found = phrases.find(words)
+        if name == ROUTINE:  # a text without words, such as a single emoji, is routine too
+            matches = len({place for start, end, _ in found for place in range(start, end)}) == len(words)
+        else:
+            matches = any(phrase not in _IDIOMS for _, _, phrase in found)
+        if matches:
             return name
     return NORMAL
-
-
-def _holds(book: Phrasebook, words: Sequence[str]) -> bool:
-    return any(phrase not in _IDIOMS for _, _, phrase in book.find(words))
-
-
-def _is_nothing_but(book: Phrasebook, words: Sequence[str]) -> bool:
-    """Whether phrases cover every word; a text without a word, such as a lone thumbs-up, is routine as well."""
-    if words and not book.may_open(words[0]):
-        return False
-    covered = {place for start, end, _ in book.find(words) for place in range(start, end)}
-    return len(covered) == len(words)

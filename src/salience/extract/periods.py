@@ -266,17 +266,17 @@ def occurrences(words: str, now: datetime, ahead: int = 8) -> Iterator[Window]:
 
 
 def latest(words: str, now: datetime) -> Window:
-    """Return the latest one that began by `now`."""
+    """Return the latest occurrence that began by `now`."""
     return _first(window for window in occurrences(words, now, ahead=0) if window.start <= now)
 
 
 def last(words: str, now: datetime) -> Window:
-    """Return the latest one that ended before today."""
+    """Return the latest occurrence that ended before today."""
     return _first(window for window in occurrences(words, now, ahead=0) if window.end <= midnight(now))
 
 
 def this(words: str, now: datetime) -> Window:
-    """Return the one that contains `now`, else the one of this week (weekdays) or this year."""
+    """Return the occurrence that contains `now`, else that of this week (weekdays) or year."""
     frame = unit("week" if words.casefold() in WEEKDAYS else "year", now)
     around = list(occurrences(words, now))
     held = [window for window in around if window.start <= now < window.end]
@@ -284,7 +284,7 @@ def this(words: str, now: datetime) -> Window:
 
 
 def upcoming(words: str, now: datetime) -> Window:
-    """Return the first one that begins after `now`."""
+    """Return the first occurrence that begins after `now`."""
     return _first(reversed([window for window in occurrences(words, now) if window.start > now]))
 
 

@@ -26,15 +26,11 @@ class Phrasebook:
         for words in known:
             lengths.setdefault(words[0], set()).add(len(words))
         self._lengths: Final = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
-        self._telling: Final = frozenset(max(words, key=len) for words in known)  # the rarest word
+        self._longest: Final = frozenset(max(words, key=len) for words in known)  # of each phrase
 
     def may_hold(self, words: Iterable[str]) -> bool:
         """Return False if no phrase can occur among these words."""
-        return not self._telling.isdisjoint(words)
-
-    def may_open(self, word: str) -> bool:
-        """Return whether any phrase begins with this word."""
-        return word in self._lengths
+        return not self._longest.isdisjoint(words)
 
     def find(self, words: Sequence[str]) -> list[tuple[int, int, Phrase]]:
         """Return (start, end, phrase) of every occurrence in `words`, in order, except inside a longer one."""

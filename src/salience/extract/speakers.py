@@ -1,4 +1,4 @@
-"""Who a question speaks of, and the question put in that speaker's own voice. English."""
+"""Speakers that a question names, and the question rewritten in the first person. English."""
 
 from __future__ import annotations
 
@@ -10,42 +10,39 @@ from typing import Final
 from salience.text import ENGLISH_STOPWORDS, normalise, words
 
 LANGUAGE: Final = "english"
-"""The language in which questions can be put in another's voice."""
+"""The language of questions that `first_person` can rewrite."""
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "user": ("i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"),
     "human": ("i", "me", "my", "mine", "myself", "i'm", "i've", "i'd", "i'll"),
     "assistant": ("you", "your", "yours", "yourself", "you're", "you've"),
     "ai": ("you", "your", "yours", "yourself", "you're", "you've"),
 }
-"""Speaker of a chat -> the words of a question that mean it: who asks is the user, who is asked the assistant."""
-
-
-_PRONOUNS: Final = frozenset().union(*ROLES.values())
+"""Role in a chat -> pronouns of a question that refer to it: the user asks the assistant."""
 _MODALS: Final = frozenset({"can", "may", "might", "must", "shall", "will"})
-_NOBODY: Final = (ENGLISH_STOPWORDS | {"new", "old"}) - _MODALS
+_NOT_NAMES: Final = (ENGLISH_STOPWORDS | {"new", "old"}) - _MODALS
 
 
 def roles(query: str) -> tuple[str, ...]:
-    """Return the roles of a chat that the pronouns of `query` stand for."""
-    said = _PRONOUNS.intersection(words(query))
-    return tuple(role for role, pronouns in ROLES.items() if said.intersection(pronouns)) if said else ()
+    """Return the roles in a chat that the pronouns of `query` refer to."""
+    found = set(words(query))
+    return tuple(role for role, pronouns in ROLES.items() if not found.isdisjoint(pronouns))
 
 
 def named(query: str, speakers: Iterable[str]) -> tuple[str, ...]:
-    """Return the speakers whom `query` names, by the whole name or its first word, spelled as it is.
+    """Return the speakers that `query` names by the whole name or its first word, in the same case.
 
-    A name that is also a common word ("May", "Will") is none where it stands in small letters or opens the question,
-    unless the question has no capitals at all. Pronouns and articles name nobody.
+    A name that is also a modal verb ("May", "Will") does not count in lower case or as the first word, unless the whole
+    query is in lower case. Pronouns and articles never count as names.
     """
-    return tuple(speaker for speaker in speakers if any(_stands(query, form) for form in _spellings(speaker)))
+    return tuple(speaker for speaker in speakers if any(_occurs(query, form) for form in _spellings(speaker)))
 
 
 def _spellings(speaker: str) -> tuple[str, ...]:
-    """Return the whole name and its first word, without those that are common words in themselves."""
-    return tuple(form for form in dict.fromkeys((speaker, speaker.split()[0])) if normalise(form) not in _NOBODY)
+    """Return the whole name and its first word, except common words."""
+    return tuple(form for form in dict.fromkeys((speaker, speaker.split()[0])) if normalise(form) not in _NOT_NAMES)
 
 
-def _stands(query: str, form: str) -> bool:
+def _occurs(query: str, form: str) -> bool:
     places = [match.start() for match in _pattern(form, query).finditer(query)]
     if normalise(form) in _MODALS and query != query.lower():
         places = [place for place in places if query[:place].strip()]
@@ -58,24 +55,24 @@ def _pattern(form: str, query: str, ending: str = "") -> re.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def _compiled(form: str, ending: str, in_any_case: bool) -> re.Pattern[str]:
-    """Return the pattern of a name, kept since the same few are asked about again and again."""
+    """Return the pattern of a name; cached, since queries name the same few speakers."""
     return re.compile(rf"(?<!\w){re.escape(form)}{ending}(?!\w)", re.IGNORECASE if in_any_case else re.NOFLAG)
 
 
 def forms(speakers: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in normal form by which some speakers may go: the whole, and its first word."""
+    """Return the speakers' names and their first words in normal form."""
     return tuple(dict.fromkeys(normalise(form) for speaker in speakers for form in _spellings(speaker)))
 
 
 def first_person(query: str, speakers: Iterable[str]) -> str:
-    """Return `query` as the named speakers would put it: "What did I paint?" for "What did Caroline paint?".
+    """Return `query` in the first person of the speakers: "What did I paint?" for "What did Caroline paint?".
 
-    A speaker tells of "I" and "my", not of a name, so that a question in the third person lies far from its answer.
+    Speakers say "I" and "my" of themselves, so a question in the third person is less similar to their answers.
 
     Args:
         query: any text.
-        speakers: names; each is replaced where it stands whole, or its first word does, as it is spelled (in whatever
-            case in a query without capitals).
+        speakers: names; the whole name and its first word are replaced, in the same case (in any case if the query is
+            in lower case).
     """
     spellings = {form for speaker in speakers for form in _spellings(speaker)}
     for name in sorted(spellings, key=len, reverse=True):

@@ -23,7 +23,7 @@ class Message:
         content: verbatim.
         timestamp: aware, in UTC; None if the file has none.
         metadata: other fields of the file.
-        ref: id within the conversation, for evidence; empty if there is none.
+        ref: id within the conversation, for evidence; empty without one.
     """
 
     speaker: str
@@ -147,7 +147,7 @@ class Place:
         return str(self.value) if type(self.value) is int else self.text()
 
     def said(self) -> str:
-        """Return the text of a message, from text or a list of parts; empty if there is none."""
+        """Return the text of a message, from text or a list of parts; may be empty."""
         try:
             return said(self.value)
         except InputError as error:

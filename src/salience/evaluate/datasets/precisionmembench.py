@@ -85,7 +85,7 @@ def read_folder(folder: Path) -> Conversation:
 
 
 def beliefs(folder: Path) -> tuple[Belief, ...]:
-    """Return the seed beliefs, each after those that it supersedes."""
+    """Return the seed beliefs, each after the beliefs that it supersedes."""
     items = Place(folder / BELIEFS, document(folder / BELIEFS)).each()
     older = {item.at("superseded_by").words(): item.at("_id").text() for item in items}
     made = {item.at("_id").text(): belief(item, older.get(item.at("_id").text())) for item in items}
@@ -105,7 +105,7 @@ def _chain(newest: Belief, made: dict[str, Belief]) -> Iterator[Belief]:
 
 
 def belief(item: Place, supersedes: str | None = None) -> Belief:
-    """Return a belief; `supersedes` is the ref of the one that it replaces."""
+    """Return a belief; `supersedes` is the ref of the replaced belief."""
     names = [item.at("canonical_name").text().replace("_", " "), *_texts(item.at("aliases"))]
     pinned = [PINNED] if item.at("pinned").value is True else []
     kind = item.at("type").text()
