@@ -36,7 +36,7 @@ def grant(*rights: str, tenant: str = "default", **bound: str) -> Grant:
 def site(engine: Engine, keyring: Keyring | None = None, options: Options = Options(), **given: Any) -> Iterator[str]:
     """Yield the URL of MCP behind the entrance of the web application, as a server has it; `given` is for MCP."""
     door = servers.door(engine, keyring)
-    endpoint = http.endpoint(Gate(engine), door, **given)
+    endpoint = http.Endpoint(Gate(engine), door, **given)
 
     @asynccontextmanager
     async def running(_: Any) -> Any:

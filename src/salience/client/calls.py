@@ -1,4 +1,4 @@
-"""A verb and its arguments as an HTTP request, and whether the request can be sent twice."""
+"""Converts a verb and its arguments to an HTTP request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RANKED: Final = ("recall", "recall_many", "context", "explain")
 _LONG: Final = ("consolidate", "reflect", "end_session", "upkeep", "erase")
 """Verbs that may scan a whole store."""
 _KEYED: Final = ("remember", "update", "forget", "restore", "remember_many", "ingest")
-"""Verbs with idempotency keys; the last two have a key per item."""
+"""Verbs with idempotency keys; `remember_many` and `ingest` have one per item."""
 _MESSAGE: Final = {"content": "content", "speaker": "speaker", "created_at": "timestamp", "metadata": "metadata",
                    "key": "key"}  # fmt: skip
 """Fields of a draft -> fields of a message."""
@@ -50,11 +50,11 @@ class Call:
     """A verb as an HTTP request.
 
     Attributes:
-        path: with the arguments filled in.
+        path: with its arguments.
         query: the arguments in the URL.
         body: the arguments in the body, as JSON; None for no body.
-        writes: whether it changes what is stored, beyond the counters of a recall.
-        idempotent: whether sending it twice has the same effect as sending it once.
+        writes: whether it changes the store, beyond the counters of a recall.
+        idempotent: whether a second request has no further effect.
         generated_key: whether the idempotency key was generated for this call.
         is_long: whether it may scan a whole store.
         deadline: of the recall, seconds.
@@ -71,11 +71,7 @@ class Call:
     deadline: float | None = None
 
     def result(self, data: Any, *, retried: bool) -> Any:
-        """Return the result in a JSON object; `retried` if the response is not that of the first attempt.
-
-        Raises:
-            ServerError: the object has another form.
-        """
+        """Return the result in a JSON object; raises `ServerError` for others. `retried`: not the first attempt."""
         try:
             result = self.verb.from_json(data)
         except (InputError, KeyError, TypeError):
@@ -88,7 +84,7 @@ class Call:
 
 
 def _first_receipt(receipt: Receipt) -> Receipt:
-    """Return the receipt of the earlier attempt that stored the memory, as far as it is known."""
+    """Return the receipt of the attempt that stored the memory, as far as it can be reconstructed."""
     if receipt.status != "unchanged" or receipt.warning or receipt.memory.key is not None:  # this attempt stored it
         return receipt
     superseded = receipt.memory.supersedes
@@ -99,32 +95,34 @@ def _first_receipt(receipt: Receipt) -> Receipt:
 def call(
     method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any], profile: ProfileLike | None = None
 ) -> Call:
-    """Return the request of an engine method with arguments.
-
-    `profile` is the default of recalls; None for the server's.
+    """Return the request for a call of an engine method; `profile` is the default of recalls, None for the server's.
 
     Raises:
         InputError: the verb is not available over HTTP, or an argument is not acceptable.
     """
     arguments = {
-        name: tuple(value) if isinstance(value, Iterator) else value  # read twice below
-        for name, value in bind(method, args, given).items()
+        argument: tuple(value) if isinstance(value, Iterator) else value  # iterated twice below
+        for argument, value in bind(method, args, given).items()
     }
-    verb = verb_named(method.__name__)
+    name = method.__name__
+    if name in LOCAL_VERBS:
+        remedy = f"Run `salience {name}` on the machine of the store."
+        raise InputError(name, Words("a server over HTTP"), remedy, "is not available over HTTP")
+    verb = VERBS[name]
     if verb.name in _RANKED and profile is not None:
         arguments.setdefault("profile", profile)
     needs_key = verb.name in _KEYED and arguments.get("key") is None
     body = _BODIES.get(verb.name, _checked)(arguments)
     if needs_key:
         body |= _generated_key(body)
-    in_path = {name: body.pop(name) for name in list(body) if f"{{{name}}}" in verb.path}
+    in_path = {field: body.pop(field) for field in list(body) if f"{{{field}}}" in verb.path}
     in_query = verb.method in ("GET", "DELETE")
     writes = verb.right != "read" and not body.get("dry_run", False)
     deadline_ms = body.get("deadline_ms")
     return Call(
         verb=verb,
-        path=verb.path.format(**{name: _segment(name, value) for name, value in in_path.items()}),
-        query={name: value for name, value in body.items() if value is not None} if in_query else {},
+        path=verb.path.format(**{field: _segment(field, value) for field, value in in_path.items()}),
+        query={field: value for field, value in body.items() if value is not None} if in_query else {},
         body=None if in_query else json.dumps(body, allow_nan=False, separators=(",", ":")).encode("ascii"),
         writes=writes,
         idempotent=not writes or verb.name in _KEYED,
@@ -136,14 +134,13 @@ def call(
 
 def transfer_call(name: str, given: Mapping[str, Any]) -> Call:
     """Return the request of an export or import, which is sent once and streams its body."""
-    verb = verb_named(name)
+    verb = VERBS[name]
     query = {field: plain(field, value) for field, value in given.items() if value is not None}
-    writes = verb.right != "read"
-    return Call(verb=verb, path=verb.path, query=query, writes=writes, idempotent=False, is_long=True)
+    return Call(verb=verb, path=verb.path, query=query, writes=verb.right != "read", idempotent=False, is_long=True)
 
 
 def bind(method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by name, without those that have their default."""
+    """Return arguments by name, without arguments that equal their default."""
     signature = _signature(method)
     found = signature.bind(None, *args, **given).arguments
     found.pop("self")
@@ -156,14 +153,6 @@ def bind(method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, 
 _signature = cache(inspect.signature)
 
 
-def verb_named(name: str) -> Verb:
-    """Return a verb; raises `InputError` for verbs that are not available over HTTP."""
-    if name in LOCAL_VERBS:
-        remedy = f"Run `salience {name}` on the machine of the store."
-        raise InputError(name, Words("a server over HTTP"), remedy, "is not available over HTTP")
-    return VERBS[name]
-
-
 def _picked(arguments: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: arguments[name] for name in names if name in arguments}
 
@@ -173,7 +162,7 @@ def _home(arguments: Mapping[str, Any]) -> Scope:
 
 
 def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON values, checked as the engine checks them."""
+    """Return arguments as JSON values, with the engine's checks."""
     scope, level = keywords.scope("default", _picked(arguments, keywords.NAMES))
     where = Filter(**_picked(arguments, _FILTER), level=level)
     if arguments.get("limit") is not None:
@@ -194,9 +183,9 @@ def _remember(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _remember_many(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the coordinates that all drafts share, and each draft with the others.
+    """Return the coordinates that all drafts share, and each draft with its other coordinates.
 
-    A draft cannot reset a coordinate of the request, so a coordinate is shared only if every draft has it.
+    A draft cannot unset a coordinate of the request, so a coordinate is shared only if every draft has it.
     """
     home = _home(arguments)
     drafts = list(remember.drafts(arguments["drafts"], home))
@@ -230,37 +219,33 @@ _BODIES: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
 
 
 def _generated_key(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that add an idempotency key to a request, or to those of its items that have none."""
+    """Return the arguments that add an idempotency key to a request, or to each of its items without one."""
     key = ONCE + uuid4().hex
     for many in ("drafts", "messages"):
         if many in body:
-            return {many: [{"key": f"{key}/{place}", **item} for place, item in enumerate(body[many])]}
+            return {many: [{"key": f"{key}/{position}", **item} for position, item in enumerate(body[many])]}
     return {"key": key}
 
 
 def _segment(name: str, value: object) -> str:
-    """Return an argument as a path segment. Dots alone would be steps in the path; no id has dots or slashes."""
+    """Return an argument as a path segment. Dots alone would change the path; no id has dots or slashes."""
     text = checks.name(name, value)
     if name == "id" and {*text} & {*"./"}:
         raise NotFoundError(text)
     if not text.strip("."):
-        raise InputError(name, text, "Give a name that is not dots alone.")
+        raise InputError(name, text, "Give a name with more than dots.")
     return quote(text, safe="")
 
 
 def _draft(draft: Draft) -> dict[str, Any]:
-    """Return the given fields of a draft, without its scope and None."""
+    """Return the given fields of a draft, without its scope and null values."""
     given = {item.name: getattr(draft, item.name) for item in fields(Draft) if item.name in draft.given - {"scope"}}
     found: dict[str, Any] = to_json({name: value for name, value in given.items() if value is not None})
     return found
 
 
 def plain(field: str, value: object) -> Any:
-    """Return an argument as a JSON value.
-
-    Raises:
-        InputError: it has no JSON form; names the argument, or the place in it.
-    """
+    """Return an argument as a JSON value; raise `InputError`, with the path to the invalid part, if it has none."""
     match value:
         case None | bool() | Enum():
             return to_json(value)
@@ -279,7 +264,7 @@ def plain(field: str, value: object) -> Any:
         case Mapping():
             return {str(name): plain(f"{field}.{name}", item) for name, item in value.items()}
         case Iterable():
-            return [plain(f"{field}[{place}]", item) for place, item in enumerate(value)]
+            return [plain(f"{field}[{position}]", item) for position, item in enumerate(value)]
     try:
         return to_json(value)
     except InputError as error:
@@ -290,8 +275,8 @@ def _profile(chosen: ProfileLike) -> str | dict[str, str]:
     """Return a profile as the name of a built-in, or its TOML.
 
     Raises:
-        ProfileError: there is no such profile.
-        InputError: the profile was changed after it was read, so it has no TOML.
+        ProfileError: no such profile exists.
+        InputError: the profile was modified after it was read, so it has no TOML.
     """
     if isinstance(chosen, str) and chosen in profiles.NAMES:
         return chosen

@@ -1,4 +1,4 @@
-"""Client and AsyncClient: they send calls over HTTP; everything else is shared."""
+"""Client and AsyncClient: the verbs over HTTP."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from salience.transfer import files
 from salience.transfer.files import FORMAT
 
 LIMITS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)
-"""The keep-alive is shorter than the server's, so that no connection is used while the server closes it."""
+"""The keep-alive is shorter than the server's, so that the server never closes a connection in use."""
 CHUNK: Final = 65_536
-"""Bytes of an import that are sent at a time."""
+"""Bytes per chunk of an import."""
 NDJSON: Final = "application/x-ndjson"
 Progress = Callable[[int], None]
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
@@ -40,7 +40,7 @@ _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The URL of a server, ending in a slash, and the API key, which appears in no message or representation."""
+    """The URL of a server, with a slash at its end, and the API key, which no message or `repr` shows."""
 
     url: httpx.URL
     api_key: str | None = field(default=None, repr=False)
@@ -55,7 +55,7 @@ class Endpoint:
             allow_http: accept http to other machines, which sends key and memories unencrypted.
 
         Raises:
-            InputError: the URL or the key is not acceptable; shows no secret.
+            InputError: the URL or the key is invalid; the message shows no secret.
         """
         try:
             base = httpx.URL(url)
@@ -99,12 +99,12 @@ _version = cache(partial(version, "salience"))
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """Return the trusted certificates; loading them takes longer than a recall, and all clients share them."""
+    """Return the trusted certificates, loaded once, because loading takes longer than a recall."""
     return httpx.create_ssl_context()
 
 
 class _Base:
-    """The parts that both clients share."""
+    """The base of both clients."""
 
     def __init__(self, endpoint: Endpoint, policy: RetryPolicy, profile: ProfileLike | None) -> None:
         self.endpoint = endpoint
@@ -127,7 +127,7 @@ class _Base:
                 "User-Agent": f"salience/{_version()}",
             },
             "limits": LIMITS,
-            "trust_env": not _is_loopback(self.endpoint.url.host),  # no proxy leads to this machine
+            "trust_env": not _is_loopback(self.endpoint.url.host),  # no proxy for this machine
             "verify": _ssl_context(),
         }
 
@@ -173,16 +173,16 @@ def _request(http: httpx.Client | httpx.AsyncClient, attempts: Attempts, lines: 
 
 
 class Client(_Base, Verbs):
-    """Memory on a server, with the verbs of an engine. Made by `salience.connect`; safe to share between threads.
+    """Memory on a server, with the verbs of an engine. Returned by `salience.connect`; safe to share between threads.
 
-    Raises the errors of an engine, and AccessError, ForbiddenError and LimitError, ServerError if the server cannot be
-    reached, and UnsettledError if the outcome of a write is unknown.
+    Raises the errors of an engine, and also AccessError, ForbiddenError, LimitError, ServerError if the server cannot
+    be reached, and UnsettledError if the outcome of a write is unknown.
 
     Args:
         endpoint: the server.
         policy: timeout and retries.
         profile: default of recalls; None for the server's.
-        transport, sleep: replacements for tests.
+        transport, sleep: for tests.
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class Client(_Base, Verbs):
 
 
 class AsyncClient(_Base, AsyncVerbs):
-    """`Client` with coroutines. Made by `salience.aconnect`; belongs to the event loop that uses it first."""
+    """`Client` with coroutines. Returned by `salience.aconnect`; use it in one event loop."""
 
     def __init__(
         self,

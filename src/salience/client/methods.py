@@ -1,4 +1,4 @@
-"""The verbs of the engine for other transports: same names, signatures and docstrings."""
+"""The engine's verbs for clients, with the same names, signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from salience.engine import Engine
 from salience.rank.profile import Profile
 
 THREADS: Final = 32
-"""Maximum number of verbs that an AsyncEngine runs at a time."""
+"""Maximum number of concurrent verbs of an AsyncEngine."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -139,9 +139,9 @@ class AsyncVerbs:
 
 
 class AsyncEngine(AsyncVerbs):
-    """An engine of this process with coroutines, made by `salience.aconnect`. Each verb runs in a thread.
+    """An engine in this process with coroutines, returned by `salience.aconnect`. Each verb runs in a thread.
 
-    A verb that has started runs to its end, even if the awaiting task is cancelled, so no write is half done.
+    A verb that has started runs to its end even if the awaiting task is cancelled, so no write is half done.
     """
 
     def __init__(self, engine: Engine, threads: int = THREADS) -> None:

@@ -1,7 +1,7 @@
-"""Retries: which failures are temporary, and the result or error of a response.
+"""Retries, and conversion of responses to results and errors.
 
-A retry must not do more than the first attempt. Reads are safe to retry, and so are writes with an idempotency key.
-Other writes are retried only if nothing was done: no connection was made, or the server said so (busy, rate limit).
+Reads and writes with an idempotency key are safe to retry. Other writes are retried only if the server did nothing:
+the connection failed, or the response says so (busy, rate limit).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from salience.lines import parsed
 from salience.wire.errors import MEDIA_TYPE, from_problem
 
 TEMPORARY: Final = frozenset({429, 502, 503, 504})
-"""Statuses of temporary failures, for responses without problem details."""
+"""Statuses that count as temporary in responses without problem details."""
 GRACE: Final = 5.0
-"""Seconds to wait for a response after the deadline of its recall."""
+"""Time to wait for a response after the deadline of its recall, seconds."""
 LONG_TIMEOUT: Final = 3600.0
-"""Timeout, seconds, of verbs that may scan a whole store."""
+"""Timeout of verbs that may scan a whole store, seconds."""
 _BACKOFF: Final = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0.0, 0.2)
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _CHECK_KEYED: Final = "Check before you retry, or pass your own idempotency key (key=), so that it is done once."
-_CHECK: Final = "Check before you retry; a second call does no more, but its report describes the second call."
+_CHECK: Final = "Check before you retry; a second call is safe, but its report describes the second call."
 _CHECK_URL: Final = "Check the URL, the network and the server."
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Timeout of each step of a response in seconds, and the maximum number of retries."""
+    """Timeout of each step of a request, seconds, and maximum number of retries."""
 
     timeout: float = 30.0
     retries: int = 3
@@ -63,7 +63,7 @@ class Attempts:
 
     Attributes:
         started: the number of attempts so far.
-        uncertain: whether a request was sent whose response never came, so that its outcome is unknown.
+        uncertain: whether a response was lost, so that the outcome is unknown.
     """
 
     def __init__(self, call: Call, host: str, policy: RetryPolicy) -> None:

@@ -10,7 +10,7 @@ gate        rights, bounds and limits of every request
 auth        API keys, authentication
 oauth       access tokens of an OAuth issuer
 limits      the rate of a caller
-connections the number and the slowness of connections
+connections limits on the number and speed of connections
 upkeep      upkeep in the background
 metrics, traces, telemetry, logs
 ```

@@ -33,7 +33,7 @@ from salience.settings import Settings
 from salience.steps import embed_with
 
 LOCAL: Final = "local"
-"""Name of every caller, for logs and rates, while there are no keys."""
+"""Name of anonymous callers, for logs and rate limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ServerApp:
     Attributes:
         asgi: the application; upkeep runs during its lifespan.
         protocol: the protocol factory for uvicorn.
-        is_open: returns whether no key is needed.
+        is_open: returns whether callers need no key.
         end_streams: ends the streamed responses; call it in the event loop.
     """
 
@@ -55,7 +55,7 @@ class ServerApp:
 
 @contextmanager
 def build_app(config: ServerConfig) -> Iterator[ServerApp]:
-    """Yield the application of a process, and close its parts in the end.
+    """Yield the application of a process, and close it at the end.
 
     Raises:
         InputError: a setting is not acceptable.
@@ -102,7 +102,7 @@ def _application(
     resource = None
     if settings.oauth_issuer is not None and settings.oauth_audience is not None:
         resource = mcp.protected_resource(settings.oauth_audience, settings.oauth_issuer)
-    endpoint = mcp.endpoint(
+    endpoint = mcp.Endpoint(
         mcp_gate,
         authenticator,
         threads=settings.server_threads,
@@ -131,7 +131,7 @@ def _application(
 
 
 def loaded(embedder: Embedder) -> Embedder:
-    """Return an embedder after loading its model, so that no request waits for it; a remote one is not called.
+    """Return an embedder after loading its model, so that no request waits for it; remote embedders are not called.
 
     Raises:
         EmbedderError: the model cannot be loaded.
@@ -142,9 +142,9 @@ def loaded(embedder: Embedder) -> Embedder:
 
 
 class AnonymousAccess:
-    """Admits every caller while no key exists and only this machine can reach the server.
+    """Access without a key, while no key exists and only this machine can reach the server.
 
-    Returns the grant of every caller, or None. It checks each time until a key exists, and then stays closed.
+    Checks the keys on each call until one exists, and then stays closed.
     """
 
     def __init__(self, settings: Settings, keyring: Keyring, tenant: str) -> None:
@@ -153,13 +153,13 @@ class AnonymousAccess:
         self._may_open = settings.oauth_issuer is None and exposing_setting(settings) is None
 
     def __call__(self) -> Grant | None:
-        """Return the grant of every caller; None once a key exists."""
+        """Return the grant of anonymous callers; None once a key exists."""
         if self._may_open and not self._keyring.is_empty():
             self._may_open = False
         return self._everyone if self._may_open else None
 
     def is_open(self) -> bool:
-        """Return whether every caller is admitted."""
+        """Return whether callers need no key."""
         return self() is not None
 
 

@@ -22,7 +22,7 @@ PREFIX_DIGITS: Final = 12
 SECRET_DIGITS: Final = 64
 _TOKEN: Final = re.compile(rf"sal_([0-9a-f]{{{PREFIX_DIGITS}}})_([0-9a-f]{{{SECRET_DIGITS}}})")
 _NO_PREFIX: Final = "-" * PREFIX_DIGITS
-"""Prefix of no key, looked up for malformed tokens so that they take as long as others."""
+"""A prefix that no key has, looked up for malformed tokens so that they take the same time."""
 
 
 def create_key(
@@ -55,7 +55,7 @@ def create_key(
 def verify_key(keyring: Keyring, token: str, now: datetime) -> Grant | None:
     """Return the grant of a token, or None.
 
-    The key is read each time, so a revoked key fails at once. All tokens take the same steps: the time reveals nothing.
+    The key is read each time, so a revoked key fails at once. All tokens take the same steps: timing reveals nothing.
     """
     match = _TOKEN.fullmatch(token)
     prefix, secret = match.groups() if match else (_NO_PREFIX, "")
@@ -73,7 +73,7 @@ def bearer_token(authorization: str | None) -> str | None:
 
 
 def key_prefix(text: str) -> str:
-    """Return the prefix of a token, so that the secret is not shown or searched; other texts are returned as given."""
+    """Return the prefix of a token, without its secret; other texts unchanged."""
     match = _TOKEN.fullmatch(text)
     return match[1] if match else text
 
@@ -87,7 +87,7 @@ class Authenticator:
 
     Args:
         verifiers: tried in order; each returns the grant of a token, or None.
-        anonymous: returns the grant of every caller while there are no keys, otherwise None.
+        anonymous: returns the grant of anonymous callers, or None if callers need a key.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Authenticator:
         """Return the grant of a caller.
 
         Raises:
-            AccessError: there is none; the message is the same for all reasons.
+            AccessError: the caller has no grant; the message is the same for all reasons.
         """
-        if (everyone := self._anonymous()) is not None:
-            return everyone
+        if (anonymous := self._anonymous()) is not None:
+            return anonymous
         if (token := bearer_token(authorization)) is not None:
             for verify in self._verifiers:
                 if (grant := verify(token)) is not None:

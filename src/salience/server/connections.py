@@ -1,4 +1,4 @@
-"""Limits on connections, before authentication: how many there are, and how slow they may be."""
+"""Limits on connections, before authentication: their number, and timeouts for slow clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from salience.settings import Settings
 from salience.wire.errors import MEDIA_TYPE, to_problem
 
 BODY_RATE: Final = 1000
-"""Bytes of a body that extend its time by one second, so that a long import over a slow line is not cut off."""
+"""Bytes of a body that extend its timeout by one second, so that a long import on a slow line is not cut off."""
 
 
 class ConnectionLimits:
@@ -27,8 +27,8 @@ class ConnectionLimits:
     Args:
         total: maximum number of connections.
         per_address: maximum number from one address.
-        seconds: time for the head of a request to arrive, and then for its body (more for a long one; see `BODY_RATE`);
-            and time for which a client may read nothing of a response.
+        seconds: timeout for the head of a request, for its body (longer bodies get more time, see `BODY_RATE`), and for
+            a client that reads nothing of a response.
     """
 
     def __init__(self, total: int, per_address: int, seconds: float) -> None:
@@ -38,7 +38,7 @@ class ConnectionLimits:
         self._by_address: Counter[str] = Counter()
 
     def acquire(self, address: str) -> LimitError | None:
-        """Count a connection, or return why there are too many."""
+        """Count a connection, or return the error of too many."""
         if self._by_address.total() >= self.total:
             return LimitError(f"connections: the server accepts {self.total} at a time. Retry later.", RETRY_AFTER)
         if self._by_address[address] >= self.per_address:
@@ -48,7 +48,7 @@ class ConnectionLimits:
         return None
 
     def release(self, address: str) -> None:
-        """Count a connection no more."""
+        """Uncount a connection."""
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
@@ -73,7 +73,7 @@ class LimitedProtocol(H11Protocol):
         super().__init__(*args, **kwargs)
         self._limits = limits
         self._address: str | None = None
-        self._awaited: object = None  # the state of h11 while more of the request must arrive
+        self._awaited: object = None  # h11's state while the rest of a request is due
         self._began = 0.0
         self._received = 0
         self._read_timer: asyncio.TimerHandle | None = None
@@ -105,12 +105,12 @@ class LimitedProtocol(H11Protocol):
         self._update_read_timer(len(data))
 
     def on_response_complete(self) -> None:
-        """Go on to the next request."""
+        """Prepare for the next request."""
         super().on_response_complete()
         self._update_read_timer(0)
 
     def _update_read_timer(self, size: int) -> None:
-        """Start, keep or stop the timer after `size` more bytes."""
+        """Start, continue or stop the timer after `size` more bytes."""
         state = self.conn.their_state
         is_idle = state is h11.IDLE and self.timeout_keep_alive_task is not None  # uvicorn closes these
         awaited = state if state in (h11.IDLE, h11.SEND_BODY) and not is_idle else None
@@ -123,7 +123,7 @@ class LimitedProtocol(H11Protocol):
         self._read_timer = None if awaited is None else self.loop.call_later(self._limits.seconds, self._read_timeout)
 
     def _read_timeout(self) -> None:
-        """Refuse a request that has not arrived in time, unless the server itself does not read."""
+        """Refuse a request that is late, unless the server has paused reading."""
         now = self.loop.time()
         if self.flow.read_paused or self.conn.they_are_waiting_for_100_continue:
             self._began, self._received = now, 0
@@ -147,7 +147,7 @@ class LimitedProtocol(H11Protocol):
             fields = {**headers, "Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), "Connection": "close"}
             lines = [f"HTTP/1.1 {status} {status.phrase}", *(f"{name}: {value}" for name, value in fields.items())]
             self.transport.write("\r\n".join([*lines, "", ""]).encode("ascii") + body)
-        if is_answering:  # tells the application, which reads the body, that the client is gone
+        if is_answering:  # wakes the application, which is reading the body
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
@@ -159,7 +159,7 @@ class LimitedProtocol(H11Protocol):
             self._check_written(None)
 
     def resume_writing(self) -> None:
-        """Go on writing."""
+        """Continue writing."""
         super().resume_writing()
         if self._write_timer is not None:
             self._write_timer.cancel()

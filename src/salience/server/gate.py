@@ -1,4 +1,4 @@
-"""The gate: every request of REST and MCP passes through it. It enforces rights, bounds and limits."""
+"""The gate: enforces rights, bounds and limits on every request of REST and MCP."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from salience.wire.verbs import Verb
 
 _BATCHES: Final = ("drafts", "messages", "ids")
 _STORE_WIDE: Final = ("upkeep", "import_")
-"""Verbs that ignore scope, so that a bound cannot restrict them."""
+"""Verbs without a scope, which a bound cannot restrict."""
 _READ_TOO: Final = ("update", "forget", "restore", "reflect")
-"""Verbs that write and return stored memories, so that they also need the right `read`."""
+"""Verbs that write and also return stored memories; they need the right `read` too."""
 _NAME_LISTS: Final = ("tags", "entities", "kinds", "tiers", "sessions")
 NAMES_LIMIT: Final = 1000
 """Maximum number of names in a list."""
 OVERHEAD: Final = 800
 """Bytes of a memory in a response besides its text, tags and metadata."""
 SHORTENED: Final = 1000
-"""Characters of a warning in a response that is full."""
+"""Maximum length of a warning in a response at its size limit, characters."""
 PROFILE_LIMIT: Final = 8192
 """Maximum length of a profile's TOML, characters; parsing takes quadratic time. The built-in ones have up to 1,800."""
 
@@ -38,9 +38,9 @@ class Limits:
     """Limits of one request.
 
     Attributes:
-        batch: maximum number of memories, turns, ids or queries; of queries never more than `QUERIES_LIMIT`.
-        answer: maximum size of a response with memories, bytes; exports have no limit.
-        deadline_ms: default deadline of a recall; None for none.
+        batch: maximum number of memories, turns, ids or queries; for queries at most `QUERIES_LIMIT`.
+        answer: maximum size of a response with memories, bytes; exports are unlimited.
+        deadline_ms: default deadline of a recall.
     """
 
     batch: int = 1000
@@ -49,7 +49,7 @@ class Limits:
 
 
 class Observer(Protocol):
-    """Is notified of every verb; never receives a text."""
+    """Receives every verb, without user text."""
 
     def observe(self, verb: str, grant: Grant, seconds: float, outcome: object) -> None:
         """Record a verb: the caller, the duration, and the result or the error."""
@@ -60,10 +60,10 @@ class Gate:
     """An engine behind rights, bounds and limits; safe to share between threads.
 
     Args:
-        engine: of any tenant; each caller gets the engine of their tenant.
+        engine: of any tenant; each caller uses the engine of their own tenant.
         limits: of one request.
-        check_rate: called with the name of each caller; raises `LimitError` above the rate.
-        observer: notified of every verb.
+        check_rate: takes the name of a caller; raises `LimitError` above the rate.
+        observer: receives every verb.
     """
 
     def __init__(
@@ -81,9 +81,8 @@ class Gate:
     def answer(self, grant: Grant, verb: Verb, request: VerbRequest) -> Any:
         """Return the engine's result for a request.
 
-        The recalls of a caller who may only read are dry runs. A caller who may only write learns nothing of what is
-        stored. A caller with a bound sees the memories that are visible there, and changes only memories that live
-        there, not those shared with others.
+        Recalls of read-only callers are dry runs. Write-only callers learn nothing about stored memories. Callers with
+        a bound see the memories visible there, but change only memories stored there, not shared ones.
 
         Raises:
             ForbiddenError: the grant lacks the right, or the request is outside its bound.
@@ -93,7 +92,7 @@ class Gate:
         return self.call(grant, verb, request.arguments())
 
     def call(self, grant: Grant, verb: Verb, given: Mapping[str, Any], **local: Any) -> Any:
-        """Do the same for arguments by name; `local` are those that a request cannot contain, such as a file."""
+        """Do the same with arguments by name; `local` has arguments that no request contains, such as a file."""
         began = time.perf_counter()
         outcome: object = None
         try:
@@ -109,7 +108,7 @@ class Gate:
         return outcome
 
     def require_right(self, grant: Grant, verb: Verb) -> None:
-        """Raise `ForbiddenError` unless a grant has the rights for a verb; `answer` checks this too."""
+        """Raise `ForbiddenError` unless a grant has the rights for a verb; `answer` also checks this."""
         for right in _rights(verb):
             if not grant.may(right):
                 raise ForbiddenError(f"{verb.name}: needs the right {right!r}. Use a key that has it.")
@@ -119,7 +118,7 @@ class Gate:
         return all(map(grant.may, _rights(verb)))
 
     def ready(self) -> None:
-        """Raise `StoreError` unless the store answers and has its tables."""
+        """Raise `StoreError` unless the store responds and has its tables."""
         self.engine.services.store.pinned()
 
     def _prepare(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
@@ -136,7 +135,7 @@ class Gate:
             arguments["dry_run"] = True
         if verb.name in ("remember", "remember_many") and not grant.may("read"):
             for one in arguments.get("drafts", [arguments]):
-                one["duplicate"] = True  # a caller who cannot read must not learn which texts exist
+                one["duplicate"] = True  # write-only callers must not learn which texts exist
         if grant.bound:
             arguments |= _bound_arguments(engine, grant, verb, arguments)
         return engine, arguments
@@ -159,10 +158,10 @@ def _check_names(arguments: Mapping[str, Any]) -> None:
 
 
 def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the arguments and each draft in them, with the prefix of their field names in errors."""
+    """Yield the arguments and each of their drafts, with the prefix of field names in errors."""
     yield "", arguments
-    for place, draft in enumerate(arguments.get("drafts", ())):
-        yield f"drafts[{place}].", draft
+    for position, draft in enumerate(arguments.get("drafts", ())):
+        yield f"drafts[{position}].", draft
 
 
 def _rights(verb: Verb) -> tuple[str, ...]:
@@ -170,12 +169,12 @@ def _rights(verb: Verb) -> tuple[str, ...]:
 
 
 def _counts(grant: Grant, given: Mapping[str, Any]) -> bool:
-    """Return whether a recall updates counters; with a custom profile it could change the importance of shared ones."""
+    """Return whether a recall updates counters. A custom profile could change the importance of shared memories."""
     return grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
 
 
 def _redacted(grant: Grant, result: Any) -> Any:
-    """Return a result without memories that the caller must not read: conflicting and superseded ones."""
+    """Return a result without conflicting and superseded memories, if the caller must not read."""
     if grant.may("read"):
         return result
     if isinstance(result, list):
@@ -186,9 +185,9 @@ def _redacted(grant: Grant, result: Any) -> Any:
 
 
 def _within_size(limit: int, result: Any) -> Any:
-    """Return receipts with as many conflicts, most similar first, as fit into `limit` bytes; other results unchanged.
+    """Return receipts with the most similar conflicts that fit into `limit` bytes; other results unchanged.
 
-    The warning of each receipt still says how many there are.
+    The warning of each receipt still has the number of all conflicts.
     """
     receipts = result if isinstance(result, list) else [result]
     if not all(isinstance(one, Receipt) for one in receipts):
@@ -225,7 +224,7 @@ def _wildcards(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _profile(given: str | ProfileText) -> Profile:
-    """Return a built-in profile by name, or a parsed one. A name is never a path on the server."""
+    """Return a built-in profile by name, or a parsed one. A name cannot be a path on the server."""
     if isinstance(given, str):
         return profiles.load(checks.choice("profile", given, profiles.NAMES))
     count = len(given.toml)
@@ -240,13 +239,13 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
 
     Raises:
         ForbiddenError: the request is outside the bound.
-        NotFoundError: the request explains a memory that is not visible to the caller.
+        NotFoundError: the request explains a memory that the caller cannot see.
     """
     if verb.name in _STORE_WIDE:
         raise ForbiddenError(f"{verb.name}: not allowed for a key bound to {_bound_text(grant)}. Use an unbound key.")
     if verb.name == "help":
         return {}
-    where = dict(grant.bound)  # also replaces wildcards
+    where = dict(grant.bound)  # overrides wildcards too
     for path, given in _parts(arguments):
         for name, value in grant.bound.items():
             if given.get(name, value) not in (value, ANY):
@@ -265,7 +264,7 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
 
 
 def _require_inside(engine: Engine, grant: Grant, id: str, where: Mapping[str, Any]) -> None:
-    """Raise `ForbiddenError` unless a memory lives inside the bound; shared memories also belong to others."""
+    """Raise `ForbiddenError` unless a memory is stored inside the bound; shared memories are not."""
     home = remember.versions_of(engine.services, keywords.scope(grant.tenant, where)[0], id)[-1].memory.scope
     if any(getattr(home, name) != value for name, value in grant.bound.items()):
         raise ForbiddenError(

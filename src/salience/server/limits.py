@@ -1,4 +1,4 @@
-"""The rate limit of a caller. Each worker process counts for itself."""
+"""Rate limit per caller. Each worker process counts separately."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rate_limiter(rate: str | None) -> Callable[[str], None]:
         rate: such as `600/minute`, `10/second` or `1000 per 5 minutes`; None for no limit.
 
     Raises:
-        InputError: not a rate.
+        InputError: an invalid rate.
     """
     if rate is None:
         return lambda _: None

@@ -1,7 +1,7 @@
-"""Logs on stderr: JSON, or readable lines on a terminal. No line contains the text of a user.
+"""Logs on stderr: JSON, or readable lines on a terminal. No line contains user text.
 
-Messages of exceptions and of other libraries may quote a text. So an exception is logged as its class and stack, and a
-line of another library as its template or its place in the code.
+Messages of exceptions and libraries may quote user text. So an exception is logged as its class and stack, and a
+library's line as its template or its place in the code.
 """
 
 from __future__ import annotations
@@ -23,23 +23,20 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": loggin
 FRAMES: Final = 30
 """Maximum number of stack frames of an exception."""
 _TRUSTED: Final = ("salience", "uvicorn")
-"""Loggers whose messages quote no text of a user."""
+"""Loggers whose messages quote no user text."""
 _PACKAGES: Final = "site-packages/"
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:
-    """Send all log lines of this process, including those of libraries, to a stream; None for stderr.
+    """Send all log lines of this process and its libraries to a stream; None for stderr.
 
     Args:
-        level: of `LEVELS`. Libraries log from `warning` on, unless it is `debug`.
+        level: of `LEVELS`; others raise `InputError`. Libraries log from `warning` on, unless the level is `debug`.
         stream: the destination.
-
-    Raises:
-        InputError: an unknown level.
     """
     forms = (
         [_format_exception, structlog.dev.ConsoleRenderer()],
-        [structlog.processors.JSONRenderer(default=_class_name)],
+        [structlog.processors.JSONRenderer(default=lambda value: type(value).__name__)],
     )
     least, out = LEVELS[checks.choice("log_level", level, LEVELS)], stream or sys.stderr
     structlog.configure(
@@ -65,7 +62,7 @@ def configure(level: str, stream: TextIO | None = None) -> None:
 
 
 class _TolerantStream:
-    """Writes to a stream, and ignores failures: the server goes on without its log."""
+    """A stream that ignores failed writes, so that the server continues without its log."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -82,7 +79,7 @@ class _TolerantStream:
 
 
 class _Forwarding(logging.Handler):
-    """Forwards the lines of `logging` to structlog, without texts of users."""
+    """Forwards the lines of `logging` to structlog, without user text."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Forward a line."""
@@ -127,25 +124,20 @@ def _format_exception(_logger: object, _method: str, event: MutableMapping[str, 
 def exception_chain(error: BaseException) -> Iterator[dict[str, Any]]:
     """Yield an exception and its causes, each as its class and frames, innermost last."""
     seen: set[int] = set()
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        one = waiting.pop(0)
+    queue: list[BaseException | None] = [error]
+    while queue:
+        one = queue.pop(0)
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
         yield {"type": f"{type(one).__module__}.{type(one).__qualname__}", "frames": _frames(one)}
-        waiting += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
-        waiting.append(one.__cause__ or (None if one.__suppress_context__ else one.__context__))
+        queue += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        queue.append(one.__cause__ or (None if one.__suppress_context__ else one.__context__))
 
 
 def _frames(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
     return [f"{frame.filename.rpartition(_PACKAGES)[2]}:{frame.lineno} {frame.name}" for frame in frames]
-
-
-def _class_name(value: object) -> str:
-    """Return the class of a value without a JSON form."""
-    return type(value).__name__
 
 
 def _died(where: str, error: BaseException | None) -> None:

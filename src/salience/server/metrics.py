@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the table of metrics, the counters, and the page at `/metrics`."""
+"""Prometheus metrics: the table of metrics, their values, and the page at `/metrics`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from salience.server.auth import bearer_token
 _REQUEST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _STEP: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 NO_VERB: Final = "none"
-"""The verb of a request that was refused before its verb was known."""
+"""Verb label of requests that were refused before the verb was known."""
 PATH: Final = "/metrics"
 _DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The client library reads this variable when it is first imported."""
+"""prometheus_client reads this variable at its first import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ METRICS: Final[Mapping[str, Metric]] = {
 
 
 class Metrics:
-    """The metrics of one process; safe to share between threads. With several processes, a scrape adds them up."""
+    """The metrics of one process; safe to share between threads. With several processes, a scrape sums them."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -86,7 +86,7 @@ class Metrics:
         self._metrics["salience_requests_in_progress"].inc()
 
     def request_ended(self) -> None:
-        """Count a request in progress no more."""
+        """Uncount a request in progress."""
         self._metrics["salience_requests_in_progress"].dec()
         self._record_pool()
 
@@ -122,16 +122,14 @@ class Metrics:
 
     def upkeep(self, report: UpkeepReport) -> None:
         """Count a pass of upkeep."""
-        self._upkeep_pass("partial" if report.warning else "done")
+        self._metrics["salience_upkeep_passes_total"].labels("partial" if report.warning else "done").inc()
         self._metrics["salience_pending_memories"].set(report.pending)
         for change, count in changes(report).items():
             self._metrics["salience_upkeep_changes_total"].labels(change).inc(count)
 
     def upkeep_failed(self, error: Exception) -> None:
-        """Count a pass of upkeep that another process does, or that failed."""
-        self._upkeep_pass("elsewhere" if isinstance(error, LeaseError) else "failed")
-
-    def _upkeep_pass(self, outcome: str) -> None:
+        """Count a pass of upkeep that failed, or that another process does."""
+        outcome = "elsewhere" if isinstance(error, LeaseError) else "failed"
         self._metrics["salience_upkeep_passes_total"].labels(outcome).inc()
 
     def exposition(self) -> bytes:
@@ -168,7 +166,7 @@ def _create(name: str, metric: Metric, registry: CollectorRegistry) -> Any:
 
 @contextmanager
 def shared_directory() -> Iterator[None]:
-    """Have the processes that are started within the block share their metrics in a temporary directory."""
+    """Share the metrics of processes started within the block, in a temporary directory."""
     with tempfile.TemporaryDirectory(prefix="salience-metrics-", ignore_cleanup_errors=True) as directory:
         os.environ[_DIRECTORY] = directory
         try:
@@ -178,20 +176,20 @@ def shared_directory() -> Iterator[None]:
 
 
 def forget_process(pid: int) -> None:
-    """Leave the gauges of a process that ended out of the sums; its counters stay."""
+    """Remove the gauges of an ended process from the sums; its counters stay."""
     mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 def route(metrics: Metrics, is_open: Callable[[], bool], token: SecretStr | None) -> Route:
     """Return the page at `/metrics`.
 
-    It is open while there are no keys. Then it needs a token of its own, because it covers all tenants; without a token
-    in the settings it does not exist.
+    The page is open while callers need no key. After that it requires the metrics token, because it covers all tenants;
+    without a token in the settings it is not found.
     """
 
     def page(request: Request) -> Response:
         if not is_open():
-            if token is None or not token.get_secret_value():  # everyone would know the empty token
+            if token is None or not token.get_secret_value():  # anyone could guess the empty token
                 raise HTTPException(404)
             given = bearer_token(request.headers.get("authorization"))
             if given is None or not hmac.compare_digest(_bytes(given), _bytes(token.get_secret_value())):

@@ -1,10 +1,10 @@
 """OAuth 2.1 access tokens: Salience is the resource server and issues none.
 
-A token is a JWT signed by a key that the issuer publishes. The algorithm follows from the key, never from the token;
-the only part of an unverified token that is used is the name of its key.
+A token is a JWT signed by a key that the issuer publishes. The algorithm follows from the key, never from the token.
+Before verification, only the key id of a token is used.
 
-`jwt.PyJWKClient` fetches keys again for every unknown key name and follows redirects, so a caller could make the server
-send requests at will. `IssuerKeys` bounds the rate, time and size of fetches.
+`jwt.PyJWKClient` fetches keys for every unknown key id and follows redirects, so callers could trigger any number of
+requests. `IssuerKeys` limits the rate, time and size of fetches.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from salience.records import RIGHTS, Grant
 from salience.settings import masked
 
 ALGORITHMS: Final[Mapping[str, str]] = {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}
-"""Key type -> its one algorithm. There are no shared secrets, and no `none`."""
+"""Key type -> algorithm. Shared secrets and `none` are not accepted."""
 SCOPE_PREFIX: Final = "salience:"
 """Prefix of a right in the scope of a token: `salience:read`."""
 BOUND_CLAIM: Final = "salience_bound"
-"""Claim that restricts the caller to values of coordinates: `{"project": "website"}`."""
+"""Claim that restricts the caller to a scope: `{"project": "website"}`."""
 LATEST: Final = 1e12
-"""Latest instant in a token, seconds since 1970."""
+"""Latest valid time in a token, seconds since 1970."""
 LEEWAY: Final = 30.0
 """Tolerated clock difference between issuer and server, seconds."""
 REFRESH_AFTER: Final = 600.0
-"""Age of keys, seconds, after which the next use fetches them again."""
+"""Age of keys after which the next use refreshes them, seconds."""
 EXPIRE_AFTER: Final = 3600.0
-"""Age after which keys are invalid if the issuer cannot be reached, so that a revoked key does not stay valid."""
+"""Age after which unrefreshed keys are invalid, seconds; limits the use of revoked keys."""
 MIN_INTERVAL: Final = 60.0
 """Minimum time between two fetches, seconds."""
 FETCH_TIMEOUT: Final = 5.0
-"""Total time of a fetch, seconds."""
+"""Total timeout of a fetch, seconds."""
 TOKEN_LIMIT: Final = 16_384
 """Maximum length of a token, characters."""
 DOCUMENT_LIMIT: Final = 262_144
@@ -68,12 +68,12 @@ def token_verifier(
 
     A valid token is signed by a key of the issuer, names issuer, audience, subject and a tenant, is current, and has
     one of the scopes `salience:read`, `salience:write`, `salience:admin`. If the keys cannot be fetched, no token is
-    valid, and the log says so.
+    valid, and a warning is logged.
 
     Args:
         issuer: exactly as in its tokens.
         audience: required in a token.
-        jwks_url: of the keys; None to read it from the issuer's metadata (RFC 8414 or OpenID Connect Discovery).
+        jwks_url: URL of the keys; None to read it from the issuer's metadata (RFC 8414 or OpenID Connect Discovery).
         tenant_claim: the claim with the tenant.
         clock: for the times in tokens.
         monotonic: for the age of keys, seconds.
@@ -91,7 +91,7 @@ def token_verifier(
             key = keys.get(_key_name(token))
             if key is None:
                 return None
-            # `_is_current` checks the times, by our clock
+            # `_is_current` checks the times with `clock`
             claims = jwt.decode(
                 token,
                 key,
@@ -117,7 +117,7 @@ def _key_name(token: str) -> str | None:
     """Return the `kid` of a token.
 
     Raises:
-        jwt.PyJWTError: not a token, or another algorithm than those of `ALGORITHMS`.
+        jwt.PyJWTError: not a token, or an algorithm that is not in `ALGORITHMS`.
     """
     if len(token) > TOKEN_LIMIT:
         raise jwt.DecodeError("too long")
@@ -134,7 +134,7 @@ def _is_current(claims: Mapping[str, Any], now: float) -> bool:
 
 
 def _seconds(value: object) -> float:
-    """Return an instant in seconds; NaN, which compares False, if it is not one."""
+    """Return a time in seconds; NaN, which compares False, for an invalid value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > LATEST:
         return math.nan
     return float(value)
@@ -144,9 +144,9 @@ def _grant(claims: Mapping[str, Any], tenant_claim: str) -> Grant:
     """Return the grant of claims.
 
     Raises:
-        InputError: no tenant, no right, or an invalid bound, which must not count as no bound.
+        InputError: no tenant, no right, or an invalid bound (which must not mean no bound).
     """
-    scopes = claims.get("scope", claims.get("scp", ""))  # RFC 9068: text with blanks; others: a list, or `scp`
+    scopes = claims.get("scope", claims.get("scp", ""))  # RFC 9068: text with spaces; others: a list, or `scp`
     if isinstance(scopes, str):
         scopes = scopes.split()
     rights = [right for right in RIGHTS if isinstance(scopes, list) and SCOPE_PREFIX + right in scopes]
@@ -156,7 +156,7 @@ def _grant(claims: Mapping[str, Any], tenant_claim: str) -> Grant:
 
 
 class KeysError(Exception):
-    """The keys of an issuer cannot be fetched; says why, for the log."""
+    """The keys of an issuer cannot be fetched; the message has the reason, for the log."""
 
 
 class IssuerKeys:
@@ -177,7 +177,7 @@ class IssuerKeys:
     def get(self, name: str | None) -> jwt.PyJWK | None:
         """Return a key by name, or the only key if `name` is None; None if the issuer has no such key.
 
-        Fetches at most once. One thread fetches while others go on with the keys that they have.
+        Fetches at most once. One thread fetches while others use the cached keys.
         """
         found = self._cached(name)
         if found is not None and self._now() - self._fetched < REFRESH_AFTER:
@@ -213,7 +213,7 @@ def fetch_keys(issuer: str, jwks_url: str | None, timeout: float) -> dict[str, j
     """Return the keys of an issuer by name.
 
     Raises:
-        KeysError: the issuer does not answer, or not with keys.
+        KeysError: the issuer does not respond, or publishes no usable key.
     """
     deadline = time.monotonic() + timeout
     try:
@@ -236,11 +236,11 @@ def _discover_jwks_url(client: httpx.Client, issuer: str, deadline: float) -> st
             reason = error
             continue
         if metadata.get("issuer") != issuer:
-            raise KeysError("the metadata name another issuer")
+            raise KeysError("the metadata names another issuer")
         try:
             return _trusted_url("jwks_uri", metadata.get("jwks_uri"))
         except InputError:
-            raise KeysError("the metadata name no https address of keys") from None
+            raise KeysError("the metadata has no https URL of keys") from None
     raise reason
 
 
@@ -256,7 +256,7 @@ def _get_json(client: httpx.Client, url: str, deadline: float) -> dict[str, Any]
     """Return a JSON object within the limits of size and time; redirects are not followed.
 
     Raises:
-        KeysError, httpx.HTTPError: another response, or none.
+        KeysError, httpx.HTTPError: no response, or not a JSON object.
     """
     body, left = bytearray(), deadline - time.monotonic()
     if left <= 0:
@@ -278,7 +278,7 @@ def _get_json(client: httpx.Client, url: str, deadline: float) -> dict[str, Any]
 
 
 def _usable_keys(keys: object) -> Iterator[tuple[str, jwt.PyJWK]]:
-    """Yield the signing keys of a JWK set by name, without private, weak and unsupported ones."""
+    """Yield the signing keys of a JWK set by name; skip private, weak and unsupported keys."""
     for item in keys if isinstance(keys, list) else ():
         algorithm = ALGORITHMS.get(str(item.get("kty"))) if isinstance(item, dict) else None
         if algorithm is None or (item.get("use", "sig"), item.get("alg", algorithm)) != ("sig", algorithm):
@@ -294,11 +294,7 @@ def _usable_keys(keys: object) -> Iterator[tuple[str, jwt.PyJWK]]:
 
 
 def _trusted_url(field: str, url: object) -> str:
-    """Return a URL whose responses cannot be changed in transit: https, or http to this machine.
-
-    Raises:
-        InputError: another URL.
-    """
+    """Return a URL if it is https, or http to this machine; raise `InputError` for others."""
     text = url if isinstance(url, str) else ""
     try:
         parts = httpx.URL(text)

@@ -30,27 +30,28 @@ from salience.settings import Settings, masked
 
 MAKE_A_KEY: Final = "salience keys create --right read --right write"
 BACKLOG: Final = 2048
-"""Maximum number of connections that wait to be accepted."""
+"""Maximum number of connections in the accept queue."""
 SPAWN: Final = multiprocessing.get_context("spawn")
 """Workers start fresh: forking a process with threads is not safe."""
 POLL: Final = 0.1
-"""Seconds between two checks for signals."""
+"""Interval of checks for signals, seconds."""
 SHORT_LIFE: Final = 1.0
-"""Minimum seconds between two starts of a worker that keeps dying."""
+"""Minimum seconds between two starts of a worker that dies repeatedly."""
 CLOSE_TIME: Final = 10.0
-"""Seconds that a worker has to close its store after its requests."""
+"""Time for a worker to close its store after its requests, seconds."""
 FAILED: Final = 1
 SIGNALLED: Final = 128
-"""Exit code of a process that a signal ended at once, plus the number of the signal; as in shells."""
+"""Exit code of a process that a signal ended at once, minus the number of the signal; as in shells."""
+_log: Any = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """The configuration of a server; can be sent to a worker.
+    """The configuration of a server; picklable, so that workers receive it.
 
     Attributes:
-        settings: of the environment and the command line; `url` names the store.
-        embedder: a name.
+        settings: from the environment and the command line; `url` names the store.
+        embedder: its name.
         profile: the default profile of recalls: the name of a built-in, or the path of a TOML file.
     """
 
@@ -59,23 +60,19 @@ class ServerConfig:
     profile: str = "salience"
 
     def check(self) -> None:
-        """Check what can be checked before the store is opened.
-
-        Raises:
-            InputError: a value is not acceptable.
-        """
+        """Raise `InputError` for invalid values that show before the store is opened."""
         profiles.load(self.profile)
         rate_limiter(self.settings.server_rate)
         workers = self.settings.server_workers
         if workers > 1 and self.settings.url == compose.MEMORY:
-            remedy = f"Serve {compose.MEMORY} with 1: each process would have memories of its own."
+            remedy = f"Use 1 worker with {compose.MEMORY}: each process would have its own memories."
             raise InputError("server_workers", workers, remedy)
 
 
 def run(config: ServerConfig) -> None:
     """Run a server until a signal ends it.
 
-    The store is opened before the port, so that a broken store is an error and not a server that cannot answer.
+    The store is opened before the port, so that a broken store fails the start.
 
     Raises:
         InputError: a value is not acceptable.
@@ -87,7 +84,7 @@ def run(config: ServerConfig) -> None:
         _run_supervisor(config)
     else:
         _run_alone(config)
-    _log().info("ended")
+    _log.info("ended")
 
 
 def _run_alone(config: ServerConfig) -> None:
@@ -113,10 +110,10 @@ def _run_supervisor(config: ServerConfig) -> None:
 
 def _announce(settings: Settings, listening: socket.socket, is_open: bool) -> None:
     url = url_of(listening)
-    _log().info("serving", url=url, mcp=f"{url}/mcp", store=masked(settings.url), workers=settings.server_workers)
+    _log.info("serving", url=url, mcp=f"{url}/mcp", store=masked(settings.url), workers=settings.server_workers)
     if is_open:
         remedy = f"Create one: {MAKE_A_KEY}"
-        _log().warning("no API key exists: everyone on this machine can read and write", remedy=remedy)
+        _log.warning("no API key exists: everyone on this machine can read and write", remedy=remedy)
 
 
 @dataclass(slots=True)
@@ -128,25 +125,25 @@ class _Worker:
 
 
 class Supervisor:
-    """Starts the workers, replaces those that die, and ends them.
+    """Starts the workers, replaces dead ones, and ends them.
 
     Args:
         config: of the server.
-        listening: the socket; closed when the shutdown begins, so that no client waits on it.
+        listening: the socket; closed when the shutdown begins, so that new connections fail at once.
     """
 
     def __init__(self, config: ServerConfig, listening: socket.socket) -> None:
         self._config = config
         self._listening = listening
         self._signals: list[int] = []
-        self._reader, self._writer = SPAWN.Pipe(duplex=False)  # closes when this process dies
+        self._reader, self._writer = SPAWN.Pipe(duplex=False)  # the kernel closes the writer if this process dies
         self._workers: list[_Worker] = []
 
     def run(self) -> None:
         """Serve until a signal, then let the workers finish; a second signal kills them.
 
         Raises:
-            SalienceError: one of the first workers cannot serve. Later ones are started again.
+            SalienceError: one of the first workers cannot serve. Its replacements are restarted instead.
         """
         with self._signal_handlers():
             self._workers = [self._start(is_first=True) for _ in range(self._config.settings.server_workers)]
@@ -180,11 +177,11 @@ class Supervisor:
             return worker
         if worker.is_first and worker.process.exitcode == FAILED:
             self._end()
-            raise SalienceError("server: a worker cannot serve. The line above says why.")
+            raise SalienceError("server: a worker cannot serve. See the log line above.")
         if time.monotonic() - worker.started < SHORT_LIFE:
             time.sleep(POLL)  # `wait` returns at once for a dead worker
             return worker
-        _log().error("a worker died and is replaced", pid=worker.process.pid, code=worker.process.exitcode)
+        _log.error("a worker died and is replaced", pid=worker.process.pid, code=worker.process.exitcode)
         metrics.forget_process(worker.process.pid or 0)
         return self._start()
 
@@ -202,7 +199,7 @@ class Supervisor:
 
 
 def work(config: ServerConfig, listening: socket.socket, supervisor: Connection) -> None:
-    """Serve as a worker until the supervisor says so or is gone."""
+    """Serve as a worker until a signal, or until the supervisor dies, which closes its end of the pipe."""
     logs.configure(config.settings.log_level)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from salience.server.app import build_app
@@ -211,23 +208,11 @@ def work(config: ServerConfig, listening: socket.socket, supervisor: Connection)
     try:
         with build_app(config) as app:
             shutdown = config.settings.server_shutdown
-            serve(app.asgi, app.protocol, app.end_streams, listening, shutdown, until_closed(supervisor))
+            serve(app.asgi, app.protocol, app.end_streams, listening, shutdown, supervisor)
     except SalienceError as error:
-        _log().error("a worker cannot serve", detail=str(error))
+        _log.error("a worker cannot serve", detail=str(error))
         sys.exit(FAILED)
     exit_if_stuck()
-
-
-def until_closed(pipe: Connection) -> Callable[[], None]:
-    """Return a function that returns when the other end of a pipe is closed."""
-
-    def wait_until_closed() -> None:
-        try:
-            pipe.recv_bytes()
-        except (EOFError, OSError):
-            return
-
-    return wait_until_closed
 
 
 @contextmanager
@@ -236,9 +221,7 @@ def open_store(
 ) -> Iterator[tuple[Engine, Keyring]]:
     """Yield the engine and the keys of a server, and close both.
 
-    Args:
-        config: of the server.
-        wrap: wraps the embedder, below the query cache.
+    `wrap` wraps the embedder, below the query cache.
 
     Raises:
         InputError: other machines can reach the server, but no key exists; or as `salience.connect`.
@@ -263,7 +246,7 @@ def open_store(
 def exposing_setting(settings: Settings) -> str | None:
     """Return the setting that lets other machines reach the server; None if only this machine can.
 
-    A server with more host names is taken to be behind a proxy.
+    A server with other host names is assumed to be behind a proxy.
 
     Raises:
         InputError: the host does not exist.
@@ -318,7 +301,3 @@ def _addresses(host: str, port: int = 0) -> list[tuple[socket.AddressFamily, tup
         raise InputError("server_host", Words(repr(host)), remedy, f"{shown(host)} is not a host") from None
     found.sort(key=lambda one: one[0] != socket.AF_INET)
     return [(family, (str(address[0]), port)) for family, *_, address in found]
-
-
-def _log() -> Any:
-    return structlog.get_logger()

@@ -11,6 +11,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, Final
 
@@ -24,11 +26,11 @@ from salience.server.process import SIGNALLED
 
 EVENTS: Final = "text/event-stream"
 STREAMED: Final = (EVENTS, "application/x-ndjson")
-"""Media types of responses that may be long. None answers a write, so cutting one off loses nothing."""
+"""Media types of long responses. Writes never have one, so cutting one off loses nothing."""
 STALLED: Final = 1.0
 """Seconds without progress after which a closing connection is dropped."""
 JOIN_TIMEOUT: Final = 0.5
-"""Seconds to wait for a thread that is about to end."""
+"""Time for a thread to end, seconds."""
 
 
 class Streams:
@@ -40,13 +42,13 @@ class Streams:
         self._ended = False
 
     def end(self) -> None:
-        """End all streams, and those that start later. Call this in the event loop."""
+        """End all streams, including later ones. Call this in the event loop."""
         self._ended = True
         for scope in list(self._open):
             scope.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. An event stream ends complete; an export is cut off, so that it does not look whole."""
+        """Answer a request. At shutdown, an event stream is completed; an export is cut off, so that clients see it."""
         kind = ""
 
         async def watching(message: Message) -> None:
@@ -69,7 +71,7 @@ class Streams:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that finishes its requests on a signal and exits with code 0.
+    """A uvicorn server that finishes its requests on a signal, then exits with code 0.
 
     Args:
         config: of uvicorn.
@@ -118,8 +120,8 @@ def serve(
     protocol: Any,
     end_streams: Callable[[], None],
     listening: socket.socket,
-    seconds: float,
-    wait_for_supervisor: Callable[[], None] | None = None,
+    shutdown: float,
+    supervisor: Connection | None = None,
 ) -> None:
     """Serve on a socket until a signal ends it.
 
@@ -128,8 +130,8 @@ def serve(
         protocol: the protocol factory.
         end_streams: ends the streamed responses.
         listening: the socket.
-        seconds: that requests have to finish after the signal.
-        wait_for_supervisor: returns when the supervisor is gone; None if this process is not a worker.
+        shutdown: time for requests to finish after the signal, seconds.
+        supervisor: a pipe that closes when the supervisor dies; None if this process is not a worker.
     """
     config = uvicorn.Config(
         app,
@@ -139,24 +141,25 @@ def serve(
         log_config=None,  # structlog handles these lines
         access_log=False,  # it would contain URLs with their queries
         server_header=False,
-        timeout_graceful_shutdown=math.ceil(seconds),
+        timeout_graceful_shutdown=math.ceil(shutdown),
     )
-    server = Server(config, end_streams, is_worker=wait_for_supervisor is not None)
-    if wait_for_supervisor is not None:
-        wait = wait_for_supervisor
-
-        def follow() -> None:
-            wait()
-            server.should_exit = True
-
-        threading.Thread(target=follow, daemon=True).start()
+    server = Server(config, end_streams, is_worker=supervisor is not None)
+    if supervisor is not None:
+        threading.Thread(target=_follow, args=(server, supervisor), daemon=True).start()
     server.run([listening])
 
 
-def exit_if_stuck() -> None:
-    """Exit with code 0 if a thread would keep the process alive: its request had its time.
+def _follow(server: Server, supervisor: Connection) -> None:
+    """End the server when the supervisor dies."""
+    with suppress(EOFError, OSError):
+        supervisor.recv_bytes()
+    server.should_exit = True
 
-    Otherwise return, with garbage collection off: the last collection of a large index takes seconds.
+
+def exit_if_stuck() -> None:
+    """Exit with code 0 if a request's thread runs on after the shutdown time; otherwise return.
+
+    Objects are frozen before the return, because a last garbage collection of a large index takes seconds.
     """
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:

@@ -1,4 +1,4 @@
-"""Telemetry of requests and verbs: a log line, metrics and a span each. Of URLs only the route is recorded."""
+"""Telemetry of requests and verbs: a log line, metrics and a span each. Only the route of a URL is recorded."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ PROBES: Final = ("/healthz", "/readyz", "/metrics")
 """Paths that are not counted, and logged at the level `debug` only."""
 UNKNOWN: Final = "-"
 CLIENT_GONE: Final = 499
-"""Status of a request whose client left before the response, as in nginx; never sent."""
+"""Status of a request whose client disconnected before the response, as in nginx; never sent."""
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-"""Methods that are logged by name; a client can invent others."""
+"""Methods that are logged by name; clients can send any other."""
+_log: Any = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class RequestRecord:
-    """The facts about a request; its verbs add to them, on any thread."""
+    """Facts about a request; its verbs add to them, from any thread."""
 
     surface: str
     began: float = field(default_factory=time.perf_counter)
@@ -49,8 +50,8 @@ class VerbTelemetry:
 
     Args:
         metrics, traces: where to record.
-        surface: counts each verb as a request of this surface, because MCP's HTTP status says nothing about the
-            outcome; None if HTTP requests are counted instead.
+        surface: counts each verb as a request of this surface; None if HTTP requests are counted instead. (The HTTP
+            status of MCP does not show the outcome.)
     """
 
     def __init__(self, metrics: Metrics, traces: Traces, surface: str | None = None) -> None:
@@ -76,8 +77,8 @@ class RequestTelemetry:
     """ASGI middleware that records each request.
 
     Args:
-        app: the application; the `state` of the scope holds `request_id`, `grant` and `verb`, if known.
-        mcp: path of MCP, whose verbs are counted instead of its requests.
+        app: sets `request_id`, `grant` and `verb` in the `state` of the scope, if known.
+        mcp: path of MCP, where verbs are counted instead of requests.
         metrics, traces: where to record.
     """
 
@@ -94,7 +95,7 @@ class RequestTelemetry:
             return
         if scope["path"] in PROBES:
             await self._app(scope, receive, send)
-            _log().debug("request", route=scope["path"])
+            _log.debug("request", route=scope["path"])
             return
         is_mcp = scope["path"] == self._mcp or scope["path"].startswith(f"{self._mcp}/")
         record = RequestRecord("mcp" if is_mcp else "rest")
@@ -141,7 +142,7 @@ class RequestTelemetry:
         seconds = time.perf_counter() - record.began
         if record.surface == "rest" or (record.verb == NO_VERB and record.status >= 400):
             self._metrics.request(record.surface, facts["verb"], record.status, seconds)
-        log = _log().info if record.status < 500 else _log().error
+        log = _log.info if record.status < 500 else _log.error
         log("request", ms=round(seconds * 1e3, 2), **facts, **_error_fields(record.error))
 
 
@@ -156,7 +157,7 @@ def _attributes(facts: dict[str, Any]) -> dict[str, str | int]:
 
 
 def _error_fields(error: BaseException | None) -> dict[str, Any]:
-    """Return the code of an error, and the message of a server error, which quotes no text of a user."""
+    """Return the code of an error, and the message of a server error, which quotes no user text."""
     if not isinstance(error, SalienceError):
         return {} if error is None else {"error": type(error).__name__}
     problem = problem_of(error)
@@ -164,7 +165,7 @@ def _error_fields(error: BaseException | None) -> dict[str, Any]:
 
 
 class MeasuredEmbedder(Wrapped):
-    """An embedder with metrics and traces. It is below the query cache, so that it counts only computed vectors."""
+    """An embedder with metrics and traces. It sits below the query cache, so it counts only computed vectors."""
 
     def __init__(self, embedder: Embedder, metrics: Metrics, traces: Traces) -> None:
         super().__init__(embedder)
@@ -181,7 +182,3 @@ class MeasuredEmbedder(Wrapped):
         finally:
             self._metrics.embedded(outcome, len(texts), time.perf_counter() - began)
         return vectors
-
-
-def _log() -> Any:
-    return structlog.get_logger()

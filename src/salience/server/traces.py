@@ -1,4 +1,4 @@
-"""Traces: OpenTelemetry spans, sent with OTLP over HTTP. No span contains the text of a user."""
+"""Traces: OpenTelemetry spans, sent with OTLP over HTTP. No span contains user text."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from salience.records import Recall
 
 Attributes = Mapping[str, str | int]
 FLUSH_TIMEOUT: Final = 3.0
-"""Maximum time to send the remaining spans when the server ends, seconds."""
+"""Timeout for the remaining spans when the server ends, seconds."""
 _PATH: Final = "/v1/traces"
 _PROPAGATED: Final = (b"traceparent", b"tracestate")
 
 
 class Traces:
-    """Makes spans. A thread sends them in batches; if the collector is away, they are dropped.
+    """Creates spans. A thread sends them in batches; if the collector is down, they are dropped.
 
     Args:
         endpoint: of the collector, such as `http://localhost:4318`, with or without `/v1/traces`; None for no traces.
@@ -38,7 +38,7 @@ class Traces:
 
     @contextmanager
     def request(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[Callable[[str, Attributes], None]]:
-        """Span a request, as a child of the trace in its headers; yields a function that sets name and attributes."""
+        """Trace a request, as a child of the trace in its headers; yields a function that sets name and attributes."""
         carrier = {name.decode("ascii"): value.decode("latin-1") for name, value in headers if name in _PROPAGATED}
         parent = self._propagator.extract(carrier)
         with self._tracer.start_as_current_span(
@@ -54,7 +54,7 @@ class Traces:
             yield finish
 
     def add_steps(self, outcome: object) -> None:
-        """Add a span for each step of a recall that has just ended, one after the other."""
+        """Add consecutive spans for the steps of a recall that has just ended."""
         for one in outcome if isinstance(outcome, list) else [outcome]:
             if isinstance(one, Recall):
                 steps = {step: int(milliseconds * 1e6) for step, milliseconds in one.timings.items()}
@@ -65,7 +65,7 @@ class Traces:
 
     @contextmanager
     def embedding(self, name: str, texts: int) -> Iterator[None]:
-        """Span a call of an embedder."""
+        """Trace a call of an embedder."""
         attributes: Attributes = {"salience.embedder": name, "salience.texts": texts}
         with self._tracer.start_as_current_span(
             "embedder", attributes=attributes, record_exception=False, set_status_on_exception=False

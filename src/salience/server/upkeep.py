@@ -18,15 +18,12 @@ from salience.records import UpkeepReport
 from salience.server.metrics import Metrics, changes
 
 STOP_TIMEOUT: Final = 5.0
-"""Seconds to wait for the current step when the server ends."""
+"""Time for the current step to finish when the server ends, seconds."""
+_log: Any = structlog.get_logger()
 
 
 class TenantRounds:
-    """Cycles through the tenants, the engine's own first.
-
-    Attributes:
-        tenants: of this round.
-    """
+    """Cycles through the tenants, the engine's own first; `tenants` has those of the current round."""
 
     def __init__(self, engine: Engine, keyring: Keyring) -> None:
         self.tenants: Sequence[str] = (engine.services.tenant,)
@@ -45,7 +42,7 @@ class TenantRounds:
 
 @dataclass(frozen=True, slots=True)
 class SharedPace(Pace):
-    """A pace at which each of several tenants has a pass in the time `every`."""
+    """A pace that gives each of several tenants one pass per `every`."""
 
     tenants: Callable[[], int] = lambda: 1
 
@@ -55,7 +52,7 @@ class SharedPace(Pace):
 
 
 class UpkeepThread:
-    """Runs upkeep in a thread, for every tenant. Of several processes, the one that holds the lease does a pass.
+    """Runs upkeep in a thread, for every tenant. With several processes, the lease holder does the pass.
 
     Args:
         engine: of the store.
@@ -72,7 +69,7 @@ class UpkeepThread:
         self._thread = threading.Thread(target=self._run, name="salience-upkeep", daemon=True)
 
     def start(self) -> None:
-        """Start, with a pass at once."""
+        """Start with an immediate pass."""
         if self._every is not None:
             self._thread.start()
 
@@ -90,12 +87,10 @@ class UpkeepThread:
     def _done(self, report: UpkeepReport) -> None:
         self._metrics.upkeep(report)
         counts = changes(report)
-        log: Any = structlog.get_logger()
-        level = log.warning if report.warning else log.info if any(counts.values()) else log.debug
-        level("upkeep", **counts, pending=report.pending, **({"detail": report.warning} if report.warning else {}))
+        log = _log.warning if report.warning else _log.info if any(counts.values()) else _log.debug
+        log("upkeep", **counts, pending=report.pending, **({"detail": report.warning} if report.warning else {}))
 
     def _failed(self, error: SalienceError) -> None:
         self._metrics.upkeep_failed(error)
-        log: Any = structlog.get_logger()
         if not self._stop.is_set():
-            (log.debug if isinstance(error, LeaseError) else log.warning)("upkeep", detail=str(error))
+            (_log.debug if isinstance(error, LeaseError) else _log.warning)("upkeep", detail=str(error))

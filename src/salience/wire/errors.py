@@ -83,9 +83,9 @@ PROBLEMS: Final[Mapping[type[SalienceError], Problem]] = {
     StoreError: Problem("store", 503, "The store failed"),
     SalienceError: Problem("error", 500, "Something failed"),
 }
-"""By error class; a subclass that is not listed takes the entry of its nearest base."""
+"""By error class; an unlisted subclass has the entry of its nearest base."""
 UNTYPED: Final = "about:blank"
-"""Problem type of an error of HTTP itself, which says no more than its status."""
+"""Problem type of a plain HTTP error, which has no details beyond its status."""
 STATUSES: Final = tuple(sorted({problem.status for problem in PROBLEMS.values()} | {400, 404, 405, 408, 413, 415}))
 """All statuses of problems."""
 _CLASSES: Final = {problem.code: kind for kind, problem in PROBLEMS.items()}
@@ -102,12 +102,8 @@ def problem_of(error: SalienceError) -> Problem:
 def to_problem(error: SalienceError) -> dict[str, Any]:
     """Return an error as problem details, without the text of any memory."""
     found = problem_of(error)
-    details: dict[str, Any] = {
-        "type": _TYPE + found.code,
-        "title": found.title,
-        "status": found.status,
-        "detail": str(error),
-    }
+    details: dict[str, Any] = {"type": _TYPE + found.code, "title": found.title, "status": found.status}
+    details["detail"] = str(error)
     if isinstance(error, ImportLineError):
         details |= {"line": error.line}
     match error:
@@ -131,7 +127,7 @@ def instance(request_id: str) -> str:
 
 
 def stack_of(error: BaseException) -> str:
-    """Return the class of an error and its stack, innermost first. The message is left out: it may quote a user."""
+    """Return the class of an error and its stack, innermost first, without the message, which may quote user text."""
     first = error.__cause__ or error
     frames = traceback.extract_tb(first.__traceback__)[-FRAMES:]
     return " < ".join([type(first).__name__, *(f"{frame.filename}:{frame.lineno}" for frame in reversed(frames))])

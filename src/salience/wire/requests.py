@@ -18,21 +18,12 @@ from salience.records import KINDS, SCOPE_LEVELS, TIERS
 from salience.records.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT, TTL_PATTERN
 
 _PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
-CHANGEABLE: Final = (
-    "content",
-    "kind",
-    "importance",
-    "weight",
-    "tags",
-    "entities",
-    "fact_key",
-    "ttl",
-    "tier",
-    "metadata",
-)
-"""Fields that an update can change; it names at least one."""
-ERASE_SCOPE: Final = ("project", "user_id", "agent_id", "session_id")
-"""Coordinates of which `erase` needs one unless it names ids."""
+_CHANGEABLE: Final = (
+    "content", "kind", "importance", "weight", "tags", "entities", "fact_key", "ttl", "tier", "metadata",
+)  # fmt: skip
+"""Fields that an update can change; at least one is required."""
+_ERASE_SCOPE: Final = ("project", "user_id", "agent_id", "session_id")
+"""Coordinates of which `erase` requires at least one, unless it has ids."""
 QUERIES_LIMIT: Final = 32
 """Maximum number of queries in one request."""
 
@@ -56,7 +47,7 @@ def _required_one_of(*names: str) -> list[Any]:
 
 
 def _omittable(description: str) -> Any:
-    """Return a field that can be left out but cannot be null."""
+    """Return a field that is optional but cannot be null."""
     return Field(default_factory=lambda: None, description=description)
 
 
@@ -95,7 +86,7 @@ Ttl = Annotated[
 
 
 class VerbRequest(BaseModel):
-    """Base of all requests: no unknown names, no coercion."""
+    """Base of all requests; rejects unknown names and coerces no types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -107,17 +98,19 @@ class VerbRequest(BaseModel):
 class CallerScope(VerbRequest):
     """The caller's scope; `*` matches every value of a coordinate."""
 
-    environment: Name = Field("default", description="matches exactly; * for any")
-    project: Name | None = Field(None, description="the project; memories of none are shared by all")
-    user_id: Name | None = Field(None, description="the user; memories of none are shared by all")
-    agent_id: Name | None = Field(None, description="the agent; memories of none are shared by all")
+    environment: Name = Field("default", description="exact match; * for any")
+    project: Name | None = Field(None, description="the project; memories without one are shared by all")
+    user_id: Name | None = Field(None, description="the user; memories without one are shared by all")
+    agent_id: Name | None = Field(None, description="the agent; memories without one are shared by all")
 
 
 class FullScope(CallerScope):
     """The caller's scope, the session and mememory's scope level."""
 
     session_id: Name | None = Field(None, description="the session: orders turns, hides nothing")
-    scope: Level | None = Field(None, description="`global`: memories of no project; `project`: those of the project")
+    scope: Level | None = Field(
+        None, description="`global`: memories without a project; `project`: memories of the project"
+    )
 
 
 class DraftFields(VerbRequest):
@@ -136,20 +129,20 @@ class DraftFields(VerbRequest):
     metadata: Metadata = Field({}, description="custom values, returned unchanged")
     key: Name | None = Field(None, description="idempotency key: a retry under it returns the first receipt")
     created_at: Instant | None = Field(None, description="time of creation; default: now")
-    duplicate: bool = Field(False, description="store it even where a current memory has the same text")
+    duplicate: bool = Field(False, description="store it even if a current memory has the same text")
 
 
 class Remember(DraftFields, FullScope):
     """Store one memory."""
 
-    memory_type: Tier | None = Field(None, description="another word for `tier`")
+    memory_type: Tier | None = Field(None, description="synonym of `tier`")
 
 
 class DraftLine(DraftFields, CallerScope):
     """One of several memories; its coordinates take precedence over those of the request."""
 
     session_id: Name | None = None
-    speaker: Name | None = Field(None, description="who said it")
+    speaker: Name | None = Field(None, description="name of the speaker")
 
 
 class RememberMany(FullScope):
@@ -172,16 +165,12 @@ class Message(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
 
-    content: Utterance | list[MessagePart] | None = Field(
-        None, description="what was said; needed unless it calls tools"
-    )
-    text: Utterance | list[MessagePart] | None = Field(None, description="another word for `content`")
+    content: Utterance | list[MessagePart] | None = Field(None, description="the text; required except in tool calls")
+    text: Utterance | list[MessagePart] | None = Field(None, description="synonym of `content`")
     role: Name | None = Field(None, description="user, assistant, ...")
-    speaker: Name | None = Field(None, description="who said it, where that is known by name")
-    name: Name | None = Field(None, description="another word for `speaker`")
-    timestamp: Instant | Seconds | None = Field(
-        None, description="when: ISO 8601 with an offset, or seconds since 1970"
-    )
+    speaker: Name | None = Field(None, description="name of the speaker, if known")
+    name: Name | None = Field(None, description="synonym of `speaker`")
+    timestamp: Instant | Seconds | None = Field(None, description="ISO 8601 with an offset, or seconds since 1970")
     metadata: Metadata | None = None
     key: Name | None = Field(None, description="idempotency key")
 
@@ -196,25 +185,23 @@ class Ingest(FullScope):
 
 
 class Update(FullScope):
-    """Change a memory; fields that are not named stay."""
+    """Change a memory; omitted fields stay."""
 
-    model_config = ConfigDict(json_schema_extra={"anyOf": _required_one_of(*CHANGEABLE)})
+    model_config = ConfigDict(json_schema_extra={"anyOf": _required_one_of(*_CHANGEABLE)})
 
     id: Id
     content: Text = _omittable("the text")
     kind: Name = _omittable("the kind")
-    importance: Fraction = _omittable("its importance")
+    importance: Fraction = _omittable("the importance")
     weight: Weight = _omittable("confidence")
-    tags: list[Name] = _omittable("all of them")
-    entities: list[Name] = _omittable(
-        "all of them; where the content is new and they are not given, they are read from it"
-    )
-    fact_key: Name | None = _omittable("identity of the fact; null: of none")
-    ttl: Ttl | None = _omittable("time to live from now; null: no end")
-    tier: Tier = _omittable("where it is from now")
-    metadata: Metadata = _omittable("all of it")
-    reason: Name | None = Field(None, description="why, for the history")
-    if_version: Version | None = Field(None, description="refused unless the memory is at this version")
+    tags: list[Name] = _omittable("all tags")
+    entities: list[Name] = _omittable("all entities; default: extracted again if the content changes")
+    fact_key: Name | None = _omittable("identity of the fact; null for none")
+    ttl: Ttl | None = _omittable("time to live from now; null for no limit")
+    tier: Tier = _omittable("the new tier")
+    metadata: Metadata = _omittable("all metadata")
+    reason: Name | None = Field(None, description="reason for the change, for the history")
+    if_version: Version | None = Field(None, description="refused unless the memory has this version")
     key: Name | None = Field(None, description="idempotency key")
 
 
@@ -225,7 +212,7 @@ class MemoryId(FullScope):
 
 
 class Forget(MemoryId):
-    """Take a memory out of every recall."""
+    """Remove a memory from every recall."""
 
     reason: Name | None = None
     if_version: Version | None = None
@@ -243,25 +230,25 @@ class Restore(MemoryId):
 class ProfileText(VerbRequest):
     """A custom profile."""
 
-    toml: Text = Field(description="its TOML, as docs/profiles has it")
+    toml: Text = Field(description="TOML, as described in docs/profiles")
 
 
 class Filtered(FullScope):
     """Filters on memories."""
 
-    tags: list[Name] = Field([], description="a memory carries all of them")
-    kinds: list[Name] = Field([], description="of one of them")
-    tiers: list[Tier] = Field([], description="in one of them")
-    sessions: list[Name] = Field([], description="of one of them")
-    since: Instant | None = Field(None, description="earliest created_at, included")
-    until: Instant | None = Field(None, description="latest created_at, excluded")
+    tags: list[Name] = Field([], description="only memories with all of these tags")
+    kinds: list[Name] = Field([], description="only memories of these kinds")
+    tiers: list[Tier] = Field([], description="only memories in these tiers")
+    sessions: list[Name] = Field([], description="only memories of these sessions")
+    since: Instant | None = Field(None, description="earliest created_at, inclusive")
+    until: Instant | None = Field(None, description="latest created_at, exclusive")
 
 
 class Ranked(FullScope):
     """Ranking options."""
 
     limit: Limit | None = Field(None, description="maximum number of hits; default: the profile's")
-    profile: Name | ProfileText | None = Field(None, description="how to rank: a profile's name, or its text")
+    profile: Name | ProfileText | None = Field(None, description="ranking profile: its name or its text")
     now: Instant | None = Field(None, description="time of the query")
 
 
@@ -278,7 +265,7 @@ class RecallOptions(Ranked, Filtered):
     dry_run: bool = Field(False, description="do not update counters")
     as_of: Instant | None = Field(None, description="answer as of this time")
     deadline_ms: Milliseconds | None = Field(None, description="deadline, milliseconds")
-    weights: Weights | None = Field(None, description="other weights of the profile's signals, by label")
+    weights: Weights | None = Field(None, description="weights of signals that override the profile's, by label")
 
 
 class Recall(Question, RecallOptions):
@@ -323,7 +310,7 @@ class Listing(Filtered):
     """List memories in the order they were stored."""
 
     limit: Annotated[int, *_whole(1, 1000)] = 100
-    cursor: Cursor | None = Field(None, description="of the page before")
+    cursor: Cursor | None = Field(None, description="cursor of the previous page")
 
 
 class EndSession(CallerScope):
@@ -346,15 +333,15 @@ class Erase(FullScope):
             "anyOf": [
                 {"required": ["ids"], "properties": {"ids": {"type": "array"}}},
                 {
-                    "anyOf": _required_one_of(*ERASE_SCOPE),
-                    "properties": {name: {"type": "string"} for name in ERASE_SCOPE},
+                    "anyOf": _required_one_of(*_ERASE_SCOPE),
+                    "properties": {name: {"type": "string"} for name in _ERASE_SCOPE},
                 },
             ]
         }
     )
 
-    ids: list[Id] | None = Field(None, description="the memories; without it, all that live in the scope")
-    dry_run: bool = Field(False, description="count, and delete nothing")
+    ids: list[Id] | None = Field(None, description="the memories; default: all memories in the scope")
+    dry_run: bool = Field(False, description="count without deleting")
 
 
 class Upkeep(VerbRequest):
@@ -376,7 +363,7 @@ class ScopeOnly(FullScope):
 class Import(FullScope):
     """Store lines of JSON."""
 
-    on_error: Literal["stop", "skip"] = Field("stop", description="a broken line: store nothing, or leave it out")
+    on_error: Literal["stop", "skip"] = Field("stop", description="for an invalid line: store nothing, or skip it")
 
 
 R = TypeVar("R", bound=VerbRequest)
@@ -398,20 +385,20 @@ def parse(model: type[R], arguments: Mapping[str, Any]) -> R:
     """Return arguments as a request.
 
     Raises:
-        InputError: a wrong type or an unknown name. The error names the first wrong field and never shows its value.
+        InputError: a wrong type or an unknown name; names the first wrong field and never shows its value.
     """
     try:
         return model.model_validate(arguments, strict=True)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False)
         first = _path(found[0]["loc"])
-        # A union reports an error per member. The deepest error belongs to the member that the caller meant.
+        # A union reports an error per member; the deepest one belongs to the member that the caller meant.
         same_field = (one for one in found if _path(one["loc"]).startswith(first))
         raise _input_error(model, max(same_field, key=lambda one: len(_path(one["loc"])))) from None
 
 
 def type_name(value: object) -> Words:
-    """Return the type of a JSON value in words: `a number`, `an object`."""
+    """Return the type of a JSON value, such as `a number` or `an object`."""
     return Words(next((words for kind, words in _TYPE_NAMES if isinstance(value, kind)), type(value).__name__))
 
 

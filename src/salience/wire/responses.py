@@ -1,4 +1,4 @@
-"""Responses: records to JSON and back, and their JSON Schemas, all derived from the annotations of the records."""
+"""Responses: converts records to JSON and back, and makes their JSON Schemas, from the annotations of the records."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ T = TypeVar("T")
 
 
 def to_json(value: object) -> Any:
-    """Return a record as JSON values: field names as keys, instants in ISO 8601, durations in seconds.
+    """Return a record as JSON values: field names as keys, times in ISO 8601, durations in seconds.
 
-    A memory also has `short_id` and `status`; its key is null if a client generated it for one call.
-
-    Raises:
-        InputError: the value has no JSON form.
+    A memory also has `short_id` and `status`; its key is null if a client generated it for one call. Raises
+    `InputError` for values without a JSON form.
     """
     match value:
         case None | bool() | int() | float() | str():
@@ -54,20 +52,12 @@ def _record(value: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], data: Any) -> T:
-    """Return the record that `to_json` wrote; unknown fields are ignored.
-
-    Raises:
-        InputError: the data does not have the form of the record.
-    """
+    """Return the record that `to_json` wrote, ignoring unknown fields; raise `InputError` for other data."""
     try:
         found: T = _read(kind, data)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            kind.__name__,
-            Words(type(error).__name__),
-            "Use the same version of Salience on both sides.",
-            "cannot be read",
-        ) from None
+        remedy = "Use the same version of Salience on both sides."
+        raise InputError(kind.__name__, Words(type(error).__name__), remedy, "cannot be read") from None
     return found
 
 
@@ -86,7 +76,8 @@ def _read(kind: Any, data: Any) -> Any:
         parts = tuple(Part(signal=name, **part) for name, part in data["parts"].items())
         return ScoreDetail(parts, data["final"], None if data["via"] is None else Via(**data["via"]))
     if origin in (Union, types.UnionType):
-        return None if data is None else _read(_present(inner), data)
+        (present,) = (one for one in inner if one is not type(None))
+        return None if data is None else _read(present, data)
     if origin is tuple and inner[-1] is not Ellipsis:
         return tuple(_read(one, item) for one, item in zip(inner, data, strict=True))
     if origin is list:
@@ -102,11 +93,6 @@ def _read(kind: Any, data: Any) -> Any:
 def _hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
     return {item.name: hints[item.name] for item in fields(kind) if item.init}
-
-
-def _present(kinds: Sequence[Any]) -> Any:
-    (kind,) = (kind for kind in kinds if kind is not type(None))
-    return kind
 
 
 _PLAIN: Final[Mapping[Any, Mapping[str, Any]]] = {
@@ -132,7 +118,7 @@ class Schemas:
         self._prefix = prefix
 
     def of(self, kind: Any) -> dict[str, Any]:
-        """Return the schema of `to_json` for a kind; adds records to `named` and refers to them."""
+        """Return the schema of `to_json` for a type; adds records to `named` and references them."""
         origin, inner = get_origin(kind), get_args(kind)
         if kind in _PLAIN:
             return dict(_PLAIN[kind])
@@ -151,9 +137,10 @@ class Schemas:
 
     def _record(self, kind: Any) -> dict[str, Any]:
         if kind.__name__ not in self.named:
-            self.named[kind.__name__] = {}  # ends the recursion of a kind that contains itself
-            made = _SPECIAL.get(kind, Schemas._fields)(self, kind)
-            self.named[kind.__name__] = {"description": _first_line(kind), **made}
+            self.named[kind.__name__] = {}  # ends the recursion of a type that contains itself
+            summary = str(kind.__doc__ or kind.__name__).strip().splitlines()[0]
+            schema = _SPECIAL.get(kind, Schemas._fields)(self, kind)
+            self.named[kind.__name__] = {"description": summary, **schema}
         return {"$ref": self._prefix + kind.__name__}
 
     def _fields(self, kind: Any) -> dict[str, Any]:
@@ -179,7 +166,3 @@ _SPECIAL: Final = {Scope: Schemas._scope, ScoreDetail: Schemas._parts}
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties), "required": list(properties)}
-
-
-def _first_line(kind: Any) -> str:
-    return str(kind.__doc__ or kind.__name__).strip().splitlines()[0]

@@ -36,7 +36,7 @@ class Verb:
         request: the model of the arguments.
         response: the type of the result.
         result_key: the key of the result in the JSON object, for results that are not objects themselves.
-        creates: whether it can create memories, answered with status 201.
+        creates: whether it can create memories, which gives status 201.
         changes: the argument with the id of the memory that the verb changes; None for other verbs.
         summary: one line.
     """
@@ -58,7 +58,7 @@ class Verb:
         return {self.result_key: data} if self.result_key else data
 
     def from_json(self, data: Mapping[str, Any]) -> Any:
-        """Return the result in a JSON object; raises `InputError` if it has another form."""
+        """Return the result in a JSON object; raises `InputError` for other objects."""
         return from_json(self.response, data[self.result_key] if self.result_key else data)
 
     def schema(self, schemas: Schemas) -> dict[str, Any]:
@@ -120,4 +120,4 @@ _ALL: Final = (
 )  # fmt: skip
 
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for verb in _ALL}
-"""Verbs by name. `export` responds with, and `import_` takes, a stream of lines of JSON."""
+"""Verbs by name. The response of `export` and the body of `import_` are streams of JSON lines."""

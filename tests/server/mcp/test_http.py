@@ -37,7 +37,7 @@ def bare(engine):
     """A function from options to the URL of MCP without another application around it."""
 
     def bare(door=None, **options):
-        endpoint = http.endpoint(Gate(engine), door or Authenticator([], grant), **options)
+        endpoint = http.Endpoint(Gate(engine), door or Authenticator([], grant), **options)
         made = Starlette(routes=[Route(http.PATH, endpoint)], lifespan=lambda _: endpoint.running())
         return served(made)
 

@@ -272,7 +272,7 @@ REFUSED = [
     (
         "remember",
         {"content": "x", "kind": "rule", "type": "rule"},
-        "type is another word for kind, which is given too. Give kind alone.",
+        "type is a synonym of kind, which is also given. Give only kind.",
     ),
     ("remember", {"content": " "}, "content is empty. Give some text."),
     ("remember", {"content": "x", "weight": 7}, "weight is 7.0. Give a number from 0.1 to 1."),

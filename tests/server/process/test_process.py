@@ -17,7 +17,7 @@ from salience import compose
 from salience.errors import SalienceError
 from salience.server import process as processes
 from salience.server.app import build_app
-from salience.server.process import FAILED, SPAWN, Supervisor, bind, until_closed, url_of
+from salience.server.process import FAILED, SPAWN, Supervisor, bind, url_of
 from salience.server.server import serve
 from salience.testing.doubles import HashedEmbedder
 
@@ -162,7 +162,7 @@ def test_a_worker_does_not_outlive_its_supervisor(planned):
     reader, writer = SPAWN.Pipe(duplex=False)
     with build_app(planned()) as site, bind("127.0.0.1", 0) as listening:
         served = (site.asgi, site.protocol, site.end_streams, listening)
-        worker = threading.Thread(target=serve, args=(*served, 30.0, until_closed(reader)), daemon=True)
+        worker = threading.Thread(target=serve, args=(*served, 30.0, reader), daemon=True)
         worker.start()
         assert httpx.get(f"{url_of(listening)}/readyz", timeout=90).status_code == 200
         writer.close()  # as it is when the process that holds it is gone

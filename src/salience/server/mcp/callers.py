@@ -1,4 +1,4 @@
-"""The caller of MCP tools: on an engine behind its gate, or on a server through a client."""
+"""Callers of MCP tools: on an engine behind its gate, or on a server through a client."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from salience.wire.verbs import Verb
 
 
 class Caller(Protocol):
-    """Calls verbs on behalf of someone."""
+    """Calls verbs with the rights of one caller."""
 
     @property
     def defaults(self) -> Mapping[str, str]:
-        """Coordinates of calls that do not name them."""
+        """Coordinates for calls without them."""
         ...
 
     def may(self, verb: Verb) -> bool:
@@ -49,7 +49,7 @@ class LocalCaller:
 
 @dataclass(frozen=True, slots=True)
 class RemoteCaller:
-    """A caller on a server, which checks the rights; with `read_only`, no call changes a memory."""
+    """A caller on a server, which checks the rights. With `read_only`, no call changes a memory."""
 
     client: Any
     defaults: Mapping[str, str] = field(default_factory=dict)

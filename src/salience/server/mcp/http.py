@@ -1,7 +1,7 @@
 """MCP over streamable HTTP, as an ASGI application, with authentication.
 
 The middleware of `salience.server.rest` has checked hosts and origins. The server is stateless, so that any worker can
-answer any request, and answers with JSON. It supports both versions of the protocol: with `initialize`, and without.
+answer any request, and its responses are JSON. It supports protocol versions with and without `initialize`.
 """
 
 from __future__ import annotations
@@ -38,69 +38,55 @@ from salience.wire.errors import MEDIA_TYPE, instance, to_problem
 
 PATH: Final = "/mcp"
 METADATA: Final = "/.well-known/oauth-protected-resource"
-"""The metadata of the server, for a client that knows only its host (RFC 9728)."""
+"""Path of the server's metadata, for clients that know only the host (RFC 9728)."""
 NO_TOKEN: Final = "not stored"  # noqa: S105 - no secret
 """Placeholder: the token is not needed once it is verified."""
-_REQUEST_ID: Final = "request_id"
-_GRANT: Final = "grant"
-"""Keys of the request id and the caller in the state of a request, as for REST."""
 _VERBATIM_URL: Final = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
 """Adds no slash to a URL: clients compare issuers as text."""
 
 
-def endpoint(
-    gate: Gate,
-    authenticator: Authenticator,
-    *,
-    threads: int = 32,
-    body_limit: int = 8 * 1024 * 1024,
-    metadata_url: str | None = None,
-    tools: Mapping[str, Tool] = DEFAULT,
-) -> Endpoint:
-    """Return the application for `Route(PATH, ...)`.
+class Endpoint:
+    """The ASGI application for `Route(PATH, ...)`: authenticates the caller in a thread, then calls the SDK.
 
     Args:
         gate: answers the calls.
         authenticator: of callers.
-        threads: calls that are worked on at a time.
+        threads: maximum number of concurrent calls.
         body_limit: maximum length of a body, bytes.
-        metadata_url: of the protected resource, sent to callers without access.
+        metadata_url: of the protected resource; sent to callers without access.
         tools: by name.
     """
-    manager = StreamableHTTPSessionManager(
-        server(lambda request: LocalCaller(gate, getattr(request.state, _GRANT)), threads, tools),
-        json_response=True,
-        stateless=True,
-        max_request_body_size=body_limit,
-    )
-    return Endpoint(manager, authenticator, threads, metadata_url)
-
-
-class Endpoint:
-    """The ASGI application; authenticates the caller in a thread, and lets the SDK answer."""
 
     def __init__(
         self,
-        manager: StreamableHTTPSessionManager,
+        gate: Gate,
         authenticator: Authenticator,
-        threads: int,
-        metadata_url: str | None,
+        *,
+        threads: int = 32,
+        body_limit: int = 8 * 1024 * 1024,
+        metadata_url: str | None = None,
+        tools: Mapping[str, Tool] = DEFAULT,
     ) -> None:
-        self._manager = manager
-        self._answer = AuthContextMiddleware(manager.handle_request)
+        self._manager = StreamableHTTPSessionManager(
+            server(lambda request: LocalCaller(gate, request.state.grant), threads, tools),
+            json_response=True,
+            stateless=True,
+            max_request_body_size=body_limit,
+        )
+        self._answer = AuthContextMiddleware(self._manager.handle_request)
         self._authenticate = authenticator.authenticate
         self._threads = anyio.CapacityLimiter(threads)
         self._challenge = "Bearer" + (f' resource_metadata="{metadata_url}"' if metadata_url else "")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answer within the block; enter it once, in the lifespan of the outer application."""
+        """Run the SDK within the block; enter it once, in the lifespan of the outer application."""
         async with self._manager.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["method"] != "POST":  # there are no sessions to listen to or to end
+        if scope["method"] != "POST":  # GET and DELETE are for sessions
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         try:
@@ -110,14 +96,14 @@ class Endpoint:
         except SalienceError as error:
             await self._error_response(scope, error)(scope, receive, send)
             return
-        scope.setdefault("state", {})[_GRANT] = grant
-        # the SDK returns a caller's data to the same caller only: name and tenant identify it
+        scope.setdefault("state", {})["grant"] = grant
+        # the SDK separates callers by client_id and subject
         scopes = [SCOPE_PREFIX + right for right in grant.rights]
         token = AccessToken(token=NO_TOKEN, client_id=grant.name, subject=grant.tenant, scopes=scopes)
         await self._answer({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
     def _error_response(self, scope: Scope, error: SalienceError) -> Response:
-        details, request_id = to_problem(error), scope.get("state", {}).get(_REQUEST_ID)
+        details, request_id = to_problem(error), scope.get("state", {}).get("request_id")
         details |= {} if request_id is None else {"instance": instance(request_id)}
         headers = {"WWW-Authenticate": self._challenge} if isinstance(error, AccessError) else {}
         return Response(to_json(details), details["status"], headers, MEDIA_TYPE)
@@ -125,7 +111,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ProtectedResource:
-    """The server as an OAuth resource: the URL of its metadata, and the routes that serve them."""
+    """The server as an OAuth resource: the URL of its metadata, and the routes that serve it."""
 
     metadata_url: str
     routes: tuple[Route, ...]

@@ -1,4 +1,4 @@
-"""Our entry in the configuration file of an MCP client: shown as a diff, then written with a backup."""
+"""Adds Salience to the configuration file of an MCP client: shows a diff, then writes with a backup."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Client:
     """An MCP client.
 
     Attributes:
-        name: in our commands.
+        name: as an argument of `salience mcp install`.
         user: returns the configuration file of the user.
         project: the configuration file in a project's directory; None if there is none.
         key: of the object with the servers.
         comments: whether the file can have comments.
         typed: whether an entry has the member `type`.
-        variable: the form of a reference to an environment variable, with `{}` for its name; None if there is none.
+        variable: format of a reference to an environment variable, with `{}` for its name; None if not supported.
     """
 
     name: str
@@ -51,12 +51,11 @@ class Client:
         if folder is None:
             return self.user()
         if self.project is None:
-            remedy = f"Leave it out: {self.name} has one file for all projects."
+            remedy = f"Omit it: {self.name} has one file for all projects."
             raise InputError("--project-dir", str(folder), remedy, "is not for this client")
         if not folder.is_dir():
-            raise InputError(
-                "--project-dir", str(folder), "Give a folder that is there.", f"{shown(str(folder))} does not exist"
-            )
+            problem = f"{shown(str(folder))} does not exist"
+            raise InputError("--project-dir", str(folder), "Give an existing directory.", problem)
         return folder.absolute() / self.project
 
     def entry(self, command: Sequence[str], variables: Sequence[str] = ()) -> dict[str, Any]:
@@ -116,12 +115,8 @@ def command() -> str:
     """
     found = Path(sys.executable).with_name("salience")
     if not found.is_file():
-        raise InputError(
-            "command",
-            Words("an installation without the command"),
-            "Install salience with pip.",
-            "salience is not installed",
-        )
+        value = Words("an installation without the command")
+        raise InputError("command", value, "Install salience with pip.", "salience is not installed")
     return str(found.absolute())
 
 
@@ -154,14 +149,14 @@ def planned(client: Client, file: Path, name: str, entry: Mapping[str, Any] | No
     before = _read(file)
     text = before or ""
     try:
-        held = jsonc.parse(text, client.comments)
+        config = jsonc.parse(text, client.comments)
     except ValueError as error:
         raise _refused(file, f"is not JSON: {error}") from None
-    if not isinstance(held, dict) or not isinstance(held.get(client.key, {}), dict):
-        raise _refused(file, f"does not hold an object, with an object under {client.key!r}")
+    if not isinstance(config, dict) or not isinstance(config.get(client.key, {}), dict):
+        raise _refused(file, f"is not an object with an object under {client.key!r}")
     if entry is None:
         return Change(file, before, jsonc.remove_member(text, client.key, name))
-    if held.get(client.key, {}).get(name) == entry:
+    if config.get(client.key, {}).get(name) == entry:
         return Change(file, before, text)
     return Change(file, before, jsonc.set_member(text, client.key, name, entry))
 

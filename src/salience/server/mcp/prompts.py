@@ -22,14 +22,14 @@ TOKENS: Final = 10_000
 """Maximum number of tokens of the bootstrap memories."""
 COMPLETIONS: Final = 100
 """Maximum number of values in a completion, by the protocol."""
-NONE: Final = 'No bootstrap memories here yet. One is stored by remember(content=..., kind="bootstrap").'
+NONE: Final = 'No bootstrap memories here yet. To store one, call remember(content=..., kind="bootstrap").'
 _QUERY: Final = "What has to be known before work begins?"
 RESOURCES: Final = (
     types.Resource(
         uri=URI,
         name="bootstrap",
         title="What to know at the start",
-        description="Memories of the kind bootstrap that hold everywhere, or in the project that this was started for.",
+        description="Memories of the kind bootstrap that apply everywhere, or to the project of this connection.",
         mime_type="text/plain",
         annotations=types.Annotations(audience=["assistant"], priority=1.0),
     ),
@@ -39,7 +39,7 @@ TEMPLATES: Final = (
         uri_template=TEMPLATE,
         name="bootstrap of a project",
         title="What to know at the start of work on a project",
-        description="Memories of the kind bootstrap that hold everywhere, and those of the project.",
+        description="Memories of the kind bootstrap that apply everywhere, and the project's own.",
         mime_type="text/plain",
         annotations=types.Annotations(audience=["assistant"], priority=1.0),
     ),
@@ -50,7 +50,7 @@ def project_of(uri: str) -> str | None:
     """Return the project in the URI of a resource; None for the resource without a project.
 
     Raises:
-        InputError: there is no such resource.
+        InputError: no such resource exists.
     """
     if uri == URI:
         return None
@@ -77,7 +77,7 @@ def projects(caller: Caller, start: str) -> list[str]:
 
 
 _PROJECT: Final = types.PromptArgument(
-    name="project", description="the project; leave it out for what holds everywhere"
+    name="project", description="the project; omit it for memories that apply everywhere"
 )
 
 
@@ -114,20 +114,20 @@ class Prompt:
         for argument in self.arguments:
             if argument.required and not given.get(argument.name, "").strip():
                 raise InputError(argument.name, None, "Give some text.")
-        held = {name: value for name, value in given.items() if value.strip()}
-        said = types.TextContent(text=self.text(caller, held))
-        return types.GetPromptResult(
-            description=self.description, messages=[types.PromptMessage(role="user", content=said)]
+        content = types.TextContent(
+            text=self.text(caller, {name: text for name, text in given.items() if text.strip()})
         )
+        messages = [types.PromptMessage(role="user", content=content)]
+        return types.GetPromptResult(description=self.description, messages=messages)
 
 
 def _remember(_: Caller, given: Mapping[str, str]) -> str:
     project = given.get("project")
-    where = f"Give project={project!r}." if project else "Give project where it belongs to one."
+    where = f"Give project={project!r}." if project else "Give project if it belongs to one."
     return (
         "Store the following in memory with the tool remember: one memory for each fact, rule or decision in it, each "
-        f"a sentence that stands by itself. {where} If a warning of contradictions comes back, show it to me and ask "
-        f"me which holds.\n\n{given['text']}"
+        f"a self-contained sentence. {where} If the tool warns of contradictions, show me the warning and ask me which "
+        f"memory is right.\n\n{given['text']}"
     )
 
 
@@ -136,17 +136,17 @@ def _recall(caller: Caller, given: Mapping[str, str]) -> str:
     arguments = {"query": given["topic"], **({"project": given["project"]} if "project" in given else {})}
     found = caller.call(tool.verb, tool.request(arguments, caller.defaults))
     return (
-        f"What do you know of this from earlier: {given['topic']}\n\nThese memories were found. Answer from them, say "
-        f"which are old or contradict each other, and recall more where they are not enough.\n\n{context(found)}"
+        f"What do you know about this from earlier conversations: {given['topic']}\n\nAnswer from the memories below, "
+        f"say which are old or contradict each other, and recall more if they are not enough.\n\n{context(found)}"
     )
 
 
 def _start(caller: Caller, given: Mapping[str, str]) -> str:
     project = given.get("project")
-    of = f" on the project {project!r}; give project={project!r} to the tools of the memory" if project else ""
+    scope = f" on the project {project!r}; give project={project!r} to the memory tools" if project else ""
     return (
-        f"We start to work{of}. This is what you are to know at the start, from memory. Before you answer what may "
-        "depend on earlier conversations, use recall; store what will matter later with remember.\n\n"
+        f"We start work{scope}. Read the memories below first. Use recall before you answer anything that may depend "
+        "on earlier conversations; use remember to store what will matter later.\n\n"
         f"{bootstrap_memories(caller, project)}"
     )
 
@@ -155,9 +155,9 @@ def _end(_: Caller, given: Mapping[str, str]) -> str:
     session = given.get("session_id")
     close = f" Then call end_session, if you have it, with session_id={session!r}." if session else ""
     return (
-        "We are done for now. Go through this conversation and store with remember what will matter later and is not "
-        "stored yet: decisions with their reasons, preferences, facts, what is left to do. Use update or supersedes "
-        f"for what has changed. Leave out what is only of today.{close} Tell me in a few lines what you stored."
+        "We are done for now. Go through this conversation and store with remember everything that will matter later "
+        "and is not stored yet: decisions with their reasons, preferences, facts, open tasks. Use update or supersedes "
+        f"for changes. Skip what matters only today.{close} Summarise in a few lines what you stored."
     )
 
 
@@ -172,20 +172,20 @@ _ALL: Final = (
     Prompt(
         name="remember_this",
         title="Remember this",
-        description="Have a text stored as memories.",
+        description="Store a text as memories.",
         arguments=(types.PromptArgument(name="text", description="what to remember", required=True), _PROJECT),
         text=_remember,
     ),
     Prompt(
         name="recall_about",
         title="What do you know about ...",
-        description="Ask with the memories on a topic at hand.",
-        arguments=(types.PromptArgument(name="topic", description="what about", required=True), _PROJECT),
+        description="Ask about a topic, with its memories included.",
+        arguments=(types.PromptArgument(name="topic", description="the topic", required=True), _PROJECT),
         text=_recall,
     ),
     Prompt(
         name="end_session",
-        title="Keep what matters of this conversation",
+        title="Store what matters from this conversation",
         description="End a conversation: store what will matter later.",
         arguments=(types.PromptArgument(name="session_id", description="the session, if it has a name"),),
         text=_end,

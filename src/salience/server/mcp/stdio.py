@@ -1,4 +1,4 @@
-"""The server on standard input and output, started by an MCP client. Logs go to standard error."""
+"""MCP over standard input and output, for a client that starts this process. Logs go to standard error."""
 
 from __future__ import annotations
 
@@ -21,54 +21,52 @@ from salience.server.mcp.tools import DEFAULT, Tool
 
 _STDIN: Final = 0
 _CHUNK: Final = 65_536
-_ENDS: Final = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def serve(caller: Caller, tools: Mapping[str, Tool] = DEFAULT) -> None:
-    """Answer until standard input ends or a signal comes; a call that has begun is finished first."""
+    """Serve until standard input ends or a signal arrives; running calls finish first."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     with ending_on_signals():
-        anyio.run(_served, caller, tools)
+        anyio.run(_serve, caller, tools)
 
 
-async def _served(caller: Caller, tools: Mapping[str, Tool]) -> None:
-    answering = server(lambda _: caller, tools=tools)
-    async with stdio_server() as (reading, writing):
-        await answering.run(reading, writing, answering.create_initialization_options())
+async def _serve(caller: Caller, tools: Mapping[str, Tool]) -> None:
+    protocol = server(lambda _: caller, tools=tools)
+    async with stdio_server() as (read, write):
+        await protocol.run(read, write, protocol.create_initialization_options())
 
 
 @contextmanager
 def ending_on_signals() -> Iterator[None]:
-    """Close standard input on SIGTERM and SIGINT, as when the client leaves. A second signal ends the process at once.
+    """Close standard input on SIGTERM and SIGINT, as a client does. A second signal ends the process at once.
 
-    A thread that waits for input cannot be interrupted, so the input passes through a socket that can be shut down.
+    A thread blocked on a read of standard input cannot be interrupted, so a socket that can be shut down replaces it.
     """
-    outside = os.dup(_STDIN)
-    ours, theirs = socket.socketpair()
-    os.dup2(theirs.fileno(), _STDIN)
-    theirs.close()
-    threading.Thread(target=_pass_on, args=(outside, ours), name="stdin", daemon=True).start()
-    before = {each: signal.signal(each, lambda *_: _end(ours)) for each in _ENDS}
+    original = os.dup(_STDIN)
+    source, replacement = socket.socketpair()
+    os.dup2(replacement.fileno(), _STDIN)
+    replacement.close()
+
+    def close_input() -> None:
+        with suppress(OSError):
+            source.shutdown(socket.SHUT_WR)
+
+    def forward() -> None:
+        with suppress(OSError):  # the server closed its end
+            while chunk := os.read(original, _CHUNK):
+                source.sendall(chunk)
+        close_input()
+
+    def handle(*_: object) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        close_input()
+
+    threading.Thread(target=forward, name="stdin", daemon=True).start()
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
-
-
-def _pass_on(outside: int, ours: socket.socket) -> None:
-    with suppress(OSError):  # the reader is gone
-        while chunk := os.read(outside, _CHUNK):
-            ours.sendall(chunk)
-    _shut(ours)
-
-
-def _end(ours: socket.socket) -> None:
-    for each in _ENDS:
-        signal.signal(each, signal.SIG_DFL)
-    _shut(ours)
-
-
-def _shut(ours: socket.socket) -> None:
-    with suppress(OSError):
-        ours.shutdown(socket.SHUT_WR)
+        for number, handler in before.items():
+            signal.signal(number, handler)
