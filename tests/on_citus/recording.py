@@ -31,7 +31,7 @@ MULTI_SHARD: Final[Mapping[str, str]] = {
     "cache.list_tenants": "it lists the tenants, so that each is changed by statements of its own",
 }
 """Functions of `salience.store` whose statements are about all tenants -> why; they run as the operator."""
-CHECKS: Final = ("checking", "indexing", "security")
+CHECKS: Final = ("checking", "integrity", "indexing", "security")
 """Modules that look at, or fill, tables as a whole, at the wish of whoever looks after the server."""
 STORE: Final = "salience.store."
 _LEVELS: Final = ("read committed", "repeatable read")

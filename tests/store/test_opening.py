@@ -388,8 +388,8 @@ def with_values(statement, values):
     [
         statements.of_ids("t", ["a"]),
         statements.of_keys("t", "h", ["a"]),
-        with_values(*statements.named(Scope(user_id="u"), ["a"])),
-        with_values(*statements.named(Scope(user_id="u"), ["a"], "short_id")),
+        with_values(*statements.live_of(Scope(user_id="u"), ["a"])),
+        with_values(*statements.live_of(Scope(user_id="u"), ["a"], "short_id")),
         statements.page(Scope(), "a", 5, Filter(kinds=["x"]), False),
         with_values(statements.newer(), {"tenant": "t", "sequence": 3}),
         statements.older("t", ["a"]),

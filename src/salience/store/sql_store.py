@@ -1,4 +1,4 @@
-"""Writes and reads that both databases run, inside a transaction of the store that calls."""
+"""Writes and reads that both databases share, inside a transaction of the calling store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from salience.store.index import Activations
 from salience.store.pins import LAID_BY, Handle, Meta, Pin, keep, new_epoch, of_pin
 from salience.store.rows import RECORD, is_text, of_record, readable, to_memory, to_stored
 from salience.store.schema import activations, memories, versions
-from salience.store.sqlite_file import Driver
 from salience.store.statements import COUNTERS
 from salience.store.values import (
     already,
@@ -37,77 +36,77 @@ from salience.store.values import (
     stale,
 )
 
-UNASKED: Final = 0
-"""As the instant of a touch of which nobody asks back: it is before every state that is asked for."""
+NO_INSTANT: Final = 0
+"""Recorded for a touch without an instant: it is before every state that a read asks for."""
 Values = Mapping[str, Any]
 Indexed = Callable[[Memory, Sequence[str]], Mapping[str, Any]]
 TOUCH_PATIENCE: Final = 0.5
-"""Most seconds that the touch of a recall waits for another write."""
+"""Maximum seconds that the touch of a recall waits for another write."""
 
 
-class Runs(Protocol):
-    """Runs the statements of a write that come with every memory, each made once."""
+class Executor(Protocol):
+    """Runs the frequent statements of a write."""
 
     def rows(self, statement: Executable, values: Values) -> Sequence[Sequence[Any]]:
-        """Return what a statement finds."""
+        """Return the rows of a query."""
         ...
 
     def run(self, statement: Executable, values: Sequence[Values]) -> None:
-        """Run a statement with each of some values, if there are any."""
+        """Run a statement once for each set of values; not at all without any."""
         ...
 
-    def among(self, statement: Executable, values: Values) -> None:
-        """Run a statement on what the list `ids` of its values names."""
+    def run_with_ids(self, statement: Executable, values: Values) -> None:
+        """Run a statement whose values include a list `ids`."""
         ...
 
     def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-        """Insert rows of these columns into a table, if there are any."""
+        """Insert rows of these columns into a table."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Through:
-    """Runs them through SQLAlchemy, for databases whose columns have types of their own."""
+class SQLAlchemyExecutor:
+    """Runs them through SQLAlchemy, which converts the types of PostgreSQL."""
 
     connection: Connection
 
     def rows(self, statement: Executable, values: Values) -> Sequence[Sequence[Any]]:
-        """Return what a statement finds."""
+        """Return the rows of a query."""
         return self.connection.execute(statement, values).all()
 
     def run(self, statement: Executable, values: Sequence[Values]) -> None:
-        """Run a statement with each of some values, if there are any."""
-        if values:  # no values at all would run it once, without any
+        """Run a statement once for each set of values; not at all without any."""
+        if values:  # SQLAlchemy would run it once, without values
             self.connection.execute(statement, values)
 
-    def among(self, statement: Executable, values: Values) -> None:
-        """Run a statement on what the list `ids` of its values names."""
+    def run_with_ids(self, statement: Executable, values: Values) -> None:
+        """Run a statement whose values include a list `ids`."""
         self.connection.execute(statement, values)
 
     def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-        """Insert rows of these columns into a table, if there are any."""
+        """Insert rows of these columns into a table."""
         self.run(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Where a run of changes is made.
+    """A write transaction, and the steps in which the databases differ.
 
     Attributes:
-        connection: with a write transaction begun.
-        runs: runs statements in it.
-        handle: whose changes they are.
-        sequence: from a tenant to the change sequence of every row of it that is written.
-        void: makes void what was computed from a tenant's rows before.
-        pruned: notes up to which change sequence touches of a tenant were dropped.
-        indexed: from a memory and its terms to the columns that the database finds it by; none where it needs none.
-        of_all: lets what is done in it be about the rows of all tenants.
-        tenants: returns those whose rows have to be changed one tenant at a time; None stands for all of them at once.
-        last_ids: the greatest id of tenants, where it is known already.
+        connection: in a write transaction.
+        executor: runs the frequent statements in it.
+        handle: of the engine that writes.
+        sequence: returns the change sequence of a tenant's new rows.
+        void: invalidates all indexes of a tenant's rows.
+        pruned: records the change sequence up to which a tenant's touches are deleted.
+        indexed: returns the search columns of a memory and its terms.
+        of_all: context in which statements see the rows of all tenants.
+        tenants: returns the tenants to update one at a time; None stands for all of them at once.
+        last_ids: tenant -> greatest id, where it is known already.
     """
 
     connection: Connection
-    runs: Runs
+    executor: Executor
     handle: Handle
     sequence: Callable[[str], int]
     void: Callable[[str], None]
@@ -124,13 +123,13 @@ class Transaction:
 
 
 def patience(changes: Sequence[Change], busy_timeout: float) -> float:
-    """Return how many seconds some changes wait for another write."""
+    """Return the seconds that changes wait for another write."""
     only_touches = all(isinstance(change, Touch) for change in changes)
     return min(busy_timeout, TOUCH_PATIENCE) if only_touches else busy_timeout
 
 
 def tenant_of(change: Change) -> str:
-    """Return whose memories a change is about; empty for a change of the store as a whole."""
+    """Return the tenant of a change; empty for a change of the whole store."""
     if isinstance(change, Add):
         return change.stored.memory.scope.tenant
     if isinstance(change, Revise):
@@ -155,7 +154,7 @@ def add_all(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> li
     _insert_versions(transaction, [pair for pair in new if pair[1]])
     _insert_activations(transaction, tenant, [stored for stored, _ in new if stored.activations])
     clocks = [{"tenant": tenant, "session_key": name, "turns": turns} for name, turns in plan.clocks.items()]
-    transaction.runs.run(statements.set_clock(), clocks)
+    transaction.executor.run(statements.set_clock(), clocks)
     return receipts
 
 
@@ -167,11 +166,11 @@ def _insert_memories(transaction: Transaction, tenant: str, new: Sequence[Stored
     if not new:
         return
     names = ("seq", "short_id", *rows.HELD, *transaction.indexed(new[0].memory, new[0].terms))
-    transaction.runs.insert(memories, names, _rows(transaction, transaction.sequence(tenant), new))
+    transaction.executor.insert(memories, names, _rows(transaction, transaction.sequence(tenant), new))
 
 
 def _rows(transaction: Transaction, sequence: int, new: Iterable[Stored]) -> Iterator[tuple[Any, ...]]:
-    """Yield new memories as rows, one when it is asked for: what is derived of a text may still have to be read."""
+    """Yield new memories as rows."""
     for stored in new:
         derived = stored.terms, stored.distinctions
         more = transaction.indexed(stored.memory, derived[0])
@@ -179,13 +178,13 @@ def _rows(transaction: Transaction, sequence: int, new: Iterable[Stored]) -> Ite
 
 
 def _insert_versions(transaction: Transaction, histories: Sequence[tuple[Stored, Sequence[Stored]]]) -> None:
-    """Store the versions before some memories; each was valid until the next one was made."""
+    """Store the older versions of memories; each is valid until the next one."""
     values = [
         (*rows.held(older, transaction.dimension), microseconds(later.memory.changed_at))
         for stored, history in histories
         for older, later in zip(history, (*history[1:], stored), strict=True)
     ]
-    transaction.runs.insert(versions, (*rows.HELD, "valid_to"), values)
+    transaction.executor.insert(versions, (*rows.HELD, "valid_to"), values)
 
 
 def _insert_activations(transaction: Transaction, tenant: str, new: Sequence[Stored]) -> None:
@@ -194,66 +193,69 @@ def _insert_activations(transaction: Transaction, tenant: str, new: Sequence[Sto
         for stored in new
         for session_key, turn in stored.activations.items()
     ]
-    transaction.runs.insert(activations, ("tenant", "session_key", "memory_id", "turn"), values)
+    transaction.executor.insert(activations, ("tenant", "session_key", "memory_id", "turn"), values)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a run of additions meets and makes.
+    """Known memories and session clocks, kept up to date while additions are placed.
 
     Attributes:
         by_id, by_key: memories by id, and by home and key.
-        clocks: of sessions.
-        said: ids of memories that have a key and were changed, with the content hashes of their older versions.
+        clocks: session key -> turns.
+        older_hashes: ids of changed memories with a key, with the content hashes of their older versions.
     """
 
     by_id: dict[str, Memory]
     by_key: dict[tuple[str, str], Memory]
     clocks: dict[str, int]
-    said: set[tuple[str, str]]
+    older_hashes: set[tuple[str, str]]
 
     @classmethod
     def read(cls, transaction: Transaction, tenant: str, changes: Sequence[Add]) -> _Plan:
-        """Return what is known of the ids, keys and sessions of some additions; an id after all others is of none."""
+        """Read the memories and sessions that additions refer to."""
         connection, new = transaction.connection, [change.stored.memory for change in changes]
         plan = cls({}, {}, _clocks(transaction, tenant, changes), set())
         if tenant in transaction.last_ids:
             last = transaction.last_ids[tenant]
         else:
-            ((last,),) = transaction.runs.rows(statements.last_id(), {"tenant": tenant})
+            ((last,),) = transaction.executor.rows(statements.last_id(), {"tenant": tenant})
+        # a new id sorts after all others, as a rule, and needs no query
         for chunk in statements.chunks(memory.id for memory in new if memory.id <= (last or "")):
-            plan._meet(connection.execute(statements.of_ids(tenant, chunk)))
+            plan._add_rows(connection.execute(statements.of_ids(tenant, chunk)))
         for home, keys in _keys_by_home(new).items():
             for chunk in statements.chunks(keys):
-                plan._meet(connection.execute(statements.of_keys(tenant, home, chunk)))
+                plan._add_rows(connection.execute(statements.of_keys(tenant, home, chunk)))
         for chunk in statements.chunks(known.id for known in plan.by_key.values() if known.version > 1):
-            plan.said.update((row.id, row.content_hash) for row in connection.execute(statements.said(tenant, chunk)))
+            plan.older_hashes.update(
+                (row.id, row.content_hash) for row in connection.execute(statements.older_hashes(tenant, chunk))
+            )
         return plan
 
     def place(self, change: Add) -> Receipt:
-        """Decide what becomes of one addition, with those before it in view."""
+        """Return the receipt of an addition, given the ones before it."""
         memory = change.stored.memory
         taken = self.by_key.get((memory.scope.home_key, memory.key)) if memory.key is not None else None
         present = self.by_id.get(memory.id) if taken is None else taken
         if present is not None:
-            return already(present, memory, (present.id, memory.content_hash) in self.said)
+            return already(present, memory, (present.id, memory.content_hash) in self.older_hashes)
         for session_key, turn in change.stored.activations.items():
             self.clocks[session_key] = max(turn, self.clocks.get(session_key, 0))
-        memory = self._in_turn(own_metadata(memory))
-        self._know(memory)
+        memory = self._with_turn(own_metadata(memory))
+        self._add(memory)
         return Receipt(memory, "created")
 
-    def _meet(self, found: CursorResult[Any]) -> None:
+    def _add_rows(self, found: CursorResult[Any]) -> None:
         for row in found.mappings():
-            self._know(rows.to_memory(row))
+            self._add(rows.to_memory(row))
 
-    def _know(self, memory: Memory) -> None:
+    def _add(self, memory: Memory) -> None:
         self.by_id[memory.id] = memory
         if memory.key is not None:
             self.by_key[memory.scope.home_key, memory.key] = memory
 
-    def _in_turn(self, memory: Memory) -> Memory:
-        """Return `memory` with its place in its session, and move the session's clock to it."""
+    def _with_turn(self, memory: Memory) -> Memory:
+        """Return `memory` with its turn in its session, and advance the session's clock to it."""
         session_key = memory.scope.session_key
         if session_key is None:
             return memory
@@ -264,20 +266,15 @@ class _Plan:
 
 
 def _clocks(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> dict[str, int]:
-    """Return the turns so far of the sessions that some additions are in, or bring activations of."""
+    """Return the clocks of the sessions of additions and of their activations."""
     own = (change.stored.memory.scope.session_key for change in changes)
     carried = (session_key for change in changes for session_key in change.stored.activations)
     names = list(dict.fromkeys(name for name in (*own, *carried) if name is not None))
-    known: dict[str, int] = {}
-    if len(names) == 1:  # as for a turn of a conversation that is stored as it is said
-        of = {"tenant": tenant, "session_key": names[0]}
-        known.update((names[0], turns) for (turns,) in transaction.runs.rows(statements.clock(), of))
-        return known
-    for chunk in statements.chunks(names):
-        known.update(
-            {row.session_key: row.turns for row in transaction.connection.execute(statements.clocks(tenant, chunk))}
-        )
-    return known
+    return {
+        row.session_key: row.turns
+        for chunk in statements.chunks(names)
+        for row in transaction.connection.execute(statements.clocks(tenant, chunk))
+    }
 
 
 def _keys_by_home(memories: Sequence[Memory]) -> dict[str, list[str]]:
@@ -289,7 +286,7 @@ def _keys_by_home(memories: Sequence[Memory]) -> dict[str, list[str]]:
 
 
 def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise]) -> list[Receipt]:
-    """Put next versions in the place of memories; return a receipt for each."""
+    """Replace memories by their next versions; return a receipt for each."""
     return [_revise(transaction, tenant, change) for change in changes]
 
 
@@ -319,44 +316,44 @@ def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
 
 
 def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> list[Receipt]:
-    """Record what recalls returned; return no receipts."""
+    """Record recalls; return no receipts."""
     for change in changes:
         if change.counts:
-            _count(transaction, tenant, change)
-        _move_on(transaction, tenant, change)
+            _update_counters(transaction, tenant, change)
+        _advance_session(transaction, tenant, change)
     return []
 
 
-def _count(transaction: Transaction, tenant: str, change: Touch) -> None:
-    """Count what one recall returned."""
-    noted = {
+def _update_counters(transaction: Transaction, tenant: str, change: Touch) -> None:
+    """Raise the recall counters, and record the values before."""
+    recorded = {
         "tenant": tenant,
         "seq": transaction.sequence(tenant),
-        "at": UNASKED if change.at is None else microseconds(change.at),
+        "at": NO_INSTANT if change.at is None else microseconds(change.at),
     }
     for chunk in statements.chunks(change.ids):
-        transaction.runs.among(statements.note_touches(), {**noted, "ids": chunk})
-        transaction.runs.among(*statements.touch(change, chunk))
+        transaction.executor.run_with_ids(statements.note_touches(), {**recorded, "ids": chunk})
+        transaction.executor.run_with_ids(*statements.touch(change, chunk))
 
 
-def _move_on(transaction: Transaction, tenant: str, change: Touch) -> None:
-    """Have the session of a recall, if it has one, move on by a turn."""
-    runs, session_key = transaction.runs, change.scope.session_key
+def _advance_session(transaction: Transaction, tenant: str, change: Touch) -> None:
+    """Advance the session of a recall by a turn, and activate the returned memories if the change says so."""
+    executor, session_key = transaction.executor, change.scope.session_key
     if session_key is None:
         return
     of = {"tenant": tenant, "session_key": session_key}
-    turn = sum(turns for (turns,) in runs.rows(statements.clock(), of)) + 1
-    runs.run(statements.set_clock(), [{**of, "turns": turn}])
+    turn = sum(turns for (turns,) in executor.rows(statements.clock(), of)) + 1
+    executor.run(statements.set_clock(), [{**of, "turns": turn}])
     for chunk in statements.chunks(change.ids) if change.activate else ():
-        runs.among(*statements.note_activations(change, chunk, turn))
+        executor.run_with_ids(*statements.note_activations(change, chunk, turn))
 
 
 _TABLES: Final = (memories, versions)
 
 
 def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> list[Receipt]:
-    """Put anew what is derived, or lay vectors by for a model that is not adopted yet; return no receipts."""
-    meta = Meta.read(transaction.connection)  # anew: a change before in this transaction may have pinned another model
+    """Replace derived data, or store vectors for a model that is not adopted yet; return no receipts."""
+    meta = Meta.read(transaction.connection)  # an earlier change in this transaction may have pinned another model
     pin = meta.pin()
     vectors = [change for change in changes if change.vector is not None]
     is_home = pin is None or not vectors or transaction.handle.matches(pin)  # only vectors need a provider to answer
@@ -381,7 +378,8 @@ def _derive(transaction: Transaction, change: Derive, is_home: bool) -> None:
     current = transaction.connection.execute(statements.version_of(memories, *named)).mappings().one_or_none()
     table = versions if current is None else memories
     if current is not None:
-        if current["vector"] is not None or values.keys() != {"vector"}:  # an arena sees a first vector, and no more
+        # an index picks up a first vector by the change sequence
+        if current["vector"] is not None or values.keys() != {"vector"}:
             transaction.void(change.tenant)
         values["seq"] = transaction.sequence(change.tenant)
         if change.terms is not None:
@@ -390,7 +388,7 @@ def _derive(transaction: Transaction, change: Derive, is_home: bool) -> None:
 
 
 def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
-    """Lay the vectors by; those that are there stay only if their model, that of `pin`, is the same."""
+    """Store vectors for a model that is not adopted yet; drop stored ones of another model."""
     if changes and (pin is None or not transaction.handle.matches(pin)):
         with transaction.of_all():
             transaction.connection.execute(statements.drop_laid_by())
@@ -410,7 +408,7 @@ def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]
 
 
 def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -> list[Receipt]:
-    """Delete memories with all that belongs to them; return no receipts."""
+    """Delete memories with all their data; return no receipts."""
     for change in changes:
         for chunk in statements.chunks(change.ids):
             _erase(transaction.connection, tenant, chunk)
@@ -422,8 +420,8 @@ def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -
 
 def _erase(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
     held = {row["id"] for row in connection.execute(statements.of_ids(tenant, ids)).mappings()}
-    for gone in (erased for erased in ids if erased not in held):
-        raise missing(gone)
+    for absent in (id_ for id_ in ids if id_ not in held):
+        raise missing(absent)
     ended = [_session_key(tenant, *row) for row in connection.execute(statements.in_sessions(tenant, ids))]
     connection.execute(statements.erase_touches(tenant, ids))
     connection.execute(statements.erase(tenant, ids))
@@ -437,7 +435,7 @@ def _end_sessions(connection: Connection, tenant: str, whose: Scope) -> None:
 
 
 def _end(connection: Connection, tenant: str, session_keys: Sequence[str]) -> None:
-    """Drop the clocks and the activations of sessions, but for those that a memory is in; one pass for many of them."""
+    """Drop the clocks and activations of the sessions without a memory."""
     for keys in statements.chunks(session_keys):
         names = list({key.rpartition("\x1f")[2] for key in keys})
         left = {_session_key(tenant, *row) for row in connection.execute(statements.sessions_left(tenant, names))}
@@ -450,24 +448,22 @@ def _session_key(tenant: str, environment: str, user_id: str | None, session_id:
 
 
 def answer_all(transaction: Transaction, _: str, changes: Sequence[Answered]) -> list[Receipt]:
-    """Note what was answered under idempotency keys; return no receipts."""
+    """Record requests under idempotency keys; return no receipts."""
     for change in changes:
-        if (
-            transaction.connection.execute(statements.note_answer(), statements.answer_values(change)).one_or_none()
-            is None
-        ):
+        values = statements.answer_values(change)
+        if transaction.connection.execute(statements.note_answer(), values).one_or_none() is None:
             raise answered_already(change)
     return []
 
 
 def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -> list[Receipt]:
-    """Drop older versions, and what is kept of touches and requests; return no receipts."""
+    """Delete older versions and records of touches and requests; return no receipts."""
     for change in changes:
         numbers: dict[str, list[int]] = {}
-        for named, version in change.versions:
-            numbers.setdefault(named, []).append(version)
-        for named, dropped in numbers.items():
-            transaction.connection.execute(statements.prune(tenant, named, dropped))
+        for id_, version in change.versions:
+            numbers.setdefault(id_, []).append(version)
+        for id_, dropped in numbers.items():
+            transaction.connection.execute(statements.prune(tenant, id_, dropped))
         if change.touches_before is not None:
             _prune_touches(transaction, tenant, microseconds(change.touches_before))
         if change.requests_before is not None:
@@ -477,9 +473,9 @@ def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -
 
 
 def _prune_touches(transaction: Transaction, tenant: str, before: int) -> None:
-    """Drop what is kept of touches before an instant, which tells other processes what was touched.
+    """Delete the records of touches before an instant.
 
-    A file says up to where it is gone, for those who have not read so far; on a server, what they read before is void.
+    Other processes update their indexes from these records; `Transaction.pruned` lets them notice the deletion.
     """
     connection = transaction.connection
     last = connection.execute(statements.last_noted(tenant, before)).scalar()
@@ -490,7 +486,7 @@ def _prune_touches(transaction: Transaction, tenant: str, before: int) -> None:
 
 
 def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> list[Receipt]:
-    """Give leases to those who ask; return no receipts."""
+    """Grant leases; return no receipts."""
     for change in changes:
         values = {"name": change.name, "holder": change.holder}
         instants = {"until": microseconds(change.until), "now": microseconds(change.now)}
@@ -502,7 +498,7 @@ def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> lis
 
 
 def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Receipt]:
-    """Pin the store to the handle's model, with the vectors laid by for it; return no receipts."""
+    """Pin the store to the handle's model, with the vectors stored for it; return no receipts."""
     connection, meta = transaction.connection, Meta.read(transaction.connection)
     pin, laid_by = meta.pin(), meta.pin(LAID_BY)
     if pin is not None and transaction.handle.matches(pin):
@@ -529,30 +525,25 @@ WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] 
     Lease: lease_all,
     Adopt: adopt_all,
 }
-"""What makes a run of changes of a kind."""
+"""Kind of change -> function that makes consecutive changes of that kind."""
 
 
-def runs(changes: Sequence[Change]) -> Iterator[tuple[type, str, list[Change]]]:
-    """Return changes in their order, those of one kind and one tenant that follow each other together."""
-    for (kind, tenant), run in groupby(changes, lambda change: (type(change), tenant_of(change))):
-        yield kind, tenant, list(run)
-
-
-def make(transaction: Transaction, kind: type, tenant: str, changes: Sequence[Change]) -> list[Receipt]:
-    """Make a run of changes; return a receipt for each `Add` and `Revise`."""
-    return WRITERS[kind](transaction, tenant, changes)
+def grouped(changes: Sequence[Change]) -> Iterator[tuple[type, str, list[Change]]]:
+    """Yield consecutive changes of one kind and tenant together, in order."""
+    for (kind, tenant), group in groupby(changes, lambda change: (type(change), tenant_of(change))):
+        yield kind, tenant, list(group)
 
 
 def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
-    """Return the live memories of these ids (whole or short) visible in `scope`, as asked; see `ports.Store`."""
+    """Return the live visible memories of whole or short ids, in their order; see `ports.Store.fetch`."""
     found = {memory.id: memory for memory in fetched(reader, scope, ids, as_of)}
     if are_whole(ids):
-        return [found[asked] for asked in ids if asked in found]
+        return [found[id_] for id_ in ids if id_ in found]
     fits: dict[str, dict[str, Memory]] = {}
     for memory in found.values():
         for name in (memory.id, memory.short_id):
             fits.setdefault(name, {})[memory.id] = memory
-    return [next(iter(fits[asked].values())) for asked in ids if len(fits.get(asked, ())) == 1]
+    return [next(iter(fits[name].values())) for name in ids if len(fits.get(name, ())) == 1]
 
 
 def are_whole(ids: Sequence[str]) -> bool:
@@ -561,45 +552,34 @@ def are_whole(ids: Sequence[str]) -> bool:
 
 
 def in_order(ids: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Memory]:
-    """Return the memories in rows of `RECORD` in the order of their whole ids; those that are not there are left out.
+    """Return the memories in rows of `RECORD`, in the order of `ids`; absent ids are left out.
 
     Raises:
-        StoreError: a value that no memory has; the file is damaged.
+        DamagedError: a row cannot be read.
     """
     found = {memory.id: memory for memory in map(of_record, rows)}
-    return [found[asked] for asked in ids if asked in found]
+    return [found[id_] for id_ in ids if id_ in found]
 
 
 def fetched(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
-    """Return the live memories of these ids, whole or short, visible in `scope`, each as often as it is named."""
-    if as_of is not None:
-        return fetched_then(reader, scope, ids, as_of)
-    rows = [row for chunk in statements.chunks(ids) for row in _found(reader, *statements.named(scope, chunk))]
-    for chunk in statements.chunks(asked for asked in ids if len(asked) == SHORT):
-        rows += _found(reader, *statements.named(scope, chunk, "short_id"))
-    return [of_record(row) for row in rows]
-
-
-def _found(reader: Connection, statement: Executable, values: Mapping[str, Any]) -> Iterable[Sequence[Any]]:
-    """Return what a statement that is made once finds; SQLite's own driver is done before SQLAlchemy has asked."""
-    if reader.dialect.name == "sqlite":
-        return Driver(reader).rows(statement, values)
-    return reader.execute(statement, values)
-
-
-def fetched_then(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime) -> list[Memory]:
-    """Return the same as they stood at an instant."""
+    """Return the live visible memories of whole or short ids, possibly more than once, in any order."""
+    short = [id_ for id_ in ids if len(id_) == SHORT]
+    if as_of is None:
+        found: list[Memory] = []
+        for column, names in (("id", ids), ("short_id", short)):
+            for chunk in statements.chunks(names):
+                found += map(of_record, reader.execute(*statements.live_of(scope, chunk, column)))
+        return found
     whole = list(ids)
-    for asked in ids:
-        if len(asked) == SHORT:
-            whole += reader.execute(statements.meant(scope, asked, short=True)).scalars()
-    rows = [row for chunk in statements.chunks(whole) for row in stood(reader, scope.tenant, RECORD, as_of, chunk)]
-    then = map(to_memory, rows)
-    return [memory for memory in then if scope.sees(memory.scope) and memory.forgotten_at is None]
+    for name in short:
+        whole += reader.execute(statements.meant(scope, name, short=True)).scalars()
+    rows = [row for chunk in statements.chunks(whole) for row in rows_as_of(reader, scope.tenant, RECORD, as_of, chunk)]
+    memories = map(to_memory, rows)
+    return [memory for memory in memories if scope.sees(memory.scope) and memory.forgotten_at is None]
 
 
 def keyed(reader: Connection, home: Scope, keys: Sequence[str]) -> list[Memory]:
-    """Return the memories, forgotten ones too, that live at `home` under these idempotency keys."""
+    """Return the memories at `home` under these idempotency keys, forgotten ones too."""
     return [
         to_memory(row)
         for chunk in statements.chunks(keys)
@@ -608,7 +588,7 @@ def keyed(reader: Connection, home: Scope, keys: Sequence[str]) -> list[Memory]:
 
 
 def answered(reader: Connection, home: Scope, key: str) -> Answered | None:
-    """Return what was answered to a request from `home` under an idempotency key, if anything is kept of one."""
+    """Return the recorded request from `home` under an idempotency key, if any."""
     row = reader.execute(statements.answer_under(home, key)).one_or_none()
     with readable():
         return None if row is None else statements.to_answered(row, home, key)
@@ -625,7 +605,7 @@ def scan(
     versions: bool,
     passed: list[DamagedError] | None = None,
 ) -> list[Stored]:
-    """Return a page of visible memories, with their older versions if they are wanted; see `ports.Store`."""
+    """Return a page of visible memories, with their older versions if `versions` is set; see `ports.Store.scan`."""
     found: list[Stored] = []
     left, rows = limit, None
     while rows is None or (passed and left and rows):
@@ -638,7 +618,7 @@ def scan(
             try:
                 newest = to_stored(row, held.get(row["id"], {}))
             except DamagedError as error:
-                if passed is None or error.id is None:  # without an id there is no place after it
+                if passed is None or error.id is None:  # without an id, the next page has no start
                     raise
                 passed.append(error)
             else:
@@ -649,7 +629,7 @@ def scan(
 
 
 def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
-    """Return the versions of the memory, visible in `scope`, that an id means; see `ports.Store`."""
+    """Return the versions of the visible memory with a whole or short id; see `ports.Store.history`."""
     found = set(reader.execute(statements.meant(scope, id, short=False)).scalars())
     found |= set(reader.execute(statements.meant(scope, id, short=True)).scalars())
     if len(found) != 1:
@@ -662,11 +642,11 @@ def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
 
 def without_vector(
     meta: Meta, handle: Handle, after: tuple[str, str, int], limit: int, tenant: str | None = None
-) -> list[statements.Asked]:
-    """Return what finds the keys of the versions without a vector of the handle's model, after a key, in order.
+) -> list[statements.Query]:
+    """Return the queries for the keys of versions without a vector of the handle's model, after a key, in order.
 
     Raises:
-        EmbedderError: whether the store's model is the handle's is not to be had.
+        EmbedderError: the model's fingerprint is not available.
     """
     pin, laid_by = meta.pin(), meta.pin(LAID_BY)
     if pin is None or handle.matches(pin):
@@ -674,9 +654,9 @@ def without_vector(
     return statements.not_laid_by(after, limit, laid_by is not None and handle.matches(laid_by), tenant)
 
 
-def unembedded(reader: Connection, asked: Sequence[statements.Asked], limit: int) -> list[Stored]:
-    """Return the first versions that these statements find the keys of."""
-    keys = sorted(tuple(row) for one in asked for row in reader.execute(*one))[:limit]
+def unembedded(reader: Connection, queries: Sequence[statements.Query], limit: int) -> list[Stored]:
+    """Return the first `limit` versions of these queries."""
+    keys = sorted(tuple(row) for query in queries for row in reader.execute(*query))[:limit]
     return [version(reader, *key) for key in keys]
 
 
@@ -687,11 +667,11 @@ def version(reader: Connection, tenant: str, id: str, version: int) -> Stored:
         if found is not None:
             is_current = table is memories
             return to_stored(found, by_memory(reader, tenant, [id]).get(id, {}) if is_current else {})
-    raise AssertionError("a version went away within a transaction")
+    raise AssertionError("a version disappeared within a transaction")
 
 
 def session_activations(reader: Connection, tenant: str, session_key: str) -> Activations:
-    """Return what a session recalled."""
+    """Return the activations of a session."""
     clock = sum(row.turns for row in reader.execute(statements.clocks(tenant, [session_key])))
     return Activations(
         clock, {row.memory_id: row.turn for row in reader.execute(statements.activations_in(tenant, session_key))}
@@ -710,7 +690,7 @@ def by_memory(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, 
 def older(
     reader: Connection, tenant: str, ids: Sequence[str], passed: list[DamagedError] | None = None
 ) -> dict[str, list[Stored]]:
-    """Return the older versions of memories, oldest first, by id; damaged ones go into `passed` where it is given."""
+    """Return id -> older versions, oldest first; errors of damaged ones are added to `passed`, if given."""
     held: dict[str, list[Stored]] = {}
     rows: list[Any] = [
         row for chunk in statements.chunks(ids) for row in reader.execute(statements.older(tenant, chunk)).mappings()
@@ -726,23 +706,23 @@ def older(
 
 
 def tenants(reader: Connection) -> dict[str, int]:
-    """Return the number of memories of each tenant that has some."""
+    """Return tenant -> number of its memories."""
     found = reader.exec_driver_sql("SELECT tenant, count(*) FROM memories GROUP BY tenant")
     return dict(map(tuple, found))
 
 
 def counts_by(reader: Connection, scope: Scope) -> list[Count]:
-    """Return the numbers of live memories visible in a scope; see `ports.Store.counts`."""
+    """Return the numbers of live visible memories; see `ports.Store.counts`."""
     return [Count(*row) for row in reader.execute(statements.counts_by(scope))]
 
 
 def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tuple[int, int]:
-    """Return how many memories and how many older versions there are, in all or of some tenants."""
+    """Return the numbers of memories and of older versions, of all or some tenants."""
     held, older = connection.execute(statements.counts(tenants)).one()
     return held, older
 
 
-def stood(
+def rows_as_of(
     reader: Connection,
     tenant: str,
     names: Sequence[str],
@@ -750,14 +730,14 @@ def stood(
     ids: Sequence[str] | None = None,
     seen: Scope | None = None,
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield columns of the memories, forgotten ones too, as they stood; `id`, `version` and `COUNTERS` among them.
+    """Yield columns of the memories at an instant, forgotten ones too, with the recall counters of then.
 
-    Those of some ids alone, and those visible in a scope alone, where they are given.
+    `names` has to include `id`, `version` and `COUNTERS`; see `statements.as_of` for `ids` and `seen`.
     """
     instant = microseconds(as_of)
     before: dict[tuple[str, int], list[Any]] = {}
     for id_, version, *counters in reader.execute(statements.touched_since(tenant, instant, ids)):
         before.setdefault((id_, version), counters)
-    for row in reader.execute(statements.stood(tenant, names, instant, ids, seen)).mappings():
+    for row in reader.execute(statements.as_of(tenant, names, instant, ids, seen)).mappings():
         counters = before.get((row["id"], row["version"]), [])
         yield {**row, **dict(zip(COUNTERS, counters, strict=False))}

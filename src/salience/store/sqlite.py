@@ -24,7 +24,7 @@ from salience.store.index import Activations, Index, gather, out_of_scope, speak
 from salience.store.pins import TRACES, Handle, Meta, Pin, keep, note_pruned, pinning, void
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories
-from salience.store.sql_store import Transaction, make, patience, runs, stood
+from salience.store.sql_store import WRITERS, Transaction, grouped, patience, rows_as_of
 from salience.store.sqlite_file import Driver
 from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
 from salience.store.values import counted as check_counts
@@ -36,7 +36,7 @@ PART: Final = 5_000
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
 _COUNT: Final = select(func.count()).select_from(memories).where(_OF_TENANT)
 _LIVE: Final = (
-    select(*(memories.c[name] for name in statements.ARENA))
+    select(*(memories.c[name] for name in statements.INDEXED))
     .where(_OF_TENANT, memories.c.forgotten_at.is_(None))
     .order_by(memories.c.id)
 )
@@ -186,7 +186,9 @@ class SQLiteStore:
             lambda _: void(writer),
             partial(note_pruned, writer),
         )
-        receipts = [receipt for run in runs(changes) for receipt in make(transaction, *run)]
+        receipts = [
+            receipt for kind, tenant, group in grouped(changes) for receipt in WRITERS[kind](transaction, tenant, group)
+        ]
         if counted:
             check_counts(before, sql_store.counts(writer), count_changed(changes, receipts))
         return receipts
@@ -224,7 +226,7 @@ class SQLiteStore:
         """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
         if as_of is None and sql_store.are_whole(ids):
             with self._read():
-                return sql_store.in_order(ids, self._read_driver.found(*statements.among(scope, ids)))
+                return sql_store.in_order(ids, self._read_driver.found(*statements.live_of(scope, ids)))
         with self._transaction() as reader:
             return sql_store.fetch(reader, scope, ids, as_of)
 
@@ -443,8 +445,8 @@ class SQLiteStore:
             current = self._refreshed(tenant)
             if key not in self._past:
                 rows = [
-                    tuple(row[name] for name in statements.ARENA)
-                    for row in stood(reader, tenant, statements.ARENA, as_of)
+                    tuple(row[name] for name in statements.INDEXED)
+                    for row in rows_as_of(reader, tenant, statements.INDEXED, as_of)
                 ]
                 self._forget()
                 self._past[key] = Index.empty(current.index.dimension).refreshed(rows)

@@ -317,7 +317,7 @@ class Driver:
         if values:
             self._driver.executemany(_text(statement), values)
 
-    def among(self, statement: Executable, values: Values) -> None:
+    def run_with_ids(self, statement: Executable, values: Values) -> None:
         """Run a statement, given a list of `ids` among its values."""
         self._driver.execute(_text(statement), {**values, "ids": json.dumps(values["ids"])})
 

@@ -1,4 +1,7 @@
-"""SQL statements that both databases run; every value is a parameter. No I/O."""
+"""SQL statements that both databases run; every value is a parameter. No I/O.
+
+Unless a docstring says otherwise, functions return queries or statements, and describe their rows or effects.
+"""
 
 from __future__ import annotations
 
@@ -50,22 +53,22 @@ from salience.store.schema import VECTOR, activations, laid_by, leases, memories
 from salience.store.values import instant, microseconds
 
 Conditions = list[ColumnElement[bool]]
+Query = tuple[Select[Any], dict[str, Any]]
+"""A query with its values."""
 CHUNK: Final = 5000
-"""Most values in one list of parameters; SQLite allows 32,766 in a statement."""
-ARENA: Final = (
+"""Maximum values in one list of parameters; SQLite allows 32,766 in a statement."""
+INDEXED: Final = (
     "id", "version", "seq", "environment", "project", "user_id", "agent_id", "session_id", "kind", "tier", "importance",
     "weight", "created_at", "updated_at", "accessed_at", "expires_at", "forgotten_at", "access_count", "fact_key",
     "supersedes", "turn", "speaker", "tags", "entities", "terms", "distinctions", "vector",
 )  # fmt: skip
-"""Columns that the arena is made of."""
+"""Columns of the in-memory index."""
 META: Final = "SELECT name, value FROM meta"
-"""What a store says of itself as a whole; read at every turn, so it is no statement that has to be compiled."""
-FEWEST: Final = 16
-"""Fewest places for ids in a statement that is made once: a recall's answer has no more, for the most part."""
+"""Query for the table `meta`."""
 LACKING: Final = (
     "SELECT 1 FROM memories WHERE vector IS NULL UNION ALL SELECT 1 FROM versions WHERE vector IS NULL LIMIT 1"
 )
-"""Whether any memory or version has no vector; asked after every write."""
+"""Query for one row if any memory or version has no vector."""
 _RECORD: Final = [memories.c[name] for name in RECORD]
 _STORED: Final = [memories.c[name] for name in STORED]
 _SEEN: Final = ("tenant", "environment", *NARROWING)
@@ -91,13 +94,13 @@ def keep_meta() -> TextClause:
 
 @cache
 def newer() -> Select[Any]:
-    """Return the columns `ARENA` of a tenant's memories, forgotten ones too, written or touched after a `sequence`."""
+    """Return the columns `INDEXED` of a tenant's memories, forgotten ones too, changed after a `sequence`."""
     later = bindparam("sequence", type_=BigInteger)
     changed = union(
         select(memories.c.id).where(_OF_TENANT, memories.c.seq > later),
         select(touches.c.id).where(touches.c.tenant == bindparam("tenant", type_=Text), touches.c.seq > later),
     )
-    return select(*(memories.c[name] for name in ARENA)).where(_OF_TENANT, memories.c.id.in_(changed))
+    return select(*(memories.c[name] for name in INDEXED)).where(_OF_TENANT, memories.c.id.in_(changed))
 
 
 def of_ids(tenant: str, ids: Sequence[str]) -> Select[Any]:
@@ -110,32 +113,16 @@ def of_keys(tenant: str, home: str, keys: Sequence[str]) -> Select[Any]:
     return select(*_STORED).where(memories.c.tenant == tenant, memories.c.home == home, memories.c.key.in_(keys))
 
 
-def named(scope: Scope, ids: Sequence[str], column: str = "id") -> tuple[Select[Any], dict[str, Any]]:
-    """Return the statement, with its values, for the `RECORD` of the live memories visible in `scope` of these ids.
-
-    It is one of a few, made once: places are a power of two, and those left over name the first id again.
-
-    Args:
-        scope: who asks.
-        ids: at least one, whole or short.
-        column: `id` or `short_id`.
-    """
+def live_of(scope: Scope, ids: Sequence[str], column: str = "id") -> Query:
+    """Return the query for the `RECORD` of the live visible memories of these whole ids or short ids (`short_id`)."""
     given, shape = _given(scope)
-    places = _places(max(FEWEST, 1 << (len(ids) - 1).bit_length()))
-    values = {**given, **dict.fromkeys(places, ids[0]), **dict(zip(places, ids, strict=False))}
-    return _named(shape, column, places), values
-
-
-def among(scope: Scope, ids: Sequence[str]) -> tuple[Select[Any], dict[str, Any]]:
-    """Return the same for whole ids, of which there may be none, as `Driver.found` takes it: one statement for all."""
-    given, shape = _given(scope)
-    return _among(shape), {**given, "ids": ids}
+    return _live_of(shape, column), {**given, "ids": ids}
 
 
 def _given(scope: Scope) -> tuple[dict[str, Any], tuple[Coordinate, ...]]:
-    """Return the values of a scope by their names, and its shape: these names, and what stands where it has no value.
+    """Return the values of a scope, and its shape: the names of its values, and ANY or None for the others.
 
-    Statements are made once for each shape.
+    Each shape has one statement.
     """
     seen = {name: getattr(scope, name) for name in _SEEN}
     given = {name: value for name, value in seen.items() if isinstance(value, str)}
@@ -143,27 +130,12 @@ def _given(scope: Scope) -> tuple[dict[str, Any], tuple[Coordinate, ...]]:
 
 
 @cache
-def _named(shape: tuple[Coordinate, ...], column: str, places: tuple[str, ...]) -> Select[Any]:
-    """Return the statement for a scope of some shape, with places for ids."""
-    return _live_of(shape, memories.c[column].in_([bindparam(place, type_=Text) for place in places]))
-
-
-@cache
-def _among(shape: tuple[Coordinate, ...]) -> Select[Any]:
-    """Return the statement for a scope of some shape, with a list of ids."""
-    return _live_of(shape, memories.c.id.in_(bindparam("ids", expanding=True)))
-
-
-def _live_of(shape: tuple[Coordinate, ...], asked: ColumnElement[bool]) -> Select[Any]:
-    named = zip(_SEEN, shape, strict=True)
-    seen: dict[str, Any] = {name: bindparam(name) if value == name else value for name, value in named}
-    return select(*_RECORD).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), asked)
-
-
-@cache
-def _places(count: int) -> tuple[str, ...]:
-    """Return the names of the places for ids."""
-    return tuple(f"id{number}" for number in range(count))
+def _live_of(shape: tuple[Coordinate, ...], column: str) -> Select[Any]:
+    seen: dict[str, Any] = {
+        name: bindparam(name) if value == name else value for name, value in zip(_SEEN, shape, strict=True)
+    }
+    among = memories.c[column].in_(bindparam("ids", expanding=True))
+    return select(*_RECORD).where(*_visible(seen, memories), memories.c.forgotten_at.is_(None), among)
 
 
 @cache
@@ -173,18 +145,15 @@ def every() -> Select[Any]:
 
 
 def page(scope: Scope, after: str, limit: int, filter: Filter, forgotten: bool) -> Select[Any]:
-    """Return the visible memories after an id, in the order of ids.
-
-    Those of a fact are few and have an index, which SQLite takes only where the order by id looks like no index to it.
-    """
+    """Return the visible memories after an id, in the order of ids."""
     live = [] if forgotten else [memories.c.forgotten_at.is_(None)]
-    order = memories.c.id + "" if filter.fact_keys else memories.c.id
+    order = memories.c.id + "" if filter.fact_keys else memories.c.id  # + "" lets SQLite use the index of facts
     conditions = [*visible(scope), *accepted(filter), *live, order > after]
     return select(*_STORED).where(*conditions).order_by(order).limit(limit)
 
 
 def out_of_scope(scope: Scope, limit: int) -> Select[Any]:
-    """Return environment, project, user, agent and count of the live memories that the scope sees only if widened."""
+    """Return environment, project, user, agent and count of the live memories that only the widened scope sees."""
     home = [memories.c[name] for name in _SEEN[1:]]
     among = [*visible(scope.widened()), not_(and_(*visible(scope))), memories.c.forgotten_at.is_(None)]
     order = [func.count().desc(), *(func.coalesce(column, "") for column in home)]
@@ -213,13 +182,13 @@ def activations_of(tenant: str, ids: Sequence[str]) -> Select[Any]:
 
 
 def activations_in(tenant: str, session_key: str) -> Select[Any]:
-    """Return what was activated in a session, and when."""
+    """Return the ids and turns of the activations of a session."""
     columns = (activations.c.memory_id, activations.c.turn)
     return select(*columns).where(activations.c.tenant == tenant, activations.c.session_key == session_key)
 
 
 def clocks(tenant: str, session_keys: Sequence[str]) -> Select[Any]:
-    """Return the turns so far of these sessions."""
+    """Return the clocks of these sessions."""
     known = sessions.c.session_key.in_(session_keys)
     return select(sessions.c.session_key, sessions.c.turns).where(sessions.c.tenant == tenant, known)
 
@@ -235,45 +204,45 @@ def set_clock() -> TextClause:
 
 @lru_cache(maxsize=64)
 def insertion(table: Table, names: tuple[str, ...], rows: int = 1) -> str:
-    """Return the statement that inserts these columns of some rows into a table, as text with places in their order."""
+    """Return the text of an insertion of rows with these columns, with a `?` for each value."""
     places = ", ".join([f"({', '.join('?' * len(names))})"] * rows)
     return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {places}"  # noqa: S608 - names of the schema
 
 
 @cache
 def last_id() -> Select[Any]:
-    """Return the greatest id of a tenant, if any; a new memory's is greater, as a rule, and needs no looking for."""
+    """Return the greatest id of a tenant, or null."""
     return select(func.max(memories.c.id)).where(_OF_TENANT)
 
 
 @cache
 def clock() -> Select[Any]:
-    """Return the turns so far of the session `session_key` of a tenant."""
+    """Return the clock of the session `session_key` of a tenant."""
     of_tenant = sessions.c.tenant == bindparam("tenant", type_=Text)
     return select(sessions.c.turns).where(of_tenant, sessions.c.session_key == bindparam("session_key", type_=Text))
 
 
 def current(tenant: str, id: str) -> Select[Any]:
-    """Return what a revision has to know of the row that it replaces."""
+    """Return the columns of a memory that its revision depends on."""
     names = ("version", "importance", "accessed_at", "access_count", "terms")
     return select(*(memories.c[name] for name in names)).where(memories.c.tenant == tenant, memories.c.id == id)
 
 
 @cache
 def keep_version() -> Insert:
-    """Return the statement that copies the memory `of_id` of `of_tenant`, as it stands, among the versions."""
+    """Return the statement that copies the memory `of_id` of `of_tenant` to the versions."""
     row = select(*(memories.c[name] for name in _MOVED), bindparam("until", type_=BigInteger)).where(*_OF)
     return insert(versions).from_select([*_MOVED, "valid_to"], row)
 
 
 @cache
 def revise(names: frozenset[str]) -> Update:
-    """Return the statement that gives the columns of these names other values in the row `of_id` of `of_tenant`."""
+    """Return the statement that updates these columns of the memory `of_id` of `of_tenant`."""
     return update(memories).where(*_OF).values({name: bindparam(name) for name in sorted(names)})
 
 
 def touch(change: Touch, ids: Sequence[str]) -> tuple[Update, dict[str, Any]]:
-    """Return the statement, with its values, that moves the recall counters of the live ones among `ids`."""
+    """Return the statement, with its values, that raises the recall counters of the live memories among `ids`."""
     values = {"of_tenant": change.scope.tenant, "ids": list(ids)}
     raised = {"count": change.access_count, "raised": change.importance}
     moment = {} if change.accessed_at is None else {"moment": microseconds(change.accessed_at)}
@@ -282,7 +251,7 @@ def touch(change: Touch, ids: Sequence[str]) -> tuple[Update, dict[str, Any]]:
 
 @cache
 def _touch(has_moment: bool) -> Update:
-    """Return the statement that moves the recall counters, and the instant where it is given."""
+    """Return the statement that raises the recall counters, and the instant if there is one."""
     values: dict[str, Any] = {
         "access_count": memories.c.access_count + bindparam("count", type_=BigInteger),
         "importance": _raised(),
@@ -299,13 +268,13 @@ def _raised() -> ColumnElement[float]:
 
 
 def _touched() -> Conditions:
-    """Return the conditions on the live memories of a tenant among some ids."""
+    """Return the conditions for the live memories of a tenant among `ids`."""
     live = and_(memories.c.id.in_(bindparam("ids", expanding=True)), memories.c.forgotten_at.is_(None))
     return [memories.c.tenant == bindparam("of_tenant"), live]
 
 
 def note_activations(change: Touch, ids: Sequence[str], turn: int) -> tuple[Executable, dict[str, Any]]:
-    """Return the statement, with its values, that notes a turn on the live ones among `ids`."""
+    """Return the statement, with its values, that records a turn of the live memories among `ids`."""
     scope = change.scope
     values = {"tenant": scope.tenant, "session_key": scope.session_key, "ids": list(ids), "turn": turn}
     return _note_activations(), values
@@ -313,7 +282,6 @@ def note_activations(change: Touch, ids: Sequence[str], turn: int) -> tuple[Exec
 
 @cache
 def _note_activations() -> Executable:
-    """Return the statement that notes a turn."""
     return text(
         "INSERT INTO activations (tenant, session_key, memory_id, turn) "
         "SELECT m.tenant, :session_key, m.id, :turn FROM memories AS m "
@@ -323,12 +291,12 @@ def _note_activations() -> Executable:
 
 
 def visible(scope: Scope, table: FromClause = memories) -> Conditions:
-    """Return the conditions that `Scope.sees` states, on the memories or on another table with their scopes."""
+    """Return the conditions of `Scope.sees` on the memories, or on another table with their scopes."""
     return _visible({name: getattr(scope, name) for name in _SEEN}, table)
 
 
 def _visible(seen: Mapping[str, Any], table: FromClause) -> Conditions:
-    """Return the same for coordinates that are values or parameters."""
+    """Return the conditions of `visible` for coordinates that are values or parameters."""
     conditions = [table.c.tenant == seen["tenant"]]
     if seen["environment"] is not ANY:
         conditions.append(table.c.environment == seen["environment"])
@@ -341,7 +309,7 @@ def _visible(seen: Mapping[str, Any], table: FromClause) -> Conditions:
 
 
 def accepted(filter: Filter) -> Conditions:
-    """Return the conditions that `Filter.accepts` states."""
+    """Return the conditions of `Filter.accepts`."""
     columns = {
         "kinds": memories.c.kind,
         "tiers": memories.c.tier,
@@ -371,7 +339,7 @@ class _Holds(FunctionElement[bool]):
 def _holds_in_sqlite(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
     column, held = (compiler.process(argument, **options) for argument in element.clauses)
     found = f"EXISTS (SELECT 1 FROM json_each({column}) AS held WHERE held.value = {held})"  # noqa: S608 - compiled
-    return f"CASE WHEN json_valid({column}) THEN {found} ELSE 1 END"  # a damaged row is brought, so that it is told
+    return f"CASE WHEN json_valid({column}) THEN {found} ELSE 1 END"  # so that a damaged row is reported
 
 
 @compiles(_Holds, "postgresql")
@@ -385,13 +353,13 @@ COUNTERS: Final = ("accessed_at", "access_count", "importance")
 _KEPT: Final = frozenset(column.name for column in versions.c)
 
 
-def stood(
+def as_of(
     tenant: str, names: Sequence[str], instant: int, ids: Sequence[str] | None = None, seen: Scope | None = None
 ) -> CompoundSelect[Any]:
-    """Return columns of a tenant's memories, forgotten ones too, in the version that held at an instant.
+    """Return columns of a tenant's memories, forgotten ones too, in the last version made by an instant.
 
-    A version is the one that held if it is the last that was made by then. Columns that versions have not are 0.
-    `ids` and `seen` leave out all others: those of other ids, and those that are not visible in a scope.
+    Columns that only `memories` has are 0 in older versions. `ids` and `seen` restrict the result to these ids, and to
+    memories visible in a scope.
     """
     own: Conditions = [memories.c.tenant == tenant, memories.c.changed_at <= instant]
     newer = versions.alias()
@@ -415,9 +383,9 @@ def stood(
 
 
 def touched_since(tenant: str, instant: int, ids: Sequence[str] | None = None) -> Select[Any]:
-    """Return the recall counters as they were before each touch after an instant, in the order of the touches.
+    """Return the recall counters before each touch after an instant, in the order of the touches.
 
-    Within a version, counters only grow: they tell the order of touches of one transaction.
+    Within a version, counters only grow, which gives the order of touches of one transaction.
     """
     some = [] if ids is None else [touches.c.id.in_(ids)]
     columns = (touches.c.id, touches.c.version, *(touches.c[name] for name in COUNTERS))
@@ -429,7 +397,7 @@ def touched_since(tenant: str, instant: int, ids: Sequence[str] | None = None) -
 
 @cache
 def note_touches() -> TextClause:
-    """Return the statement that notes the counters of the live ones among `ids` before a touch."""
+    """Return the statement that records the counters of the live memories among `ids` before a touch."""
     statement = text(
         "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance) "
         "SELECT m.tenant, m.id, :seq, :at, m.version, m.accessed_at, m.access_count, m.importance "
@@ -440,23 +408,19 @@ def note_touches() -> TextClause:
 
 
 def meant(scope: Scope, id: str, short: bool) -> Select[Any]:
-    """Return the ids of the memories, forgotten or not, visible in `scope`, that a whole or a short id means."""
+    """Return the ids of the visible memories, forgotten or not, with a whole or a short id."""
     column = memories.c.short_id if short else memories.c.id
     return select(memories.c.id).where(*visible(scope), column == id)
 
 
-Asked = tuple[Select[Any], dict[str, Any]]
-"""A statement with its values."""
-
-
-def said(tenant: str, ids: Sequence[str]) -> Select[Any]:
-    """Return the distinct content hashes of the older versions of some memories, with their ids."""
+def older_hashes(tenant: str, ids: Sequence[str]) -> Select[Any]:
+    """Return the ids of some memories with the distinct content hashes of their older versions."""
     of = (versions.c.tenant == tenant, versions.c.id.in_(ids))
     return select(versions.c.id, versions.c.content_hash).where(*of).distinct()
 
 
-def unembedded(after: tuple[str, str, int], limit: int, tenant: str | None = None) -> list[Asked]:
-    """Return the statements for the keys of memories and of versions without a vector, after a key, in order."""
+def unembedded(after: tuple[str, str, int], limit: int, tenant: str | None = None) -> list[Query]:
+    """Return the queries for the keys of memories and of versions without a vector, after a key, in order."""
     return [(statement, _from(after, limit, tenant)) for statement in _unembedded(tenant is not None)]
 
 
@@ -465,10 +429,10 @@ def _unembedded(of_one_tenant: bool) -> tuple[Select[Any], ...]:
     return tuple(_keys(table, of_one_tenant).where(table.c.vector.is_(None)) for table in (memories, versions))
 
 
-def not_laid_by(after: tuple[str, str, int], limit: int, known: bool, tenant: str | None = None) -> list[Asked]:
-    """Return the statements for the keys of memories and of versions that no vector was prepared for, in order.
+def not_laid_by(after: tuple[str, str, int], limit: int, known: bool, tenant: str | None = None) -> list[Query]:
+    """Return the queries for the keys of memories and of versions without a prepared vector, after a key, in order.
 
-    Prepared vectors count only where their model is `known` to be the one asked for.
+    Prepared vectors count only if their model is `known` to be the requested one.
     """
     found = []
     for table in (memories, versions):
@@ -500,19 +464,19 @@ def _from(after: tuple[str, str, int], limit: int, tenant: str | None) -> dict[s
 
 
 def version_of(table: Any, tenant: str, id: str, version: int) -> Select[Any]:
-    """Return a memory (or an older version) at a number."""
+    """Return a version of a memory from `memories` or `versions`."""
     columns = [table.c[name] for name in STORED]
     return select(*columns).where(table.c.tenant == tenant, table.c.id == id, table.c.version == version)
 
 
 def rederive(table: Any, tenant: str, id: str, version: int, content_hash: str) -> Update:
-    """Return the statement that puts anew what is derived from a version that still has a text."""
+    """Return the statement that updates the derived columns of a version whose text is unchanged."""
     same = (table.c.tenant == tenant, table.c.id == id, table.c.version == version)
     return update(table).where(*same, table.c.content_hash == content_hash)
 
 
 def lay_by(table: Any) -> TextClause:
-    """Return the statement that lays a vector by for a memory (or an older version) that still has a text."""
+    """Return the statement that prepares a vector for a version whose text is unchanged."""
     statement = text(  # the table is one of the schema
         "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "  # noqa: S608
         f"SELECT v.tenant, v.id, v.version, v.content_hash, :vector FROM {table.name} AS v "
@@ -523,15 +487,12 @@ def lay_by(table: Any) -> TextClause:
 
 
 def drop_laid_by() -> Delete:
-    """Return the statement that drops every vector laid by."""
+    """Return the statement that deletes all prepared vectors."""
     return delete(laid_by)
 
 
 def adopt(table: Any, tenant: str | None = None) -> Update:
-    """Return the statement that puts the vectors laid by in the place of all others; null where there is none.
-
-    Those of one tenant, if one is given.
-    """
+    """Return the statement that replaces all vectors, or those of one tenant, by the prepared ones or null."""
     fits = (
         select(laid_by.c.vector)
         .where(
@@ -547,14 +508,14 @@ def adopt(table: Any, tenant: str | None = None) -> Update:
 
 
 def in_sessions(tenant: str, ids: Sequence[str]) -> Select[Any]:
-    """Return the distinct sessions of some memories, by their coordinates."""
+    """Return the coordinates of the distinct sessions of some memories."""
     columns = (memories.c.environment, memories.c.user_id, memories.c.session_id)
     with_one = (memories.c.tenant == tenant, memories.c.id.in_(ids), memories.c.session_id.is_not(None))
     return select(*columns).where(*with_one).distinct()
 
 
 def sessions_left(tenant: str, session_ids: Sequence[str]) -> Select[Any]:
-    """Return the distinct sessions of these names, by their coordinates, in which a memory is."""
+    """Return the coordinates of the distinct sessions with these names that contain a memory."""
     columns = (memories.c.environment, memories.c.user_id, memories.c.session_id)
     return select(*columns).where(memories.c.tenant == tenant, memories.c.session_id.in_(session_ids)).distinct()
 
@@ -573,7 +534,7 @@ def drop_sessions(tenant: str, session_keys: Sequence[str]) -> list[Delete]:
 
 
 def erase(tenant: str, ids: Sequence[str]) -> Delete:
-    """Return the statement that deletes memories; what belongs to them goes with them."""
+    """Return the statement that deletes memories; foreign keys delete their versions and activations."""
     return delete(memories).where(memories.c.tenant == tenant, memories.c.id.in_(ids))
 
 
@@ -583,27 +544,27 @@ def prune(tenant: str, id: str, numbers: Sequence[int]) -> Delete:
 
 
 def erase_touches(tenant: str, ids: Sequence[str]) -> Delete:
-    """Return the statement that deletes what is kept of touches of memories; in a file nothing else does."""
+    """Return the statement that deletes the records of touches of memories."""
     return delete(touches).where(touches.c.tenant == tenant, touches.c.id.in_(ids))
 
 
 def last_noted(tenant: str, instant: int) -> Select[Any]:
-    """Return the last change sequence of which something is kept of touches before an instant; null for none."""
+    """Return the last change sequence with a recorded touch before an instant, or null."""
     return select(func.max(touches.c.seq)).where(touches.c.tenant == tenant, touches.c.at < instant)
 
 
 def prune_touches(tenant: str, instant: int) -> Delete:
-    """Return the statement that drops what is kept of touches before an instant."""
+    """Return the statement that deletes the records of touches before an instant."""
     return delete(touches).where(touches.c.tenant == tenant, touches.c.at < instant)
 
 
 def lease(name: str) -> Select[Any]:
-    """Return who holds a lease, and until when."""
+    """Return the holder and the end of a lease."""
     return select(leases.c.holder, leases.c.until).where(leases.c.name == name)
 
 
 def take_lease() -> TextClause:
-    """Return the statement that gives a lease to a holder, and returns it, unless another has it until after `now`."""
+    """Return the statement that takes a lease, and returns its name, unless another holder has it until after `now`."""
     return text(
         "INSERT INTO leases (name, holder, until) VALUES (:name, :holder, :until) "
         "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until "
@@ -612,7 +573,7 @@ def take_lease() -> TextClause:
 
 
 def counts(tenants: Sequence[str] | None = None) -> Select[Any]:
-    """Return how many memories and how many older versions there are, in all or of some tenants."""
+    """Return the numbers of memories and of older versions, of all or some tenants."""
     of = [] if tenants is None else [tenants]
     held, older = (
         select(func.count()).select_from(table).where(*(table.c.tenant.in_(some) for some in of)).scalar_subquery()
@@ -623,7 +584,7 @@ def counts(tenants: Sequence[str] | None = None) -> Select[Any]:
 
 @cache
 def note_answer() -> TextClause:
-    """Return the statement that notes the answer of `answer_values`, and returns its key, unless the key has one."""
+    """Return the statement that records a request, and returns its key, unless the key is recorded already."""
     return text(
         "INSERT INTO requests (tenant, home, key, verb, id, version, at) "
         "VALUES (:tenant, :home, :key, :verb, :id, :version, :at) "
@@ -632,7 +593,7 @@ def note_answer() -> TextClause:
 
 
 def answer_values(answered: Answered) -> dict[str, Any]:
-    """Return an answer as values of a row."""
+    """Return a recorded request as values of a row."""
     return {
         "tenant": answered.home.tenant,
         "home": answered.home.home_key,
@@ -645,18 +606,18 @@ def answer_values(answered: Answered) -> dict[str, Any]:
 
 
 def answer_under(home: Scope, key: str) -> Select[Any]:
-    """Return what was answered from a home under a key."""
+    """Return the recorded request from a home under a key."""
     mine = (requests.c.tenant == home.tenant, requests.c.home == home.home_key, requests.c.key == key)
     return select(requests.c.verb, requests.c.id, requests.c.version, requests.c.at).where(*mine)
 
 
 def to_answered(row: Any, home: Scope, key: str) -> Answered:
-    """Return the answer in a row of `answer_under`."""
+    """Return the recorded request in a row of `answer_under`."""
     return Answered(home, key, row.verb, row.id, row.version, instant(row.at))
 
 
 def drop_answers(tenant: str, ids: Sequence[str]) -> Delete:
-    """Return the statement that drops what was answered about some memories."""
+    """Return the statement that deletes the recorded requests about some memories."""
     return delete(requests).where(requests.c.tenant == tenant, requests.c.id.in_(ids))
 
 
@@ -666,15 +627,15 @@ def _is_stray() -> ColumnElement[bool]:
 
 
 def stray_answers() -> Select[Any]:
-    """Return how many answers are about memories that are not there."""
+    """Return the number of recorded requests about missing memories."""
     return select(func.count()).select_from(requests).where(_is_stray())
 
 
 def drop_stray_answers() -> Delete:
-    """Return the statement that drops them."""
+    """Return the statement that deletes the recorded requests about missing memories."""
     return delete(requests).where(_is_stray())
 
 
 def prune_answers(tenant: str, before: int) -> Delete:
-    """Return the statement that drops what was answered before an instant."""
+    """Return the statement that deletes the requests recorded before an instant."""
     return delete(requests).where(requests.c.tenant == tenant, requests.c.at < before)

@@ -18,7 +18,7 @@ from salience.store.index.postings import Postings
 from salience.store.index.search import Search
 from salience.store.index.view import view_of
 from salience.store.rows import of_stored
-from salience.store.statements import ARENA
+from salience.store.statements import INDEXED
 from salience.testing.memories import DIMENSION, NOW, id_of, need, numbers, random_unit, shown, stored, unit
 
 FEW = st.integers(0, 15)
@@ -26,11 +26,11 @@ FEW = st.integers(0, 15)
 
 def row(number, seq=1, **values):
     made = {**of_stored(stored(number, **values), DIMENSION), "seq": seq}
-    return tuple(made[name] for name in ARENA)
+    return tuple(made[name] for name in INDEXED)
 
 
 def changed(of, **values):
-    return tuple({**dict(zip(ARENA, of, strict=True)), **values}.values())
+    return tuple({**dict(zip(INDEXED, of, strict=True)), **values}.values())
 
 
 def turn(number, version, seq):
@@ -230,7 +230,7 @@ def searching(vectors, kernel):
     made = (stored(number, vector if vector.any() else None) for number, vector in enumerate(vectors))
     held = [{**of_stored(item, vectors.shape[1]), "seq": 1} for item in made]
     with computed_by(kernel):
-        index = Index.empty(vectors.shape[1]).refreshed([tuple(one[name] for name in ARENA) for one in held])
+        index = Index.empty(vectors.shape[1]).refreshed([tuple(one[name] for name in INDEXED) for one in held])
         assert ("quantised" in index.slots.arrays) == (kernel == "numkong")
         yield Search(index, view_of(index, Scope()), need(), Activations())
 

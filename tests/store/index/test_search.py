@@ -33,7 +33,7 @@ from salience.recall import search as recall_search
 from salience.records import ANY, TIERS, Filter, Intent, Scope, TimeCue
 from salience.store.index import Activations, Index, gather, search, view
 from salience.store.rows import of_stored
-from salience.store.statements import ARENA
+from salience.store.statements import INDEXED
 from salience.testing.memories import DIMENSION, NOW, id_of, need, random_unit, stored, unit
 
 STEPS = int(os.environ.get("SALIENCE_TEST_STEPS") or 150)
@@ -107,7 +107,7 @@ def filled(shape: Shape, random: np.random.Generator) -> Store:
     parts = np.array_split(random.permutation(len(rows)), random.integers(1, 4))  # ids and slots in orders of their own
     index = Index.empty(DIMENSION)
     for part in parts:
-        index = index.refreshed([tuple(rows[row][name] for name in ARENA) for row in part])
+        index = index.refreshed([tuple(rows[row][name] for name in INDEXED) for row in part])
     return Store(index, Activations(9, recalled))
 
 
@@ -340,7 +340,7 @@ def holding(*items: Any, activations: Activations = Activations()) -> Store:
     rows = [{**of_stored(item, DIMENSION), "seq": 1} for item in items]
     index = Index.empty(DIMENSION)
     for row in rows:  # one by one, so that their slots are in this order, whatever their ids
-        index = index.refreshed([tuple(row[name] for name in ARENA)])
+        index = index.refreshed([tuple(row[name] for name in INDEXED)])
     return Store(index, activations)
 
 

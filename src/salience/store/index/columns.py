@@ -23,7 +23,7 @@ from salience.batch import KINDS, Codes, Column, Floats, Rows, Vectors32
 from salience.records import TIERS
 from salience.store.index.postings import Numbers32, Postings, find
 from salience.store.rows import readable
-from salience.store.statements import ARENA
+from salience.store.statements import INDEXED
 from salience.text import normalise
 
 Bools = NDArray[np.bool_]
@@ -309,7 +309,7 @@ class Index:
         """Return the index after a change.
 
         Args:
-            rows: the changed memories as they are now, also forgotten ones, in any order: columns `statements.ARENA`.
+            rows: the changed memories as they are now, forgotten ones too, in any order: the columns `INDEXED`.
             sequence: the change sequence that is reached, if that is more than those of the rows.
 
         Raises:
@@ -426,12 +426,12 @@ class Index:
         return replace(self, roster=Table.of({"id": held, "slot": order}, len(order)), slots=table)
 
 
-_ID: Final = ARENA.index("id")
+_ID: Final = INDEXED.index("id")
 
 
 def _by_name(rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
     """Return the columns of rows by name."""
-    return dict(zip(ARENA, zip(*rows, strict=True), strict=False))
+    return dict(zip(INDEXED, zip(*rows, strict=True), strict=False))
 
 
 def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Column]]:

@@ -15,8 +15,8 @@ from salience.records import Scope
 from salience.store.index import Index
 from salience.store.pins import Meta, new_epoch
 from salience.store.postgres import statements
-from salience.store.sql_store import stood
-from salience.store.statements import ARENA
+from salience.store.sql_store import rows_as_of
+from salience.store.statements import INDEXED
 
 PART: Final = 5_000
 """Rows read into an index at a time."""
@@ -208,5 +208,5 @@ def index_of(reader: Connection, statement: Any, dimension: int) -> Index:
 
 def index_as_of(reader: Connection, scope: Scope, dimension: int, as_of: datetime) -> Index:
     """Return an index of the memories visible in `scope` as they were at an instant."""
-    rows = stood(reader, scope.tenant, ARENA, as_of, seen=scope)
-    return Index.empty(dimension).refreshed([tuple(row[name] for name in ARENA) for row in rows])
+    rows = rows_as_of(reader, scope.tenant, INDEXED, as_of, seen=scope)
+    return Index.empty(dimension).refreshed([tuple(row[name] for name in INDEXED) for row in rows])

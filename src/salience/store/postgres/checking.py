@@ -1,6 +1,6 @@
 """Checks of a PostgreSQL store's tables, and repairs.
 
-Foreign keys and whatever else the server checks itself are left to it. No text of a memory is shown.
+The server itself enforces foreign keys. No text of a memory is shown.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sqlalchemy.schema import CreateIndex
 from salience.errors import DamagedError
 from salience.records import Finding
 from salience.records.ids import short_id
-from salience.store import keyring
-from salience.store import statements as shared
-from salience.store.pins import LAID_BY, PINNED, Meta, void
+from salience.store import integrity
+from salience.store.integrity import ENDS, Found, is_number
+from salience.store.pins import PINNED, Meta, void
 from salience.store.postgres import indexing, security, statements
 from salience.store.postgres.connection import EXCLUSIVE, SCHEMA
 from salience.store.postgres.statements import indexed
@@ -29,23 +29,20 @@ from salience.store.rows import RECORD, to_memory, to_terms
 from salience.store.schema import memories, metadata, versions
 
 MOST: Final = 100
-"""Problems of one kind that are told one by one."""
+"""Maximum findings of one kind; one more gives the number of the rest."""
 _MENDED: Final = "To mend it: salience db doctor --repair"
 _UPGRADE: Final = "As the user who owns the tables, run: salience db upgrade"
-Mend = Callable[[Connection], None]
-Found = tuple[Finding, Mend | None]
-"""Something wrong, and what mends it; None where nothing here does, and the finding says what to do."""
 
 
 def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
-    """Return what is wrong with the tables and their numbers, for all tenants, mended where `repair` asks for it.
+    """Return the problems of the tables of all tenants, repaired if `repair` is set and there is a repair.
 
-    The transaction has to be the operator's. While something is mended, nobody else writes.
+    The transaction has to see all tenants. A repair locks out all other writers.
     """
     connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # every row is read, however many there are
     if repair:
         connection.exec_driver_sql(EXCLUSIVE)
-    found, rows = _looked(connection), list(wrong_rows(connection))
+    found, rows = _run_checks(connection), list(wrong_rows(connection))
     mends = list(dict.fromkeys(mend for _, mend in found if mend is not None))
     if any(row.right for row in rows):
         mends = [partial(mend_rows, rows=rows), *mends, _post]
@@ -53,75 +50,63 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
     if repair and mends:
         for mend in mends:
             mend(connection)
-        void(connection)  # what other processes have computed from the rows
-        left = {finding for finding, _ in _looked(connection)}
+        void(connection)
+        left = {finding for finding, _ in _run_checks(connection)}
         left |= {finding for row in wrong_rows(connection, rows) for finding in row.findings()}
-    told = [_told(finding, mend is not None, finding not in left) for finding, mend in found]
-    told += [_told(finding, finding.check != "rows", finding not in left) for row in rows for finding in row.findings()]
-    return _few(told)
+    findings = [_with_remedy(finding, mend is not None, finding not in left) for finding, mend in found]
+    of_rows = (finding for row in rows for finding in row.findings())
+    findings += [_with_remedy(finding, finding.check != "rows", finding not in left) for finding in of_rows]
+    return _limited(findings)
 
 
-def _told(finding: Finding, can_be_mended: bool, is_gone: bool) -> Finding:
-    """Return a finding with what to do about it, if anything is left to be done."""
-    if is_gone:
+def _with_remedy(finding: Finding, can_be_mended: bool, repaired: bool) -> Finding:
+    """Return a finding with the next step of the operator, if one is left."""
+    if repaired:
         return replace(finding, repaired=True)
     return replace(finding, problem=f"{finding.problem} {_MENDED}") if can_be_mended else finding
 
 
-def _few(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings, up to `MOST` of a kind and one for the others of it."""
-    told: list[Finding] = []
-    more: Counter[tuple[str, bool]] = Counter()
+def _limited(findings: Iterable[Finding]) -> list[Finding]:
+    """Return up to `MOST` findings of a kind, and one with the number of the others."""
+    shown: list[Finding] = []
+    counts: Counter[tuple[str, bool]] = Counter()
     for finding in findings:
         kind = (finding.check, finding.repaired)
-        more[kind] += 1
-        if more[kind] <= MOST:
-            told.append(finding)
-    over = {kind: count - MOST for kind, count in more.items() if count > MOST}
-    return [*told, *(Finding(check, None, f"{count:,} more.", done) for (check, done), count in over.items())]
+        counts[kind] += 1
+        if counts[kind] <= MOST:
+            shown.append(finding)
+    over = {kind: count - MOST for kind, count in counts.items() if count > MOST}
+    return [*shown, *(Finding(check, None, f"{count:,} more.", done) for (check, done), count in over.items())]
 
 
-def _fences(connection: Connection) -> Iterator[Found]:
-    """Yield what does not keep tenants apart as it should."""
+def _row_security(connection: Connection) -> Iterator[Found]:
+    """Yield the faults of row-level security."""
     for problem in security.faults(connection):
         yield Finding("row-level security", None, problem if "Run:" in problem else f"{problem} {_UPGRADE}"), None
 
 
 def _indexes(connection: Connection) -> Iterator[Found]:
-    """Yield the indexes that are missing, that no search may use, or that are of another model."""
+    """Yield the indexes that are missing, invalid or of another model."""
     held = {state.name: state.valid for state in indexing.states(connection)}
     for name in (name for name, valid in held.items() if not valid):
         yield Finding("indexes", None, invalid(name)), None
     for index in (index for table in metadata.tables.values() for index in table.indexes):
         if index.name not in held:
             made = str(CreateIndex(index).compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
-            told = f"the index {index.name} is not there. In the schema {SCHEMA}, run: {' '.join(made.split())}"
-            yield Finding("indexes", None, told), None
+            problem = f"the index {index.name} is not there. In the schema {SCHEMA}, run: {' '.join(made.split())}"
+            yield Finding("indexes", None, problem), None
     pinned = Meta.read(connection).values.get(PINNED[1], "")
     for each in indexing.vector_indexes(connection):
         if pinned and str(each.dimension) != pinned and not each.is_passing:
-            told = f"the index {each.name} is of vectors of {each.dimension} numbers, not {pinned}."
-            yield Finding("indexes", None, f"{told} Run: salience db index"), None
+            problem = f"the index {each.name} is of vectors of {each.dimension} numbers, not {pinned}."
+            yield Finding("indexes", None, f"{problem} Run: salience db index"), None
 
 
 def invalid(name: str) -> str:
-    """Return what is told of an index that no search may use."""
+    """Return the message for an invalid index."""
     again = f"REINDEX INDEX CONCURRENTLY {SCHEMA}.{name}"
     remedy = "salience db index" if indexing.is_of_vectors(name) else f"{again}, as the user who owns the tables"
     return f"the index {name} is not valid: it is being made, or that was cut short. If so, run: {remedy}"
-
-
-def _pins(connection: Connection) -> Iterator[Found]:
-    """Yield what is missing or unreadable of the pins of a store that holds memories."""
-    held = Meta.read(connection).values
-    if connection.exec_driver_sql("SELECT 1 FROM memories LIMIT 1").first() is None:
-        return
-    if not held.get("embedder") or not _is_number(held.get("dimension", "")):
-        told = "the store is pinned to no model. Give every memory a vector of the one you use: salience reembed"
-        yield Finding("pins", None, told), None
-    if not held.get("language"):
-        told = "the store is pinned to no language; the next write pins it to the one of SALIENCE_LANGUAGE."
-        yield Finding("pins", None, told), None
 
 
 _BEHIND: Final = """
@@ -135,8 +120,8 @@ _BEHIND: Final = """
 def _sequences(connection: Connection) -> Iterator[Found]:
     """Yield the tenants with rows ahead of their change sequence, which would hide writes from other processes."""
     for row in connection.exec_driver_sql(_BEHIND):
-        told = f"the change sequence of {row.tenant!r} stands at {row.sequence}, and a row at {row.latest}."
-        yield Finding("sequence", None, told), _raise_sequences
+        problem = f"the change sequence of {row.tenant!r} stands at {row.sequence}, and a row at {row.latest}."
+        yield Finding("sequence", None, problem), _raise_sequences
 
 
 def _raise_sequences(connection: Connection) -> None:
@@ -148,24 +133,15 @@ def _raise_sequences(connection: Connection) -> None:
         connection.execute(raised, {"tenant": row.tenant, "latest": row.latest})
 
 
-_ENDS: Final = """
-    WITH each AS (
-        SELECT tenant, id, version, changed_at FROM versions UNION ALL
-        SELECT tenant, id, version, changed_at FROM memories)
-    SELECT one.tenant, one.id, one.version, next.changed_at AS due FROM versions AS one JOIN each AS next
-    ON one.tenant = next.tenant AND one.id = next.id AND next.version = one.version + 1
-    WHERE one.valid_to <> next.changed_at"""
-
-
 def _ends(connection: Connection) -> Iterator[Found]:
     """Yield the versions that do not end when the next one begins."""
-    for row in connection.exec_driver_sql(_ENDS):
+    for row in connection.exec_driver_sql(ENDS):
         yield Finding("versions", row.id, f"version {row.version} does not end when the next one begins."), _set_ends
 
 
 def _set_ends(connection: Connection) -> None:
     connection.exec_driver_sql(
-        f"UPDATE versions AS v SET valid_to = e.due FROM ({_ENDS}) AS e "  # noqa: S608 - text of ours
+        f"UPDATE versions AS v SET valid_to = e.due FROM ({ENDS}) AS e "  # noqa: S608 - a constant
         "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version"
     )
 
@@ -179,56 +155,26 @@ _GAPS: Final = """
 
 
 def _gaps(connection: Connection) -> Iterator[Found]:
-    """Yield the versions that do not follow on the one before; the oldest may have been dropped by upkeep."""
+    """Yield gaps between versions; the oldest versions may be missing, since upkeep drops them."""
     for row in connection.exec_driver_sql(_GAPS):
-        told = f"version {row.version} follows on version {row.before}: what was between is gone."
-        yield Finding("versions", row.id, f"{told} Bring the database back from a backup of the server."), None
-
-
-def _laid_by(connection: Connection) -> Iterator[Found]:
-    """Yield whether vectors are laid by for no model that is known."""
-    held = Meta.read(connection).values
-    count = connection.exec_driver_sql("SELECT count(*) FROM laid_by").scalar_one()
-    if count and not (held.get(LAID_BY[0]) and _is_number(held.get(LAID_BY[1], ""))):
-        yield Finding("laid by", None, f"{count} vectors are laid by for a model that is not known."), _drop_laid_by
-
-
-def _drop_laid_by(connection: Connection) -> None:
-    connection.execute(shared.drop_laid_by())
-
-
-def _requests(connection: Connection) -> Iterator[Found]:
-    """Yield whether requests are noted that no memory answers any more."""
-    count = connection.execute(shared.stray_answers()).scalar_one()
-    if count:
-        yield Finding("requests", None, f"{count:,} requests are noted of memories that are not there."), _drop_strays
-
-
-def _drop_strays(connection: Connection) -> None:
-    connection.execute(shared.drop_stray_answers())
-
-
-def _keys(connection: Connection) -> Iterator[Found]:
-    """Yield the keys of a server that cannot be read, and so grant nothing."""
-    for prefix in keyring.damaged(connection):
-        problem = f"the key {prefix!r} cannot be read, and grants nothing."
-        yield Finding("keys", None, problem), keyring.drop_damaged
+        problem = f"version {row.version} follows on version {row.before}: what was between is gone."
+        yield Finding("versions", row.id, f"{problem} {_RESTORE}"), None
 
 
 def _lengths(connection: Connection) -> Iterator[Found]:
-    """Yield the vectors that cannot be of the model that the store is pinned to, by their length."""
+    """Yield the vectors whose length is not that of the pinned model."""
     dimension = _dimension(connection)
     for table in ROW_TABLES if dimension else ():
-        asked = f"SELECT id, version, vector_dims(vector) AS size FROM {table.name} WHERE vector_dims(vector) <> %s"  # noqa: S608
-        for row in connection.exec_driver_sql(asked, (dimension,)):
-            told = f"version {row.version} has a vector of {row.size} numbers, not {dimension}."
-            yield Finding("vectors", row.id, told), _drop_misfits
+        misfits = f"SELECT id, version, vector_dims(vector) AS size FROM {table.name} WHERE vector_dims(vector) <> %s"  # noqa: S608
+        for row in connection.exec_driver_sql(misfits, (dimension,)):
+            problem = f"version {row.version} has a vector of {row.size} numbers, not {dimension}."
+            yield Finding("vectors", row.id, problem), _drop_misfits
 
 
 def _drop_misfits(connection: Connection) -> None:
     for table in ROW_TABLES:
-        asked = f"UPDATE {table.name} SET vector = NULL WHERE vector_dims(vector) <> %s"  # noqa: S608
-        connection.exec_driver_sql(asked, (_dimension(connection),))
+        clear = f"UPDATE {table.name} SET vector = NULL WHERE vector_dims(vector) <> %s"  # noqa: S608
+        connection.exec_driver_sql(clear, (_dimension(connection),))
 
 
 _STRAY: Final = """
@@ -241,46 +187,43 @@ _UNPOSTED: Final = """
     FROM memories AS p, unnest(p.search_keys) AS k (key) WHERE p.forgotten_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM postings AS o WHERE o.tenant = p.tenant AND o.key = k.key AND o.number = p.number)"""
 _POSTINGS: Final = {_STRAY: "of no memory that has them there", _UNPOSTED: "missing"}
-"""What is counted of the posting table -> what is told of it."""
+"""Condition on the posting table -> problem in messages."""
 
 
 def _postings(connection: Connection) -> Iterator[Found]:
-    """Yield the tenants of which the posting table does not hold what their rows do."""
-    for wrong, told in _POSTINGS.items():
-        asked = f"SELECT p.tenant, count(*) AS count {wrong} GROUP BY p.tenant ORDER BY p.tenant"
-        for row in connection.exec_driver_sql(asked):
-            yield Finding("postings", None, f"{row.count:,} postings of {row.tenant!r} are {told}."), _post
+    """Yield the tenants whose postings do not match their rows."""
+    for condition, problem in _POSTINGS.items():
+        counted = f"SELECT p.tenant, count(*) AS count {condition} GROUP BY p.tenant ORDER BY p.tenant"
+        for row in connection.exec_driver_sql(counted):
+            yield Finding("postings", None, f"{row.count:,} postings of {row.tenant!r} are {problem}."), _post
 
 
 def _post(connection: Connection) -> None:
-    """Make the posting table hold what the rows do."""
+    """Correct the posting table from the rows."""
     connection.exec_driver_sql(f"DELETE {_STRAY}")
     for tenant in connection.exec_driver_sql(f"SELECT DISTINCT p.tenant {_UNPOSTED} ORDER BY p.tenant").scalars().all():
         statements.post_all(connection, tenant)
 
 
 def _dimension(connection: Connection) -> int:
-    """Return the length of the vectors that the store is pinned to; 0 where that is not known."""
+    """Return the pinned length of a vector; 0 if it is unknown."""
     known = Meta.read(connection).values.get(PINNED[1], "")
-    return int(known) if _is_number(known) else 0
+    return int(known) if is_number(known) else 0
 
 
-def _is_number(value: str) -> bool:
-    return value.isascii() and value.isdigit()
+def _run_checks(connection: Connection) -> list[Found]:
+    return [each for check in _CHECKS for each in check(connection)]
 
 
-def _looked(connection: Connection) -> list[Found]:
-    return [each for look in _LOOKS for each in look(connection)]
-
-
-_LOOKS: Final[tuple[Callable[[Connection], Iterator[Found]], ...]] = (
-    _fences, _indexes, _pins, _sequences, _ends, _gaps, _laid_by, _requests, _keys, _lengths, _postings,
+_CHECKS: Final[tuple[Callable[[Connection], Iterator[Found]], ...]] = (
+    _row_security, _indexes, integrity.pins, _sequences, _ends, _gaps, integrity.laid_by, integrity.requests,
+    integrity.keys, _lengths, _postings,
 )  # fmt: skip
-"""What is looked at, in this order."""
+"""The checks, in this order."""
 
 
 PAGE: Final = 2_000
-"""Rows that are read at a time."""
+"""Rows read at a time."""
 ROW_TABLES: Final = (memories, versions)
 _ROW_CHECKS: Final = {
     "home": ("names", "its home is not that of its scope."),
@@ -289,20 +232,20 @@ _ROW_CHECKS: Final = {
     "number": ("search keys", "the number by which they name it is not that of its id."),
     "length": ("search keys", "its length in terms is not that of its row."),
 }
-"""Column -> what is looked at, and what is told where it is not what the other columns make of it."""
+"""Column that follows from other columns -> check and problem in its finding."""
 _RESTORE: Final = "Bring the database back from a backup of the server."
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A row with something wrong.
+    """A faulty row.
 
     Attributes:
         table: its table.
         key: its primary key.
         version: its version.
-        right: columns that do not hold what the other columns make -> what they should hold.
-        problem: what else is wrong, which nothing here mends; None where nothing is.
+        right: column with a wrong value -> right value, which follows from other columns.
+        problem: a problem without a repair; None for none.
     """
 
     table: Table
@@ -312,26 +255,26 @@ class Wrong:
     problem: str | None
 
     def findings(self) -> Iterator[Finding]:
-        """Return what is told of it."""
+        """Yield the findings of the row."""
         for column in self.right:
-            check, told = _ROW_CHECKS[column]
-            yield Finding(check, self.key[1], f"version {self.version}: {told}")
+            check, problem = _ROW_CHECKS[column]
+            yield Finding(check, self.key[1], f"version {self.version}: {problem}")
         if self.problem is not None:
             yield Finding("rows", self.key[1], f"version {self.version}: {self.problem} {_RESTORE}")
 
 
 def wrong_rows(connection: Connection, among: Sequence[Wrong] | None = None) -> Iterator[Wrong]:
-    """Yield the rows with something wrong, of all tenants that the transaction may see; `among` some, or all."""
+    """Yield the faulty rows of all tenants that the transaction sees; of the rows in `among`, if given."""
     for table in ROW_TABLES:
         keys = None if among is None else [row.key for row in among if row.table is table]
         for row in _read_rows(connection, table, keys):
-            found = _looked_at(table, row)
+            found = _check_row(table, row)
             if found.right or found.problem:
                 yield found
 
 
 def mend_rows(connection: Connection, rows: Iterable[Wrong]) -> None:
-    """Write what the other columns make; a home where another memory has the key is left as it is."""
+    """Write the right values; a home where another memory has the key stays."""
     for row in rows:
         for column, value in row.right.items():
             key = [one == part for one, part in zip(row.table.primary_key, row.key, strict=True)]
@@ -343,16 +286,16 @@ def mend_rows(connection: Connection, rows: Iterable[Wrong]) -> None:
 
 
 def _read_rows(connection: Connection, table: Table, keys: Sequence[tuple[Any, ...]] | None) -> Iterator[RowMapping]:
-    """Yield the rows of a table in the order of its key, or those of some keys, without their texts."""
+    """Yield the rows of a table, or of some keys, in the order of the key, without their texts."""
     names = [name for name in (*RECORD, "home", "terms") if name != "content"]
     names += ["short_id", "search_keys", "number", "length"] if table is memories else []
-    asked = select(*(table.c[name] for name in dict.fromkeys(names)), literal("").label("content"))
+    records = select(*(table.c[name] for name in dict.fromkeys(names)), literal("").label("content"))
     key = tuple_(*table.primary_key)
     if keys is not None:
         for start in range(0, len(keys), PAGE):
-            yield from connection.execute(asked.where(key.in_(keys[start : start + PAGE]))).mappings()
+            yield from connection.execute(records.where(key.in_(keys[start : start + PAGE]))).mappings()
         return
-    order = asked.order_by(*table.primary_key).limit(PAGE)
+    order = records.order_by(*table.primary_key).limit(PAGE)
     page = connection.execute(order).mappings().all()
     while page:
         yield from page
@@ -360,7 +303,7 @@ def _read_rows(connection: Connection, table: Table, keys: Sequence[tuple[Any, .
         page = connection.execute(order.where(key > tuple_(*last))).mappings().all()
 
 
-def _looked_at(table: Table, row: RowMapping) -> Wrong:
+def _check_row(table: Table, row: RowMapping) -> Wrong:
     key = tuple(row[column.name] for column in table.primary_key)
     try:
         memory = to_memory(row)

@@ -46,12 +46,12 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from salience.records import ANY, NARROWING, Filter, Memory, Scope
 from salience.store.schema import TEXT, PostgresVector, memories, postings, touches
-from salience.store.statements import ARENA, Conditions, accepted, visible
+from salience.store.statements import INDEXED, Conditions, accepted, visible
 from salience.text import normalise
 
 Ids = Select[Any] | CompoundSelect[Any]
 """A statement that returns ids."""
-_ARENA = [memories.c[name] for name in ARENA]
+_INDEXED = [memories.c[name] for name in INDEXED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def at_least(scope: Scope, count: int, filter: Filter = Filter(), spoken: bool |
 
 def live(scope: Scope) -> Select[Any]:
     """Return the arena's columns of the live memories visible in `scope`."""
-    return select(*_ARENA).where(*visible(scope), memories.c.forgotten_at.is_(None))
+    return select(*_INDEXED).where(*visible(scope), memories.c.forgotten_at.is_(None))
 
 
 def newer(scope: Scope, sequence: int) -> Select[Any]:
@@ -126,7 +126,7 @@ def newer(scope: Scope, sequence: int) -> Select[Any]:
         select(memories.c.id).where(memories.c.tenant == scope.tenant, memories.c.seq > sequence),
         select(touches.c.id).where(touches.c.tenant == scope.tenant, touches.c.seq > sequence),
     )
-    return select(*_ARENA).where(*visible(scope), memories.c.id.in_(changed))
+    return select(*_INDEXED).where(*visible(scope), memories.c.id.in_(changed))
 
 
 def size(scope: Scope) -> Select[Any]:
@@ -277,7 +277,7 @@ def replaced(scope: Scope, ids: Sequence[str]) -> Select[Any]:
 def rows_of(scope: Scope, ids: Sequence[str]) -> Select[Any]:
     """Return the arena's columns of live memories of these ids."""
     named = (memories.c.tenant == scope.tenant, _among(memories.c.id, ids))
-    return select(*_ARENA).where(*named, memories.c.forgotten_at.is_(None))
+    return select(*_INDEXED).where(*named, memories.c.forgotten_at.is_(None))
 
 
 def everybody(scope: Scope) -> Select[Any]:

@@ -58,7 +58,7 @@ from salience.store.postgres.connection import (
     switch_tenant,
 )
 from salience.store.postgres.statements import VectorIndex
-from salience.store.sql_store import Through, Transaction, make, patience, runs, tenant_of
+from salience.store.sql_store import WRITERS, SQLAlchemyExecutor, Transaction, grouped, patience, tenant_of
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 
@@ -447,7 +447,7 @@ class _Write:
             posted[tenant] = statements.due_postings(connection, tenant, ids)
         transaction = Transaction(
             connection,
-            Through(connection),
+            SQLAlchemyExecutor(connection),
             self.handle,
             sequence=sequences.__getitem__,
             void=partial(void, connection),
@@ -458,10 +458,10 @@ class _Write:
             last_ids=last_ids,
         )
         receipts: list[Receipt] = []
-        for kind, tenant, run in runs(self.changes):
+        for kind, tenant, group in grouped(self.changes):
             if tenant:
                 self._enter(connection, tenant)
-            receipts += make(transaction, kind, tenant, run)
+            receipts += WRITERS[kind](transaction, tenant, group)
         for tenant, ids in _reindexed(self.changes).items():
             self._enter(connection, tenant)
             statements.repost(connection, tenant, ids, posted.get(tenant, frozenset()))
