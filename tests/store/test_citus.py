@@ -254,7 +254,7 @@ def test_an_engine_on_spread_tables_takes_no_user_above_row_level_security(stub_
 
 def test_settings_are_queries_of_their_own_and_handed_on_where_citus_is(stub_cluster):
     engine = create_pool(Address.parse(stub_cluster.engine), 1, 10.0)
-    turn = admin.looked(engine).session(60.0).begin("read", "a", 5.0)
+    turn = admin.inspect_engine(engine).session(60.0).begin("read", "a", 5.0)
     engine.dispose()
     assert turn[:2] == (
         "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",

@@ -11,7 +11,7 @@ from salience.ports import Add, Derive, Erase, Model, Near, Revise
 from salience.records import ANY, Filter, Scope
 from salience.store.postgres import PostgresStore
 from salience.store.postgres.cache import read_state
-from salience.store.postgres.search import Searching
+from salience.store.postgres.search import Search
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import (
     DIMENSION,
@@ -192,8 +192,8 @@ def test_memories_that_are_named_are_read_alone(both, monkeypatch):
     """Without a reach, each that is named comes; to read all others with them would be to read a tenant whole."""
     whole, indexes = both
     add(whole, *(stored(number, session_id="s", user_id="u") for number in range(60)))
-    sizes, arena = [], Searching.index_of_ids
-    monkeypatch.setattr(Searching, "index_of_ids", lambda self, ids: (sizes.append(len(ids)), arena(self, ids))[1])
+    sizes, arena = [], Search.index_of_ids
+    monkeypatch.setattr(Search, "index_of_ids", lambda self, ids: (sizes.append(len(ids)), arena(self, ids))[1])
     named = (id_of(7), id_of(20), id_of(99))
     asked = {"vector": unit(1), "terms": ("memory",)}
     few, found = whole.gather(need(ids=named, **asked)), indexes.gather(need(ids=named, **asked))
@@ -214,8 +214,8 @@ def test_a_restore_reads_what_it_restores(tables, monkeypatch, clock):
         memory.forget(first.id)
         memory.forget(second.id)
         newer = memory.remember("note of late", fact_key="n").memory
-        sizes, arena = [], Searching.index_of_ids
-        monkeypatch.setattr(Searching, "index_of_ids", lambda self, ids: (sizes.append(len(ids)), arena(self, ids))[1])
+        sizes, arena = [], Search.index_of_ids
+        monkeypatch.setattr(Search, "index_of_ids", lambda self, ids: (sizes.append(len(ids)), arena(self, ids))[1])
         assert memory.restore(first.id).warning is None
         assert sizes == [1]
         assert newer.short_id in memory.restore(second.id).warning

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL with pgvector: `PostgresStore` is it; each module beside it is one part of how it works."""
+"""The store on PostgreSQL with pgvector."""
 
 from salience.store.postgres.store import PostgresStore
 

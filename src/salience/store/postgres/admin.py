@@ -1,11 +1,10 @@
-"""Administration of a PostgreSQL database: what it is like, migrations, state, indexes, repairs, API keys."""
+"""Administration of a PostgreSQL database: inspection, migrations, state, indexes, repairs, API keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -38,7 +37,7 @@ from salience.store.schema import HEAD, REVISIONS
 
 LEAST_PGVECTOR: Final = (0, 7)
 ITERATIVE_SCAN: Final = (0, 8)
-"""The first that goes on with a search until it found as many as asked for, past those that others' scopes hide."""
+"""The first pgvector that continues a search until it has found enough visible rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +45,9 @@ class Role:
     """A role of the server.
 
     Attributes:
-        name: its name.
-        above: whether it is above row-level security.
-        may: whether it may read the tables.
+        name: name of the role.
+        above: whether the role bypasses row-level security.
+        may: whether the role may read the tables.
     """
 
     name: str
@@ -56,25 +55,25 @@ class Role:
     may: bool
 
     @property
-    def is_apt(self) -> bool:
-        """Whether statements may run in it."""
+    def is_usable(self) -> bool:
+        """Whether statements may run in the role."""
         return self.may and not self.above
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a database is like.
+    """The state of a database.
 
     Attributes:
-        version: of the server.
-        extension: the schema that pgvector is in; None where it is not installed.
-        pgvector: its version.
+        version: version of the server.
+        extension: schema of pgvector; None if it is not installed.
+        pgvector: version of pgvector.
         has_tables: whether there are tables.
-        revision: of the tables; None where there are none, or the user may not read it.
-        user: who connects.
-        app: the role `APP`, if it is there and the user may take it.
+        revision: revision of the tables; None if there are none, or the user may not read it.
+        user: role of the connection.
+        app: the role `APP`, if it exists and the user may take it.
         citus: whether the extension Citus is installed.
-        is_spread: whether Citus has spread the tables over its workers.
+        is_spread: whether Citus has distributed the tables over its workers.
     """
 
     version: str
@@ -89,22 +88,22 @@ class Found:
 
     @property
     def role(self) -> Role | None:
-        """In which role statements run; None: neither the user nor `APP` is apt.
+        """The role of statements; None if neither the user nor `APP` is usable.
 
-        Citus connects to its workers as that role, and `APP` is none that logs in.
+        Citus connects to its workers as that role, and `APP` cannot log in.
         """
         roles = (self.user, None if self.is_spread else self.app)
-        return next((role for role in roles if role is not None and role.is_apt), None)
+        return next((role for role in roles if role is not None and role.is_usable), None)
 
     def session(self, statement_timeout: float) -> Session:
-        """Return what holds for every transaction in it."""
+        """Return the settings of every transaction."""
         path = tuple(dict.fromkeys((SCHEMA, self.extension or "public", "public")))
         return Session(
             APP if self.role is not None and self.role == self.app else None, path, statement_timeout, self.citus
         )
 
 
-_LOOK: Final = """
+_INSPECT: Final = """
     WITH tables AS (
         SELECT c.oid, c.relname, n.oid AS schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %(schema)s AND c.relname IN ('alembic_version', 'memories'))
@@ -126,10 +125,10 @@ _LOOK: Final = """
 _SPREAD: Final = f"SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('{SCHEMA}.memories')"  # noqa: S608
 
 
-def look(connection: Connection) -> Found:
-    """Return what the database is like."""
+def inspect(connection: Connection) -> Found:
+    """Return the state of the database."""
     take = "SET" if driver(connection).info.server_version >= 160_000 else "MEMBER"
-    rows = connection.exec_driver_sql(_LOOK, {"schema": SCHEMA, "app": APP, "take": take}).all()
+    rows = connection.exec_driver_sql(_INSPECT, {"schema": SCHEMA, "app": APP, "take": take}).all()
     row, revision = rows[0], None
     if row.readable:
         revision = connection.exec_driver_sql(f"SELECT version_num FROM {SCHEMA}.alembic_version").scalar()  # noqa: S608
@@ -140,27 +139,27 @@ def look(connection: Connection) -> Found:
     return Found(*known, row.citus, row.citus and bool(connection.exec_driver_sql(_SPREAD).scalar()))
 
 
-def looked(engine: Engine) -> Found:
-    """Return what the database is like, on a connection of its own."""
+def inspect_engine(engine: Engine) -> Found:
+    """Return the state of the database, on a separate connection."""
     with engine.connect() as connection:
-        return look(connection)
+        return inspect(connection)
 
 
 def ready(engine: Engine, where: str, distinguish: Distinguish | None, *, create: bool = True) -> Found:
-    """Return what the database is like, its tables made if it has none and `create` is true.
+    """Return the state of the database, after creating missing tables if `create` is set.
 
     Raises:
         NotAStoreError: pgvector is missing or too old.
-        VersionError: its tables are of another revision than this code's.
-        StoreError: the user has no rights to the tables, or is above row-level security; or they cannot be made, or
-            are not to be.
+        VersionError: its tables are of another revision.
+        StoreError: the user has no rights to the tables, or bypasses row-level security; or there are no tables and
+            they cannot or may not be created.
     """
-    found = looked(engine)
+    found = inspect_engine(engine)
     if not found.has_tables and not create:
         raise StoreError(f"store: {where}: it has no tables yet. Run: salience db upgrade")
     if not found.has_tables:
         upgrade(engine, where, distinguish)
-        found = looked(engine)
+        found = inspect_engine(engine)
     check_database(found, where)
     if found.revision is not None:
         check_revision(found.revision, where)
@@ -169,12 +168,12 @@ def ready(engine: Engine, where: str, distinguish: Distinguish | None, *, create
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return a version as numbers that compare."""
+    """Return a version as comparable numbers."""
     return tuple(map(int, version.split(".")))
 
 
 def check_database(found: Found, where: str) -> None:
-    """Raise `NotAStoreError` unless pgvector is there, and new enough."""
+    """Raise `NotAStoreError` unless pgvector is installed, and new enough."""
     if found.extension is None:
         remedy = "Let a superuser run in it: CREATE EXTENSION vector"
         raise NotAStoreError(f"store: {where}: the extension pgvector is not installed in it. {remedy}")
@@ -184,7 +183,7 @@ def check_database(found: Found, where: str) -> None:
 
 
 def check_revision(revision: str, where: str) -> None:
-    """Raise `VersionError` unless tables are of the revision of this code."""
+    """Raise `VersionError` unless the tables are of the current revision."""
     if revision in REVISIONS[:-1]:
         remedy = "As the user who owns them, run: salience db upgrade"
         raise VersionError(f"store: {where}: its tables are of revision {revision!r}, older than {HEAD!r}. {remedy}")
@@ -196,46 +195,46 @@ def check_revision(revision: str, where: str) -> None:
 
 
 def check_role(found: Found, where: str) -> None:
-    """Raise `StoreError` unless there is a role for statements to run in that row-level security holds for."""
+    """Raise `StoreError` unless statements can run in a role under row-level security."""
     if found.role is not None:
         return
     name = literals.Identifier(found.user.name).as_string()
     if found.user.above and found.is_spread:
-        told = f"its tables are spread by Citus, and the user {name} is above row-level security"
+        problem = f"its tables are spread by Citus, and the user {name} is above row-level security"
         remedy = f"Connect as one who is not: CREATE ROLE name LOGIN PASSWORD '...' IN ROLE {APP}"
-        raise StoreError(f"store: {where}: {told}. {remedy}")
+        raise StoreError(f"store: {where}: {problem}. {remedy}")
     if found.user.above:
-        told = f"the user {name} is above row-level security, and has no role {APP} under it to work in"
-        raise StoreError(f"store: {where}: {told}. As the user who owns the tables, run: salience db upgrade")
-    told = f"the user {name} has no rights to its tables. Let an administrator run: GRANT {APP} TO {name}"
-    raise StoreError(f"store: {where}: {told}")
+        problem = f"the user {name} is above row-level security, and has no role {APP} under it to work in"
+        raise StoreError(f"store: {where}: {problem}. As the user who owns the tables, run: salience db upgrade")
+    problem = f"the user {name} has no rights to its tables. Let an administrator run: GRANT {APP} TO {name}"
+    raise StoreError(f"store: {where}: {problem}")
 
 
 _MIGRATING: Final = 0x53414C494D4947
-"""Number of the lock that one process at a time migrates under."""
+"""Advisory lock of migrations."""
 _DENIED: Final = "42501"
 
 
 def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) -> Upgraded:
-    """Bring the database to the revision of this code, as one transaction; what is as it should be stays so.
+    """Migrate the database to the current revision, in one transaction.
 
     Raises:
-        NotAStoreError: pgvector is not there, and this user may not install it.
-        VersionError: the tables are newer than this code.
-        StoreError: this user may not make or change them.
+        NotAStoreError: pgvector is missing, and this user may not install it.
+        VersionError: the tables are newer than this version of Salience.
+        StoreError: this user may not create or change tables.
     """
     begin = ("BEGIN", "SET LOCAL salience.operator = 'on'", f"SELECT pg_advisory_xact_lock({_MIGRATING})")
     user = "who connects"
     try:
         with transaction(engine, begin) as connection:
-            before = look(connection)
+            before = inspect(connection)
             user = literals.Identifier(before.user.name).as_string()
             if before.has_tables and before.revision not in REVISIONS:
                 check_revision(before.revision or "", where)
-            installed = () if before.extension else extension(connection, where)
-            check_database(look(connection), where)
+            installed = () if before.extension else _install_pgvector(connection, where)
+            check_database(inspect(connection), where)
             had_role = security.has_role(connection)
-            lay_out(connection, distinguish)
+            _migrate(connection, distinguish)
             done, left = security.secure(connection)
             roles = () if had_role or not security.has_role(connection) else (f"made the role {APP}",)
     except (DBAPIError, psycopg.Error) as error:
@@ -246,14 +245,14 @@ def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) 
     return Upgraded(where, before.revision, HEAD, (*installed, *roles, *done), left)
 
 
-def extension(connection: Connection, where: str) -> tuple[str, ...]:
-    """Install pgvector, and say so.
+def _install_pgvector(connection: Connection, where: str) -> tuple[str, ...]:
+    """Install pgvector; return the step.
 
     Raises:
-        NotAStoreError: this user may not, or the server has none.
+        NotAStoreError: this user may not, or the server has no pgvector.
     """
-    asked = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
-    version = connection.exec_driver_sql(asked).scalar()
+    query = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
+    version = connection.exec_driver_sql(query).scalar()
     if version is None:
         remedy = "Install it there; it may be a package named postgresql-NN-pgvector."
         raise NotAStoreError(f"store: {where}: the server has no extension pgvector. {remedy}")
@@ -265,15 +264,15 @@ def extension(connection: Connection, where: str) -> tuple[str, ...]:
     return (f"installed pgvector {version}",)
 
 
-def lay_out(connection: Connection, distinguish: Distinguish | None) -> None:
-    """Make the tables, or bring them up."""
+def _migrate(connection: Connection, distinguish: Distinguish | None) -> None:
+    """Create the tables, or migrate them."""
     from alembic import command  # here, since the import is slow
     from alembic.config import Config
 
     known = connection.exec_driver_sql("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).scalar()
-    if not known:  # a schema that is there already needs no right to make one
+    if not known:  # an existing schema needs no right to create one
         connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
-    path = ", ".join(dict.fromkeys((SCHEMA, *home_of_vector(connection), "public")))
+    path = ", ".join(dict.fromkeys((SCHEMA, *_pgvector_schema(connection), "public")))
     connection.exec_driver_sql(f"SET LOCAL search_path = {path}")
     scripts = str(Path(__file__).parents[1] / "migrations").replace("%", "%%")
     config = Config(attributes={"connection": connection, "distinguish": distinguish})
@@ -281,19 +280,19 @@ def lay_out(connection: Connection, distinguish: Distinguish | None) -> None:
     command.upgrade(config, "head")
 
 
-def home_of_vector(connection: Connection) -> tuple[str, ...]:
-    """Return the schema that pgvector is in, quoted; none where it is not installed."""
-    asked = (
+def _pgvector_schema(connection: Connection) -> tuple[str, ...]:
+    """Return the quoted schema of pgvector; empty if it is not installed."""
+    query = (
         "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
         "WHERE e.extname = 'vector'"
     )
-    return tuple(connection.exec_driver_sql(asked).scalars())
+    return tuple(connection.exec_driver_sql(query).scalars())
 
 
 MANY: Final = 10_000
-"""Deleted rows from which on they are worth a word."""
+"""Deleted rows from which on a table gets a hint."""
 SHARE: Final = 0.2
-"""Likewise, of the rows that are there."""
+"""Share of deleted rows from which on a table gets a hint."""
 _TABLES: Final = """
     SELECT c.relname AS name, CASE WHEN c.reltuples < 0 THEN s.n_live_tup ELSE c.reltuples END::bigint AS rows,
         coalesce(s.n_dead_tup, 0) AS dead, pg_total_relation_size(c.oid) AS bytes
@@ -302,21 +301,21 @@ _TABLES: Final = """
 _OWNER: Final = """
     SELECT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = 'memories' AND NOT pg_has_role(current_user, c.relowner, 'USAGE')"""
-"""Who owns the tables, unless it is the user or a role that this one is of."""
+"""Query for the owner of the tables, unless the user has that role."""
 _LARGE: Final = (
     "SELECT count(*) FROM (SELECT 1 FROM memories WHERE forgotten_at IS NULL GROUP BY tenant HAVING count(*) > %s) AS t"
 )
 
 
 class PostgresDatabase:
-    """The database that a target names.
+    """The database of a DSN.
 
     Args:
-        dsn: as of the store.
-        busy_timeout: seconds to wait for a lock, or a server that is away.
-        statement_timeout: seconds that one statement may take, but for those that read or index everything.
-        exact_rows: memories of a tenant from which on searches want an index.
-        distinguish: gives memories of older revisions their distinctions.
+        dsn: as for the store.
+        busy_timeout: seconds to wait for a lock or an unreachable server.
+        statement_timeout: maximum seconds of a statement, except for those that read or index everything.
+        exact_rows: memories of a tenant from which on searches need an index.
+        distinguish: returns the distinctions of memories of older revisions.
     """
 
     def __init__(
@@ -337,14 +336,14 @@ class PostgresDatabase:
         self._distinguish = distinguish
 
     def upgrade(self) -> Upgraded:
-        """Bring it to the revision of this code; see `upgrading.upgrade`."""
+        """Migrate the database to the current revision; see `upgrade`."""
         with mapped(self._where):
             return upgrade(self._engine, self._where, self._distinguish)
 
     def state(self) -> DatabaseState:
-        """Return how it stands; counts are estimates of the server."""
+        """Return the state of the database; counts are estimates of the server."""
         with mapped(self._where):
-            found = looked(self._engine)
+            found = inspect_engine(self._engine)
             with self._engine.connect() as connection:
                 tables = tuple(TableState(*row) for row in connection.exec_driver_sql(_TABLES, (SCHEMA,)))
                 indexes = tuple(indexing.states(connection))
@@ -364,8 +363,12 @@ class PostgresDatabase:
             role=None if found.role is None else found.role.name,
             tables=tables,
             indexes=indexes,
-            faults=(*_unready(found, self._where), *faults, *_invalid(indexes)),
-            hints=(*bloated(tables), *self._wanting(found, tables, indexes)),
+            faults=(
+                *_unready(found, self._where),
+                *faults,
+                *(checking.invalid(index.name) for index in indexes if not index.valid),
+            ),
+            hints=(*bloated(tables), *self._index_hints(found, tables, indexes)),
         )
 
     def index(
@@ -377,35 +380,35 @@ class PostgresDatabase:
         memory: str | None = None,
         progress: BuildProgress | None = None,
     ) -> Indexed:
-        """Make the index of vectors, for the model that the store is pinned to; see `indexing.make`."""
+        """Build the vector index for the pinned model; see `indexing.make`."""
         pin = self._pin()
         plan = Plan(pin.dimension, is_half, m, ef_construction, memory)
-        with mapped(self._where), self._unhurried() as connection, self._engine.connect() as watching:
+        with mapped(self._where), self._without_timeouts() as connection, self._engine.connect() as watching:
             self._require_owner(connection)
             return indexing.make(connection, watching, plan, progress)
 
     def drop_index(self, *, is_half: bool = False) -> Indexed:
-        """Take the index of vectors away, or the one of half the precision alone."""
+        """Drop the vector indexes, or only the half-precision one."""
         names = [NAMES["halfvec"]] if is_half else list(NAMES.values())
-        with mapped(self._where), self._unhurried() as connection:
+        with mapped(self._where), self._without_timeouts() as connection:
             self._require_owner(connection)
             return indexing.drop(connection, names)
 
     def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return what is wrong with the tables of all tenants, mended where asked for; see `checking.check`."""
+        """Return the problems of the tables of all tenants, repaired if `repair` is set; see `checking.check`."""
         runner = self._runner(self._ready())
         if repair:
             return runner.write(None, lambda connection, _: checking.check(connection, repair=True), self._busy_timeout)
         return runner.read(None, checking.check)
 
     def _ready(self) -> Found:
-        """Return what the database is like, if an engine could work with it; no tables are made.
+        """Return the state of the database; create no tables.
 
         Raises:
-            StoreError: none could.
+            StoreError: the database is not ready for use.
         """
         with mapped(self._where):
-            found = looked(self._engine)
+            found = inspect_engine(self._engine)
         for problem in _unready(found, self._where):
             raise StoreError(problem)
         return found
@@ -416,20 +419,15 @@ class PostgresDatabase:
     def _pin(self) -> Pin:
         pin = self._runner(self._ready()).read(None, Meta.read).pin()
         if pin is None:
-            remedy = "Store a memory first: the index is made for its model."
-            raise InputError(
-                "index",
-                Words("a store that is pinned to no model"),
-                remedy,
-                "needs a model, and the store has none yet",
-            )
+            given, problem = Words("a store that is pinned to no model"), "needs a model, and the store has none yet"
+            raise InputError("index", given, "Store a memory first: the index is made for its model.", problem)
         return pin
 
     @contextmanager
-    def _unhurried(self) -> Iterator[Connection]:
-        """Yield a connection on which nothing is cut short, of use once."""
+    def _without_timeouts(self) -> Iterator[Connection]:
+        """Yield a connection without timeouts; it is discarded afterwards."""
         with self._engine.connect() as connection:
-            path = ", ".join(dict.fromkeys((SCHEMA, *home_of_vector(connection), "public")))
+            path = ", ".join(dict.fromkeys((SCHEMA, *_pgvector_schema(connection), "public")))
             settings = f"SET statement_timeout = 0; SET lock_timeout = 0; SET search_path = {path}"
             try:
                 run(driver(connection), settings)
@@ -440,19 +438,24 @@ class PostgresDatabase:
     def _require_owner(self, connection: Connection) -> None:
         owner = connection.exec_driver_sql(_OWNER, (SCHEMA,)).scalar()
         if owner is not None:
-            told = f"indexes are for the user to make who owns the tables. Connect as {owner}."
-            raise StoreError(f"store: {self._where}: {told}")
+            problem = "indexes are for the user to make who owns the tables"
+            raise StoreError(f"store: {self._where}: {problem}. Connect as {owner}.")
 
-    def _wanting(self, found: Found, tables: Iterable[TableState], indexes: Iterable[IndexState]) -> Iterator[str]:
-        """Yield what to do about searches that have no index of vectors where they want one."""
+    def _index_hints(self, found: Found, tables: Iterable[TableState], indexes: Iterable[IndexState]) -> Iterator[str]:
+        """Yield a hint if tenants are large enough for a vector index, and there is none."""
         rows = next((table.rows or 0 for table in tables if table.name == "memories"), 0)
         has_one = any(index.method == "hnsw" and index.valid for index in indexes)
         if has_one or rows <= self._exact_rows or found.revision != HEAD or found.role is None:
             return
-        asked = partial(_count, _LARGE, self._exact_rows)
-        if large := self._runner(found).read(None, asked):
-            told = f"{large:,} tenants have more than {self._exact_rows:,} memories, and searches no index of vectors."
-            yield f"{told} Run: salience db index"
+
+        def count(connection: Connection) -> int:
+            return int(connection.exec_driver_sql(_LARGE, (self._exact_rows,)).scalar_one())
+
+        if large := self._runner(found).read(None, count):
+            problem = (
+                f"{large:,} tenants have more than {self._exact_rows:,} memories, and searches no index of vectors."
+            )
+            yield f"{problem} Run: salience db index"
 
     def close(self) -> None:
         """Close the connections."""
@@ -465,12 +468,8 @@ class PostgresDatabase:
         self.close()
 
 
-def _count(statement: str, value: int, connection: Connection) -> int:
-    return int(connection.exec_driver_sql(statement, (value,)).scalar_one())
-
-
 def _unready(found: Found, where: str) -> Iterator[str]:
-    """Yield why no engine can work with a database."""
+    """Yield the problem that keeps an engine from using a database, if any."""
     try:
         if not found.has_tables:
             yield f"store: {where}: it has no tables yet. Run: salience db upgrade"
@@ -483,28 +482,21 @@ def _unready(found: Found, where: str) -> Iterator[str]:
         yield str(error)
 
 
-def _invalid(indexes: Iterable[IndexState]) -> Iterator[str]:
-    """Yield the indexes that no search may use."""
-    for index in indexes:
-        if not index.valid:
-            yield checking.invalid(index.name)
-
-
 def bloated(tables: Iterable[TableState]) -> Iterator[str]:
-    """Yield what to do about tables with many deleted rows that are still there."""
+    """Yield hints for tables with many deleted rows."""
     for table in tables:
         if table.dead and table.dead >= max(MANY, SHARE * (table.rows or 0)):
-            told = f"the table {table.name!r} holds {table.dead:,} deleted rows."
-            yield f"{told} Let autovacuum come sooner, or run: VACUUM (ANALYZE) {SCHEMA}.{table.name}"
+            problem = f"the table {table.name!r} holds {table.dead:,} deleted rows."
+            yield f"{problem} Let autovacuum come sooner, or run: VACUUM (ANALYZE) {SCHEMA}.{table.name}"
 
 
 T = TypeVar("T")
 POOL: Final = 4
-"""Most connections at a time: a key is found in a moment."""
+"""Maximum connections; finding a key is fast."""
 
 
 class PostgresKeyring(TableKeyring):
-    """Made by `open`. A key is found before it is known whose it is, so that each call is the operator's."""
+    """API keys in a PostgreSQL database; created by `open`. Each call sees the keys of all tenants."""
 
     def __init__(self, runner: Runner, busy_timeout: float) -> None:
         self._runner = runner
@@ -520,20 +512,7 @@ class PostgresKeyring(TableKeyring):
         prepares: bool = True,
         distinguish: Distinguish | None = None,
     ) -> Self:
-        """Return the keys in a database, whose tables are made if it has none.
-
-        Args:
-            dsn: of the database.
-            busy_timeout: seconds to wait for a lock, or a server that is away.
-            statement_timeout: seconds that one statement may take.
-            prepares: whether the server keeps statements that come again.
-            distinguish: gives memories of older revisions their distinctions.
-
-        Raises:
-            InputError: a DSN that is none.
-            VersionError: the tables are of another revision than this code's.
-            StoreError: it cannot be reached, or is none that an engine could work with.
-        """
+        """Return the keys in a database; create missing tables. Arguments and errors are those of the store."""
         address = Address.parse(dsn)
         where, engine = address.name, create_pool(address, POOL, busy_timeout, prepares=prepares)
         try:

@@ -1,4 +1,4 @@
-"""State that a process keeps of a tenant between calls: indexes of small scopes, sizes of scopes, change sequences."""
+"""Caches of a process: indexes of small scopes and sizes of scopes, validated by the tenant's state."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from salience.store.statements import INDEXED
 PART: Final = 5_000
 """Rows read into an index at a time."""
 INDEX_OVERHEAD: Final = 8
-"""Memory of an empty index, in rows: about 15 kB, where a row of 384 dimensions takes 2."""
+"""Memory of an empty index, in rows: about 15 kB; a row of 384 dimensions takes 2 kB."""
 SCOPES: Final = 10_000
-"""Scopes whose sizes are kept, most recently used first."""
+"""Maximum cached sizes of scopes."""
 SHARE: Final = 100
-"""One in this many memories may have come or gone since a scope was counted: too few to change the weight of a term."""
+"""A size stays valid until one in this many memories may have changed, too few to change the weight of a term."""
 READ_STATE: Final = """
     SELECT (SELECT json_object_agg(name, value) FROM meta), coalesce(max(sequence), 0),
         coalesce(max(epoch || ' ' || extract(epoch FROM pg_postmaster_start_time())), ''),
         EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND vector IS NULL)
     FROM tenants WHERE tenant = %(tenant)s"""
-"""With the start of the server: one that took over, or was restored, may assign its sequence numbers a second time."""
+"""The epoch includes the start of the server, since a restored server may reuse sequence numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class TenantState:
     """The state of a tenant's rows in a transaction.
 
     Attributes:
-        sequence: number of the last change; the transaction sees all changes up to it.
-        epoch: differs whenever something changed that the sequence does not show, in the tenant, store or server.
+        sequence: last change sequence that the transaction sees.
+        epoch: differs after changes that the sequence does not count, of the tenant, store or server.
         has_pending: whether a memory has no vector.
     """
 
@@ -49,7 +49,7 @@ class TenantState:
     has_pending: bool
 
     def invalidates(self, earlier: TenantState) -> bool:
-        """Return whether what was computed in an earlier state is void."""
+        """Return whether caches of an earlier state are invalid."""
         return earlier.epoch != self.epoch
 
 
@@ -61,7 +61,7 @@ def read_state(connection: Connection, tenant: str) -> tuple[Meta, TenantState]:
 
 
 def advance(connection: Connection, tenant: str, steps: int) -> int:
-    """Return the tenant's next change sequence, `steps` on; its other writers wait until the transaction ends."""
+    """Advance the tenant's change sequence and return it; its other writers wait until the transaction ends."""
     statement = text(
         "INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (:tenant, :steps, '') "
         "ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence"
@@ -71,32 +71,32 @@ def advance(connection: Connection, tenant: str, steps: int) -> int:
 
 
 def list_tenants(connection: Connection) -> list[str]:
-    """Return the tenants that ever wrote, sorted."""
+    """Return all tenants that have written, sorted."""
     return list(connection.exec_driver_sql("SELECT tenant FROM tenants ORDER BY tenant").scalars())
 
 
 def void(connection: Connection, tenant: str) -> None:
-    """Give the tenant a new epoch, so that every process drops what it computed from its rows."""
+    """Give the tenant a new epoch, which invalidates the caches of every process."""
     renew = text("UPDATE tenants SET epoch = :epoch WHERE tenant = :tenant")
     connection.execute(renew, {"epoch": new_epoch(), "tenant": tenant})
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The number of live memories visible in a scope, and of their terms, as counted in some state."""
+    """The number of live memories visible in a scope, and of their terms, in a state."""
 
     documents: int
     terms: int
     state: TenantState
 
     def holds(self, state: TenantState) -> bool:
-        """Return whether a count in `state` would differ too little to matter."""
+        """Return whether the size is still accurate enough in `state`."""
         changed = state.sequence - self.state.sequence
         return not state.invalidates(self.state) and changed <= self.documents // SHARE
 
 
 class ScopeSizes:
-    """Sizes by scope, counted again once a hundredth of the memories may have changed."""
+    """Sizes by scope, counted again when a hundredth of the memories may have changed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -120,7 +120,7 @@ class ScopeSizes:
 
 @dataclass(slots=True)
 class _Entry:
-    """The index of a scope, None for one with too many memories, and the state in which it was read."""
+    """The index of a scope (None if it has too many memories), and its state."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     index: Index | None = None
@@ -132,11 +132,11 @@ class _Entry:
 
 
 class ScopeIndexes:
-    """In-memory indexes of the scopes used last, brought up to date by the change sequence of the tenant.
+    """In-memory indexes of the most recently used scopes, updated by the change sequence of the tenant.
 
     Args:
-        most: memories of a scope up to which it gets an index.
-        kept: rows of all indexes together; the index that was used least recently goes first.
+        most: maximum memories of a scope with an index.
+        kept: maximum rows of all indexes; the least recently used index is evicted first.
     """
 
     def __init__(self, most: int, kept: int) -> None:
@@ -146,9 +146,9 @@ class ScopeIndexes:
         self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
 
     def of(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
-        """Return the index of the live memories visible in `scope`, as of the transaction or later.
+        """Return the index of the live visible memories, as of the transaction or later.
 
-        None where there are more than `most`; they are counted again once the tenant has changed that often.
+        None if there are more than `most`; they are counted again after that many changes of the tenant.
         """
         entry = self._entry(replace(scope, session_id=None))  # a session hides nothing
         with entry.lock:
@@ -165,7 +165,7 @@ class ScopeIndexes:
         return index
 
     def was_large(self, scope: Scope) -> bool:
-        """Return whether the scope had too many memories for an index when it was looked at last."""
+        """Return whether the scope had too many memories for an index at its last read."""
         with self._lock:
             entry = self._entries.get(replace(scope, session_id=None))
         return entry is not None and entry.state is not None and entry.index is None
@@ -199,7 +199,7 @@ class ScopeIndexes:
 
 
 def index_of(reader: Connection, statement: Any, dimension: int) -> Index:
-    """Return an index of the rows that a statement returns."""
+    """Return an index of the rows of a query."""
     index = Index.empty(dimension)
     for rows in reader.execute(statement).partitions(PART):
         index = index.refreshed(rows)
@@ -207,6 +207,6 @@ def index_of(reader: Connection, statement: Any, dimension: int) -> Index:
 
 
 def index_as_of(reader: Connection, scope: Scope, dimension: int, as_of: datetime) -> Index:
-    """Return an index of the memories visible in `scope` as they were at an instant."""
+    """Return an index of the visible memories at an instant."""
     rows = rows_as_of(reader, scope.tenant, INDEXED, as_of, seen=scope)
     return Index.empty(dimension).refreshed([tuple(row[name] for name in INDEXED) for row in rows])

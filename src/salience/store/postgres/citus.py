@@ -38,16 +38,16 @@ from salience.store.postgres.security import OF_A_TENANT
 from salience.store.schema import memories, metadata
 
 ROOT: Final = memories.name
-"""The table along with which all others are spread."""
+"""The table that all others are colocated with."""
 SPREAD: Final = (
     ROOT,
     *(table.name for table in metadata.sorted_tables if "tenant" in table.primary_key.c and table.name != ROOT),
 )
-"""Tables that are spread by tenant, those that others refer to first."""
+"""Tables distributed by tenant; referenced tables first."""
 WHOLE: Final = tuple(table.name for table in metadata.sorted_tables if "tenant" not in table.primary_key.c)
-"""Tables that every server has whole."""
+"""Reference tables, of which every server has a whole copy."""
 SETTING: Final = "citus.propagate_set_commands"
-"""The setting under which a `SET LOCAL`, such as that of the tenant, reaches the workers."""
+"""The setting that passes `SET LOCAL`, such as that of the tenant, on to the workers."""
 CHECK: Final = "citus"
 _SPREADS: Final = """
     SELECT c.relname AS name, p.partmethod AS method, column_to_column_name(p.logicalrelid, p.partkey) AS column,
@@ -65,29 +65,29 @@ _SHAPE: Final = f"""
         'rights', (SELECT count(*) FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS named (it), pg_roles r
                    WHERE r.rolname = '{APP}' AND has_table_privilege(r.oid, c.oid, named.it)))::text
     FROM pg_class c WHERE c.oid = '%s'::regclass"""  # noqa: S608 - of constants
-"""What a table is like, or a shard of it; Citus puts the shard's name in the place of the sign."""
-_TOLD: Final[Mapping[str, str]] = {
+"""Query for the properties of a table or shard; Citus replaces the placeholder by the shard's name."""
+_SHAPE_PROBLEMS: Final[Mapping[str, str]] = {
     "forced": "row-level security is not forced",
     "policies": "the policies are not those of the table",
     "indexes": "valid indexes are not as many as those of the table",
     "keys": "foreign keys are not as many as those of the table",
     "rights": f"the rights of {APP} are not those to the table",
 }
-"""Part of a shape -> what is told where a shard has it otherwise."""
+"""Property of a shard that differs from its table -> problem in messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How Citus has a table.
+    """The distribution of a table in Citus.
 
     Attributes:
-        name: of the table.
-        method: `h` by the hash of a column, `n` by none.
-        column: by which it is spread; None for one that every server has whole.
-        together: number of the group of tables that are spread together.
-        replicated: `t` for one that every server has whole.
-        shards: how many.
-        bytes_left: of rows that the coordinator has kept.
+        name: name of the table.
+        method: `h` for distribution by the hash of a column, `n` for none.
+        column: the distribution column; None for a reference table.
+        together: colocation group.
+        replicated: `t` for a reference table.
+        shards: number of shards.
+        bytes_left: size of the rows left on the coordinator.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Spread:
     bytes_left: int
 
     def problem(self, others: Mapping[str, Spread]) -> str | None:
-        """Return what is wrong with it, beside the other tables; None for nothing."""
+        """Return the problem with the distribution, given that of the other tables; None for none."""
         if self.name in WHOLE:
             return None if (self.method, self.replicated) == ("n", "t") else "is not a reference table."
         if self.name not in SPREAD:
@@ -111,22 +111,22 @@ class Spread:
 
 
 def spreads(connection: Connection) -> dict[str, Spread]:
-    """Return how Citus has the tables of the store that it has, by name."""
+    """Return the distributions of the store's tables, by name."""
     rows = connection.exec_driver_sql(_SPREADS, (SCHEMA,))
     return {row.name: Spread(*row) for row in rows if row.name in (*SPREAD, *WHOLE)}
 
 
 def is_set(connection: Connection) -> bool:
-    """Return whether new sessions of the database hand settings on to the workers."""
-    asked = (
+    """Return whether new sessions of the database pass settings on to the workers."""
+    query = (
         "SELECT count(*) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase "
         "WHERE d.datname = current_database() AND s.setrole = 0 AND %s = ANY(s.setconfig)"
     )
-    return bool(connection.exec_driver_sql(asked, (f"{SETTING}=local",)).scalar())
+    return bool(connection.exec_driver_sql(query, (f"{SETTING}=local",)).scalar())
 
 
 def check(engine: Engine) -> Iterator[Finding]:
-    """Yield what is wrong with how the tables are spread."""
+    """Yield the problems with the distribution of the tables."""
     with engine.connect() as connection:
         known = spreads(connection)
         for name in (*SPREAD, *WHOLE):
@@ -134,7 +134,7 @@ def check(engine: Engine) -> Iterator[Finding]:
             if problem:
                 yield Finding(CHECK, None, f"the table {name!r} {problem} Run: salience db distribute")
         for name in (name for name in SPREAD if name in known):
-            yield from _of_shards(connection, name)
+            yield from _check_shards(connection, name)
         if not is_set(connection):
             yield Finding(CHECK, None, f"the database does not set {SETTING} = 'local'. Run: salience db distribute")
     if "tenants" in known and not reaches(engine):
@@ -142,48 +142,48 @@ def check(engine: Engine) -> Iterator[Finding]:
         yield Finding(CHECK, None, problem)
 
 
-def _of_shards(connection: Connection, table: str) -> Iterator[Finding]:
-    """Yield in what the shards of a table differ from it."""
+def _check_shards(connection: Connection, table: str) -> Iterator[Finding]:
+    """Yield the differences between a table and its shards."""
     name = f"{SCHEMA}.{table}"
     own = json.loads(connection.exec_driver_sql(_SHAPE.replace("%s", name)).scalar_one())
-    asked = f"SELECT success, result FROM run_command_on_shards('{name}', {quoted(_SHAPE)})"  # noqa: S608 - of constants
-    answers = connection.exec_driver_sql(asked.replace("%", "%%")).all()
+    query = f"SELECT success, result FROM run_command_on_shards('{name}', {quoted(_SHAPE)})"  # noqa: S608 - of constants
+    answers = connection.exec_driver_sql(query.replace("%", "%%")).all()
     shapes = [json.loads(row.result) for row in answers if row.success]
     if len(shapes) < len(answers):
-        told = f"{len(answers) - len(shapes)} of {len(answers)} shards of {table!r} cannot be looked at."
-        yield Finding(CHECK, None, f"{told} See that every worker runs.")
-    for part, problem in _TOLD.items():
+        problem = f"{len(answers) - len(shapes)} of {len(answers)} shards of {table!r} cannot be looked at."
+        yield Finding(CHECK, None, f"{problem} See that every worker runs.")
+    for part, problem in _SHAPE_PROBLEMS.items():
         other = sum(shape[part] != own[part] for shape in shapes)
         if other:
             yield Finding(CHECK, None, f"{other} of {len(shapes)} shards of {table!r}: {problem}.")
 
 
 def reaches(engine: Engine) -> bool:
-    """Return whether the tenant that a transaction sets is known where a row of that tenant is.
+    """Return whether the tenant that a transaction sets reaches the worker with the tenant's rows.
 
-    The row is made for it, and undone. Its own column is part of what is asked, so that the answer is the worker's.
+    The row for the test is rolled back. The query uses its column, so that the worker answers.
     """
     tenant = quoted(f"probe {uuid4().hex}")
     begin = ("BEGIN", f"SET LOCAL {SETTING} = 'local'", f"SET LOCAL salience.tenant = {tenant}")
-    asked = "current_setting(left(tenant, 0) || 'salience.tenant', true) = tenant"
+    setting = "current_setting(left(tenant, 0) || 'salience.tenant', true) = tenant"
     with engine.connect() as connection:
         try:
             run(driver(connection), begin)
             values = f"({tenant}, 0, '')"
             connection.exec_driver_sql(f"INSERT INTO {SCHEMA}.tenants (tenant, sequence, epoch) VALUES {values}")  # noqa: S608
-            known = connection.exec_driver_sql(f"SELECT {asked} FROM {SCHEMA}.tenants WHERE tenant = {tenant}")  # noqa: S608
+            known = connection.exec_driver_sql(f"SELECT {setting} FROM {SCHEMA}.tenants WHERE tenant = {tenant}")  # noqa: S608
             return known.scalar() is True
         finally:
             run(driver(connection), "ROLLBACK")
 
 
 LEAST: Final = (11, 2)
-"""The oldest Citus that hands the isolation of a transaction on to its workers."""
+"""The oldest Citus that passes the isolation level on to its workers."""
 MOST_SHARDS: Final = 1024
 _DISTRIBUTING: Final = 0x53414C4944495354
-"""Number of the lock that one process at a time spreads tables under."""
-_TELLING: Final = ("0A", "42", "55")
-"""Classes of SQLSTATE of which the words are about tables and rights, and never about what is in a row."""
+"""Advisory lock of the distribution of tables."""
+_SHOWN: Final = ("0A", "42", "55")
+"""Classes of SQLSTATE whose messages are about tables and rights, and never show a row."""
 _CLUSTER: Final = """
     SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS version,
         (SELECT groupid FROM pg_dist_local_group LIMIT 1) AS node,
@@ -193,17 +193,17 @@ _CLUSTER: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a database on a cluster is like.
+    """The state of a database with Citus.
 
     Attributes:
-        version: of Citus.
-        workers: how many servers take shards.
-        database: its name.
-        spread: table -> how Citus has it; one that it has not is left out.
-        is_set: whether sessions of the database hand settings on to the workers.
-        filled: tables with rows of tenants that Citus does not have yet.
-        left: tables of which rows are left on the coordinator, where nobody sees them.
-        above: whether the user that connects is above row-level security.
+        version: version of Citus.
+        workers: number of servers that take shards.
+        database: name of the database.
+        spread: table -> its distribution; other tables are not distributed.
+        is_set: whether sessions of the database pass settings on to the workers.
+        filled: tables with rows that are not distributed yet.
+        left: distributed tables with invisible rows left on the coordinator.
+        above: whether the user bypasses row-level security.
     """
 
     version: str
@@ -217,41 +217,41 @@ class Cluster:
 
     @property
     def shards(self) -> int | None:
-        """Into how many shards the tables are spread; None where they are not."""
+        """Number of shards of a table; None without distribution."""
         return self.spread[ROOT].shards if ROOT in self.spread else None
 
 
 def distribute(dsn: str, *, shards: int | None = None, dry_run: bool = False, patience: float = 30.0) -> Distributed:
-    """Spread the tables of a database by tenant; return what was done, and what is wrong afterwards.
+    """Distribute the tables of a database by tenant; return the steps, and the problems left afterwards.
 
-    Writers wait meanwhile. All tables are spread, or none is.
+    Writers wait meanwhile. Either all tables are distributed, or none is.
 
     Args:
         dsn: the database on the coordinator, as the user who owns its tables.
-        shards: into how many each table is spread; None for `citus.shard_count`.
-        dry_run: whether only to return what would be done.
-        patience: seconds to wait for others.
+        shards: number of shards of a table; None for `citus.shard_count`.
+        dry_run: only return the steps.
+        patience: seconds to wait for locks.
 
     Raises:
-        InputError: a DSN that is none, or a number of shards that is not to be had.
+        InputError: an invalid DSN or number of shards.
         NotAStoreError: the database has no Citus, or no tables of a store.
         VersionError: Citus is too old, or the tables are of another revision than this code's.
-        StoreError: Citus refuses it, or the server cannot be reached.
+        StoreError: Citus refuses a step, or the server cannot be reached.
     """
     if shards is not None and not 1 <= shards <= MOST_SHARDS:
         raise InputError("shards", shards, f"Give a number from 1 to {MOST_SHARDS}.")
     address = Address.parse(dsn)
     where, engine = address.name, create_pool(address, 1, patience)
     try:
-        with mapped(where), told(where):
-            cluster = examined(engine, where)
-            steps, last = planned(cluster, where, shards), finishing(cluster)
+        with mapped(where), _refusals(where):
+            cluster = _inspect(engine, where)
+            steps, last = _distribution_steps(cluster, where, shards), _final_steps(cluster)
             if not dry_run:
-                carried_out(engine, steps, patience)
-                cluster = examined(engine, where)
-                last = finishing(cluster)
+                _run_steps(engine, steps, patience)
+                cluster = _inspect(engine, where)
+                last = _final_steps(cluster)
                 for step in last:
-                    carried_out(engine, (step,), patience)
+                    _run_steps(engine, (step,), patience)
             findings = () if dry_run else tuple(check(engine))
     finally:
         engine.dispose()
@@ -259,31 +259,31 @@ def distribute(dsn: str, *, shards: int | None = None, dry_run: bool = False, pa
     return Distributed(*known, (*steps, *last), dry_run, findings)
 
 
-def examined(engine: Engine, where: str) -> Cluster:
-    """Return what the database is like.
+def _inspect(engine: Engine, where: str) -> Cluster:
+    """Return the state of the database.
 
     Raises:
         NotAStoreError: it has no Citus, or no tables of a store.
         VersionError: Citus is too old, or the tables are of another revision than this code's.
-        StoreError: it is not the coordinator's.
+        StoreError: it is not on the coordinator.
     """
     with engine.connect() as connection:
-        found = admin.look(connection)
-        check_found(found, where)
+        found = admin.inspect(connection)
+        _check_tables(found, where)
         row = connection.exec_driver_sql(_CLUSTER).one()
-        check_cluster(row.version, row.node, where)
+        _check_coordinator(row.version, row.node, where)
         spread = spreads(connection)
         left = [name for name in (*SPREAD, *WHOLE) if name in spread and spread[name].bytes_left]
         settings_reach_workers = is_set(connection)
     fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT]
-    filled = has_rows(engine, [name for name in fenced if name not in spread])
+    filled = _with_rows(engine, [name for name in fenced if name not in spread])
     return Cluster(
         row.version, row.workers, row.database, spread, settings_reach_workers, filled, tuple(left), found.user.above
     )
 
 
-def check_found(found: Found, where: str) -> None:
-    """Raise unless the database has Citus, and tables of this code's revision."""
+def _check_tables(found: Found, where: str) -> None:
+    """Raise unless the database has Citus and tables of the current revision."""
     if not found.citus:
         remedy = "Load citus by shared_preload_libraries, and let a superuser run in it: CREATE EXTENSION citus"
         raise NotAStoreError(f"store: {where}: the extension Citus is not installed in it. {remedy}")
@@ -293,8 +293,8 @@ def check_found(found: Found, where: str) -> None:
     check_revision(found.revision or "", where)
 
 
-def check_cluster(version: str, node: int, where: str) -> None:
-    """Raise unless Citus is new enough, and this is its coordinator, whose number is 0."""
+def _check_coordinator(version: str, node: int, where: str) -> None:
+    """Raise unless Citus is new enough, and the node is the coordinator (number 0)."""
     if tuple(int(number) for number in version.partition("-")[0].split(".")[:2]) < LEAST:
         least = ".".join(map(str, LEAST))
         raise VersionError(f"store: {where}: Citus is {version}, older than {least}. Install a newer one.")
@@ -302,73 +302,68 @@ def check_cluster(version: str, node: int, where: str) -> None:
         raise StoreError(f"store: {where}: it is a worker of the cluster. Connect to the coordinator.")
 
 
-def has_rows(engine: Engine, tables: Sequence[str]) -> tuple[str, ...]:
-    """Return those of some tables that have rows, whosever they are."""
+def _with_rows(engine: Engine, tables: Sequence[str]) -> tuple[str, ...]:
+    """Return the tables that have rows of any tenant."""
     with transaction(engine, ("BEGIN READ ONLY", "SET LOCAL salience.operator = 'on'")) as connection:
-        asked = "SELECT EXISTS (SELECT 1 FROM {}.{})"
-        return tuple(name for name in tables if connection.exec_driver_sql(asked.format(SCHEMA, name)).scalar())
+        query = "SELECT EXISTS (SELECT 1 FROM {}.{})"
+        return tuple(name for name in tables if connection.exec_driver_sql(query.format(SCHEMA, name)).scalar())
 
 
-def planned(cluster: Cluster, where: str, shards: int | None) -> tuple[str, ...]:
-    """Return the statements that spread what is not spread yet, in the order that foreign keys need: parents first.
+def _distribution_steps(cluster: Cluster, where: str, shards: int | None) -> tuple[str, ...]:
+    """Return the statements that distribute the remaining tables, referenced tables first.
 
-    `alembic_version` stays with the coordinator alone: whoever migrates does so there, and an engine that is led to a
-    worker finds no tables of a store, where its locks would hold for nobody else.
+    `alembic_version` stays on the coordinator alone: an engine that connects to a worker by mistake, where its locks
+    are useless, then finds no store there.
 
     Raises:
-        InputError: the tables are spread into another number of shards.
-        StoreError: a table is spread otherwise, or this user may not move the rows that are there.
+        InputError: the tables have another number of shards.
+        StoreError: a table is distributed in another way, or this user may not move existing rows.
     """
     if shards is not None and cluster.shards not in (None, shards):
         change = (
             f"SELECT alter_distributed_table('{SCHEMA}.{ROOT}', shard_count => {shards}, cascade_to_colocated => true)"
         )
         raise InputError("shards", shards, f"The tables have {cluster.shards} already. To change that, run: {change}")
-    check_spread(cluster, where)
-    steps = [spreading(name, shards) for name in SPREAD if name not in cluster.spread]
+    _check_distribution(cluster, where)
+    steps = [_distribute(name, shards) for name in SPREAD if name not in cluster.spread]
     steps += [f"SELECT create_reference_table('{SCHEMA}.{name}')" for name in WHOLE if name not in cluster.spread]
     return tuple(steps)
 
 
-def finishing(cluster: Cluster) -> tuple[str, ...]:
-    """Return what is left to be run once the tables are spread, each by itself.
+def _final_steps(cluster: Cluster) -> tuple[str, ...]:
+    """Return the statements to run after the distribution, each in its own transaction.
 
-    Sessions other than an engine's are to hand the tenant on too. And what the coordinator has kept of the rows that it
-    gave away goes: nobody sees it, and no erasure reaches it.
+    One lets all sessions pass the tenant on to the workers. The others delete the rows left on the coordinator, which
+    are invisible and out of reach of erasures.
     """
     name = literals.Identifier(cluster.database).as_string()
     setting = () if cluster.is_set else (f"ALTER DATABASE {name} SET {SETTING} = 'local'",)
-    return (*setting, *(clearing(table) for table in cluster.left))
+    clear = "SELECT truncate_local_data_after_distributing_table('{}.{}')"
+    return (*setting, *(clear.format(SCHEMA, table) for table in cluster.left))
 
 
-def check_spread(cluster: Cluster, where: str) -> None:
-    """Raise `StoreError` where a table is spread otherwise, or this user may not move the rows that are there."""
+def _check_distribution(cluster: Cluster, where: str) -> None:
+    """Raise `StoreError` if a table is distributed in another way, or this user may not move existing rows."""
     wrong = [name for name, spread in cluster.spread.items() if spread.problem(cluster.spread)]
     if wrong:
         names = ", ".join(sorted(wrong))
         remedy = f"Undo that first: SELECT undistribute_table('{SCHEMA}.{wrong[0]}')"
         raise StoreError(f"store: {where}: Citus has {names} otherwise than by tenant and together. {remedy}")
     if cluster.filled and not cluster.above:
-        told = (
-            f"there are rows in {', '.join(cluster.filled)}, which row-level security lets no user but a superuser copy"
-        )
-        raise StoreError(f"store: {where}: {told}. Run this as one, or before the first memory is stored.")
+        tables = ", ".join(cluster.filled)
+        problem = f"there are rows in {tables}, which row-level security lets no user but a superuser copy"
+        raise StoreError(f"store: {where}: {problem}. Run this as one, or before the first memory is stored.")
 
 
-def spreading(table: str, shards: int | None) -> str:
-    """Return the statement that spreads a table by tenant: the root in a group of its own, all others along with it."""
+def _distribute(table: str, shards: int | None) -> str:
+    """Return the statement that distributes a table by tenant: the root first, all others colocated with it."""
     together = "none" if table == ROOT else f"{SCHEMA}.{ROOT}"
     count = f", shard_count => {shards}" if table == ROOT and shards is not None else ""
     return f"SELECT create_distributed_table('{SCHEMA}.{table}', 'tenant', colocate_with => '{together}'{count})"
 
 
-def clearing(table: str) -> str:
-    """Return the statement that removes the rows of a spread table that the coordinator has kept, unseen."""
-    return f"SELECT truncate_local_data_after_distributing_table('{SCHEMA}.{table}')"
-
-
-def carried_out(engine: Engine, steps: tuple[str, ...], patience: float) -> None:
-    """Run statements in one transaction, while nobody writes; each as a query of its own, as Citus wants it."""
+def _run_steps(engine: Engine, steps: tuple[str, ...], patience: float) -> None:
+    """Run statements in one transaction without other writers, each as a separate query, which Citus requires."""
     if not steps:
         return
     timeout = f"SET LOCAL lock_timeout = {int(patience * 1000)}"
@@ -380,12 +375,12 @@ def carried_out(engine: Engine, steps: tuple[str, ...], patience: float) -> None
 
 
 @contextmanager
-def told(where: str) -> Iterator[None]:
-    """Raise what Citus refuses as a `StoreError` in its own words, where these are about tables alone."""
+def _refusals(where: str) -> Iterator[None]:
+    """Raise refusals of Citus as `StoreError`s with its message, if that is about tables alone."""
     try:
         yield
     except (DBAPIError, psycopg.Error) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        if not isinstance(cause, psycopg.Error) or not (sqlstate(error) or "").startswith(_TELLING):
+        if not isinstance(cause, psycopg.Error) or not (sqlstate(error) or "").startswith(_SHOWN):
             raise
         raise StoreError(f"store: {where}: Citus refuses it: {cause.diag.message_primary}.") from None

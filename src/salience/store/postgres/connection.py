@@ -44,22 +44,22 @@ SCHEMA: Final = "salience"
 APP: Final = "salience_app"
 """Role in which statements run where the connected user bypasses row-level security."""
 STORE_LOCK: Final = 0x53414C49454E4345
-"""Advisory lock that every writer shares, and that a change of the whole store takes exclusively."""
+"""Advisory lock: shared by every writer, exclusive for a change of the whole store."""
 SHARED: Final = f"SELECT pg_advisory_xact_lock_shared({STORE_LOCK})"
 EXCLUSIVE: Final = f"SELECT pg_advisory_xact_lock({STORE_LOCK})"
 TOKEN_SECONDS: Final = 3 * 3600.0
-"""Seconds that the token of a write is kept, at least: longer than a write is retried, and clocks may differ."""
+"""Minimum seconds that the token of a write is kept; longer than a write is retried, with room for clock skew."""
 TOKENS_SWEPT_EVERY: Final = 256
-"""Changes of a tenant between two deletions of its old tokens, at most."""
+"""Maximum changes of a tenant between two deletions of its old tokens."""
 _BEGIN: Final[dict[Access, str]] = {
     "read": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "write": "BEGIN ISOLATION LEVEL READ COMMITTED",
 }
-_SIGN: Final = (
+_RECORD_WRITE: Final = (
     "INSERT INTO commits (tenant, token) VALUES (%(tenant)s, %(token)s) ON CONFLICT (tenant, token) DO NOTHING"
 )
-_SIGN_AND_ADVANCE: Final = f"""
-    WITH signed AS ({_SIGN} RETURNING token), moved AS (
+_RECORD_WRITE_AND_ADVANCE: Final = f"""
+    WITH signed AS ({_RECORD_WRITE} RETURNING token), moved AS (
         INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (%(tenant)s, %(steps)s, '')
         ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence)
     SELECT moved.sequence, (SELECT count(*) FROM signed) FROM moved"""  # noqa: S608 - constants
@@ -90,16 +90,16 @@ _CONNECTION_LOST: Final = ("08", "57P")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A database, as libpq reads its DSN; `parameters` may hold a password."""
+    """The libpq parameters of a DSN; they may include a password."""
 
     parameters: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def parse(cls, dsn: str) -> Self:
-        """Return the database that a `postgresql://` target names.
+        """Return the address of a `postgresql://` DSN.
 
         Raises:
-            InputError: it is not such a target.
+            InputError: an invalid DSN.
         """
         try:
             parts = conninfo_to_dict(dsn)
@@ -111,7 +111,7 @@ class Address:
 
     @property
     def name(self) -> str:
-        """The database as messages name it, without a password or other secrets."""
+        """Name of the database in messages, without secrets."""
         known = self.parameters
         hosts = known.get("host", known.get("hostaddr", "")).split(",")
         ports = known.get("port", "").split(",")
@@ -139,11 +139,11 @@ class Session:
     """Settings of every transaction.
 
     Attributes:
-        role: in which statements run; None: that of the connection.
-        path: schemas in which names are looked up.
-        statement_timeout: seconds that a statement may take.
-        citus: whether the server has Citus. A worker gets the text of the whole query that a SET is part of, so each
-            is sent as a query of its own.
+        role: role of the statements; None for that of the connection.
+        path: schemas of the search path.
+        statement_timeout: maximum seconds of a statement.
+        citus: whether the server has Citus. Citus sends a worker the whole query that a SET is part of, so each SET is
+            a separate query.
     """
 
     role: str | None
@@ -152,9 +152,11 @@ class Session:
     citus: bool = False
 
     def begin(self, access: Access, tenant: str | None, patience: float, *locks: str) -> Statements:
-        """Return the statements that begin a transaction of a tenant, or, for None, of the operator of all tenants."""
+        """Return the statements that begin a transaction for a tenant, or, for None, for all tenants."""
         local = {
-            **({"citus.propagate_set_commands": "'local'"} if self.citus else {}),  # first, so that the rest reach
+            **(
+                {"citus.propagate_set_commands": "'local'"} if self.citus else {}
+            ),  # first, so that the others reach the workers
             "search_path": ", ".join(literals.Identifier(name).as_string() for name in self.path),
             "statement_timeout": str(int(self.statement_timeout * 1000)),
             "lock_timeout": str(int(patience * 1000)),
@@ -167,7 +169,7 @@ class Session:
 
 
 def _visibility(tenant: str | None) -> dict[str, str]:
-    """Return both settings of row-level security, so that no setting of the connection counts."""
+    """Return both settings of row-level security; they override those of the connection."""
     return {"salience.operator": quoted("on" if tenant is None else "off"), "salience.tenant": quoted(tenant or "")}
 
 
@@ -185,7 +187,7 @@ def all_tenants(connection: Connection) -> Iterator[None]:
 
 
 class VectorDumper(Dumper):
-    """Sends a vector in the binary form that pgvector receives; the statement casts it."""
+    """Sends a vector in the binary format of pgvector; the statement casts it."""
 
     format = Format.BINARY
 
@@ -213,9 +215,9 @@ def connect(conninfo: str, **settings: Any) -> psycopg.Connection[Any]:
 
 
 def create_pool(address: Address, size: int, patience: float, *, prepares: bool = True) -> Engine:
-    """Return an engine with a pool of up to `size` connections, for one of which it waits `patience` seconds.
+    """Return an engine with a pool of up to `size` connections, and `patience` seconds to wait for one.
 
-    `prepares` says whether the server keeps prepared statements; not behind a pooler that loses them.
+    `prepares` enables prepared statements; some poolers lose them.
     """
     conninfo = address.conninfo(patience)
     threshold = {} if prepares else {"prepare_threshold": None}
@@ -236,7 +238,7 @@ def create_pool(address: Address, size: int, patience: float, *, prepares: bool 
         pool_size=size,
         max_overflow=0,
         pool_timeout=patience,
-        pool_use_lifo=True,  # so that connections of a peak go unused after it
+        pool_use_lifo=True,  # so that the extra connections of a peak stay unused
         isolation_level="AUTOCOMMIT",  # `transaction` begins its own, in one message with its settings
         hide_parameters=True,
     )
@@ -245,7 +247,7 @@ def create_pool(address: Address, size: int, patience: float, *, prepares: bool 
 
 
 def _refuse_ended(below: psycopg.Connection[Any], *_: object) -> None:
-    """Have the pool drop its connections where the server ended one while it was idle."""
+    """Let the pool drop its connections if the server closed an idle one."""
     if has_ended(below):
         raise sqlalchemy_errors.InvalidatePoolError
 
@@ -254,7 +256,7 @@ _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 def has_ended(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether the server ended an idle connection: only then is there anything to read from it."""
+    """Return whether the server closed an idle connection; only then does it have data to read."""
     if connection.closed:
         return True
     with _Selector() as selector:
@@ -271,7 +273,7 @@ def driver(connection: Connection) -> psycopg.Connection[Any]:
 
 def run(connection: psycopg.Connection[Any], statements: Statements) -> str | None:
     """Run statements without parameters in one round trip; return the command tag of the last one."""
-    with psycopg.Cursor(connection) as cursor:  # in the simple protocol, which alone takes several as one
+    with psycopg.Cursor(connection) as cursor:  # the simple protocol allows several statements in one query
         if isinstance(statements, str):
             cursor.execute(statements, prepare=False)
         else:
@@ -291,7 +293,7 @@ def transaction(engine: Engine, begin: Statements) -> Iterator[Connection]:
         try:
             run(below, begin)
             yield connection
-            if run(below, "COMMIT") != "COMMIT":  # an error had ended the transaction, and somebody caught it
+            if run(below, "COMMIT") != "COMMIT":  # an earlier error had aborted the transaction
                 raise psycopg.errors.InFailedSqlTransaction
         except BaseException as error:
             if not _rolled_back(below, error):
@@ -311,13 +313,13 @@ def _rolled_back(below: psycopg.Connection[Any], error: BaseException) -> bool:
 
 
 class Runner:
-    """Runs work in transactions, and retries it where that is safe, but never does it twice.
+    """Runs functions in transactions, with retries that never write twice.
 
     Args:
-        engine: with a pool.
-        where: the database, as messages name it.
+        engine: engine with a pool.
+        where: name of the database in messages.
         session: settings of every transaction.
-        patience: seconds for which a read is retried after failures that may pass.
+        patience: maximum seconds of retries of a read after transient failures.
     """
 
     def __init__(self, engine: Engine, where: str, session: Session, patience: float) -> None:
@@ -328,7 +330,7 @@ class Runner:
         self._closed = False
 
     def read(self, tenant: str | None, work: Callable[[Connection], T]) -> T:
-        """Return the result of `work` on a connection that sees one tenant's rows at one instant; None: all rows.
+        """Return the result of `work` in a snapshot of one tenant's rows, or of all rows for None.
 
         Raises:
             StoreError: the store is closed, or the server failed for longer than the patience.
@@ -352,21 +354,21 @@ class Runner:
         steps: int = 0,
         lock: str | None = None,
     ) -> T:
-        """Return the result of `work` once it is committed; work that failed is retried for `patience` seconds.
+        """Return the result of `work` after the commit; transient failures are retried for `patience` seconds.
 
-        A write leaves a token in its own transaction. Where the connection breaks during the commit, the next attempt
-        finds the token if the first one was committed, so that no write is done twice or reported without being done.
-        (The number of a transaction would not do: after a crash, PostgreSQL may give it to another transaction.)
+        A write inserts a token in its transaction. If the connection breaks during the commit, the next attempt finds
+        the token if the first one was committed, so that no write happens twice. (A transaction id would not do:
+        after a crash, PostgreSQL may reuse it.)
 
         Args:
-            tenant: whose rows the transaction sees; None: all rows. With an empty one, the work may be done twice.
+            tenant: tenant of the rows; None for all rows. For an empty one, the work may run twice.
             work: called with the connection and the tenant's new change sequence (0 without `steps`).
             patience: seconds.
-            steps: by how much the change sequence grows; the tenant's other writers wait until the transaction ends.
+            steps: increase of the change sequence; the tenant's other writers wait until the transaction ends.
             lock: `SHARED` or `EXCLUSIVE`, for writes that change memories.
 
         Raises:
-            UnsettledError: the connection broke during the commit, and its outcome cannot be found out.
+            UnsettledError: the connection broke during the commit, and its outcome is unknown.
             StoreError: the store is closed, or the server failed for longer than the patience; nothing was written.
         """
         self.check_open()
@@ -379,10 +381,10 @@ class Runner:
             made: list[T] = []
             try:
                 with transaction(self._engine, begin) as connection:
-                    is_first, sequence = _sign(connection, tenant, token, steps)
+                    is_first, sequence = _add_token(connection, tenant, token, steps)
                     if not is_first:
                         return unsettled[0]
-                    unsettled = []  # the attempt before was rolled back
+                    unsettled = []  # the previous attempt was rolled back
                     made.append(work(connection, sequence))
             except Exception as error:
                 if made and is_connection_lost(error):
@@ -396,8 +398,8 @@ class Runner:
             except Exception:
                 if unsettled:
                     raise UnsettledError(
-                        f"store: {self._where}: the connection broke during a commit, and whether that was done is "
-                        "not to be had. Write it again with the same key=, which stores nothing twice."
+                        f"store: {self._where}: the connection broke during a commit, and its outcome is "
+                        "unknown. Write it again with the same key=, which stores nothing twice."
                     ) from None
                 raise
 
@@ -412,29 +414,29 @@ class Runner:
             raise StoreError(f"store: {self._where} is closed. Connect again.")
 
     def close(self) -> None:
-        """Close the pool; connections in use close when they are given back."""
+        """Close the pool; connections in use close when they are returned."""
         self._closed = True
         self._engine.dispose()
 
 
-def _sign(connection: Connection, tenant: str | None, token: str, steps: int) -> tuple[bool, int]:
-    """Leave the token, and return whether it was not there yet, and the tenant's new change sequence.
+def _add_token(connection: Connection, tenant: str | None, token: str, steps: int) -> tuple[bool, int]:
+    """Insert the token; return whether it is new, and the tenant's new change sequence.
 
-    Where an earlier attempt is not settled yet, because the server has not noticed the lost connection, this waits.
+    This waits for an earlier attempt whose lost connection the server has not noticed yet.
     """
     if tenant == "":
         return True, 0
     values = {"tenant": tenant or "", "token": token}
     if not steps:
-        return connection.exec_driver_sql(_SIGN, values).rowcount == 1, 0
-    sequence, signed = connection.exec_driver_sql(_SIGN_AND_ADVANCE, {**values, "steps": steps}).one()
+        return connection.exec_driver_sql(_RECORD_WRITE, values).rowcount == 1, 0
+    sequence, signed = connection.exec_driver_sql(_RECORD_WRITE_AND_ADVANCE, {**values, "steps": steps}).one()
     if signed and sequence % TOKENS_SWEPT_EVERY < steps:
         connection.exec_driver_sql(_SWEEP, (tenant, f"{int(time.time() - TOKEN_SECONDS):016x}"))
     return bool(signed), sequence
 
 
 def _retry(once: Callable[[], T], patience: float) -> T:
-    """Return the result of `once`, retried for `patience` seconds after failures that may pass."""
+    """Return the result of `once`, retried for `patience` seconds after transient failures."""
     retries = Retrying(retry=retry_if_exception(can_retry), stop=stop_after_delay(patience), wait=_WAIT, reraise=True)
     return retries(once)
 
@@ -446,7 +448,7 @@ def sqlstate(error: BaseException) -> str | None:
 
 
 def is_connection_lost(error: BaseException) -> bool:
-    """Return whether the error means that the connection is lost, or that none can be made at present."""
+    """Return whether the connection is lost, or none can be made at present."""
     code = sqlstate(error)
     cause = error.orig if isinstance(error, DBAPIError) else error
     return code is not None and (
@@ -455,13 +457,13 @@ def is_connection_lost(error: BaseException) -> bool:
 
 
 def can_retry(error: BaseException) -> bool:
-    """Return whether the same transaction may succeed when it is tried again."""
+    """Return whether a retry of the transaction may succeed."""
     return sqlstate(error) in ("40001", "40P01") or is_connection_lost(error)
 
 
 @contextmanager
 def mapped(where: str) -> Iterator[None]:
-    """Raise errors of the driver as `StoreError`s that name the database; values of statements are never shown."""
+    """Raise errors of the driver as `StoreError`s that name the database, without values of statements."""
     try:
         yield
     except sqlalchemy_errors.TimeoutError:
@@ -472,7 +474,7 @@ def mapped(where: str) -> Iterator[None]:
 
 
 def store_error(where: str, error: DBAPIError | psycopg.Error) -> StoreError | ConflictError:
-    """Return the error of our tree for an error of the driver."""
+    """Return the `StoreError` or `ConflictError` for an error of the driver."""
     code = sqlstate(error) or ""
     if code == "23505":  # the one such constraint that changes can violate is (tenant, home, key)
         return ConflictError("key: the idempotency key is taken by another memory there. Use a new key.")
@@ -481,8 +483,8 @@ def store_error(where: str, error: DBAPIError | psycopg.Error) -> StoreError | C
         return kind(f"store: {where}: {remedy}")
     if is_connection_lost(error):
         lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
-        said = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's words, which hold no password
-        cause = f" ({said.rstrip('.')})" if said else ""
+        message = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's message, without a password
+        cause = f" ({message.rstrip('.')})" if message else ""
         remedy = "Check that it runs, and what is asked of it."
         return StoreError(f"store: {where}: the server cannot be reached, or broke off{cause}. {remedy}")
     return StoreError(f"store: {where}: PostgreSQL failed with SQLSTATE {code}. Look that up; check the database.")

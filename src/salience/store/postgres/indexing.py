@@ -1,4 +1,4 @@
-"""The index of vectors: made beside the work of others, and put in the place of an older one once it is whole."""
+"""The vector index: built concurrently, and swapped in for an older one when it is complete."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from salience.store.postgres.connection import SCHEMA, driver, run
 from salience.store.postgres.statements import HALF_INDEX, WHOLE_INDEX
 
 NAMES: Final = {"vector": WHOLE_INDEX, "halfvec": HALF_INDEX}
-"""Type of the numbers in the index -> its name."""
+"""Type of the numbers -> name of the index."""
 LONGEST: Final = {"vector": 2_000, "halfvec": 4_000}
-"""Likewise -> most numbers of a vector that pgvector indexes."""
+"""Type of the numbers -> maximum dimension that pgvector indexes."""
 M: Final = 16
 EF_CONSTRUCTION: Final = 64
 _NEW: Final = "_new"
 _OLD: Final = "_old"
 MAKING: Final = 0x53414C49494458
-"""Number of the lock that one process at a time makes the index under."""
+"""Advisory lock of index builds."""
 _POLL: Final = 0.5
-"""Seconds between two looks at how far the server is."""
+"""Seconds between progress reports."""
 _STATES: Final = """
     SELECT c.relname AS name, t.relname AS table, a.amname AS method, pg_relation_size(c.oid) AS bytes,
         coalesce(s.idx_scan, 0) AS uses, i.indisvalid AND i.indisready AS valid
@@ -53,14 +53,14 @@ _FAR: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An index to be made.
+    """A vector index to build.
 
     Attributes:
         dimension: length of the vectors.
-        is_half: whether it holds numbers of half the precision, which halves its size.
-        m: links of a vector on each layer; None: as before, else pgvector's own.
-        ef_construction: breadth of the search for them; likewise.
-        memory: `maintenance_work_mem` meanwhile; None: that of the server.
+        is_half: whether the index holds half-precision numbers, which halves its size.
+        m: links of a vector on each layer; None for the value of the existing index, or pgvector's default.
+        ef_construction: breadth of the search during the build; None likewise.
+        memory: `maintenance_work_mem` of the build; None for the server's setting.
     """
 
     dimension: int
@@ -76,11 +76,11 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """The index's own."""
+        """Name of the index."""
         return NAMES[self.type]
 
     def statement(self, m: int, ef_construction: int) -> str:
-        """Return what makes it, under its passing name."""
+        """Return the statement that builds the index under a temporary name."""
         return (
             f"CREATE INDEX CONCURRENTLY {self.name}{_NEW} ON {SCHEMA}.memories "
             f"USING hnsw ((vector::{self.type}({self.dimension})) {self.type}_ip_ops) "
@@ -90,7 +90,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class VectorIndex:
-    """An index of vectors that is there: its name, the length of its vectors, how it was made, its bytes."""
+    """An existing vector index."""
 
     name: str
     dimension: int
@@ -101,17 +101,17 @@ class VectorIndex:
 
     @property
     def is_passing(self) -> bool:
-        """Whether it is being made or taken away, or was left behind at that."""
+        """Whether the index has a temporary name: it is being built or dropped, or was left behind."""
         return self.name not in NAMES.values()
 
     def fits(self, plan: Plan) -> bool:
-        """Return whether it is what a plan asks for."""
-        asked = (plan.dimension, plan.m or self.m, plan.ef_construction or self.ef_construction)
-        return self.valid and asked == (self.dimension, self.m, self.ef_construction)
+        """Return whether the index is valid and as planned."""
+        planned = (plan.dimension, plan.m or self.m, plan.ef_construction or self.ef_construction)
+        return self.valid and planned == (self.dimension, self.m, self.ef_construction)
 
 
 def is_of_vectors(name: str) -> bool:
-    """Return whether an index of that name is one of vectors, or on its way to be."""
+    """Return whether a name is that of a vector index, temporary or not."""
     return name.removesuffix(_NEW).removesuffix(_OLD) in NAMES.values()
 
 
@@ -121,11 +121,11 @@ def states(connection: Connection) -> list[IndexState]:
 
 
 def vector_indexes(connection: Connection) -> list[VectorIndex]:
-    """Return the indexes of vectors that are there, by name."""
-    return [_known(row) for row in connection.exec_driver_sql(_VECTORS, (SCHEMA,))]
+    """Return the existing vector indexes, by name."""
+    return [_vector_index(row) for row in connection.exec_driver_sql(_VECTORS, (SCHEMA,))]
 
 
-def _known(row: Any) -> VectorIndex:
+def _vector_index(row: Any) -> VectorIndex:
     options = dict(option.split("=", 1) for option in row.options or ())
     found = _DIMENSION.search(row.definition)
     m, ef_construction = int(options.get("m", M)), int(options.get("ef_construction", EF_CONSTRUCTION))
@@ -138,26 +138,26 @@ def check_plan(plan: Plan) -> None:
         return
     halved = not plan.is_half and plan.dimension <= LONGEST["halfvec"]
     remedy = "Give --halfvec." if halved else f"An index takes up to {LONGEST['halfvec']:,}; without one, all are read."
-    told = f"vectors of {plan.dimension:,} numbers"
-    raise InputError("index", Words(told), remedy, f"cannot hold {told}")
+    vectors = f"vectors of {plan.dimension:,} numbers"
+    raise InputError("index", Words(vectors), remedy, f"cannot hold {vectors}")
 
 
-def make(connection: Connection, watching: Connection, plan: Plan, told: BuildProgress | None) -> Indexed:
-    """Make an index while others read and write, unless one that fits is there; return what was done.
+def make(connection: Connection, watching: Connection, plan: Plan, progress: BuildProgress | None) -> Indexed:
+    """Build an index while others read and write, unless a fitting one exists; return the result.
 
     Args:
-        connection: outside any transaction, of the user who owns the tables; it is of no use for other work afterwards.
-        watching: another one, which sees how far the first is.
-        plan: what to make.
-        told: called with how far it is.
+        connection: of the user who owns the tables, outside any transaction; not reusable afterwards.
+        watching: another connection, which reads the progress.
+        plan: the index to build.
+        progress: called with the progress.
 
     Raises:
-        InputError: pgvector has no such index; `maintenance_work_mem` that is none.
-        BusyError: another process makes one.
+        InputError: pgvector has no such index, or an invalid `memory`.
+        BusyError: another process builds or drops an index.
     """
     check_plan(plan)
     began = time.monotonic()
-    with _alone(connection):
+    with _locked(connection):
         before = next((index for index in vector_indexes(connection) if index.name == plan.name), None)
         if before is not None and before.fits(plan):
             return Indexed(plan.name, bytes=before.bytes)
@@ -166,22 +166,22 @@ def make(connection: Connection, watching: Connection, plan: Plan, told: BuildPr
             plan.m or (before.m if before else M),
             plan.ef_construction or (before.ef_construction if before else EF_CONSTRUCTION),
         )
-        with _with_memory(connection, plan.memory), _heard(connection) as said:
+        with _with_memory(connection, plan.memory), _notices(connection) as notices:
             try:
-                with _watched(watching, driver(connection).info.backend_pid, told):
+                with _watched(watching, driver(connection).info.backend_pid, progress):
                     connection.exec_driver_sql(statement)
             except BaseException:
-                _drop(connection, [f"{plan.name}{_NEW}"])  # what was cut short is of no use, and costs each write
+                _drop(connection, [f"{plan.name}{_NEW}"])  # an incomplete index slows down every write
                 raise
         _swap(connection, plan.name, before is not None)
         size = next(index.bytes for index in vector_indexes(connection) if index.name == plan.name)
-    return Indexed(plan.name, True, (), size, time.monotonic() - began, " ".join(said) or None)
+    return Indexed(plan.name, True, (), size, time.monotonic() - began, " ".join(notices) or None)
 
 
 def drop(connection: Connection, names: Iterable[str]) -> Indexed:
-    """Take away the indexes of some names, and what is left of making them, while others read and write."""
+    """Drop indexes, and their temporary ones, while others read and write."""
     began = time.monotonic()
-    with _alone(connection):
+    with _locked(connection):
         known = {index.name for index in vector_indexes(connection)}
         gone = [name + end for name in names for end in ("", _NEW, _OLD) if name + end in known]
         _drop(connection, gone)
@@ -193,20 +193,20 @@ def _drop(connection: Connection, names: Iterable[str]) -> None:
         connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {SCHEMA}.{name}")
 
 
-def _swap(connection: Connection, name: str, is_there: bool) -> None:
-    """Give the new index the name of the old one, for which nobody has to wait, and take the old one away."""
-    away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{_OLD}"] if is_there else []
+def _swap(connection: Connection, name: str, replaces: bool) -> None:
+    """Give the new index the name of the old one, without a wait for others, and drop the old one."""
+    away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{_OLD}"] if replaces else []
     renamed = f"ALTER INDEX {SCHEMA}.{name}{_NEW} RENAME TO {name}"
     run(driver(connection), "; ".join(["BEGIN", *away, renamed, "COMMIT"]))
     _drop(connection, [f"{name}{_OLD}"])
 
 
 @contextmanager
-def _alone(connection: Connection) -> Iterator[None]:
-    """Keep others from making an index meanwhile.
+def _locked(connection: Connection) -> Iterator[None]:
+    """Hold the lock of index builds.
 
     Raises:
-        BusyError: another process does so.
+        BusyError: another process holds it.
     """
     if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({MAKING})").scalar():
         raise BusyError("index: another process makes or drops one. Try again when it is done.")
@@ -228,31 +228,31 @@ def _with_memory(connection: Connection, memory: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def _heard(connection: Connection) -> Iterator[list[str]]:
-    """Yield a list that holds what the server says meanwhile."""
-    said: list[str] = []
+def _notices(connection: Connection) -> Iterator[list[str]]:
+    """Yield a list to which the server's notices are added meanwhile."""
+    notices: list[str] = []
 
-    def hear(notice: psycopg.errors.Diagnostic) -> None:
-        said.append(". ".join(filter(None, (notice.message_primary, notice.message_detail, notice.message_hint))))
+    def add(notice: psycopg.errors.Diagnostic) -> None:
+        notices.append(". ".join(filter(None, (notice.message_primary, notice.message_detail, notice.message_hint))))
 
     below = driver(connection)
-    below.add_notice_handler(hear)
+    below.add_notice_handler(add)
     try:
-        yield said
+        yield notices
     finally:
-        below.remove_notice_handler(hear)
+        below.remove_notice_handler(add)
 
 
 @contextmanager
-def _watched(connection: Connection, pid: int, told: BuildProgress | None) -> Iterator[None]:
-    """Tell meanwhile how far the server process `pid` is."""
+def _watched(connection: Connection, pid: int, progress: BuildProgress | None) -> Iterator[None]:
+    """Report the progress of the server process `pid` meanwhile."""
     over = Event()
 
     def watch() -> None:
-        while told is not None and not over.wait(_POLL):
+        while progress is not None and not over.wait(_POLL):
             row = connection.exec_driver_sql(_FAR, (pid,)).one_or_none()
             if row is not None and row.total:
-                told(min(row.done, row.total), row.total)
+                progress(min(row.done, row.total), row.total)
 
     thread = Thread(target=watch, daemon=True)
     thread.start()

@@ -19,9 +19,9 @@ POLICY: Final = "own_tenant"
 OWN: Final = (
     "tenant = nullif(current_setting('salience.tenant', true), '') OR current_setting('salience.operator', true) = 'on'"
 )
-"""What is true of the rows that a transaction may see and write."""
+"""Condition for the rows that a transaction may see and write."""
 _MAKES_ROLES: Final = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
-_FENCED: Final = """
+_ROW_SECURITY: Final = """
     SELECT c.relname AS name, c.relrowsecurity AS enabled, c.relforcerowsecurity AS forced
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %(schema)s AND c.relname = ANY(%(tables)s) ORDER BY c.relname"""
@@ -32,14 +32,14 @@ _POLICIES: Final = """
 _MAKE_APP: Final = f"""
 DO $$ BEGIN
     CREATE ROLE {APP} NOLOGIN;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- made for another database at the same time
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- created for another database at the same time
 END $$
 """
 
 
 def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Put up what keeps tenants apart where it is not, and give `APP` its rights; return what was done, and is left."""
-    done = tuple(_fence(connection))
+    """Enable row-level security where it is missing, and grant `APP` its rights; return the steps done and left."""
+    done = tuple(_enable(connection))
     if not has_role(connection) and connection.exec_driver_sql(_MAKES_ROLES).scalar():
         connection.exec_driver_sql(_MAKE_APP)
     if not has_role(connection):
@@ -53,12 +53,14 @@ def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def faults(connection: Connection) -> list[str]:
-    """Return what is not as it should be of what keeps tenants apart, in words."""
+    """Return the faults of row-level security as sentences."""
     found = [
         f"row-level security of the table {row.name!r} is not {'forced' if row.enabled else 'enabled'}."
-        for row in _unfenced(connection)
+        for row in _unforced(connection)
     ]
-    found += [f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart." for name in _open(connection)]
+    found += [
+        f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart." for name in _without_policy(connection)
+    ]
     found += [
         f"the policy {row.name!r} of the table {row.table!r} lets in more than the tenant. Drop it."
         for row in _policies(connection)
@@ -70,36 +72,36 @@ def faults(connection: Connection) -> list[str]:
     return found
 
 
-def _fence(connection: Connection) -> Iterator[str]:
-    for row in _unfenced(connection):
+def _enable(connection: Connection) -> Iterator[str]:
+    for row in _unforced(connection):
         connection.exec_driver_sql(f"ALTER TABLE {SCHEMA}.{row.name} ENABLE ROW LEVEL SECURITY")
         connection.exec_driver_sql(f"ALTER TABLE {SCHEMA}.{row.name} FORCE ROW LEVEL SECURITY")
         yield f"forced row-level security of {row.name}"
-    for name in _open(connection):
+    for name in _without_policy(connection):
         table = f"{SCHEMA}.{name}"
         connection.exec_driver_sql(f"DROP POLICY IF EXISTS {POLICY} ON {table}")
         connection.exec_driver_sql(f"CREATE POLICY {POLICY} ON {table} USING ({OWN}) WITH CHECK ({OWN})")
         yield f"made the policy of {name}"
 
 
-def _unfenced(connection: Connection) -> list[Any]:
-    asked = {"schema": SCHEMA, "tables": list(OF_A_TENANT)}
-    return [row for row in connection.exec_driver_sql(_FENCED, asked) if not (row.enabled and row.forced)]
+def _unforced(connection: Connection) -> list[Any]:
+    parameters = {"schema": SCHEMA, "tables": list(OF_A_TENANT)}
+    return [row for row in connection.exec_driver_sql(_ROW_SECURITY, parameters) if not (row.enabled and row.forced)]
 
 
-def _open(connection: Connection) -> list[str]:
-    """Return the tables without the policy as it should be."""
-    apt = {row.table for row in _policies(connection) if row.name == POLICY and _is_apt(row)}
-    return [name for name in OF_A_TENANT if name not in apt]
+def _without_policy(connection: Connection) -> list[str]:
+    """Return the tables without the right policy."""
+    right = {row.table for row in _policies(connection) if row.name == POLICY and _is_right(row)}
+    return [name for name in OF_A_TENANT if name not in right]
 
 
-def _is_apt(policy: Any) -> bool:
-    same = all(_bare(words or "") == _bare(OWN) for words in (policy.qual, policy.with_check))
+def _is_right(policy: Any) -> bool:
+    same = all(_bare(condition or "") == _bare(OWN) for condition in (policy.qual, policy.with_check))
     return same and (policy.permissive, policy.cmd, policy.roles) == ("PERMISSIVE", "ALL", ["public"])
 
 
 def _bare(condition: str) -> str:
-    """Return a condition without what PostgreSQL adds to it or leaves out when it is shown."""
+    """Return a condition without the casts, spaces and parentheses that PostgreSQL adds or removes."""
     return re.sub(r"::text|[\s()]", "", condition).lower()
 
 
@@ -108,5 +110,5 @@ def _policies(connection: Connection) -> list[Any]:
 
 
 def has_role(connection: Connection) -> bool:
-    """Return whether the server has the role that applications work in."""
+    """Return whether the server has the role `APP`."""
     return connection.exec_driver_sql("SELECT 1 FROM pg_roles WHERE rolname = %s", (APP,)).scalar() is not None

@@ -1,11 +1,10 @@
-"""Statements for PostgreSQL alone, and the keys and postings by which words, tags and names find memories.
+"""SQL statements for PostgreSQL alone, and the search keys and postings of memories.
 
-A posting says that a search key leads to a live memory. Postings are a table, not an index over a list in the row,
-since PostgreSQL uses no such index while row-level security stands before the rows: the operators of lists are not
-"leakproof", those of numbers are.
+A posting leads from a search key to a live memory. Postings are a table, not an index over an array in the row:
+under row-level security, PostgreSQL uses an index only for "leakproof" operators, and those of arrays are not.
 
-A search key is a number for a tenant, a kind and a text. The tenant is part of the number, so that the postings of
-tenants lie apart in one index. Two texts share a number by a chance of 2^-64.
+A search key is a hash of a tenant, a kind and a text. It includes the tenant, so that the postings of tenants are
+separate in one index. Two texts share a key with a probability of 2^-64.
 """
 
 from __future__ import annotations
@@ -50,40 +49,39 @@ from salience.store.statements import INDEXED, Conditions, accepted, visible
 from salience.text import normalise
 
 Ids = Select[Any] | CompoundSelect[Any]
-"""A statement that returns ids."""
+"""A query for ids."""
 _INDEXED = [memories.c[name] for name in INDEXED]
 
 
 @dataclass(frozen=True, slots=True)
 class VectorIndex:
-    """What the vector index is made of: as `vector` or as `halfvec`, and of how many dimensions.
-
-    A statement that orders by another expression is answered without the index.
+    """Properties of the vector index; PostgreSQL uses it only for queries that order by its expression.
 
     Attributes:
-        dimension, is_half: of what it holds.
-        goes_on: whether a search in it goes on until it found as many as asked for.
-        exists: whether there is one.
+        dimension: dimension of the vectors.
+        is_half: whether the index holds `halfvec`.
+        is_iterative: whether a search continues until it has found enough.
+        exists: whether there is an index.
     """
 
     dimension: int
     is_half: bool = False
-    goes_on: bool = True
+    is_iterative: bool = True
     exists: bool = True
 
     @property
     def type(self) -> PostgresVector:
-        """The type that it casts vectors to."""
+        """The type of the indexed vectors."""
         return PostgresVector(self.dimension, self.is_half)
 
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """Which of the nearest are asked for.
+    """Selection of the nearest memories.
 
     Attributes:
-        count: how many.
-        spoken: True for memories that somebody said alone, False for the others alone, None for all.
+        count: maximum number.
+        spoken: True for memories with a speaker, False for those without, None for all.
     """
 
     count: int
@@ -91,9 +89,9 @@ class Nearness:
 
 
 WHOLE_INDEX: Final = "ix_memories_hnsw"
-"""Name of the vector index, where it holds vectors as `vector`."""
+"""Name of the vector index of `vector`."""
 HALF_INDEX: Final = "ix_memories_hnsw_half"
-"""Name of the vector index, where it holds vectors as `halfvec`."""
+"""Name of the vector index of `halfvec`."""
 
 
 def vector_index() -> Select[Any]:
@@ -106,22 +104,19 @@ def vector_index() -> Select[Any]:
 
 
 def at_least(scope: Scope, count: int, filter: Filter = Filter(), spoken: bool | None = None) -> Select[Any]:
-    """Return how many live memories visible in `scope` pass `filter`, counted no further than `count`.
-
-    Those that somebody said alone, or the others, if `spoken` is given.
-    """
+    """Return the number of live visible memories that pass `filter` and `spoken`, counted up to `count`."""
     passing = (*_seen(scope), *_passing(scope, filter), *_spoken(spoken))
     some = select(literal(1)).select_from(memories).where(*passing)
     return select(func.count()).select_from(some.limit(count).subquery())
 
 
 def live(scope: Scope) -> Select[Any]:
-    """Return the arena's columns of the live memories visible in `scope`."""
+    """Return the columns `INDEXED` of the live visible memories."""
     return select(*_INDEXED).where(*visible(scope), memories.c.forgotten_at.is_(None))
 
 
 def newer(scope: Scope, sequence: int) -> Select[Any]:
-    """Return the arena's columns of the memories visible in `scope`, forgotten ones too, that changed since."""
+    """Return the columns `INDEXED` of the visible memories, forgotten ones too, that changed after a sequence."""
     changed = union(
         select(memories.c.id).where(memories.c.tenant == scope.tenant, memories.c.seq > sequence),
         select(touches.c.id).where(touches.c.tenant == scope.tenant, touches.c.seq > sequence),
@@ -130,54 +125,54 @@ def newer(scope: Scope, sequence: int) -> Select[Any]:
 
 
 def size(scope: Scope) -> Select[Any]:
-    """Return how many live memories are visible in `scope`, and how many terms they have together."""
+    """Return the number of live visible memories, and of their terms."""
     total = func.coalesce(func.sum(memories.c.length), 0)
     columns: list[ColumnElement[Any]] = [func.count(), cast(total, BigInteger)]
     return select(*columns).where(*_seen(scope))
 
 
 def wanted(scope: Scope, filter: Filter, count: int | None = None) -> Select[Any]:
-    """Return the ids of the live memories visible in `scope` that pass `filter`, up to `count` of them."""
+    """Return the ids of up to `count` live visible memories that pass `filter`."""
     return select(memories.c.id).where(*_seen(scope), *_passing(scope, filter)).limit(count)
 
 
 def latest(scope: Scope, filter: Filter, count: int) -> Select[Any]:
-    """Return the ids of those of them that were stored last."""
+    """Return the ids of the newest live visible memories that pass `filter`."""
     passing = (*_seen(scope), *_passing(scope, filter))
     return select(memories.c.id).where(*passing).order_by(memories.c.created_at.desc()).limit(count)
 
 
 def without_vector(scope: Scope, filter: Filter, count: int) -> Select[Any]:
-    """Return the ids of the first of them that have no vector yet."""
+    """Return the first ids of the live visible memories without a vector that pass `filter`."""
     pending = memories.c.vector.is_(None)
     return select(memories.c.id).where(*_seen(scope), *_passing(scope, filter), pending).order_by("id").limit(count)
 
 
 def nearest(scope: Scope, filter: Filter, index: VectorIndex | None, vector: bytes, near: Nearness) -> Select[Any]:
-    """Return the ids of those with the greatest cosines to a vector, and these.
+    """Return the ids of the live visible memories nearest to a vector, with their cosines.
 
-    By an index, its own expression has to be what is ordered by; without one, another, which no index has, is.
+    With an index, the query orders by its expression; without one, by an expression that no index has.
     """
     type_ = PostgresVector() if index is None else index.type
     stored = memories.c.vector if index is None else cast(memories.c.vector, type_)
-    sent = literal(vector, PostgresVector())  # whole, as it is put into its own form
+    sent = literal(vector, PostgresVector())
+
     distance = stored.op("<#>", return_type=Double)(sent if index is None else cast(sent, type_))
     conditions = [*_seen(scope), *_passing(scope, filter), *_spoken(near.spoken), memories.c.vector.is_not(None)]
     return select(memories.c.id, (-distance).label("cosine")).where(*conditions).order_by(distance).limit(near.count)
 
 
 def holders(scope: Scope, keys: Sequence[int]) -> Select[Any]:
-    """Return, for each of some search keys, how many live visible memories hold it."""
+    """Return the number of live visible memories of each search key."""
     asked = func.unnest(literal(list(keys), ARRAY(BigInteger))).table_valued("key", name="asked").render_derived()
     held = select(func.count().label("df")).where(*posted(scope), postings.c.key == asked.c.key).lateral("held")
     return select(asked.c.key, held.c.df).select_from(asked.join(held, true()))
 
 
 def held_ids(scope: Scope, filter: Filter, keys: Sequence[int], budget: int) -> CompoundSelect[Any]:
-    """Return rows of two kinds: search keys with the numbers of memories that hold them, and ids of such memories.
+    """Return search keys with their numbers of holders, and the ids of holders that pass `filter`.
 
-    The holders of a key count as long as, with those of all rarer keys, there are no more than `budget`. The ids are
-    those of live memories visible in `scope` that pass `filter`.
+    The ids are of the holders of a key as long as they and those of all rarer keys are no more than `budget`.
     """
     asked = func.unnest(literal(list(keys), ARRAY(BigInteger))).table_valued("key", name="asked").render_derived()
     posted_under = (
@@ -199,14 +194,14 @@ def held_ids(scope: Scope, filter: Filter, keys: Sequence[int], budget: int) -> 
 
 
 def some_held_ids(scope: Scope, filter: Filter, key: int, count: int) -> Select[Any]:
-    """Return the ids of up to `count` live visible memories that hold a search key and pass `filter`."""
+    """Return the ids of up to `count` live visible memories with a search key that pass `filter`."""
     held = select(postings.c.number).where(*posted(scope), postings.c.key == key)
     numbers = held.order_by(postings.c.number).limit(count)
     return select(memories.c.id).where(*_seen(scope), *accepted(filter), memories.c.number.in_(numbers))
 
 
 def posted(scope: Scope) -> Conditions:
-    """Return the conditions that `Scope.sees` states on postings; two coordinates share a hash once in a long while."""
+    """Return the conditions of `Scope.sees` on postings; coordinates are hashed, so that a few other rows may pass."""
     conditions: Conditions = [postings.c.tenant == scope.tenant]
     if scope.environment is not ANY:
         conditions.append(postings.c.environment == func.hashtext(scope.environment))
@@ -220,9 +215,9 @@ def posted(scope: Scope) -> Conditions:
 
 
 def beside(scope: Scope, ids: Sequence[str], now: int, reach: int) -> Select[Any]:
-    """Return the ids of the memories up to `reach` places before and after some of them in their sessions.
+    """Return the ids of the memories up to `reach` places from these in their sessions, with the least distances.
 
-    They are live, visible in `scope` and not expired at `now`, and each comes with how far it is at least.
+    They are live, visible, and not expired at `now`.
     """
     here = memories.alias("here")
     places = [
@@ -240,7 +235,7 @@ def beside(scope: Scope, ids: Sequence[str], now: int, reach: int) -> Select[Any
 
 
 def _stretch(scope: Scope, here: FromClause, now: int, reach: int, forward: bool) -> Select[Any]:
-    """Return the memories after, or before, one in its session, with how many places they are away."""
+    """Return the ids of the memories after or before `here` in its session, with their distances."""
     order = [memories.c[name] for name in ("created_at", "turn", "id")]
     start = tuple_(*(here.c[name] for name in ("created_at", "turn", "id")))
     line = tuple_(*order)
@@ -257,7 +252,7 @@ def _stretch(scope: Scope, here: FromClause, now: int, reach: int, forward: bool
 
 
 def heirs(scope: Scope, ids: Sequence[str]) -> Ids:
-    """Return the ids of the live visible memories that supersede some, or are of the same facts."""
+    """Return the ids of the live visible memories that supersede these, or state the same facts."""
     old, new = memories.alias("old"), memories.alias("new")
     mine = (old.c.tenant == scope.tenant, _among(old.c.id, ids))
     seen = (*visible(scope, new), new.c.forgotten_at.is_(None))
@@ -269,19 +264,19 @@ def heirs(scope: Scope, ids: Sequence[str]) -> Ids:
 
 
 def replaced(scope: Scope, ids: Sequence[str]) -> Select[Any]:
-    """Return the ids that some memories supersede."""
+    """Return the ids that these memories supersede."""
     named = (memories.c.tenant == scope.tenant, _among(memories.c.id, ids))
     return select(memories.c.supersedes).where(*named, memories.c.supersedes.is_not(None))
 
 
 def rows_of(scope: Scope, ids: Sequence[str]) -> Select[Any]:
-    """Return the arena's columns of live memories of these ids."""
+    """Return the columns `INDEXED` of the live memories of these ids."""
     named = (memories.c.tenant == scope.tenant, _among(memories.c.id, ids))
     return select(*_INDEXED).where(*named, memories.c.forgotten_at.is_(None))
 
 
-def everybody(scope: Scope) -> Select[Any]:
-    """Return all speakers of the tenant, in the order of their names: its index is read one name at a time."""
+def all_speakers(scope: Scope) -> Select[Any]:
+    """Return all speakers of the tenant, sorted; the recursion skips from name to name in the index."""
     least = func.min(memories.c.speaker).label("name")
     named = select(least).where(memories.c.tenant == scope.tenant).cte("named", recursive=True)
     last = named.alias("last")
@@ -290,8 +285,8 @@ def everybody(scope: Scope) -> Select[Any]:
     return select(named.c.name).where(named.c.name.is_not(None))
 
 
-def is_heard(scope: Scope, name: str) -> Select[Any]:
-    """Return 1 if a live memory visible in `scope` is by that speaker."""
+def has_memory_of(scope: Scope, name: str) -> Select[Any]:
+    """Return one row if a live visible memory is by the speaker."""
     return select(literal(1)).where(*_seen(scope), memories.c.speaker == name).limit(1)
 
 
@@ -306,12 +301,12 @@ def _spoken(spoken: bool | None) -> Conditions:
 
 
 def _among(column: ColumnElement[Any], values: Sequence[str]) -> ColumnElement[bool]:
-    """Return whether a column is one of some values, however many, in one parameter."""
+    """Return the condition that a column is one of the values, as one parameter."""
     return column == any_(literal(list(values), ARRAY(TEXT())))
 
 
 def _passing(scope: Scope, filter: Filter) -> Conditions:
-    """Return the conditions of `filter`, with those on search keys that lead to the rows which may pass."""
+    """Return the conditions of `filter`, and conditions on search keys that use the postings."""
     of = partial(search_keys, scope.tenant)
     held: list[Sequence[int]] = [[tag] for tag in of("tag", filter.tags)]
     held += [of("kind", filter.kinds), of("session", filter.sessions)]
@@ -319,7 +314,7 @@ def _passing(scope: Scope, filter: Filter) -> Conditions:
 
 
 def _holding(scope: Scope, keys: Sequence[int]) -> ColumnElement[bool]:
-    """Return whether a memory holds one of some search keys."""
+    """Return the condition that a memory has one of the search keys."""
     found = select(postings.c.number).where(postings.c.tenant == scope.tenant, postings.c.key.in_(keys))
     return memories.c.number.in_(found)
 
@@ -331,29 +326,29 @@ _json: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def key(tenant: str, kind: Kind, text: str) -> int:
-    """Return the key of a text, in [-2^63, 2^63)."""
-    told = _json([tenant, kind, text]).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(told, digest_size=8).digest(), "big", signed=True)
+    """Return the search key of a text, in [-2^63, 2^63)."""
+    data = _json([tenant, kind, text]).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)
 
 
 def search_keys(tenant: str, kind: Kind, texts: Iterable[str]) -> list[int]:
-    """Return the keys of texts, in order."""
+    """Return the search keys of texts, in order."""
     return [key(tenant, kind, text) for text in texts]
 
 
 def indexed(memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
-    """Return the columns by which PostgreSQL finds a memory: its keys, its number in their lists, and its length."""
+    """Return the search columns of a memory: its search keys, its number in the postings, and its length in terms."""
     tenant = memory.scope.tenant
     return {"search_keys": memory_keys(memory, terms), "number": number(tenant, memory.id), "length": len(terms)}
 
 
 def number(tenant: str, id: str) -> int:
-    """Return the number by which the posting table names a memory, in [-2^63, 2^63)."""
+    """Return the number of a memory in the postings, in [-2^63, 2^63)."""
     return key(tenant, "id", id)
 
 
 def memory_keys(memory: Memory, terms: Sequence[str]) -> list[int]:
-    """Return the distinct keys of a memory, ascending: of its terms, tags, entities, kind and session."""
+    """Return the distinct search keys of a memory's terms, tags, entities, kind and session, ascending."""
     tenant, session = memory.scope.tenant, memory.scope.session_id
     found = {
         *search_keys(tenant, "term", set(terms)),
@@ -376,13 +371,13 @@ _POST: Final = (
 
 
 def due_postings(connection: Connection, tenant: str, ids: Iterable[str]) -> Posted:
-    """Return what is to be posted of the live ones among some memories, as their rows stand."""
+    """Return the postings of the live memories among `ids`, according to their rows."""
     rows = connection.execute(_keys(), {"tenant": tenant, "ids": sorted(ids)})
     return frozenset((key, row.number) for row in rows for key in row.search_keys or ())
 
 
 def repost(connection: Connection, tenant: str, ids: Iterable[str], before: Posted) -> None:
-    """Post what is due of some memories now, where `before` is what was due before they were changed."""
+    """Update the postings of changed memories; `before` are their postings before the change."""
     if gone := before - due_postings(connection, tenant, ids) if before else frozenset():
         keys, numbers = zip(*sorted(gone), strict=True)
         connection.execute(_unpost(), {"tenant": tenant, "keys": list(keys), "numbers": list(numbers)})
@@ -390,8 +385,8 @@ def repost(connection: Connection, tenant: str, ids: Iterable[str], before: Post
 
 
 def post_all(connection: Connection, tenant: str) -> None:
-    """Post what is due of every memory of a tenant; what is posted already stays."""
-    connection.execute(_post_all(), {"tenant": tenant})
+    """Add the missing postings of a tenant."""
+    connection.execute(text(_POST.format(some="")), {"tenant": tenant})
 
 
 @cache
@@ -405,11 +400,6 @@ def _keys() -> TextClause:
 @cache
 def _post() -> TextClause:
     return text(_POST.format(some=" AND m.id = ANY(CAST(:ids AS text[]))"))
-
-
-@cache
-def _post_all() -> TextClause:
-    return text(_POST.format(some=""))
 
 
 @cache

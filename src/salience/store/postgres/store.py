@@ -63,7 +63,7 @@ from salience.store.values import carries_vectors, count_changed, derives_vector
 from salience.store.values import counted as check_counts
 
 LOOK_AGAIN: Final = 10.0
-"""Seconds after which a search looks again whether there is a vector index."""
+"""Seconds after which a search checks again for a vector index."""
 _WRITE_STATE: Final = """
     SELECT (SELECT json_object_agg(name, value) FROM meta), max(id),
         EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND vector IS NULL)
@@ -73,10 +73,10 @@ _WRITE_STATE: Final = """
 
 
 class PostgresStore:
-    """Memories in a PostgreSQL database; made by `open`.
+    """Memories in a PostgreSQL database; created by `open`.
 
-    Every statement runs in a transaction that says whose rows it is about, so that row-level security keeps all others
-    out. A tenant's writers take turns; tenants do not wait for each other, and readers for nobody.
+    Every transaction sets its tenant, and row-level security hides the rows of all others. Writers of one tenant wait
+    for each other; readers and writers of other tenants do not.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class PostgresStore:
         self._indexes = ScopeIndexes(exact_rows, cached_rows)
         self._sizes = ScopeSizes()
         self._vectors: tuple[float, VectorIndex | None] = (0.0, None)
-        self._embedded = set[str | None]()  # tenants of which the last write saw no memory without a vector
+        self._embedded = set[str | None]()  # tenants whose last write left no memory without a vector
 
     @classmethod
     def open(
@@ -119,30 +119,30 @@ class PostgresStore:
         moving: bool = False,
         create: bool = True,
     ) -> Self:
-        """Return the store in a database; one without tables gets them.
+        """Return the store in a database; create missing tables.
 
         Args:
             dsn: `postgresql://user:password@host:port/database`.
-            embedder: name of the embedder that the vectors come from; pinned by the first write.
+            embedder: name of the embedder; pinned by the first write.
             dimension: length of a vector; pinned.
             language: language of the terms; pinned.
-            busy_timeout: seconds to wait for a lock, a connection of the pool, or a server that is away.
-            statement_timeout: seconds that one statement may take.
-            pool_size: most connections of this store at a time.
-            exact_rows: visible memories up to which each is scored; of more, an index brings the candidates.
-            cached_rows: rows that this process keeps in memory, of all scopes together.
-            prepares: whether the server keeps statements that come again; False behind a pooler that cannot.
-            distinguish: gives memories of older revisions their distinctions.
+            busy_timeout: seconds to wait for a lock, a connection of the pool, or an unreachable server.
+            statement_timeout: maximum seconds of a statement.
+            pool_size: maximum connections of this store.
+            exact_rows: visible memories up to which each is scored; above that, indexes find the candidates.
+            cached_rows: maximum rows in memory, of all scopes together.
+            prepares: whether to use prepared statements; some poolers lose them.
+            distinguish: returns the distinctions of memories of older revisions.
             fingerprint: as in `Model`; pinned with the first vector.
-            moving: whether the database may be pinned to another model, which this one is to replace.
-            create: whether a database without tables gets them; a `StoreError` if not.
+            moving: whether the database may be pinned to another model, which this one will replace.
+            create: whether to create missing tables; if not, they are a `StoreError`.
 
         Raises:
-            InputError: a DSN that is none.
+            InputError: an invalid DSN.
             NotAStoreError: the database has no pgvector.
-            VersionError: its tables are of another revision than this code's.
-            PinnedError: it was written with another embedder, dimension or language.
-            StoreError: it cannot be reached.
+            VersionError: the tables are of another revision.
+            PinnedError: the store was written with another embedder, dimension or language.
+            StoreError: the database cannot be reached.
         """
         address = Address.parse(dsn)
         where, engine = address.name, create_pool(address, pool_size, busy_timeout, prepares=prepares)
@@ -161,20 +161,20 @@ class PostgresStore:
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
 
-        When it returns, the changes are on the server's disk, as far as its `synchronous_commit` says so.
+        When it returns, the changes are on the server's disk, unless `synchronous_commit` is off.
 
         Raises:
-            ConflictError: an idempotency key or id that stands for other content; `StaleError` for a stale revision.
-            PinnedError: vectors of another model than the store is pinned to; `MovedError` if that came meanwhile.
-            BusyError: another transaction kept the tenant locked for longer than the timeout.
-            StoreError: the store is closed or cannot be written, or a count is not what the changes make it.
+            ConflictError: an idempotency key or id of other content; `StaleError` for a stale revision.
+            PinnedError: vectors of another model; `MovedError` if the pin changed after the store was opened.
+            BusyError: another transaction locked the tenant for longer than the timeout.
+            StoreError: the store is closed or cannot be written, or `counted` found a wrong number.
         """
         if not changes:
             self._runner.check_open()
             return []
         adopts = any(isinstance(change, Adopt) for change in changes)
         if adopts or carries_vectors(changes) or derives_vectors(changes):
-            self._handle.own()  # before any lock: it may ask a provider
+            self._handle.own()  # before any lock: it may call a provider
         moved = Counter(dict.fromkeys(sorted({tenant_of(change) for change in changes} - {""}), 0))
         moved.update(tenant_of(change) for change in changes if not isinstance(change, Touch) and tenant_of(change))
         write = _Write(self._handle, self._language, changes, {name: max(1, steps) for name, steps in moved.items()})
@@ -183,7 +183,7 @@ class PostgresStore:
         waits = patience(changes, self._busy_timeout)
         try:
             receipts, embedded = run(partial(write.make, counted, adopts), waits, lock=EXCLUSIVE if adopts else SHARED)
-        except _NeedsExclusiveLock:  # the first write of a store pins it, with no other writer at work
+        except _NeedsExclusiveLock:  # the first write pins the store, without other writers
             receipts, embedded = run(partial(write.make, counted, True), waits, lock=EXCLUSIVE)
         if embedded is not None:
             self._embedded.add(embedded)
@@ -192,11 +192,11 @@ class PostgresStore:
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
 
-        Where few memories are visible, all are candidates. Of many, the vector index brings the nearest and the
-        postings bring the holders of rare terms, and the batch is not `complete`.
+        If few memories are visible, all are candidates. Otherwise the vector index finds the nearest and the postings
+        find the holders of rare terms, and the batch is not `complete`.
 
         Raises:
-            PinnedError: vectors of another model than the store is pinned to; `MovedError` if that came meanwhile.
+            PinnedError: vectors of another model; `MovedError` if the pin changed after the store was opened.
             StoreError: the store is closed, or cannot be read.
         """
         directed = need.vector is not None or need.near is not None
@@ -210,17 +210,17 @@ class PostgresStore:
             if index is not None:
                 return meta, partial(gather, index, need, activations)
             size, vectors = partial(self._sizes.of, reader, need.scope, state), self._vector_index(reader, dimension)
-            answer = search.candidates(reader, need, vectors, self._exact_rows, size, state.has_pending)
+            answer = search.Search(reader, need, vectors, self._exact_rows, size, state.has_pending).run()
             return meta, partial(answer, activations)
 
         meta, answer = self._runner.read(need.scope.tenant, read)
         if directed:
-            self._handle.admit(meta.pin())  # after the transaction: it may ask a provider
+            self._handle.admit(meta.pin())  # after the transaction: it may call a provider
         assert answer is not None  # noqa: S101 - `admit` has raised
         return answer()
 
     def _vector_index(self, reader: Connection, dimension: int) -> VectorIndex:
-        """Return what the vector index is made of, as it was at most `LOOK_AGAIN` seconds ago."""
+        """Return the properties of the vector index, at most `LOOK_AGAIN` seconds old."""
         until, known = self._vectors
         if known is None or known.dimension != dimension or time.monotonic() > until:
             known = search.vector_index(reader, dimension)
@@ -235,17 +235,17 @@ class PostgresStore:
     def _index(
         self, reader: Connection, scope: Scope, dimension: int, state: TenantState, as_of: datetime | None
     ) -> Index | None:
-        """Return an index of the memories visible in `scope`; None where there are too many at present."""
+        """Return an index of the visible memories; None if there are too many at present."""
         if as_of is not None:
             return index_as_of(reader, scope, dimension, as_of)
         return self._indexes.of(reader, scope, state, dimension)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
-        """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
+        """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
         return self._runner.read(scope.tenant, lambda reader: sql_store.fetch(reader, scope, ids, as_of))
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
-        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
+        """Return the speakers of live visible memories that match one of the names, sorted and distinct."""
 
         def read(reader: Connection) -> list[str] | Index:
             if as_of is None and self._indexes.was_large(scope):
@@ -258,11 +258,11 @@ class PostgresStore:
         return found if isinstance(found, list) else speakers(found, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
-        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
         return self._runner.read(home.tenant, lambda reader: sql_store.keyed(reader, home, keys))
 
     def answered(self, home: Scope, key: str) -> Answered | None:
-        """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
+        """Return the recorded request from `home` under an idempotency key; None if there is none."""
         return self._runner.read(home.tenant, lambda reader: sql_store.answered(reader, home, key))
 
     def scan(
@@ -276,22 +276,22 @@ class PostgresStore:
         versions: bool = False,
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
-        """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
+        """Return up to `limit` visible memories with ids greater than `after`, in the order of ids."""
         work = partial(sql_store.scan, forgotten=forgotten, versions=versions, passed=passed)
         return self._runner.read(scope.tenant, lambda reader: work(reader, scope, after, limit, filter))
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
-        """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
+        """Return the versions of the visible memory with a whole or short id, live or not."""
         return self._runner.read(scope.tenant, lambda reader: sql_store.history(reader, scope, id))
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
-        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
-        asked = shared.out_of_scope(scope, limit)
-        found = self._runner.read(scope.tenant, lambda reader: reader.execute(asked).all())
+        """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
+        query = shared.out_of_scope(scope, limit)
+        found = self._runner.read(scope.tenant, lambda reader: reader.execute(query).all())
         return [OutOfScope(Scope(scope.tenant, *home), count) for *home, count in found]
 
     def counts(self, scope: Scope) -> list[Count]:
-        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+        """Return the number of live visible memories for each combination of values, in any order."""
         return self._runner.read(scope.tenant, lambda reader: sql_store.counts_by(reader, scope))
 
     def unembedded(
@@ -300,10 +300,11 @@ class PostgresStore:
         """Return up to `limit` versions without a vector of this handle's model, of all tenants or one, in order."""
         if tenant in self._embedded:
             self._embedded.discard(tenant)
-            return []  # as the write before has seen
+            return []  # the last write has checked this
         meta = self._runner.read(tenant, Meta.read)
-        asked = sql_store.without_vector(meta, self._handle, after, limit, tenant)  # between: it may ask a provider
-        return self._runner.read(tenant, lambda reader: sql_store.unembedded(reader, asked, limit))
+        # outside a transaction: it may call a provider
+        queries = sql_store.without_vector(meta, self._handle, after, limit, tenant)
+        return self._runner.read(tenant, lambda reader: sql_store.unembedded(reader, queries, limit))
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
@@ -313,39 +314,35 @@ class PostgresStore:
 
     @property
     def moved(self) -> bool:
-        """Whether the store was found to be pinned to another model since this handle was made."""
+        """Whether the store has been pinned to another model since this handle was created."""
         return self._handle.moved
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        """Return tenant -> number of its memories, forgotten ones included."""
         return self._runner.read(None, sql_store.tenants)
 
     def pinned(self) -> Model | None:
-        """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
+        """Return the pinned model, with any known fingerprint; None before the first memory."""
         pin = self._runner.read(None, Meta.read).pin()
         return None if pin is None else pin.model()
 
     def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return what is wrong with the tables, their numbers and indexes, mended where `repair` asks for it.
+        """Return the problems of the tables and indexes, repaired if `repair` is set and there is a repair.
 
         Raises:
-            StoreError: they cannot be read, or not be written where something is to be mended.
+            StoreError: the tables cannot be read, or not be written for a repair.
         """
         if repair:
             return self._runner.write(None, lambda writer, _: checking.check(writer, repair=True), self._busy_timeout)
         return self._runner.read(None, checking.check)
 
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
-        """Refuse: a server's own tools back it up.
-
-        Raises:
-            InputError: always; it names them.
-        """
+        """Raise `InputError`, which names the tools of PostgreSQL for backups."""
         remedy = f"Run: pg_dump --format=custom --file={path} {self._where}, or salience copy {self._where} {path}"
         raise InputError("backup", Words(self._where), remedy, "is for a file, and this store is on PostgreSQL")
 
     def connections(self) -> dict[str, int]:
-        """Return how many connections stand, by their state: `in_use`, `idle`."""
+        """Return the number of connections by state: `in_use`, `idle`."""
         return self._runner.connections()
 
     def close(self) -> None:
@@ -354,7 +351,7 @@ class PostgresStore:
         self._runner.close()
 
     def _refuse_other(self, moving: bool) -> None:
-        """Raise unless the store is pinned to this language and model, or not yet pinned."""
+        """Raise `PinnedError` if the store is pinned to another language or model."""
         meta = self._runner.read(None, Meta.read)
         language = meta.values.get("language", self._language)
         if language != self._language:
@@ -370,18 +367,18 @@ class PostgresStore:
 
 
 class _NeedsExclusiveLock(Exception):  # noqa: N818 - never leaves this module
-    """The write pins the store to a model or language."""
+    """The write has to pin the store to a model or language."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """Changes to be made in one transaction.
+    """Changes of one transaction.
 
     Attributes:
-        handle: on the store.
-        language: of the terms.
-        changes: to be made.
-        steps: tenant -> by how much its change sequence grows; sorted, so that writers take the tenants in one order.
+        handle: handle of the store.
+        language: language of the terms.
+        changes: the changes.
+        steps: tenant -> increase of its change sequence; sorted, so that all writers lock tenants in one order.
     """
 
     handle: Handle
@@ -392,7 +389,7 @@ class _Write:
     def make(
         self, counted: bool, is_exclusive: bool, connection: Connection, sequence: int
     ) -> tuple[list[Receipt], str | None]:
-        """Make the changes; return receipts, and the tenant if none of its memories is left without a vector.
+        """Make the changes; return receipts, and the tenant if all its memories have vectors.
 
         Raises:
             _NeedsExclusiveLock: the changes pin the store, and the lock is shared.
@@ -424,7 +421,7 @@ class _Write:
         keep(connection, new)
 
     def _enter(self, connection: Connection, tenant: str) -> None:
-        """Continue with the rows of a tenant, where the transaction is of several and does not see all."""
+        """Switch to a tenant, if the transaction has several and does not see all."""
         if len(self.steps) > 1 and not self._adopts:
             switch_tenant(connection, tenant)
 
@@ -435,7 +432,7 @@ class _Write:
     def _apply(
         self, connection: Connection, sequences: dict[str, int], last_ids: Mapping[str, str | None], counted: bool
     ) -> list[Receipt]:
-        """Make the changes, and keep the postings up to date."""
+        """Make the changes, and update the postings."""
         for tenant, steps in self.steps.items():
             if tenant not in sequences:
                 self._enter(connection, tenant)
@@ -480,7 +477,7 @@ class _Write:
 
 
 def _all_embedded(changes: Sequence[Change]) -> bool:
-    """Return whether the changes leave no version without a vector that had none before."""
+    """Return whether the changes add no version without a vector."""
     return all(
         all(stored.vector is not None for stored in (change.stored, *change.history))
         if isinstance(change, Add)
@@ -490,7 +487,7 @@ def _all_embedded(changes: Sequence[Change]) -> bool:
 
 
 def _reindexed(changes: Iterable[Change]) -> dict[str, set[str]]:
-    """Return, by tenant, the ids of memories whose postings some changes may change."""
+    """Return tenant -> ids of memories whose postings may change."""
     ids: dict[str, set[str]] = {}
     for change in changes:
         if isinstance(change, Add):
