@@ -82,7 +82,7 @@ def as_draft(item: object, scope: Scope | None = None) -> Draft:
     return Draft(**{"content": None, **given}, scope=home)
 
 
-def said(content: object) -> str:
+def message_text(content: object) -> str:
     """Return the text of a message verbatim, or an empty text.
 
     The text parts of a list of parts, as in chat APIs, are joined by line breaks.

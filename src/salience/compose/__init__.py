@@ -163,7 +163,7 @@ def _local(
     create: bool,
     models: Mapping[str, Any],
 ) -> Engine:
-    """Return an engine for `connect`, warmed in the background if asked for."""
+    """Return an engine for `connect`, warmed in the background if `warm` or the settings say so."""
     ranking = SALIENCE if profile is None else profile
     made = engine(settings, target, profile=ranking, api_key=api_key, create=checks.flag("create", create), **models)
     if settings.warm if warm is None else checks.flag("warm", warm):
@@ -183,8 +183,8 @@ def _server(
 
     for name, chosen in models.items():
         if chosen not in (None, EMBEDDER):
-            told = chosen if isinstance(chosen, str) else Words(type(chosen).__name__)
-            raise InputError(name, told, "Leave it out: a server has its own.", "is not for a server")
+            value = chosen if isinstance(chosen, str) else Words(type(chosen).__name__)
+            raise InputError(name, value, "Leave it out: a server has its own.", "is not for a server")
     default = settings.api_key.get_secret_value() if settings.api_key else None
     where, key = str(settings.url if target is None else target), default if api_key is None else api_key
     endpoint = Endpoint.parse(where, key, allow_http=settings.client_allow_http)
@@ -206,7 +206,7 @@ def moving(target: str | Path | None = None, *, embedder: str | Embedder = EMBED
     """Return an engine on a store that may be pinned to another model than the embedder's.
 
     Use it to `reembed`, or to back up a store whatever its model. Until `reembed` is done, its recalls answer by words,
-    and what it stores is pending. Arguments and errors are those of `connect`.
+    and new memories are pending. Arguments and errors are those of `connect`.
     """
     return engine(configuration.load(), target, embedder=embedder, moving=True)
 

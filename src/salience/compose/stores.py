@@ -70,8 +70,8 @@ def path_of(target: str) -> Path:
     if "dbname=" in target and not Path(path).exists():
         raise InputError("target", Words("a list of keywords"), f"Give {SERVERS[0]}://USER@HOST/DATABASE, or a file.")
     if (separator and not target.startswith(SQLITE)) or not path or "\0" in path or path == MEMORY:
-        told = f"{scheme}://..." if separator else target  # the rest of a URL may hold a password
-        raise InputError("target", told, f"Give a file, {SQLITE}PATH, {SERVERS[0]}://HOST/DATABASE or {MEMORY}.")
+        value = f"{scheme}://..." if separator else target  # the rest of a URL may contain a password
+        raise InputError("target", value, f"Give a file, {SQLITE}PATH, {SERVERS[0]}://HOST/DATABASE or {MEMORY}.")
     return Path(path).expanduser()
 
 
@@ -188,7 +188,7 @@ def require_store(target: str | Path | None = None) -> None:
 
 
 def keyring(target: str | Path | None = None) -> Keyring:
-    """Return the API keys of a server, kept in the store that `target` names; close it after use.
+    """Return the API keys of a server, in the store that `target` names; close the keyring after use.
 
     The store is created if it does not exist, as by `connect`. Keys in `:memory:` belong to this call alone.
     """
@@ -278,10 +278,10 @@ def reinstate(
     from salience.store import backup
 
     settings, place = configuration.load(), file_of(target)
-    kept = backup.reinstate(
+    former = backup.reinstate(
         str(file), str(place), settings.busy_timeout, distinguish=distinctions, keeping=keeping, progress=progress
     )
-    return None if kept is None else Path(kept)
+    return None if former is None else Path(former)
 
 
 def copy(

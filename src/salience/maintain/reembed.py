@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 PAGE: Final = 64
 """Versions embedded and written at a time."""
 SWEEPS: Final = 8
-"""Most passes over what was written meanwhile; the rest gets its vectors after the switch."""
+"""Maximum passes over concurrent writes; the rest gets its vectors after the switch."""
 LEASE: Final = "reembed"
 HELD: Final = timedelta(seconds=20)
 """How long the lease lasts without progress: the wait after a run that was killed."""
@@ -83,7 +83,7 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
             if sweep() < PAGE:
                 break
         store.apply([lease(), Adopt()])
-        with suppress(SalienceError):  # the switch is done; what is left is pending, as after any failed embedding
+        with suppress(SalienceError):  # the switch is done; the rest is pending, as after any failed embedding
             sweep()
     except MissingExtraError:
         raise

@@ -35,7 +35,7 @@ def history(services: Services, scope: Scope, id: str) -> tuple[Version, ...]:
 def _changed(services: Services, scope: Scope, old: Memory, new: Memory) -> tuple[str, ...]:
     """Return the names of the fields that a version changed.
 
-    Recalls raise the importance of a version after it began, so the store is asked for its first importance.
+    Recalls raise the importance of a version after it began, so its first importance is read from the store.
     """
     if old.importance != new.importance:
         then = services.store.fetch(scope, [new.id], as_of=new.changed_at)

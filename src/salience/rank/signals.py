@@ -41,7 +41,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A formula and what profiles need to know of it.
+    """A formula and its description for profiles.
 
     Attributes:
         formula: (batch, need, **parameters) -> float64[n].

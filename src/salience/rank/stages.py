@@ -114,11 +114,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage and what profiles need to know of it.
+    """A stage and its description for profiles.
 
     Attributes:
         step: (state, **parameters) -> state.
-        after_score: whether it reads scores; such stages stand after `score`, all others before it.
+        after_score: whether it reads scores; such stages come after `score`, all others before it.
         reads: columns of the batch.
         parameters: numbers that a profile may set.
         brings: other parts of the batch: `terms`, `entities`, `vectors`, `distinctions`.

@@ -199,8 +199,8 @@ class Draft(_Given):
         tier: working, episodic or semantic.
         metadata: JSON values, stored and returned, never ranked; at most 65,536 bytes.
         key: idempotency key; a second `remember` with the same key stores nothing.
-        created_at: aware instant at which the text was said; None: now.
-        speaker: who said it, for a turn of a conversation.
+        created_at: aware instant of the text; None: now.
+        speaker: speaker of a turn of a conversation.
         duplicate: whether to store it even if a current memory of the same scope has the same text.
     """
 

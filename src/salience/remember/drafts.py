@@ -13,7 +13,7 @@ from salience.errors import InputError, wrong_type
 from salience.extract.distinctions import distinctions
 from salience.extract.facts import TEAM, slug
 from salience.extract.subjects import index_terms
-from salience.lines import as_draft, moment, said
+from salience.lines import as_draft, message_text, moment
 from salience.ports import Extract, Services, Stored
 from salience.records import Draft, Memory, Scope, checks
 from salience.records.checks import NAME_LIMIT
@@ -66,7 +66,7 @@ def _turn(path: str, message: object, scope: Scope) -> Draft | None:
     if not isinstance(message, Mapping) and not (hasattr(message, "content") or hasattr(message, "text")):
         raise wrong_type(path, message, "Give a mapping with a content, and a role or speaker.")
     try:
-        content = said(get("content", "text"))
+        content = message_text(get("content", "text"))
         if not content and get("tool_calls", "function_call") is not None:
             return None
         return Draft(

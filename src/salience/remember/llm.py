@@ -1,6 +1,6 @@
 """Optional language models that improve a write: a fact reader and a judge of conflicts.
 
-Both are asked within a time limit. A write never waits longer for them and never fails because of them.
+Both have a time limit. A write never waits longer for them and never fails because of them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Export and import: everything that is kept of memories, as lines of JSON (NDJSON)."""
+"""Export, import and copy of memories; files are lines of JSON (NDJSON)."""

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal
 from salience.errors import InputError, Words, wrong_type
 from salience.evaluate.datasets import beam, locomo, longmemeval, precisionmembench, realtalk
 from salience.evaluate.datasets.loader import Belief, Conversation, Message, Question, Session, document, lines
-from salience.lines import KEYS, moment, parsed, parsed_object, refused, said
+from salience.lines import KEYS, message_text, moment, parsed, parsed_object, refused
 from salience.records import checks
 
 __all__ = [
@@ -220,5 +220,5 @@ def _message(item: Any) -> tuple[str | None, Message]:
     rest = {key: item[key] for key in item.keys() - used}
     metadata = {**checks.metadata("metadata", item.get("metadata") or {}), **checks.metadata("message", rest)}
     session_id = None if item.get("session_id") is None else checks.name("session_id", item["session_id"])
-    speaker, content = checks.name(who, item.get(who)), said(item.get(what))
+    speaker, content = checks.name(who, item.get(who)), message_text(item.get(what))
     return session_id, Message(speaker, content, moment(item.get(when)), metadata)

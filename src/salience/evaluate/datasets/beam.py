@@ -139,7 +139,7 @@ def _messages(turns: list[Place]) -> tuple[Message, ...]:
         anchor = _anchor(turn)
         start, since = (anchor, place) if anchor else (start, since)
         timestamp = start and start + timedelta(seconds=place - since)
-        content = _MARK.sub("", turn.at("content").said())
+        content = _MARK.sub("", turn.at("content").message_text())
         found.append(Message(turn.first("role", "speaker").text(), content, timestamp, {}, turn.at("id").words()))
     return tuple(message for message in found if message.content)
 

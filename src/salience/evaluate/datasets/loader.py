@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from salience.errors import InputError, Words
-from salience.lines import parsed, said
+from salience.lines import message_text, parsed
 from salience.records import Draft, Filter, Scope
 
 
@@ -146,10 +146,10 @@ class Place:
         """Return the value as text if it is text or a whole number."""
         return str(self.value) if type(self.value) is int else self.text()
 
-    def said(self) -> str:
-        """Return the text of a message, from text or a list of parts; may be empty."""
+    def message_text(self) -> str:
+        """Return the text of a message, from text or a list of parts; empty if there is none."""
         try:
-            return said(self.value)
+            return message_text(self.value)
         except InputError as error:
             raise error.at(f"{self.key} in {self.path}") from None
 

@@ -85,7 +85,9 @@ def _messages(held: _Held) -> tuple[Message, ...]:
     for place, turn in enumerate(held.turns.each()):
         timestamp = held.start and held.start + timedelta(seconds=place)
         speaker = turn.first("role", "speaker").text()
-        found.append(Message(speaker, turn.at("content").said(), timestamp, {}, f"{held.session_id}:{place + 1}"))
+        found.append(
+            Message(speaker, turn.at("content").message_text(), timestamp, {}, f"{held.session_id}:{place + 1}")
+        )
     return tuple(message for message in found if message.content)
 
 

@@ -65,13 +65,13 @@ _HASH: Final = (1 << 60) - 1
 _LEAST_ROOM: Final = 16
 _LEAST_DEAD: Final = 64
 _FEW: Final = 32
-"""Up to so many new turns are inserted into their sessions one by one."""
+"""Up to this many new turns are inserted into their sessions one by one."""
 Products = Callable[[Int8, Int8], NDArray[np.int32]]
 
 
 @cache
 def int8_products() -> Products | None:
-    """Return the kernel that takes int8[n, d] and int8[k, d] to their inner products, int32[n, k]; None without one."""
+    """Return the kernel for inner products, (int8[n, d], int8[k, d]) -> int32[n, k]; None if it is not installed."""
     try:
         import numkong  # no wheel on some platforms: NumPy then multiplies the float32 vectors
     except ImportError:
@@ -80,9 +80,9 @@ def int8_products() -> Products | None:
 
 
 def quantised(vectors: Vectors32) -> tuple[Int8, NDArray[np.float32], Floats]:
-    """Return float32[n, d] as int8[n, d] times a step each, float32[n], and the Euclidean error of each, float64[n].
+    """Return float32[n, d] as int8[n, d], the step of each row, float32[n], and its Euclidean error, float64[n].
 
-    Each row has a step of its own, so that none overflows; a row of zeros has the step 0.
+    Each row has its own step, so no row overflows; a row of zeros has the step 0.
     """
     steps = np.maximum(vectors.max(axis=1, initial=0.0), -vectors.min(axis=1, initial=0.0)) / np.float32(LARGEST)
     scaled = vectors / np.where(steps > 0, steps, np.float32(1))[:, None]
@@ -100,7 +100,7 @@ class Table:
     Attributes:
         arrays: columns with spare room behind `length`.
         length: rows of this snapshot.
-        filled: one number, shared by the snapshots that share the arrays: rows that are written.
+        filled: the number of written rows, shared by the snapshots that share the arrays.
     """
 
     arrays: Mapping[str, Column]
@@ -143,7 +143,7 @@ class Table:
 
 
 class Numbering(dict[Any, int]):
-    """Numbers values in the order in which they come up, from 1; None is 0. Numbers never change."""
+    """Numbers values in the order of their first use, from 1; None is 0. Numbers never change."""
 
     def __init__(self) -> None:
         super().__init__({None: 0})
@@ -169,7 +169,7 @@ class EntityNumbering(dict[str, int]):
         return number
 
     def known(self, names: Iterable[str]) -> list[int]:
-        """Return the distinct numbers of the names, in normal form, that have one, in order."""
+        """Return the distinct numbers of the known names (in normal form), in order."""
         return [number for number in dict.fromkeys(map(self._numbers.get, names)) if number is not None]
 
 
@@ -188,7 +188,7 @@ class SpeakerNumbering(Numbering):
         return number
 
     def meant(self, names: Iterable[str]) -> dict[str, int]:
-        """Return the speakers whom one of some names, in normal form, means, with their numbers."""
+        """Return speaker -> number for the speakers that any of some names, in normal form, matches."""
         return {speaker: number for name in names for speaker, number in self._by_name.get(name, {}).items()}
 
 
@@ -216,9 +216,9 @@ class Index:
         entities, distinctions: `number`, of all slots one after the other; see `Index.runs`.
         terms, tags, naming: postings of terms, tags and entities.
         codes: numbers of texts.
-        sequence: the change sequence up to which the snapshot is.
+        sequence: the change sequence that the snapshot includes.
         error: largest Euclidean distance between a vector and its quantised form.
-        views: what scopes see of the snapshot; filled by `view.view_of`.
+        views: scope -> view; filled by `view.view_of`.
     """
 
     roster: Table
@@ -255,7 +255,7 @@ class Index:
         )
 
     def __len__(self) -> int:
-        """Return how many memories are live."""
+        """Return the number of live memories."""
         return self.roster.length
 
     @property
@@ -310,10 +310,10 @@ class Index:
 
         Args:
             rows: the changed memories as they are now, forgotten ones too, in any order: the columns `INDEXED`.
-            sequence: the change sequence that is reached, if that is more than those of the rows.
+            sequence: the change sequence of the store, if larger than those of the rows.
 
         Raises:
-            DamagedError: a value that no memory has.
+            DamagedError: an invalid value.
         """
         if not rows:
             return self if sequence <= self.sequence else self._with(sequence=sequence)
@@ -367,7 +367,7 @@ class Index:
         return replace(self, _sorted=self._sorted_so_far(), **fields)
 
     def _sorted_so_far(self) -> tuple[Numbers32, int]:
-        """Return sorted turns, and how many slots they are of, from which a later snapshot goes on."""
+        """Return the sorted turns and the number of slots that they cover; a later snapshot continues from them."""
         return (self.by_session, self.slots.length) if "by_session" in vars(self) else self._sorted
 
     def _recounted(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Index:
@@ -376,7 +376,7 @@ class Index:
         return self._with(slots=self.slots.changed(slots, counters))
 
     def _grown(self, rows: Mapping[str, Sequence[Any]], count: int) -> Index:
-        """Return the index with the versions of `count` memories in new slots; the roster is still as it was."""
+        """Return the index with the versions of `count` memories in new slots; the roster is unchanged."""
         if not count:
             return self
         columns, lists = _parsed(self.codes, rows)
@@ -437,7 +437,7 @@ def _by_name(rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
 def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Column]]:
     """Return the columns of live memories, and the numbers of their terms, tags, entities and distinctions.
 
-    Texts that have no number yet get one on the way.
+    New texts get numbers.
     """
     coded = {name: codes.coded[name].of(rows[name]) for name in CODED}
     sessions = zip(rows["environment"], rows["user_id"], rows["session_id"], strict=True)
@@ -473,7 +473,7 @@ def _parsed(codes: TextCodes, rows: Mapping[str, Sequence[Any]]) -> tuple[dict[s
 
 
 def _counters(rows: Mapping[str, Sequence[Any]]) -> dict[str, Column]:
-    """Return the columns of `COUNTERS`; a memory that no recall returned counts as accessed when it was made."""
+    """Return the columns of `COUNTERS`; a memory that no recall returned was last accessed when it was created."""
     made = zip(rows["accessed_at"], rows["created_at"], strict=True)
     accessed = [created if moment is None else moment for moment, created in made]
     values = {**rows, "accessed_at": accessed}
@@ -488,7 +488,7 @@ def _array(values: Sequence[Any], dtype: Any) -> Column:
 def _distinction_code(distinction: str) -> int:
     """Return the code of a distinction as `batch.coded` has it, with a hash of the text for its number.
 
-    So no text has to be kept to compare two. Two of a million share a hash with a chance of one in two million.
+    The hash avoids storing the texts. Two of a million share a hash with a probability of one in two million.
     """
     return (hash(distinction) & _HASH) * len(KINDS) + _KINDS[distinction.partition(":")[0]]
 
@@ -502,7 +502,7 @@ def _distinct(codes: TextCodes, names: Sequence[str]) -> list[int]:
 
 
 def _split(texts: Sequence[str], separator: str) -> tuple[Codes, list[str]]:
-    """Return how many parts each text has, none if it is empty, and the parts of all texts in one list."""
+    """Return the number of parts of each text (0 for an empty text), and the parts of all texts in one list."""
     counts = np.fromiter(map(str.count, texts, repeat(separator)), np.int64, len(texts))
     counts += np.fromiter(map(bool, texts), np.bool_, len(texts))
     joined = separator.join(filter(None, texts))
@@ -510,10 +510,10 @@ def _split(texts: Sequence[str], separator: str) -> tuple[Codes, list[str]]:
 
 
 def _lists(texts: Sequence[str], read: Callable[[list[str]], list[Any]]) -> list[list[Any]]:
-    """Return what `read` makes of each JSON list of names; equal texts, as most are, are read once.
+    """Return the result of `read` for each JSON list of names; equal texts are read once.
 
     Raises:
-        TypeError, ValueError: a text that is not such a list.
+        TypeError, ValueError: a text that is not a JSON list of names.
     """
     distinct = list(dict.fromkeys(texts))
     found = json.loads(f"[{','.join(distinct)}]")
@@ -523,7 +523,7 @@ def _lists(texts: Sequence[str], read: Callable[[list[str]], list[Any]]) -> list
 
 
 def _flat(lists: Sequence[Sequence[Any]]) -> tuple[Codes, list[Any]]:
-    """Return how many items each list has, and the items of all lists in one."""
+    """Return the length of each list, and the items of all lists in one."""
     return np.fromiter(map(len, lists), np.int64, len(lists)), list(chain.from_iterable(lists))
 
 

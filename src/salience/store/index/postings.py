@@ -48,7 +48,7 @@ class Postings:
         return np.concatenate((_NONE, *slots)), np.concatenate((_NONE, *counts))
 
     def appended(self, numbers: Column, slots: Column) -> Postings:
-        """Return the postings with occurrences in new slots; a pair that comes twice counts twice.
+        """Return the postings with occurrences in new slots; a repeated pair counts twice.
 
         Args:
             numbers: int[k], a number for each occurrence.
@@ -96,7 +96,7 @@ def _small(counts: Rows) -> Column:
 
 
 def find(ascending: NDArray[Any], wanted: NDArray[Any]) -> tuple[Rows, NDArray[np.bool_]]:
-    """Return where each wanted value is, or would be inserted, in a sorted array, and whether it is there."""
+    """Return the place of each wanted value in a sorted array, or where to insert it, and whether it is there."""
     places = np.searchsorted(ascending, wanted)
     there = places < len(ascending)
     there[there] = ascending[places[there]] == wanted[there]
