@@ -56,6 +56,6 @@ def surroundings(folder: Path, **env: str) -> dict[str, str]:
     return {**kept, **own, **env}
 
 
-def said(result: Any) -> str:
+def text_of(result: Any) -> str:
     """Return the text of a tool's answer."""
     return "\n".join(block.text for block in result.content)

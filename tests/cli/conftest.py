@@ -61,7 +61,7 @@ def runner(folder: Path) -> Run:
 
 
 @pytest.fixture
-def said(run: Run) -> Callable[..., Any]:
+def run_json(run: Run) -> Callable[..., Any]:
     """Return a function from arguments to the one JSON document that the command prints."""
 
     def call(*args: str, **options: Any) -> Any:
@@ -90,17 +90,17 @@ def of_alice(
     """Return the file of a store with two memories of the user alice, to be copied; and their texts and ids."""
     folder = tmp_path_factory.mktemp("of_alice")
     with apart(folder) as run:
-        told = [run("remember", text, "--user", "alice", "--json").stdout for text in (ALICE, BOB)]
-    alice, bob = (json.loads(one)["memory"]["id"] for one in told)
+        result = [run("remember", text, "--user", "alice", "--json").stdout for text in (ALICE, BOB)]
+    alice, bob = (json.loads(one)["memory"]["id"] for one in result)
     return folder / "agent.db", SimpleNamespace(alice=alice, bob=bob, text=ALICE, other=BOB, again=AGAIN, trip=TRIP)
 
 
 @pytest.fixture
 def stored(of_alice: tuple[Path, SimpleNamespace], tmp_path: Path) -> SimpleNamespace:
     """Store two memories of the user alice; return their texts and ids."""
-    file, told = of_alice
+    file, result = of_alice
     shutil.copyfile(file, tmp_path / file.name)
-    return told
+    return result
 
 
 @pytest.fixture

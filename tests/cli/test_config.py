@@ -29,25 +29,25 @@ def test_each_setting_is_shown_with_its_source(run, config, monkeypatch):
     config('tenant = "acme"\nlanguage = "german"\nserver_hosts = ["a.example", "b.example"]\n')
     monkeypatch.setenv("SALIENCE_TENANT", "zebra")
     monkeypatch.delenv("SALIENCE_TEST_DATA", raising=False)  # no setting: it would be told of as one that is misspelt
-    told = shown(run)
-    assert list(told) == list(settings.Settings.model_fields)
-    assert told["tenant"] == ("zebra", "environment SALIENCE_TENANT")
-    assert told["language"] == ("german", "config file")
-    assert told["server_hosts"] == ("a.example,b.example", "config file")
-    assert told["server_port"] == ("8484", "default")
-    assert told["url"][1] == "--store"
-    assert told["llm_api_key"] == ("-", "default")
+    result = shown(run)
+    assert list(result) == list(settings.Settings.model_fields)
+    assert result["tenant"] == ("zebra", "environment SALIENCE_TENANT")
+    assert result["language"] == ("german", "config file")
+    assert result["server_hosts"] == ("a.example,b.example", "config file")
+    assert result["server_port"] == ("8484", "default")
+    assert result["url"][1] == "--store"
+    assert result["llm_api_key"] == ("-", "default")
 
 
 def test_values_are_shown_as_they_can_be_given(run, monkeypatch):
-    told = shown(run)
-    assert [told[name][0] for name in ("keep_versions", "keep_touches", "server_upkeep")] == ["forever", "90d", "10m"]
-    assert told["prepared_statements"][0] == "true"
+    result = shown(run)
+    assert [result[name][0] for name in ("keep_versions", "keep_touches", "server_upkeep")] == ["forever", "90d", "10m"]
+    assert result["prepared_statements"][0] == "true"
     before = settings.load()
-    for name, (value, _) in told.items():
+    for name, (value, _) in result.items():
         if value != "-":
             monkeypatch.setenv(settings.variable(name), value)
-    assert settings.load() == before.model_copy(update={"url": told["url"][0]})
+    assert settings.load() == before.model_copy(update={"url": result["url"][0]})
 
 
 SECRET = "hunter2"
@@ -68,9 +68,9 @@ URLS = {
 def test_the_password_in_a_url_is_masked(run, monkeypatch, url):
     monkeypatch.setenv("SALIENCE_OTLP_ENDPOINT", url)
     for form in ([], ["--json"]):
-        told = run("--store", url, "config", "show", *form).stdout
-        assert SECRET not in told
-        assert told.count(URLS[url]) >= 2
+        result = run("--store", url, "config", "show", *form).stdout
+        assert SECRET not in result
+        assert result.count(URLS[url]) >= 2
     assert SECRET not in run("--store", url, "config", "show", terminal=True).stdout
 
 
@@ -88,10 +88,10 @@ def test_a_secret_is_never_shown_and_one_that_is_empty_is(run, monkeypatch, name
 )
 def test_an_error_shows_no_secret(run, config, written):
     config(written)
-    told = run("config", "show", code=2).stderr
-    assert "is ***. " in told
-    assert SECRET not in told
-    assert "12345" not in told
+    result = run("config", "show", code=2).stderr
+    assert "is ***. " in result
+    assert SECRET not in result
+    assert "12345" not in result
 
 
 def test_a_password_in_a_setting_that_is_refused_is_masked(config):
@@ -101,16 +101,16 @@ def test_a_password_in_a_setting_that_is_refused_is_masked(config):
     assert SECRET not in str(raised.value)
 
 
-@pytest.mark.parametrize(("written", "said"), [("url = [", "is not TOML: "), (b"url = '\xff'", "is not UTF-8. ")])
-def test_a_config_file_that_cannot_be_read_is_reported_with_its_path(run, config, written, said):
+@pytest.mark.parametrize(("written", "message"), [("url = [", "is not TOML: "), (b"url = '\xff'", "is not UTF-8. ")])
+def test_a_config_file_that_cannot_be_read_is_reported_with_its_path(run, config, written, message):
     config(written)
-    told = run("config", "show", code=2).stderr
-    assert said in told
-    assert run("config", "path").stdout.strip() in told
+    result = run("config", "show", code=2).stderr
+    assert message in result
+    assert run("config", "path").stdout.strip() in result
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda file: file.write_bytes(b"url = ["), "is not TOML"),
         (lambda file: file.write_bytes(b"url = '\xff'"), "Save it in UTF-8"),
@@ -118,10 +118,10 @@ def test_a_config_file_that_cannot_be_read_is_reported_with_its_path(run, config
         (lambda file: file.symlink_to(file), "config.toml"),
     ],
 )
-def test_an_unreadable_config_file_is_a_config_error_that_names_it(config, tmp_path, damage, said):
+def test_an_unreadable_config_file_is_a_config_error_that_names_it(config, tmp_path, damage, message):
     file = tmp_path / "salience" / "config.toml"
     damage(file)
-    with pytest.raises(ConfigError, match=said) as raised:
+    with pytest.raises(ConfigError, match=message) as raised:
         settings.load()
     assert str(file) in str(raised.value)
 
@@ -129,10 +129,10 @@ def test_an_unreadable_config_file_is_a_config_error_that_names_it(config, tmp_p
 def test_a_misspelt_variable_is_reported_without_its_value(run, monkeypatch):
     monkeypatch.setenv("SALIENCE_SERVER_PROT", SECRET)
     monkeypatch.setenv("salience_tenant", "acme")
-    told = run("config", "show").stdout
-    assert "SALIENCE_SERVER_PROT\t-\tenvironment, unknown" in told
-    assert "tenant\tacme\tenvironment SALIENCE_TENANT" in told
-    assert SECRET not in told
+    result = run("config", "show").stdout
+    assert "SALIENCE_SERVER_PROT\t-\tenvironment, unknown" in result
+    assert "tenant\tacme\tenvironment SALIENCE_TENANT" in result
+    assert SECRET not in result
     assert "SALIENCE_SERVER_PROT" in json.loads(run("config", "show", "--json").stdout)["unknown"]
     assert "SALIENCE_SERVER_PROT sets nothing" in run("config", "show", terminal=True).stdout
 

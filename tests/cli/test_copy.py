@@ -56,8 +56,8 @@ def test_json_has_the_whole_checksum_of_each_table(copy, source, tables):
 def test_a_copy_that_was_cut_off_continues(copy, source, tmp_path, run):
     target = str(tmp_path / "b.db")
     cut_off(source, target)
-    said = copy(source, target).stdout.splitlines()
-    assert said[-1] == f"copied 0 memories of 1 tenant to {target}; 2 were there already"
+    text = copy(source, target).stdout.splitlines()
+    assert text[-1] == f"copied 0 memories of 1 tenant to {target}; 2 were there already"
     assert "Python" in run("--store", target, "list", "--user", "alice").stdout
 
 

@@ -40,8 +40,8 @@ def test_the_tables_are_made_once_and_the_rest_is_reported(on, database):
     assert others[0].startswith("installed pgvector ")
     assert others[-1] == "let in the user of the application: GRANT salience_app TO USER"
     assert on("db", "upgrade").stdout.splitlines()[0] == f"{shown(database)} is at revision {HEAD}, up to date"
-    told = json.loads(on("db", "upgrade", "--json").stdout)
-    assert (told["before"], told["after"], told["done"]) == (HEAD, HEAD, [])
+    result = json.loads(on("db", "upgrade", "--json").stdout)
+    assert (result["before"], result["after"], result["done"]) == (HEAD, HEAD, [])
 
 
 def shown(dsn):
@@ -60,10 +60,15 @@ def test_a_database_without_tables_is_reported_and_left(on, database):
 
 
 def test_a_status_shows_what_is_there(filled):
-    told = json.loads(filled("db", "status", "--json").stdout)
-    assert told["ready"]
-    assert (told["revision"], told["head"], told["embedder"], told["role"]) == (HEAD, HEAD, "planted", "salience_app")
-    assert {"memories", "versions", "tenants"} <= {table["name"] for table in told["tables"]}
+    result = json.loads(filled("db", "status", "--json").stdout)
+    assert result["ready"]
+    assert (result["revision"], result["head"], result["embedder"], result["role"]) == (
+        HEAD,
+        HEAD,
+        "planted",
+        "salience_app",
+    )
+    assert {"memories", "versions", "tenants"} <= {table["name"] for table in result["tables"]}
     lines = filled("db", "status").stdout.splitlines()
     assert f"revision\t{HEAD}, up to date" in lines
     assert any(line.startswith("table\tmemories\t") for line in lines)
@@ -94,8 +99,8 @@ def test_a_doctor_shows_errors_and_mends_it(filled, database):
         assert first == f"{line} To mend it: salience db doctor --repair"
         assert last.endswith("1 wrong")
     assert filled("db", "doctor", "--repair").stdout.splitlines()[-1] == "1 repaired, healthy"
-    told = json.loads(filled("db", "doctor", "--json").stdout)
-    assert told == {"healthy": True, "findings": [], "hints": []}
+    result = json.loads(filled("db", "doctor", "--json").stdout)
+    assert result == {"healthy": True, "findings": [], "hints": []}
     assert filled("doctor").stdout == "1 memory and 0 older versions read, healthy\n"
 
 
@@ -115,17 +120,17 @@ def test_no_message_shows_a_password(command, target):
     assert PASSWORD not in result.output
 
 
-def test_a_file_tells_how_it_stands(run, said, file):
-    told = said("db", "status")
-    assert (told["ready"], told["revision"], told["embedder"], told["user"]) == (True, HEAD, "planted", None)
-    assert {table["name"]: table["rows"] for table in told["tables"]}["memories"] == 2
+def test_the_status_of_a_file_is_shown(run, run_json, file):
+    result = run_json("db", "status")
+    assert (result["ready"], result["revision"], result["embedder"], result["user"]) == (True, HEAD, "planted", None)
+    assert {table["name"]: table["rows"] for table in result["tables"]}["memories"] == 2
     assert "table\tmemories\t2 rows" in run("db", "status").stdout.splitlines()
     assert run("db", "upgrade").stdout == f"{file} is at revision {HEAD}, up to date\n"
     assert run("db", "doctor").stdout == "healthy\n"
     assert "a file needs none" in run("db", "index", code=2).stderr
 
 
-def test_an_older_file_is_reported_and_brought_up(run, file):
+def test_an_older_file_is_reported_and_migrated(run, file):
     with closing(connect(file)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '0003'")
         for later in ("api_keys", "requests"):

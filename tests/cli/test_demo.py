@@ -27,7 +27,7 @@ def test_the_default_fits_on_a_screen(screen):
     assert all(len(answer) <= sample.LIMIT - 1 for one in screen.rounds for answer in one.answers)
 
 
-def test_every_question_is_asked_under_every_profile(played):
+def test_every_query_runs_under_every_profile(played):
     assert [one.asked for one in played.rounds] == list(sample.questions())
     for one in played.rounds:
         assert [answer.profile for answer in one.answers] == list(sample.PROFILES)

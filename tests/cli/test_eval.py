@@ -28,9 +28,9 @@ def conversation(name: str) -> dict[str, Any]:
         {"speaker": ("Ana", "Bo")[place % 2], "dia_id": f"D1:{place + 1}", "text": text}
         for place, text in enumerate(SAID[name])
     ]
-    asked = [{"question": q, "answer": "x", "category": c, "evidence": [e]} for q, c, e in ASKED[name]]
+    arguments = [{"question": q, "answer": "x", "category": c, "evidence": [e]} for q, c, e in ASKED[name]]
     talk = {"session_1": turns, "session_1_date_time": "1:56 pm on 8 May, 2023"}
-    return {"sample_id": name, "conversation": talk, "qa": asked}
+    return {"sample_id": name, "conversation": talk, "qa": arguments}
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def test_lines_say_what_was_measured_before_the_figures(run, data):
     assert any(line.startswith("bm25 - cosine\tplanted\trecall@10\t4\t") for line in printed)
 
 
-def test_json_holds_every_figure(said, data):
-    record = said("eval", data, "--profiles", "salience,bm25", "--foreign", "3", "--seed", "7")
+def test_json_holds_every_figure(run_json, data):
+    record = run_json("eval", data, "--profiles", "salience,bm25", "--foreign", "3", "--seed", "7")
     assert (record["n"], record["memories"], record["granularity"], record["seed"]) == (4, 6, "turn", 7)
     assert record["categories"] == {"1": "multi-hop", "4": "single-hop"}
     figure = record["scores"]["planted"]["bm25"]["all"]["recall@10"]
@@ -76,17 +76,17 @@ def test_json_holds_every_figure(said, data):
     assert [one["first"] + one["second"] for one in record["differences"]] == ["saliencebm25"]
 
 
-def test_a_profile_of_a_file_is_called_by_its_stem(said, data, tmp_path):
+def test_a_profile_of_a_file_is_called_by_its_stem(run_json, data, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(profiles.source("memlayer"), "utf-8")
-    record = said("eval", data, "--profiles", f"{path},bm25", "--compare", "bm25:mine", "--min-score", "0")
+    record = run_json("eval", data, "--profiles", f"{path},bm25", "--compare", "bm25:mine", "--min-score", "0")
     assert set(record["scores"]["planted"]) == {"mine", "bm25"}
     assert [(one["first"], one["second"]) for one in record["differences"]] == [("bm25", "mine")]
     assert record["min_score"] == 0.0
 
 
-def test_categories_metric_and_embedders_can_be_chosen(said, data):
-    record = said(
+def test_categories_metric_and_embedders_can_be_chosen(run_json, data):
+    record = run_json(
         "eval", data, "--profiles", "bm25,cosine", "--embedders", "planted", "--categories", "4,5", "--metric", "mrr@5"
     )
     assert (record["n"], record["metric"]) == (4, "mrr@5")
@@ -145,9 +145,9 @@ def test_tuning_prints_a_profile_that_loads(run, data, tmp_path):
     assert "# held out\tn\tbefore\theld out\tfitted on the others" in printed
 
 
-def test_tuning_writes_a_file_and_not_over_another(run, said, data, tmp_path):
+def test_tuning_writes_a_file_and_not_over_another(run, run_json, data, tmp_path):
     path = tmp_path / "tuned.toml"
-    record = said("tune", data, "--trials", "2", "--out", str(path), "--seed", "3")
+    record = run_json("tune", data, "--trials", "2", "--out", str(path), "--seed", "3")
     assert path.read_text("utf-8") == record["toml"]
     assert tomllib.loads(record["toml"])["name"] == "salience-tuned"
     assert (record["files"], record["embedder"], record["n"], len(record["folds"])) == (["talks.json"], "planted", 4, 2)

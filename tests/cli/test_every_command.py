@@ -79,14 +79,14 @@ def commands():
 def files(apart, of_alice, tmp_path_factory):
     """A folder with what the cases name, to be copied, and the ids in it."""
     folder = tmp_path_factory.mktemp("files")
-    store, told = of_alice
+    store, result = of_alice
     shutil.copyfile(store, folder / store.name)
     with apart(folder) as run:
         gone = run("remember", "Gone", "--user", "alice").stdout.split()[1]
         run("forget", gone, "--user", "alice")
         run("backup", str(folder / "backup.db"))
         key = run("keys", "create", "--right", "read").stdout.split("_")[1]
-    return folder, {"ALICE": told.alice, "GONE": gone, "KEY": key}
+    return folder, {"ALICE": result.alice, "GONE": gone, "KEY": key}
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def arguments(request, files, run, written, tmp_path):
     folder, places = files
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     pairs = [{"first": str(n), "second": str(n + n % 2), "relatedness": 1 - n % 2} for n in range(60)]
-    said = [("Ana", "I drink tea"), ("Bo", "I sail"), ("Bo", "My boat leaks")]
-    turns = [{"speaker": who, "dia_id": f"D1:{n}", "text": text} for n, (who, text) in enumerate(said, 1)]
-    asked = [{"question": "Who drinks tea?", "answer": "Ana", "category": 4, "evidence": ["D1:1"]}]
-    talks = [{"sample_id": name, "conversation": {"session_1": turns}, "qa": asked} for name in "ab"]
+    texts = [("Ana", "I drink tea"), ("Bo", "I sail"), ("Bo", "My boat leaks")]
+    turns = [{"speaker": who, "dia_id": f"D1:{n}", "text": text} for n, (who, text) in enumerate(texts, 1)]
+    given = [{"question": "Who drinks tea?", "answer": "Ana", "category": 4, "evidence": ["D1:1"]}]
+    talks = [{"sample_id": name, "conversation": {"session_1": turns}, "qa": given} for name in "ab"]
     places = {
         **places,
         "CHAT": written("chat.json", [{"role": "user", "content": "Hello"}]),

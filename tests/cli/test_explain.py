@@ -24,11 +24,11 @@ def values(result):
 
 def test_a_pipe_gets_names_and_values_then_the_path(run, stored):
     lines = values(run("explain", "query", stored.bob, "--user", "alice", "--profile", "mememory", "--limit", "1"))
-    told = {line[0]: line[1] for line in lines[:5]}
-    assert list(told) == ["stage", "rank", "by", "reason", "counterfactual"]
-    assert (told["stage"], told["rank"], told["by"]) == ("outranked", "2", stored.alice)
-    assert re.fullmatch(r"It ranks 2 with 0\.\d+; the last one in the answer, \w{8}, has 0\.\d+\.", told["reason"])
-    assert told["counterfactual"] == "A limit of 2 would return it at rank 2."
+    result = {line[0]: line[1] for line in lines[:5]}
+    assert list(result) == ["stage", "rank", "by", "reason", "counterfactual"]
+    assert (result["stage"], result["rank"], result["by"]) == ("outranked", "2", stored.alice)
+    assert re.fullmatch(r"It ranks 2 with 0\.\d+; the last one in the answer, \w{8}, has 0\.\d+\.", result["reason"])
+    assert result["counterfactual"] == "A limit of 2 would return it at rank 2."
     steps = [line for line in lines[5:] if len(line) == 3]
     assert [step[0] for step in steps] == [
         "scope", "filter", "candidates", "expired", "superseded", "score", "threshold", "trim",
@@ -46,8 +46,8 @@ def test_the_arithmetic_follows_as_comments(run, stored):
     assert abs(sum(map(float, summed.strip("()").split(" + "))) * float(factor) - float(result)) < 5e-6
 
 
-def test_json_has_the_names_of_the_api(said, stored):
-    found = said("explain", "query", stored.alice[-8:], "--user", "alice", "--profile", "cmm", "--min-score", "99")
+def test_json_has_the_names_of_the_api(run_json, stored):
+    found = run_json("explain", "query", stored.alice[-8:], "--user", "alice", "--profile", "cmm", "--min-score", "99")
     assert list(found) == [
         "id", "stage", "reason", "by", "rank", "score_detail", "path", "counterfactual", "profile", "degraded",
     ]  # fmt: skip
@@ -68,11 +68,11 @@ def test_a_terminal_gets_a_sign_for_each_step_and_what_would_change_it(run, stor
     assert "What would change it  A min_score of 0.8 would return it at rank 2." in printed
 
 
-def test_the_options_are_those_of_recall(said, stored):
-    filtered = said("explain", "query", stored.alice, "--user", "alice", "--tag", "ops", "--kind", "rule")
+def test_the_options_are_those_of_recall(run_json, stored):
+    filtered = run_json("explain", "query", stored.alice, "--user", "alice", "--tag", "ops", "--kind", "rule")
     assert filtered["stage"] == "filtered"
     assert filtered["counterfactual"].startswith("Leaving out tags=['ops'], kinds=['rule'] would return it at rank")
-    weighed = said(
+    weighed = run_json(
         "explain", "query", stored.alice, "--user", "alice", "--profile", "zeromemory",
         "--weights", "similarity=0", "--weights", "importance=0", "--now", "2999-01-01T00:00:00+00:00",
     )  # fmt: skip

@@ -23,15 +23,15 @@ CHAT = [{"role": "user", "content": "I am Carla"}, {"role": "assistant", "conten
 DRAFTS = ({"content": "Tea", "user_id": "bob"}, {"content": "Coffee"})
 
 
-def memories(said):
-    return said("list", "--user", "*", "--project", "*", "--limit", "1000")["memories"]
+def memories(run_json):
+    return run_json("list", "--user", "*", "--project", "*", "--limit", "1000")["memories"]
 
 
-def test_locomo_keeps_its_sessions_speakers_and_times(run, said, written):
+def test_locomo_keeps_its_sessions_speakers_and_times(run, run_json, written):
     printed = run("ingest", written("conv.json", json.dumps(LOCOMO)), "--project", "lab", "--session", "mine").stdout
     assert printed.startswith("ingested 3 memories in 2 sessions: ")
     assert "memories/s" in printed
-    kept = memories(said)
+    kept = memories(run_json)
     assert [item["scope"]["session_id"] for item in kept] == ["conv-1/session_1"] * 2 + ["conv-1/session_2"]
     assert all(item["scope"]["project"] == "lab" and "user_id" not in item["scope"] for item in kept)
     assert [(item["speaker"], item["turn"]) for item in kept] == [("Ann", 1), ("Ben", 2), ("Ann", 1)]
@@ -39,60 +39,60 @@ def test_locomo_keeps_its_sessions_speakers_and_times(run, said, written):
 
 
 @pytest.mark.parametrize("as_lines", [False, True])
-def test_a_chat_goes_into_the_session_that_is_named(said, run, written, as_lines):
+def test_a_chat_goes_into_the_session_that_is_named(run_json, run, written, as_lines):
     path = written("chat.json", *(CHAT if as_lines else [CHAT]))
-    assert said("ingest", path, "--session", "s1")["sessions"] == 1
-    assert said("ingest", path)["written"] == 2
-    assert [item["scope"]["session_id"] for item in memories(said)] == ["s1", "s1", "chat", "chat"]
+    assert run_json("ingest", path, "--session", "s1")["sessions"] == 1
+    assert run_json("ingest", path)["written"] == 2
+    assert [item["scope"]["session_id"] for item in memories(run_json)] == ["s1", "s1", "chat", "chat"]
 
 
-def test_a_file_ingested_again_or_grown_stores_no_turn_twice(said, written):
+def test_a_file_ingested_again_or_grown_stores_no_turn_twice(run_json, written):
     path = written("long.jsonl", *CHAT)
-    assert said("ingest", path)["written"] == 2
-    again = said("ingest", path)
+    assert run_json("ingest", path)["written"] == 2
+    again = run_json("ingest", path)
     assert (again["written"], again["unchanged"]) == (0, 2)
-    grown = said("ingest", written("long.jsonl", *CHAT, CHAT[1]))
+    grown = run_json("ingest", written("long.jsonl", *CHAT, CHAT[1]))
     assert (grown["written"], grown["unchanged"]) == (1, 2)
-    assert said("ingest", path, "--user", "ann")["written"] == 3
-    assert [item["content"] for item in said("list")["memories"]] == [turn["content"] for turn in (*CHAT, CHAT[1])]
+    assert run_json("ingest", path, "--user", "ann")["written"] == 3
+    assert [item["content"] for item in run_json("list")["memories"]] == [turn["content"] for turn in (*CHAT, CHAT[1])]
 
 
-def test_import_takes_drafts_with_their_scope(run, said, written):
+def test_import_takes_drafts_with_their_scope(run, run_json, written):
     assert run("import", written("d.jsonl", *DRAFTS), "--user", "zoe").stdout.startswith("imported 2 memories: ")
-    assert [(item["content"], item["scope"]["user_id"]) for item in memories(said)] == [
+    assert [(item["content"], item["scope"]["user_id"]) for item in memories(run_json)] == [
         ("Tea", "bob"),
         ("Coffee", "zoe"),
     ]
 
 
-def test_several_files_are_one_report(said, written):
-    report = said("import", written("a.jsonl", DRAFTS[0]), written("b.jsonl", DRAFTS[1]))
+def test_several_files_are_one_report(run_json, written):
+    report = run_json("import", written("a.jsonl", DRAFTS[0]), written("b.jsonl", DRAFTS[1]))
     assert report["written"] == 2
     assert [one["file"].rsplit("/", 1)[1] for one in report["files"]] == ["a.jsonl", "b.jsonl"]
 
 
-def test_broken_lines_are_skipped_and_reported_on_request(run, said, written):
+def test_broken_lines_are_skipped_and_reported_on_request(run, run_json, written):
     path = written("d.jsonl", "{broken", DRAFTS[0], {"content": "x", "colour": 1}, DRAFTS[1], {"content": " "})
     printed = run("import", path, "--on-error", "skip").stdout.splitlines()
     assert [line.split(": ")[1] for line in printed[:-1]] == ["line 1", "line 3", "line 5"]
     assert printed[-1].startswith("imported 2 memories, 3 lines skipped: ")
-    report = said("import", path, "--on-error", "skip")
+    report = run_json("import", path, "--on-error", "skip")
     assert [number for number, _ in report["files"][0]["skipped"]] == [1, 3, 5]
 
 
-def test_a_broken_message_stops_before_anything_is_stored(run, said, written):
+def test_a_broken_message_stops_before_anything_is_stored(run, run_json, written):
     broken = written("chat.jsonl", *CHAT, {"role": "user", "content": 7})
     good = written("good.jsonl", *CHAT)
     assert "line 3" in run("ingest", good, broken, code=2).stderr
-    assert memories(said) == []
+    assert memories(run_json) == []
 
 
-def test_a_message_too_long_is_split_and_reported(run, said, written):
+def test_a_message_too_long_is_split_and_reported(run, run_json, written):
     path = written("chat.json", [*CHAT, {"role": "user", "content": "one paragraph\n\n" * 5_000}])
     printed = run("ingest", path).stdout
     assert printed.startswith("ingested 4 memories in 1 session, 1 message over the content limit split into parts: ")
-    assert [item["metadata"].get("part") for item in memories(said)] == [None, None, 1, 2]
-    again = said("ingest", path)
+    assert [item["metadata"].get("part") for item in memories(run_json)] == [None, None, 1, 2]
+    again = run_json("ingest", path)
     assert (again["written"], again["unchanged"], again["split"]) == (0, 4, 1)
 
 
@@ -100,14 +100,14 @@ def test_drafts_are_not_a_conversation(run, written):
     assert "Import it" in run("ingest", written("d.jsonl", *DRAFTS), code=2).stderr
 
 
-def test_an_export_comes_back_whole(run, said, stored, tmp_path):
+def test_an_export_comes_back_whole(run, run_json, stored, tmp_path):
     run("update", stored.alice, "--user", "alice", "--importance", "0.1")
     path = str(tmp_path / "all.jsonl")
     assert run("export", path).stdout.startswith("exported 2 memories: ")
-    before = memories(said)
+    before = memories(run_json)
     other = ("--store", str(tmp_path / "other.db"))
     assert run(*other, "import", path).stdout.startswith("imported 2 memories: ")
-    assert said(*other, "list", "--user", "*")["memories"] == before
+    assert run_json(*other, "list", "--user", "*")["memories"] == before
     assert run(*other, "import", path).stdout.startswith("imported 0 memories, 2 already there: ")
 
 
@@ -132,23 +132,23 @@ def chats(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["ingest", "import"])
-def test_a_folder_is_read_only_by_a_pattern(run, said, chats, command):
+def test_a_folder_is_read_only_by_a_pattern(run, run_json, chats, command):
     refused = run(command, str(chats), code=2)
     assert "--glob '*.json'" in refused.stderr
     done = run(command, str(chats), "--glob", "*.json")
     assert done.stderr.splitlines() == ["2 files to read:", str(chats / "a.json"), str(chats / "b.json")]
     assert done.stdout.splitlines()[-1].startswith(f"{command}ed 2 memories")
-    assert said(command, str(chats), "--glob", "**/*.json")["written"] == 1
-    assert {item["content"] for item in memories(said)} == {
+    assert run_json(command, str(chats), "--glob", "**/*.json")["written"] == 1
+    assert {item["content"] for item in memories(run_json)} == {
         f"I am of {name}" for name in ("a.json", "b.json", "below/c.json")
     }
 
 
-def test_a_pattern_reads_nothing_outside_its_folder(run, said, chats, tmp_path):
+def test_a_pattern_reads_nothing_outside_its_folder(run, run_json, chats, tmp_path):
     (chats / "link.json").symlink_to(tmp_path / "others.json")
     (chats / "up").symlink_to(tmp_path, target_is_directory=True)
     for pattern in ("link.json", "up/*.json", "../*.json", "up/chats/../*.json"):
         assert "matches no file in" in run("ingest", str(chats), "--glob", pattern, code=2).stderr
     assert "relative" in run("ingest", str(chats), "--glob", str(tmp_path / "*.json"), code=2).stderr
     (chats / "own.json").symlink_to(chats / "a.json")
-    assert said("ingest", str(chats), "--glob", "own.json")["written"] == 1
+    assert run_json("ingest", str(chats), "--glob", "own.json")["written"] == 1

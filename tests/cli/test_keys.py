@@ -32,9 +32,9 @@ def test_a_pipe_gets_the_token_alone_and_a_person_is_reported_to_keep_it(run, gr
     assert "shown only once" in shown
 
 
-def test_every_option_says_what_the_key_grants(said, granted):
+def test_every_option_says_what_the_key_grants(run_json, granted):
     options = ["--environment", "e", "--project", "p", "--user", "u", "--agent", "a", "--tenant", "t"]
-    made = said(
+    made = run_json(
         "keys", "create", "--right", "write", "--right", "read", *options, "--note", "Ann's", "--expires", "90d"
     )
     bound = {"environment": "e", "project": "p", "user_id": "u", "agent_id": "a"}
@@ -43,20 +43,20 @@ def test_every_option_says_what_the_key_grants(said, granted):
     assert datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"]) == timedelta(days=90)
 
 
-def test_a_list_shows_all_keys_and_no_secret(run, said):
-    first = said("keys", "create", "--right", "read", "--right", "write", "--user", "u", "--note", "a\u202eb")
-    second = said("keys", "create", "--right", "admin", "--tenant", "t", "--expires", "1h")
+def test_a_list_shows_all_keys_and_no_secret(run, run_json):
+    first = run_json("keys", "create", "--right", "read", "--right", "write", "--user", "u", "--note", "a\u202eb")
+    second = run_json("keys", "create", "--right", "admin", "--tenant", "t", "--expires", "1h")
     run("keys", "revoke", first["prefix"])
     lines = [line.split("\t") for line in run("keys", "list").stdout.splitlines()]
     created, expires = (second[name][:19] + "+00:00" for name in ("created_at", "expires_at"))
     assert lines[0][:5] == [first["prefix"], "default", "read,write", "user:u", "revoked"]
     assert lines[0][6:] == ["never", "a\\u202eb"]
     assert lines[1] == [second["prefix"], "t", "admin", "-", "live", created, expires, "-"]
-    told = said("keys", "list")
-    assert [key["status"] for key in told] == ["revoked", "live"]
-    assert told[1] == {name: value for name, value in second.items() if name != "token"}
-    assert [key["prefix"] for key in said("keys", "list", "--tenant", "t")] == [second["prefix"]]
-    everything = json.dumps(told) + run("keys", "list").stdout + run("keys", "list", terminal=True).stdout
+    result = run_json("keys", "list")
+    assert [key["status"] for key in result] == ["revoked", "live"]
+    assert result[1] == {name: value for name, value in second.items() if name != "token"}
+    assert [key["prefix"] for key in run_json("keys", "list", "--tenant", "t")] == [second["prefix"]]
+    everything = json.dumps(result) + run("keys", "list").stdout + run("keys", "list", terminal=True).stdout
     for token in (first["token"], second["token"]):
         assert token.rpartition("_")[2] not in everything
         assert "digest" not in everything
@@ -93,15 +93,19 @@ def test_no_store_is_made_to_look_for_keys(run, tmp_path):
     assert not (tmp_path / "agent.db").exists()
 
 
-def test_a_change_is_asked_for_again_or_of_a_version(run, said, stored):
-    first = said("update", stored.alice, "--importance", "0.9", "--key", "k", "--if-version", "1", "--user", "alice")
-    again = said("update", stored.alice, "--importance", "0.9", "--key", "k", "--if-version", "1", "--user", "alice")
+def test_a_change_accepts_an_idempotency_key_and_a_version(run, run_json, stored):
+    first = run_json(
+        "update", stored.alice, "--importance", "0.9", "--key", "k", "--if-version", "1", "--user", "alice"
+    )
+    again = run_json(
+        "update", stored.alice, "--importance", "0.9", "--key", "k", "--if-version", "1", "--user", "alice"
+    )
     assert again == first
     assert (
         "not at 1; nothing was written"
         in run("forget", stored.alice, "--if-version", "1", "--user", "alice", code=1).stderr
     )
     for _ in range(2):
-        assert said("forget", stored.alice, "--key", "l", "--user", "alice")["status"] == "forgotten"
+        assert run_json("forget", stored.alice, "--key", "l", "--user", "alice")["status"] == "forgotten"
     for _ in range(2):
-        assert said("restore", stored.alice, "--key", "m", "--user", "alice")["memory"]["version"] == 4
+        assert run_json("restore", stored.alice, "--key", "m", "--user", "alice")["memory"]["version"] == 4

@@ -58,7 +58,7 @@ def test_a_factor_of_zero_takes_all():
 
 
 @pytest.mark.parametrize(
-    ("elapsed", "said"),
+    ("elapsed", "expected"),
     [
         (timedelta(seconds=-5), "0s"),
         (timedelta(seconds=59), "59s"),
@@ -70,8 +70,8 @@ def test_a_factor_of_zero_takes_all():
         (timedelta(days=800), "2y"),
     ],
 )
-def test_an_age_has_one_unit(elapsed, said):
-    assert age(NOW - elapsed, NOW) == said
+def test_an_age_has_one_unit(elapsed, expected):
+    assert age(NOW - elapsed, NOW) == expected
 
 
 @given(st.text())

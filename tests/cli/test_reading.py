@@ -46,22 +46,22 @@ def test_the_head_shows_profile_intent_exactness_and_milliseconds(run, stored):
         assert re.search(rf"{step} \d+\.\d", head)
 
 
-def test_the_time_that_a_query_names_is_reported_below_the_head(run, said, stored):
-    asked = ["recall", "query: who was it before the move to \u202eOslo?", "--user", "alice", "--min-score", "0"]
-    printed = run(*asked).stdout
+def test_the_time_that_a_query_names_is_reported_below_the_head(run, run_json, stored):
+    arguments = ["recall", "query: who was it before the move to \u202eOslo?", "--user", "alice", "--min-score", "0"]
+    printed = run(*arguments).stdout
     line = 'time "before the move to \\u202eOslo": before "the move to \\u202eOslo" was told of'
     assert printed.splitlines()[1] == f"# {line}"
-    assert line in [shown.rstrip() for shown in plain(run(*asked, terminal=True)).splitlines()]
-    assert said(*asked)["intent"]["time"]["relation"] == "before"
-    asked[1] = "query: who was it yesterday?"
+    assert line in [shown.rstrip() for shown in plain(run(*arguments, terminal=True)).splitlines()]
+    assert run_json(*arguments)["intent"]["time"]["relation"] == "before"
+    arguments[1] = "query: who was it yesterday?"
     now = ["--now", "2026-05-01T12:00:00Z"]
-    assert run(*asked, *now).stdout.splitlines()[1] == '# time "yesterday": from 2026-04-30 until 2026-05-01 UTC'
-    assert said(*asked, *now)["intent"]["time"]["start"] == "2026-04-30T00:00:00+00:00"
+    assert run(*arguments, *now).stdout.splitlines()[1] == '# time "yesterday": from 2026-04-30 until 2026-05-01 UTC'
+    assert run_json(*arguments, *now)["intent"]["time"]["start"] == "2026-04-30T00:00:00+00:00"
     assert not any(line.startswith("# time") for line in run("recall", "query", "--user", "alice").stdout.splitlines())
 
 
-def test_json_has_the_names_of_the_api(said, stored):
-    found = said("recall", "query", "--user", "alice")
+def test_json_has_the_names_of_the_api(run_json, stored):
+    found = run_json("recall", "query", "--user", "alice")
     assert found.keys() == {
         "hits", "profile", "intent", "exact", "degraded", "timings", "reranker", "confident", "out_of_scope"
     }  # fmt: skip
@@ -79,15 +79,15 @@ def test_memories_of_another_scope_are_shown_with_the_option_that_shows_them(run
     run("remember", "Deploy on Friday", "--user", "bob b", "--project", "atlas")
     lines = [line.strip().removeprefix("# ") for line in run(*words, terminal=terminal).stdout.splitlines()]
     assert "2 memories of user 'alice' are not in view; add --user alice" in lines
-    said = "1 memory of project 'atlas' and user 'bob b' is not in view; add --project atlas --user 'bob b'"
-    assert said in " ".join(lines)
+    text = "1 memory of project 'atlas' and user 'bob b' is not in view; add --project atlas --user 'bob b'"
+    assert text in " ".join(lines)
     assert "alice" not in run(*words, "--user", "bob b", terminal=terminal).output
 
 
 def test_an_empty_context_tells_of_other_scopes_on_standard_error(run, stored):
-    told = run("context", "query")
-    assert told.stdout == ""
-    assert told.stderr == "2 memories of user 'alice' are not in view; add --user alice\n"
+    result = run("context", "query")
+    assert result.stdout == ""
+    assert result.stderr == "2 memories of user 'alice' are not in view; add --user alice\n"
 
 
 def test_explain_shows_arithmetic_that_gives_the_score(run, stored):
@@ -98,22 +98,22 @@ def test_explain_shows_arithmetic_that_gives_the_score(run, stored):
     assert re.search(r"similarity +0\.900000 +0\.700 +\+ 0\.630000", printed)
 
 
-def test_the_filters_of_recall_are_the_api_s(run, said, stored):
+def test_the_filters_of_recall_are_the_api_s(run, run_json, stored):
     run("remember", "Deploy on Friday", "--user", "alice", "--kind", "rule", "--tag", "ops", "--tier", "semantic")
     for option in (["--kind", "rule"], ["--tag", "ops"], ["--tier", "semantic"]):
-        found = said("recall", "query", "--user", "alice", *option)
+        found = run_json("recall", "query", "--user", "alice", *option)
         assert [hit["memory"]["content"] for hit in found["hits"]] == ["Deploy on Friday"]
-    assert len(said("recall", "query", "--user", "alice", "--limit", "1")["hits"]) == 1
-    assert said("recall", "query", "--user", "alice", "--min-score", "99")["hits"] == []
-    assert said("recall", "query", "--user", "alice", "--until", "2020-01-01T00:00:00Z")["hits"] == []
-    assert len(said("recall", "query", "--user", "alice", "--since", "2020-01-01T00:00:00Z")["hits"]) == 3
-    assert said("recall", "query", "--user", "alice", "--from-session", "monday")["hits"] == []
+    assert len(run_json("recall", "query", "--user", "alice", "--limit", "1")["hits"]) == 1
+    assert run_json("recall", "query", "--user", "alice", "--min-score", "99")["hits"] == []
+    assert run_json("recall", "query", "--user", "alice", "--until", "2020-01-01T00:00:00Z")["hits"] == []
+    assert len(run_json("recall", "query", "--user", "alice", "--since", "2020-01-01T00:00:00Z")["hits"]) == 3
+    assert run_json("recall", "query", "--user", "alice", "--from-session", "monday")["hits"] == []
 
 
-def test_further_questions_are_answered_beside_each_under_its_own(run, said, stored):
+def test_further_questions_are_answered_beside_each_under_its_own(run, run_json, stored):
     asking = ("recall", "query", "--also", "query\ttoo", "--user", "alice", "--dry-run")
-    alone = said("recall", "query", "--user", "alice", "--dry-run")
-    assert [found["hits"] for found in said(*asking)["recalls"]] == [alone["hits"]] * 2
+    alone = run_json("recall", "query", "--user", "alice", "--dry-run")
+    assert [found["hits"] for found in run_json(*asking)["recalls"]] == [alone["hits"]] * 2
     lines = run(*asking).stdout.splitlines()
     assert [line for line in lines if line.startswith("# question: ")] == [
         "# question: query",
@@ -125,11 +125,11 @@ def test_further_questions_are_answered_beside_each_under_its_own(run, said, sto
     assert shown.count("made of") == 2
 
 
-def test_a_profile_before_the_command_holds_unless_the_command_names_one(said, stored):
-    assert said("--profile", "cmm", "recall", "query")["profile"] == "cmm"
-    assert said("--profile", "cmm", "recall", "query", "--profile", "memlayer")["profile"] == "memlayer"
-    assert said("graph-recall", "query")["profile"] == "zeromemory"
-    assert said("--profile", "memorysync", "graph-recall", "query")["profile"] == "memorysync"
+def test_a_profile_before_the_command_holds_unless_the_command_names_one(run_json, stored):
+    assert run_json("--profile", "cmm", "recall", "query")["profile"] == "cmm"
+    assert run_json("--profile", "cmm", "recall", "query", "--profile", "memlayer")["profile"] == "memlayer"
+    assert run_json("graph-recall", "query")["profile"] == "zeromemory"
+    assert run_json("--profile", "memorysync", "graph-recall", "query")["profile"] == "memorysync"
 
 
 def test_bars_are_as_long_as_the_scores(run, stored):
@@ -156,7 +156,7 @@ def test_without_colour_segments_are_letters(run, stored):
     assert "s similarity takes   c scope_weight takes" in plain(result)
 
 
-def test_nothing_found_is_said(run, empty):
+def test_empty_results_are_reported(run, empty):
     printed = run("recall", "query", terminal=True).stdout
     assert "Nothing found." in printed
     assert "--min-score 0" in printed
@@ -165,7 +165,7 @@ def test_nothing_found_is_said(run, empty):
     assert "No memories here." in run("list", terminal=True).stdout
 
 
-def test_a_profile_shows_its_toml(run, said, written):
+def test_a_profile_shows_its_toml(run, run_json, written):
     own = written(
         "mine.toml",
         'name = "mine"',
@@ -177,7 +177,7 @@ def test_a_profile_shows_its_toml(run, said, written):
     assert 'name = "mine"' in run("profiles", "show", own).stdout
     assert "# CMM, Scoring Formula" in run("profiles", "show", "cmm").stdout
     assert run("profiles", "check", own).stdout.startswith(f"{own}: ok. mine = 1 similarity; stages score, trim")
-    assert said("profiles", "list")[0]["name"] == "salience"
+    assert run_json("profiles", "list")[0]["name"] == "salience"
 
 
 HIDDEN = {"\u200b": "\\u200b", "\U000e0041": "\\U000e0041", "\u202e": "\\u202e"}
@@ -220,17 +220,17 @@ def tokyo(monkeypatch):
     time.tzset()
 
 
-def test_times_after_an_option_are_local_and_may_be_short(said, run, tokyo):
+def test_times_after_an_option_are_local_and_may_be_short(run_json, run, tokyo):
     run("remember", "Deploy on Friday", "--created-at", "2026-05-02T01:30")
-    (kept,) = said("list")["memories"]
+    (kept,) = run_json("list")["memories"]
     assert kept["created_at"] == "2026-05-01T16:30:00+00:00"
     for since, count in (("2026-05-02", 1), ("2026-05-02T02:00", 0), ("2026-05", 1), ("2026-06", 0)):
-        assert len(said("list", "--since", since)["memories"]) == count
+        assert len(run_json("list", "--since", since)["memories"]) == count
     run("remember", "Bob drinks tea in the morning")
     for since in ("2d", "12h", "yesterday", "last week"):
-        hits = said("recall", "query", "--since", since)["hits"]
+        hits = run_json("recall", "query", "--since", since)["hits"]
         assert [hit["memory"]["content"] for hit in hits] == ["Bob drinks tea in the morning"]
-    assert said("recall", "query", "--until", "1s", "--now", "2026-05-03", "--as-of", "now")["hits"]
+    assert run_json("recall", "query", "--until", "1s", "--now", "2026-05-03", "--as-of", "now")["hits"]
 
 
 @pytest.mark.parametrize("terminal", [False, True])

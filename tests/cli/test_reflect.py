@@ -11,16 +11,16 @@ TEA = ("Ana drinks green tea at breakfast", "Ana buys her tea in Porto", "Tea ke
 
 
 @pytest.fixture
-def tea(said, monkeypatch):
+def tea(run_json, monkeypatch):
     """Store three memories that belong together; return their ids."""
     embedder = PlantedEmbedder(dict.fromkeys(TEA, 0.9), axes=dict.fromkeys(TEA, 1))
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: embedder)
-    return [said("remember", text, "--user", "ana")["memory"]["id"] for text in TEA]
+    return [run_json("remember", text, "--user", "ana")["memory"]["id"] for text in TEA]
 
 
-def test_a_pipe_gets_a_line_a_reflection_and_the_counts(run, said, tea):
+def test_a_pipe_gets_a_line_a_reflection_and_the_counts(run, run_json, tea):
     lines = run("reflect", "--user", "ana").stdout.splitlines()
-    made = said("list", "--user", "ana", "--kind", "reflection")["memories"][0]
+    made = run_json("list", "--user", "ana", "--kind", "reflection")["memories"][0]
     assert lines == [
         f"made\t{made['id']}\t3 memories\ttea\t{made['content']}",
         "3 memories examined: 1 made, 0 renewed, 0 retired, 0 unchanged",
@@ -28,8 +28,8 @@ def test_a_pipe_gets_a_line_a_reflection_and_the_counts(run, said, tea):
     assert run("reflect", "--user", "ana").stdout == "3 memories examined: 0 made, 0 renewed, 0 retired, 1 unchanged\n"
 
 
-def test_json_has_the_reflections_with_their_sources(said, tea):
-    found = said("reflect", "--user", "*")
+def test_json_has_the_reflections_with_their_sources(run_json, tea):
+    found = run_json("reflect", "--user", "*")
     assert [made["sources"] for made in found["made"]] == [tea]
     assert found["made"][0]["metadata"]["subject"] == "tea"
     assert (found["examined"], found["unchanged"], found["fell_back"], found["dry_run"]) == (3, 0, 0, False)

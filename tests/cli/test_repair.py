@@ -32,10 +32,10 @@ def plant(path, statement):
         connection.commit()
 
 
-def test_a_backup_says_where_and_how_much(run, said, path, tmp_path):
+def test_a_backup_says_where_and_how_much(run, run_json, path, tmp_path):
     assert run("backup", str(tmp_path / "copy.db")).stdout.startswith(f"backed up to {tmp_path}/copy.db: 0.")
-    told = said("backup", str(tmp_path / "copy.db"), "--force")
-    assert told == {"file": str(tmp_path / "copy.db"), "bytes": (tmp_path / "copy.db").stat().st_size}
+    result = run_json("backup", str(tmp_path / "copy.db"), "--force")
+    assert result == {"file": str(tmp_path / "copy.db"), "bytes": (tmp_path / "copy.db").stat().st_size}
 
 
 def test_a_backup_is_replaced_only_with_force(run, path, tmp_path):
@@ -52,33 +52,33 @@ def test_a_store_that_is_not_there_is_not_made_to_be_looked_after(run, tmp_path,
     assert not (tmp_path / "nowhere.db").exists()
 
 
-def test_reinstate_puts_the_backup_back_and_says_where_the_rest_is(run, said, stored, path, tmp_path):
+def test_reinstate_puts_the_backup_back_and_says_where_the_rest_is(run, run_json, stored, path, tmp_path):
     run("backup", str(tmp_path / "copy.db"))
     run("forget", stored.alice, "--user", "alice")
-    told = run("reinstate", str(tmp_path / "copy.db"), "--yes").stdout
-    assert told.splitlines() == [
+    result = run("reinstate", str(tmp_path / "copy.db"), "--yes").stdout
+    assert result.splitlines() == [
         f"{path} holds what {tmp_path}/copy.db does",
         f"the previous content is in {path}.before-reinstate",
     ]
-    assert said("stats", "--user", "alice")["memories"] == 2
-    told = said("reinstate", f"{path}.before-reinstate", "--yes", "--discard")
-    assert told == {"store": str(path), "file": f"{path}.before-reinstate", "kept": None}
-    assert said("stats", "--user", "alice")["memories"] == 1
+    assert run_json("stats", "--user", "alice")["memories"] == 2
+    result = run_json("reinstate", f"{path}.before-reinstate", "--yes", "--discard")
+    assert result == {"store": str(path), "file": f"{path}.before-reinstate", "kept": None}
+    assert run_json("stats", "--user", "alice")["memories"] == 1
 
 
-def test_reinstate_asks_for_confirmation_only_on_a_terminal(run, said, path, tmp_path, monkeypatch):
+def test_reinstate_asks_for_confirmation_only_on_a_terminal(run, run_json, path, tmp_path, monkeypatch):
     run("backup", str(tmp_path / "copy.db"))
     run("remember", "of now", "--user", "alice")
     assert "confirm with --yes" in run("reinstate", str(tmp_path / "copy.db"), code=2).stderr
     monkeypatch.setattr(output, "is_interactive", lambda: True)
     refused = run("reinstate", str(tmp_path / "copy.db"), input="n\n", code=1)
     assert f"Replace all that {path} holds with {tmp_path}/copy.db?" in refused.stderr
-    assert said("stats", "--user", "alice")["memories"] == 3
+    assert run_json("stats", "--user", "alice")["memories"] == 3
     run("reinstate", str(tmp_path / "copy.db"), input="y\n")
-    assert said("stats", "--user", "alice")["memories"] == 2
+    assert run_json("stats", "--user", "alice")["memories"] == 2
 
 
-def test_doctor_shows_errors_and_mends_it(run, said, stored, path):
+def test_doctor_shows_errors_and_mends_it(run, run_json, stored, path):
     plant(path, "UPDATE memories SET terms = 'x' WHERE content LIKE 'Alice%'")
     line = f"wrong\tterms\t{stored.alice}\tversion 1: its terms are not those of its text."
     first, last = run("doctor", code=1).stdout.splitlines()
@@ -90,7 +90,7 @@ def test_doctor_shows_errors_and_mends_it(run, said, stored, path):
     assert "its terms are not those of its text" in shown
     mended = run("doctor", "--repair").stdout.splitlines()
     assert mended == [line.replace("wrong", "repaired"), "2 memories and 0 older versions read, 1 repaired, healthy"]
-    assert said("doctor")["findings"] == []
+    assert run_json("doctor")["findings"] == []
 
 
 def test_doctor_says_of_a_torn_file_what_to_do(run, path):
@@ -103,16 +103,16 @@ def test_doctor_says_of_a_torn_file_what_to_do(run, path):
     assert "Traceback" not in result.output
 
 
-def test_reembed_takes_the_store_over(run, said, stored, path, other):
+def test_reembed_takes_the_store_over(run, run_json, stored, path, other):
     run(*other, "recall", "query", "--user", "alice", code=1)
-    told = run(*other, "reembed").stdout
-    assert told == "embedded 2 versions with other, replacing planted: open the store with it from now on\n"
+    result = run(*other, "reembed").stdout
+    assert result == "embedded 2 versions with other, replacing planted: open the store with it from now on\n"
     refused = run("recall", "query", "--user", "alice", code=1).stderr
     assert "was written with embedder 'other' (24 dimensions)" in refused
     assert f"salience --store {path} --embedder NAME reembed" in refused
-    assert said(*other, "recall", stored.text, "--user", "alice")["hits"][0]["memory"]["id"] == stored.alice
-    assert said(*other, "reembed") == {"made": 0, "resumed": 0, "old": "other", "new": "other"}
-    assert said(*other, "doctor", "--deep")["healthy"]
+    assert run_json(*other, "recall", stored.text, "--user", "alice")["hits"][0]["memory"]["id"] == stored.alice
+    assert run_json(*other, "reembed") == {"made": 0, "resumed": 0, "old": "other", "new": "other"}
+    assert run_json(*other, "doctor", "--deep")["healthy"]
 
 
 ALICE, BOB, TRIP = "Alice prefers Python for backend work", "Bob drinks tea in the morning", "Alice went to Lisbon"

@@ -54,6 +54,6 @@ def test_a_text_names_an_instant(new_york, text, meant):
 
 @pytest.mark.parametrize("text", ["", "soon", "2dd", "5", "2026-13", "2026-05-32", "0000", "9999999999999d", "-2d"])
 def test_another_text_is_refused_with_what_to_give(text):
-    with pytest.raises(InputError, match=r"2026-05-01.*2d.*'last week'") as told:
+    with pytest.raises(InputError, match=r"2026-05-01.*2d.*'last week'") as caught:
         instant("as_of", text, NOW)
-    assert told.value.field == "as_of"
+    assert caught.value.field == "as_of"

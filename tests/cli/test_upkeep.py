@@ -23,10 +23,12 @@ YEAR = "2020-01-01T00:00:00+00:00"
 
 
 @pytest.fixture
-def due(said):
+def due(run_json):
     """Store a memory whose time ran out long ago, and one that was long idle; return their ids."""
-    brief = said("remember", "Brief", "--ttl", "1h", "--created-at", YEAR)
-    idle = said("remember", "Idle", "--tier", "working", "--created-at", YEAR, "--user", "alice", "--importance", "0.5")
+    brief = run_json("remember", "Brief", "--ttl", "1h", "--created-at", YEAR)
+    idle = run_json(
+        "remember", "Idle", "--tier", "working", "--created-at", YEAR, "--user", "alice", "--importance", "0.5"
+    )
     return brief["memory"]["id"], idle["memory"]["id"]
 
 
@@ -78,11 +80,11 @@ def keeping(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_upkeep_goes_on_until_it_is_interrupted_or_terminated_and_then_ends_well(keeping, number):
     working = keeping("--every", "0.05")
-    said = [working.stdout.readline() for _ in range(3)]
+    text = [working.stdout.readline() for _ in range(3)]
     working.send_signal(number)
     rest, errors = working.communicate(timeout=30)
     assert (working.returncode, errors) == (0, "")
-    for line in (*said, *rest.splitlines()):
+    for line in (*text, *rest.splitlines()):
         when, counts = line.rstrip("\n").split("\t")
         assert datetime.fromisoformat(when).utcoffset() == timedelta(0)
         assert counts == NONE
@@ -93,7 +95,7 @@ def test_as_json_each_pass_is_a_line(keeping):
     passes = [json.loads(working.stdout.readline()) for _ in range(2)]
     working.terminate()
     assert working.wait(timeout=30) == 0
-    assert [(told["embedded"], told["warning"]) for told in passes] == [(0, None)] * 2
+    assert [(result["embedded"], result["warning"]) for result in passes] == [(0, None)] * 2
     assert passes[0]["at"] <= passes[1]["at"]
 
 

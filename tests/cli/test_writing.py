@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 
-def test_remember_prints_status_and_id(run, said):
+def test_remember_prints_status_and_id(run, run_json):
     status, id = run("remember", "The sky is blue").stdout.split()
     assert status == "created"
-    assert said("get", id)["content"] == "The sky is blue"
-    assert said("get", id[-8:])["id"] == id
+    assert run_json("get", id)["content"] == "The sky is blue"
+    assert run_json("get", id[-8:])["id"] == id
 
 
-def test_every_field_is_stored(said, stored):
-    memory = said(
+def test_every_field_is_stored(run_json, stored):
+    memory = run_json(
         "remember", "Ship it", "--kind", "decision", "--importance", "0.9", "--weight", "0.7", "--tag", "a", "--tag",
         "b", "--entity", "Zed", "--fact-key", "ship.it", "--supersedes", stored.alice[-8:], "--ttl", "7d",
         "--tier", "working",
@@ -31,38 +31,38 @@ def test_every_field_is_stored(said, stored):
     assert {name: memory[name] for name in expected} == expected
 
 
-def test_a_contradiction_is_reported_on_standard_output(run, said, stored):
+def test_a_contradiction_is_reported_on_standard_output(run, run_json, stored):
     result = run("remember", stored.again, "--user", "alice")
     assert "CONTRADICTION DETECTED" in result.stdout
     assert f"[{stored.alice[-8:]}] (similarity: 100%) {stored.text}" in result.stdout
     assert result.stderr == ""
 
 
-def test_the_same_text_again_is_reported_as_unchanged_and_can_be_forced(run, said, stored):
+def test_the_same_text_again_is_reported_as_unchanged_and_can_be_forced(run, run_json, stored):
     again = run("remember", stored.text, "--user", "alice").stdout
     assert again.splitlines()[0] == f"unchanged\t{stored.alice}"
     assert "Nothing new was stored" in again
     assert "CONTRADICTION" not in again
-    forced = said("remember", stored.text, "--user", "alice", "--duplicate")
+    forced = run_json("remember", stored.text, "--user", "alice", "--duplicate")
     assert forced["memory"]["id"] != stored.alice
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_the_replaced_memory_is_reported_and_the_remedy_works_as_printed(run, said, terminal):
-    old = said("remember", "I live in Berlin")["memory"]
-    told = run("remember", "User lives in Lisbon", terminal=terminal).stdout
-    assert f"This replaces memory {old['short_id']} as the current user.residence;" in " ".join(told.split())
-    assert "--no-fact-key" in told
-    contents = lambda: {hit["memory"]["content"] for hit in said("recall", "where", "--min-score", "0")["hits"]}  # noqa: E731
+def test_the_replaced_memory_is_reported_and_the_remedy_works_as_printed(run, run_json, terminal):
+    old = run_json("remember", "I live in Berlin")["memory"]
+    result = run("remember", "User lives in Lisbon", terminal=terminal).stdout
+    assert f"This replaces memory {old['short_id']} as the current user.residence;" in " ".join(result.split())
+    assert "--no-fact-key" in result
+    contents = lambda: {hit["memory"]["content"] for hit in run_json("recall", "where", "--min-score", "0")["hits"]}  # noqa: E731
     assert contents() == {"User lives in Lisbon"}
-    assert said("update", old["short_id"], "--no-fact-key")["memory"]["fact_key"] is None
+    assert run_json("update", old["short_id"], "--no-fact-key")["memory"]["fact_key"] is None
     assert contents() == {"I live in Berlin", "User lives in Lisbon"}
 
 
-def test_update_changes_what_is_given_and_nothing_else(run, said, stored):
-    made = said("update", stored.alice, "--user", "alice", "--content", "-", "--tag", "new", input="Alice likes Go")
+def test_update_changes_what_is_given_and_nothing_else(run, run_json, stored):
+    made = run_json("update", stored.alice, "--user", "alice", "--content", "-", "--tag", "new", input="Alice likes Go")
     assert made["status"] == "updated"
-    memory = said("get", stored.alice, "--user", "alice")
+    memory = run_json("get", stored.alice, "--user", "alice")
     assert (memory["content"], memory["tags"], memory["kind"], memory["version"]) == (
         "Alice likes Go",
         ["new"],
@@ -71,7 +71,7 @@ def test_update_changes_what_is_given_and_nothing_else(run, said, stored):
     )
 
 
-def test_the_new_text_may_follow_the_id(said, stored):
-    made = said("update", stored.alice, "Alice likes Go", "--user", "alice")
+def test_the_new_text_may_follow_the_id(run_json, stored):
+    made = run_json("update", stored.alice, "Alice likes Go", "--user", "alice")
     assert (made["status"], made["memory"]["content"]) == ("updated", "Alice likes Go")
-    assert said("update", stored.alice, "-", "--user", "alice", input="Alice likes C\n")["memory"]["version"] == 3
+    assert run_json("update", stored.alice, "-", "--user", "alice", input="Alice likes C\n")["memory"]["version"] == 3

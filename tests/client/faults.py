@@ -75,5 +75,5 @@ UNSENT = Unsent(httpx.ConnectError("refused"))
 
 def problem(status: int, code: str, **more: Any) -> httpx.Response:
     """Return what a server says that fails."""
-    told = {"type": f"urn:salience:problem:{code}", "title": "-", "status": status, "detail": "it failed", **more}
-    return httpx.Response(status, json=told, headers={"Content-Type": PROBLEM})
+    result = {"type": f"urn:salience:problem:{code}", "title": "-", "status": status, "detail": "it failed", **more}
+    return httpx.Response(status, json=result, headers={"Content-Type": PROBLEM})

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 BUSY = (503, "busy")
 
 
-def told(kind: object) -> object:
+def fault_of(kind: object) -> object:
     """Return a fault anew: an answer can be read once."""
     return problem(*kind) if isinstance(kind, tuple) else kind
 
@@ -43,7 +43,7 @@ FAULTS = [
 def test_retried_writes_are_done_once(engine, through, where, faults):
     memory, network = through()
     one, two = "text", "other"
-    befall = lambda: setattr(network, "faults", [told(fault) for fault in faults])  # noqa: E731
+    befall = lambda: setattr(network, "faults", [fault_of(fault) for fault in faults])  # noqa: E731
 
     befall()
     first = memory.remember(one, **where)
@@ -85,7 +85,7 @@ def test_receipts_with_the_callers_key_equal_the_engines(through, where):
 
 @pytest.mark.parametrize("fault", [LOST, CUT, LATE, (500, "unsettled")])
 def test_a_write_is_unsettled_if_all_responses_are_lost(through, where, fault):
-    memory, network = through(*[told(fault) for _ in range(3)], retries=2)
+    memory, network = through(*[fault_of(fault) for _ in range(3)], retries=2)
     with pytest.raises(UnsettledError, match=r"remember: .* may have been done. .* your own idempotency key"):
         memory.remember("text", **where)
     assert len({json.loads(request.content)["key"] for request in network.requests}) == 1

@@ -48,9 +48,9 @@ def test_every_argument_of_a_verb_can_be_sent(name):
 def sent(verb: str, *args: object, **keywords: object) -> dict:
     """Return the arguments of a call as they are sent, without the key that is made for it."""
     made = calls.call(getattr(Engine, verb), args, keywords)
-    told = json.loads(made.body) if made.body is not None else dict(made.query)
+    result = json.loads(made.body) if made.body is not None else dict(made.query)
     assert made.generated_key == (verb in ("remember", "forget"))
-    return {name: value for name, value in told.items() if name != "key"}
+    return {name: value for name, value in result.items() if name != "key"}
 
 
 def test_python_values_are_converted_to_json():

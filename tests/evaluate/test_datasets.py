@@ -202,8 +202,8 @@ def test_a_chat_keeps_speaker_text_time_and_the_rest_as_metadata(tmp_path: Path,
 
 
 def test_messages_belong_to_the_session_that_they_name(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": str(n), "session_id": name} for n, name in enumerate(("b", "a", "b"))]
-    (conversation,) = conversations(write(tmp_path / "a.jsonl", said, lines=True))
+    text = [{"role": "user", "content": str(n), "session_id": name} for n, name in enumerate(("b", "a", "b"))]
+    (conversation,) = conversations(write(tmp_path / "a.jsonl", text, lines=True))
     held = [
         (session.session_id, [message.content for message in session.messages]) for session in conversation.sessions
     ]
@@ -233,11 +233,11 @@ def test_a_timestamp_may_be_seconds_or_milliseconds_since_1970(tmp_path: Path, s
     ],
 )
 def test_a_bad_message_is_refused_by_its_place(tmp_path: Path, bad: object, field: str) -> None:
-    said = [CHAT[0], bad]
+    text = [CHAT[0], bad]
     with pytest.raises(InputError, match=rf"^{field} of message 2 in "):
-        list(turns(write(tmp_path / "a.json", said)))
+        list(turns(write(tmp_path / "a.json", text)))
     with pytest.raises(ImportLineError, match=r"^line 2: ") as caught:
-        list(turns(write(tmp_path / "a.jsonl", said, lines=True)))
+        list(turns(write(tmp_path / "a.jsonl", text, lines=True)))
     assert caught.value.line == 2
 
 
@@ -268,8 +268,8 @@ def test_the_real_locomo_files_are_read_whole() -> None:
     for held in read:
         times = [message.timestamp for session in held.sessions for message in session.messages]
         assert all(before < after for before, after in pairwise(times) if before and after)
-        said = {message.ref for message in held.messages}
+        text = {message.ref for message in held.messages}
         named = [turn for question in held.questions for turn in question.evidence]
-        assert sum(turn in said for turn in named) > 0.99 * len(named)
-    asked = [question for held in read for question in held.questions]
-    assert all(question.answer for question in asked if question.answerable)
+        assert sum(turn in text for turn in named) > 0.99 * len(named)
+    arguments = [question for held in read for question in held.questions]
+    assert all(question.answer for question in arguments if question.answerable)

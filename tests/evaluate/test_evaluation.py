@@ -62,10 +62,10 @@ def test_categories_that_are_named_are_measured_and_others_are_not(tmp_path: Pat
 
 def test_sessions_count_once_each(tmp_path: Path):
     read = sources([written(tmp_path / "s.json", LONGMEMEVAL)])
-    asked = evaluate(read, plan("bm25", "cosine", granularity="session"), "planted").results
-    assert [(one.total, one.answerable) for one in asked] == [(1, True), (0, False)]
-    assert asked[0].found["cosine"].returned == 3
-    assert asked[0].found["bm25"].places == (1,)
+    arguments = evaluate(read, plan("bm25", "cosine", granularity="session"), "planted").results
+    assert [(one.total, one.answerable) for one in arguments] == [(1, True), (0, False)]
+    assert arguments[0].found["cosine"].returned == 3
+    assert arguments[0].found["bm25"].places == (1,)
 
 
 def test_beliefs_of_other_tiers_are_not_searched(tmp_path: Path):
@@ -75,11 +75,11 @@ def test_beliefs_of_other_tiers_are_not_searched(tmp_path: Path):
 
 
 def test_progress_is_reported_for_each_question(tmp_path: Path):
-    told: list[int] = []
+    result: list[int] = []
     read = sources([both_locomo(tmp_path)])
-    asked = plan(foreign=3)
-    evaluate(read, asked, "planted", told.append)
-    assert sum(told) == len(told) == count(read, asked) == 5 + 2 + 3
+    arguments = plan(foreign=3)
+    evaluate(read, arguments, "planted", result.append)
+    assert sum(result) == len(result) == count(read, arguments) == 5 + 2 + 3
 
 
 def test_every_format_with_questions_is_a_source(tmp_path: Path):
@@ -108,8 +108,8 @@ def test_a_path_without_questions_is_refused(tmp_path: Path):
 
 
 def test_the_sum_says_what_was_measured(tmp_path: Path):
-    read, asked = sources([both_locomo(tmp_path)]), plan("bm25", "cosine", foreign=4)
-    measured = compare(read, asked, Wanted((1, 10)), [evaluate(read, asked, "planted")])
+    read, arguments = sources([both_locomo(tmp_path)]), plan("bm25", "cosine", foreign=4)
+    measured = compare(read, arguments, Wanted((1, 10)), [evaluate(read, arguments, "planted")])
     assert (measured.files, measured.formats) == (("both.json",), ("LoCoMo JSON",))
     assert (measured.conversations, measured.memories, measured.n, measured.without_evidence) == (2, 7, 5, 1)
     assert measured.categories == {"1": "multi-hop", "2": "temporal", "4": "single-hop"}
@@ -146,7 +146,7 @@ def test_questions_without_evidence_are_an_error(tmp_path: Path):
         compare(read, sessions, Wanted(), [evaluate(read, sessions, "planted")])
 
 
-def test_the_metrics_look_as_far_down_as_was_asked():
+def test_metrics_have_the_requested_depths():
     wanted = Wanted((1, 50), Metric("ndcg", 5))
     assert [str(metric) for metric in wanted.metrics] == [
         "recall@1",
@@ -166,7 +166,7 @@ class TestForeignQuestions:
     def held(self, tmp_path: Path):
         return tuple(conversations(both_locomo(tmp_path)))
 
-    def test_they_are_asked_in_another_store_and_have_no_answer_there(self, tmp_path: Path):
+    def test_foreign_queries_run_in_another_store_without_evidence(self, tmp_path: Path):
         placed = run.foreign(self.held(tmp_path), 100, "keep", 0)
         assert sorted(one.question for one in placed["boats"]) == [
             "What colour was Ana's kite?",
@@ -175,7 +175,7 @@ class TestForeignQuestions:
             "Which bird does Bo keep?",
         ]
         assert {one.question for one in placed["kites"]} == {"Where did Ida's ferry go?", "What does Max paint?"}
-        assert not any(one.answerable or one.evidence for asked in placed.values() for one in asked)
+        assert not any(one.answerable or one.evidence for arguments in placed.values() for one in arguments)
 
     @pytest.mark.parametrize(
         ("naming", "text", "expected"),
@@ -202,7 +202,7 @@ def test_the_baselines_on_locomo_are_what_they_are_known():
     if not folder or not (Path(folder) / "locomo").is_dir():
         pytest.skip("SALIENCE_TEST_DATA names no folder with locomo/")
     read = sources([Path(folder) / "locomo"])
-    asked = plan("bm25", limit=20, categories=frozenset("1234"))
-    measured = compare(read, asked, Wanted(), [evaluate(read, asked, "planted")])
+    arguments = plan("bm25", limit=20, categories=frozenset("1234"))
+    measured = compare(read, arguments, Wanted(), [evaluate(read, arguments, "planted")])
     assert (measured.n, measured.memories, measured.without_evidence) == (760, 2760, 2)
     assert measured.score("bm25", "planted", "recall@10").mean == pytest.approx(0.639, abs=0.01)

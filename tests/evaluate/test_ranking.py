@@ -35,19 +35,19 @@ def store():
 def test_all_profiles_return_what_a_recall_under_each_returns(store, limit, min_score):
     everyone = {name: profiles.load(name) for name in profiles.NAMES}
     returned = 0
-    for asked in sample.questions():
-        question = Question(asked.question, "", "", (), scope=asked.scope)
+    for arguments in sample.questions():
+        question = Question(arguments.question, "", "", (), scope=arguments.scope)
         answers = ask(store, question, Terms(everyone, limit, min_score))
         for name in profiles.NAMES:
             recalled = store.engine.recall(
-                asked.question,
+                arguments.question,
                 profile=name,
                 limit=limit,
                 min_score=min_score,
                 dry_run=True,
-                **{key: value for key, value in asked.scope.as_dict().items() if key != "tenant"},
+                **{key: value for key, value in arguments.scope.as_dict().items() if key != "tenant"},
             )
-            assert answers[name][0] == tuple(hit.memory.id for hit in recalled), (name, asked.question)
+            assert answers[name][0] == tuple(hit.memory.id for hit in recalled), (name, arguments.question)
             returned += len(recalled)
     assert returned > 50 * limit * (0.5 if min_score is None else 0.2)
 

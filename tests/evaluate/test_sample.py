@@ -38,11 +38,11 @@ def test_the_sample_holds_what_it_is_to_show() -> None:
 
 def test_every_memory_lies_between_january_and_april_2026_and_before_its_last_recall() -> None:
     for memory in sample.memories():
-        said = memory.draft.created_at
-        assert said is not None
-        assert (said.year, said.month in range(1, 5)) == (2026, True)
+        text = memory.draft.created_at
+        assert text is not None
+        assert (text.year, text.month in range(1, 5)) == (2026, True)
         assert (memory.recalled > 0) == (memory.recalled_at is not None)
-        assert memory.recalled_at is None or said < memory.recalled_at < sample.now()
+        assert memory.recalled_at is None or text < memory.recalled_at < sample.now()
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +55,11 @@ def stored() -> tuple[Engine, dict[str, str]]:
 def answers(stored: tuple[Engine, dict[str, str]]) -> dict[str, dict[str, list[str]]]:
     engine, refs = stored
     return {
-        asked.question: {
-            profile: [refs[hit.memory.id] for hit in _recall(engine, asked.question, asked.scope, profile)]
+        arguments.question: {
+            profile: [refs[hit.memory.id] for hit in _recall(engine, arguments.question, arguments.scope, profile)]
             for profile in PROFILES
         }
-        for asked in sample.questions()
+        for arguments in sample.questions()
     }
 
 

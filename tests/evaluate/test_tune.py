@@ -37,12 +37,12 @@ def sampled():
         made = []
         for name in PROFILES:
             profile = contender(name)
-            for asked in sample.questions():
+            for arguments in sample.questions():
                 known = gathered(
-                    store, Question(asked.question, "", "", (), scope=asked.scope), Terms({"": profile}, 5)
+                    store, Question(arguments.question, "", "", (), scope=arguments.scope), Terms({"": profile}, 5)
                 )[""]
                 evidence = tuple(refs[str(known.batch.ids[row])] for row in range(0, len(known.batch), 7))
-                question = Question(asked.question, "", "", evidence, scope=asked.scope)
+                question = Question(arguments.question, "", "", evidence, scope=arguments.scope)
                 case = tune.prepared(store, question, known, profile)
                 made.append((profile, case, narrowed(known.batch, known.need), known.need))
         yield made
@@ -86,8 +86,8 @@ def test_the_value_of_a_case_is_that_of_an_evaluation(tmp_path: Path, monkeypatc
         profile = profiles.load("salience")
         cases = tune.cases(tuple(conversations(path)), profile, 3, PlantedEmbedder())
         plan = Plan(Terms({"salience": profile}, 3))
-        asked = [one for one in evaluate(sources([path]), plan, "planted").results if one.total]
-        assert [tune.value(case, profile, RECALL) for case in cases] == values(asked, "salience", RECALL)
+        arguments = [one for one in evaluate(sources([path]), plan, "planted").results if one.total]
+        assert [tune.value(case, profile, RECALL) for case in cases] == values(arguments, "salience", RECALL)
         assert len(cases) >= 2
 
 
@@ -105,11 +105,11 @@ def cases(tmp_path: Path):
     for number in range(4):
         places = range(1, len(ANIMALS) + 1)
         turns = [{"speaker": "Ana", "dia_id": f"D1:{place}", "text": _said(number, place)} for place in places]
-        asked = [
+        arguments = [
             {"question": f"query of the {ANIMALS[place - 1]}", "answer": "", "category": 4, "evidence": [f"D1:{place}"]}
             for place in places
         ]
-        talks.append({"sample_id": f"t{number}", "conversation": {"session_1": turns}, "qa": asked})
+        talks.append({"sample_id": f"t{number}", "conversation": {"session_1": turns}, "qa": arguments})
     held = tuple(conversations(written(tmp_path / "talks.json", talks)))
     cosines = {_said(number, place): 0.9 - 0.1 * place for number in range(4) for place in range(1, 7)}
     return lambda name: tune.cases(held, _profile(tmp_path, name), 6, PlantedEmbedder(cosines))

@@ -81,9 +81,9 @@ def test_a_quotation_is_short_and_on_one_line():
 
 
 def test_what_two_people_say_of_themselves_is_of_two_things():
-    said = "I am not allergic to nuts"
-    assert label(said, said, new_speaker="Ann", old_speaker="ann ") == "duplicate"
-    assert label(said, said, new_speaker="Ann", old_speaker="Bob") == "related"
+    text = "I am not allergic to nuts"
+    assert label(text, text, new_speaker="Ann", old_speaker="ann ") == "duplicate"
+    assert label(text, text, new_speaker="Ann", old_speaker="Bob") == "related"
     apart = relation("I eat no nuts", "I eat nuts", similarity=0.9, paraphrase=PARAPHRASE, old_speaker="Bob")
     assert apart == Relation("related", ("speaker: bob -> nobody",))
 
@@ -106,10 +106,10 @@ def test_texts_that_lie_far_apart_are_only_related():
 
 
 def test_texts_that_are_too_long_to_be_read_whole_are_no_duplicates_of_each_other():
-    told = "The board met in the large hall on the first floor. " * 25
-    found = relation(f"{told}It rejected the plan.", f"{told}It passed the plan.", similarity=0.99, paraphrase=0.73)
+    result = "The board met in the large hall on the first floor. " * 25
+    found = relation(f"{result}It rejected the plan.", f"{result}It passed the plan.", similarity=0.99, paraphrase=0.73)
     assert found.label == "related"
-    assert relation(told, told, similarity=0.99, paraphrase=0.73).label == "duplicate"
+    assert relation(result, result, similarity=0.99, paraphrase=0.73).label == "duplicate"
 
 
 def test_texts_that_each_have_a_word_of_their_own_must_be_nearer_to_be_the_same():
@@ -130,9 +130,14 @@ TEXTS = st.text() | st.lists(PIECES, max_size=14).map(" ".join)
 
 @given(TEXTS, TEXTS, st.floats(-1, 1), st.sampled_from([(None, None), ("Ann", "Ann"), ("Ann", "Bob"), (None, "Ann")]))
 def test_any_two_texts_have_a_label_always_the_same_one(new, old, similarity, speakers):
-    asked = {"similarity": similarity, "paraphrase": PARAPHRASE, "new_speaker": speakers[0], "old_speaker": speakers[1]}
-    found = relation(new, old, **asked)
-    assert found == relation(new, old, **asked)
+    arguments = {
+        "similarity": similarity,
+        "paraphrase": PARAPHRASE,
+        "new_speaker": speakers[0],
+        "old_speaker": speakers[1],
+    }
+    found = relation(new, old, **arguments)
+    assert found == relation(new, old, **arguments)
     assert found.label in get_args(Label)
     assert bool(found.because) or found.label == "related"
     assert all(":" in one or one in ("same words", "same meaning") for one in found.because)

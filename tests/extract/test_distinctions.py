@@ -143,10 +143,10 @@ def test_a_text_that_says_more_covers_one_that_says_less():
 
 
 def test_the_same_words_of_two_speakers_are_two_facts():
-    said = "I work from home"
-    assert either(said, said, ("Ann", "Bob")) == (False, False)
-    assert either(said, said, ("Ann", None)) == (False, False)
-    assert either(said, said, ("Ann", "ann ")) == either(said, said) == (True, True)
+    text = "I work from home"
+    assert either(text, text, ("Ann", "Bob")) == (False, False)
+    assert either(text, text, ("Ann", None)) == (False, False)
+    assert either(text, text, ("Ann", "ann ")) == either(text, text) == (True, True)
 
 
 def test_of_what_nothing_is_known_nothing_is_covered():
@@ -156,14 +156,14 @@ def test_of_what_nothing_is_known_nothing_is_covered():
     assert not covers([], known)
 
 
-def test_what_is_read_stands_in_order_with_its_kind():
-    told = distinctions("Alice didn't see Bob at 3 pm on 3 May, nor the 2 others", "Zoë  Å")
-    assert told[0].startswith("text:")
-    assert told[1:] == (
+def test_distinctions_are_in_order_with_their_kind():
+    result = distinctions("Alice didn't see Bob at 3 pm on 3 May, nor the 2 others", "Zoë  Å")
+    assert result[0].startswith("text:")
+    assert result[1:] == (
         "speaker:zoë å", "date:15:00", "date:month 5", "date:5-3", "number:2", "name:alice", "claim:not", "name:bob",
         "claim:not",
     )  # fmt: skip
-    assert {one.partition(":")[0] for one in told} == set(KINDS)
+    assert {one.partition(":")[0] for one in result} == set(KINDS)
 
 
 def test_a_capital_that_opens_a_sentence_is_no_name():
@@ -223,7 +223,7 @@ def test_one_planted_difference_is_never_covered(kind, data):
 
 @given(st.text(), st.sampled_from([None, "Ann"]))
 def test_any_text_covers_itself_in_any_case_and_spacing(content, speaker):
-    told = distinctions(content, speaker)
-    assert all("\n" not in one and one.partition(":")[0] in KINDS for one in told)
+    result = distinctions(content, speaker)
+    assert all("\n" not in one and one.partition(":")[0] in KINDS for one in result)
     again = distinctions(f"  {normalise(content).upper() if content.isascii() else normalise(content)} ", speaker)
-    assert covers(*coded(told, again))
+    assert covers(*coded(result, again))

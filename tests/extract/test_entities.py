@@ -139,7 +139,7 @@ def test_64_kib_of_anything_is_read_to_its_end(hostile: str) -> None:
 
 
 @given(st.text())
-def test_every_entity_is_distinct_not_blank_and_stands_in_the_text(content: str) -> None:
+def test_every_entity_is_distinct_not_blank_and_in_the_text(content: str) -> None:
     found = entities(content)
     assert all(entity.strip() == entity != "" and normalise(entity) in normalise(content) for entity in found)
     assert len({normalise(entity) for entity in found}) == len(found)

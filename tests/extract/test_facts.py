@@ -138,7 +138,7 @@ def test_a_longer_text_that_holds_a_statement_has_no_key(clause):
         assert fact_key(text) is None
 
 
-def test_the_value_stands_as_it_is_written():
+def test_the_value_is_kept_as_written():
     assert fact("Our database is PostgreSQL 16")[:2] == ("team.uses.database", "PostgreSQL 16")
     assert fact("i live in berlin")[:2] == ("user.residence", "berlin")
     assert fact("I live in Porto, Portugal now")[:2] == ("user.residence", "Porto, Portugal")

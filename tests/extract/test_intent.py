@@ -27,7 +27,7 @@ def test_the_intent_with_the_most_distinct_phrases_wins() -> None:
     assert detect_intent("What is his favourite of the latest and last ones?", INTENTS).name == "time"
 
 
-def test_a_phrase_counts_once_however_often_it_stands_there() -> None:
+def test_a_repeated_phrase_counts_once() -> None:
     assert detect_intent("last, last, last: which would you rather like?", INTENTS) == Intent(
         "preference", ("rather", "like")
     )

@@ -59,7 +59,7 @@ def test_a_speaker_goes_by_the_whole_name_and_its_first_word():
 
 
 @given(st.text(max_size=60), st.lists(st.text(min_size=1, max_size=8).filter(str.strip), max_size=3))
-def test_any_text_can_be_asked(query, speakers):
+def test_any_query_is_read(query, speakers):
     assert isinstance(first_person(query, speakers), str)
     assert set(named(query, speakers)) <= set(speakers)
     assert all(forms(speakers))

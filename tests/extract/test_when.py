@@ -244,7 +244,7 @@ def test_a_date_and_an_order_go_together() -> None:
         ("Who was there the day after the wedding?", "the day after the wedding", "after", "the wedding"),
     ],
 )
-def test_an_event_stands_for_a_date(query: str, words: str, relation: str, anchor: str) -> None:
+def test_an_event_is_read_as_an_anchor(query: str, words: str, relation: str, anchor: str) -> None:
     assert read(query, NOW) == TimeCue((words,), relation=relation, anchor=anchor)
 
 
@@ -260,9 +260,9 @@ def test_the_date_of_an_event_bounds_what_is_after_or_before_it() -> None:
 
 
 def test_of_two_dates_the_one_counted_from_now_is_meant_else_the_first() -> None:
-    told = read("What did we say about the 2022 budget last week?", NOW)
-    assert told is not None
-    assert told.words == ("last week",)
+    result = read("What did we say about the 2022 budget last week?", NOW)
+    assert result is not None
+    assert result.words == ("last week",)
     two = read("Did we meet in May 2022, and why not in June 2023?", NOW)
     assert two is not None
     assert two.words == ("in May 2022",)

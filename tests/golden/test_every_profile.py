@@ -78,9 +78,9 @@ def test_a_profile_is_given_by_name_path_or_object(planted, clock, tmp_path, pro
 def test_asking_as_of_an_instant_is_asking_at_that_instant(planted, clock, profile):
     memory = plant(planted, clock, profile=profile)
     later = clock() + timedelta(days=40)
-    asked = [(hit.memory.id, hit.score) for hit in memory.recall("query", now=later, min_score=0.0, dry_run=True)]
+    arguments = [(hit.memory.id, hit.score) for hit in memory.recall("query", now=later, min_score=0.0, dry_run=True)]
     clock.advance(days=40)
-    assert asked == [(hit.memory.id, hit.score) for hit in memory.recall("query", min_score=0.0, dry_run=True)]
+    assert arguments == [(hit.memory.id, hit.score) for hit in memory.recall("query", min_score=0.0, dry_run=True)]
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)

@@ -68,10 +68,10 @@ def test_a_question_about_what_somebody_never_spoke_of_has_no_answer(precise):
         [{"speaker": "Ann" if number % 2 else "Bob", "content": text} for number, text in enumerate(turns)],
         session_id="s",
     )
-    asked = memory.recall("query: which car does Ann drive?", dry_run=True)
-    assert contents(asked) == []
+    answer = memory.recall("query: which car does Ann drive?", dry_run=True)
+    assert contents(answer) == []
     best = memory.recall("query: which car does Ann drive?", min_score=0)[0]
     assert best.score > 0.12 * 30**0.22  # for being Ann's, and for nothing else
-    told = memory.explain("query: which car does Ann drive?", best.memory.id)
-    assert (told.stage, told.rank) == ("cut_off", 1)
-    assert "fits the query except by its speaker" in told.reason
+    result = memory.explain("query: which car does Ann drive?", best.memory.id)
+    assert (result.stage, result.rank) == ("cut_off", 1)
+    assert "fits the query except by its speaker" in result.reason

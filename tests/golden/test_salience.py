@@ -135,7 +135,7 @@ def test_a_turn_is_read_with_those_beside_it(planted):
     assert parts["To Lisbon."].context_lexical > parts["Nice!"].context_lexical > 0
 
 
-def test_who_is_named_is_heard(planted):
+def test_a_named_speaker_ranks_first(planted):
     texts = {"I paint": 0.5, "I sing": 0.5}
     memory = planted(texts)
     talk(memory, ("Ann", "I paint"), ("Bob", "I sing"))
@@ -160,21 +160,21 @@ def embedded_for(memory, question, **where):
     return texts[before:]
 
 
-def test_a_question_about_a_speaker_is_asked_in_that_speaker_s_voice_too(planted):
+def test_a_query_about_a_speaker_is_embedded_in_the_first_person_too(planted):
     memory = planted()
     talk(memory, ("Ann Lee", "I paint"), ("Bob", "I sing"))
-    for asked, own in (
+    for arguments, own in (
         ("What did Ann's friend paint for Bob?", "What did my friend paint for I?"),
         ("What did Ann Lee paint?", "What did I paint?"),
         ("what did ann sketch?", "what did I sketch?"),
     ):
-        assert embedded_for(memory, asked) == [asked, own]
-    for asked in ("What did Carol paint?", "What of Annabel?"):
-        assert embedded_for(memory, asked) == [asked]
+        assert embedded_for(memory, arguments) == [arguments, own]
+    for arguments in ("What did Carol paint?", "What of Annabel?"):
+        assert embedded_for(memory, arguments) == [arguments]
     assert embedded_for(memory, "And what did Ann Lee do?", profile="mememory") == ["And what did Ann Lee do?"]
 
 
-def test_what_somebody_said_answers_in_the_first_person_and_a_fact_in_the_third(planted):
+def test_turns_match_the_first_person_and_facts_the_third(planted):
     class Voices:
         name, dimension = "voices", 2
 
@@ -197,7 +197,7 @@ def test_a_speaker_whom_the_caller_cannot_see_is_no_speaker(planted):
     assert embedded_for(memory, "When did Ann paint?", user_id=ANY) == ["When did Ann paint?", "When did I paint?"]
 
 
-def test_what_is_said_of_a_speaker_counts_as_what_the_speaker_says(planted):
+def test_an_entity_that_is_a_speaker_counts_as_the_speaker(planted):
     memory = planted({"I paint": 0.5, "Ann and Bob met": 0.5})
     talk(memory, ("Ann", "I paint"))
     memory.remember("Ann and Bob met", entities=["Ann", "Bob"])
@@ -250,10 +250,10 @@ def test_age_does_not_move_a_score_unless_the_query_asks_for_time(planted, clock
     memory.remember("new")
     hits = memory.recall("query", dry_run=True)
     assert hits[0].score == hits[1].score == pytest.approx(DENSE * 0.8 * NEUTRAL, abs=1e-6)
-    asked = memory.recall("query: the latest?", dry_run=True)
-    assert contents(asked) == ["new", "old"]
-    assert [hit.score_detail.time for hit in asked] == [1.0, 0.75]
-    assert asked.intent.time.order == "latest"
+    latest = memory.recall("query: the latest?", dry_run=True)
+    assert contents(latest) == ["new", "old"]
+    assert [hit.score_detail.time for hit in latest] == [1.0, 0.75]
+    assert latest.intent.time.order == "latest"
     assert contents(memory.recall("query: the very first?", dry_run=True)) == ["old", "new"]
 
 
@@ -273,9 +273,9 @@ def test_outside_the_window_is_weaker_and_not_gone(planted, clock):
 
 
 def test_an_event_bounds_the_window(planted, clock):
-    told = {"we rented a flat": 0.5, "the move to Porto was today": 0.5, "we rent a house": 0.5}
-    memory = planted(told)
-    for text in told:
+    result = {"we rented a flat": 0.5, "the move to Porto was today": 0.5, "we rent a house": 0.5}
+    memory = planted(result)
+    for text in result:
         memory.remember(text)
         clock.advance(days=60)
     before = memory.recall("query: where before the move?", dry_run=True, min_score=0)
@@ -284,7 +284,7 @@ def test_an_event_bounds_the_window(planted, clock):
     assert time["we rented a flat"] == time["the move to Porto was today"] == 1.0
     assert time["we rent a house"] == pytest.approx(0.75 + 0.25 * math.exp(-60 / 7), abs=1e-9)
     after = memory.recall("query: where after the move?", dry_run=True, min_score=0)
-    assert {hit.memory.content for hit in after if hit.score_detail.time == 1.0} == set(list(told)[1:])
+    assert {hit.memory.content for hit in after if hit.score_detail.time == 1.0} == set(list(result)[1:])
 
 
 def test_only_the_newest_belief_is_shown(planted):
@@ -314,7 +314,7 @@ UPDATES = [
 
 
 @pytest.mark.parametrize(("older", "newer", "query"), UPDATES)
-def test_what_was_said_later_of_the_same_thing_comes_first(planted, clock, older, newer, query):
+def test_a_later_value_of_the_same_thing_comes_first(planted, clock, older, newer, query):
     memory = planted({older: 0.8, newer: 0.6}, axes={older: 1, newer: 1})
     memory.remember(older)
     clock.advance(days=3)
@@ -337,7 +337,7 @@ def test_an_update_keeps_its_own_factors(planted, clock):
     assert contents(in_time)[0] == old
 
 
-def test_nothing_is_said_to_be_an_update_that_is_not(planted, clock):
+def test_an_unrelated_memory_is_no_update(planted, clock):
     apart = {"Ann's budget is 500 euros": 0.9, "Bob's garden has 700 roses": 0.7}  # a cosine of 0.63 between them
     memory = planted(apart)
     for text in apart:
@@ -400,14 +400,14 @@ def days(memory, clock, **texts):
 def test_a_question_that_is_only_a_time_returns_what_lies_in_it(planted, clock):
     memory = planted({"wrote to Ben": 0.0, "sowed beans": 0.1, "paid the rent": 0.9})
     days(memory, clock, d13="wrote to Ben", d15="sowed beans", d20="paid the rent")  # asked on 1 May 2026, a Friday
-    for asked in (
+    for arguments in (
         "What happened between 13 and 15 April 2026?",
         "what did I do from April 13 to April 15, 2026",
         "what did we talk about in the week of 13 April 2026?",
     ):
-        found = memory.recall(asked, dry_run=True)
-        assert found.intent.name == "period", asked
-        assert {hit.memory.content for hit in found if not hit.weak} == {"sowed beans", "wrote to Ben"}, asked
+        found = memory.recall(arguments, dry_run=True)
+        assert found.intent.name == "period", arguments
+        assert {hit.memory.content for hit in found if not hit.weak} == {"sowed beans", "wrote to Ben"}, arguments
         assert [hit.score_detail.period for hit in found][:2] == [1.0, 1.0]
         assert found[0].score == pytest.approx(found[0].score_detail.recompute(), abs=1e-9)
         assert found.confident
@@ -473,15 +473,15 @@ def test_another_language_is_left_in_the_third_person(monkeypatch, planted):
     assert embedded_for(memory, "Was hat Caroline gemalt?") == ["Was hat Caroline gemalt?"]
 
 
-def test_what_was_said_again_and_again_takes_one_place(planted):
-    asked = "What is the status of Parcel?"
+def test_a_repeated_text_takes_one_place(planted):
+    arguments = "What is the status of Parcel?"
     answers = [f"Parcel is green, {number} bugs are open." for number in range(3)]
-    memory = planted({asked: 0.9, **dict.fromkeys(answers, 0.6)})
+    memory = planted({arguments: 0.9, **dict.fromkeys(answers, 0.6)})
     for answer in answers:
-        talk(memory, ("user", asked), ("assistant", answer))
+        talk(memory, ("user", arguments), ("assistant", answer))
     hits = memory.recall("query: the status of Parcel", min_score=0)
-    assert sorted(contents(hits)) == sorted([asked, *answers])
-    (again,) = [hit for hit in hits if hit.memory.content == asked]
+    assert sorted(contents(hits)) == sorted([arguments, *answers])
+    (again,) = [hit for hit in hits if hit.memory.content == arguments]
     assert len(again.absorbed) == 2
 
 

@@ -99,5 +99,5 @@ def test_a_session_hides_nothing_and_filters_on_request(planted, profile):
     memory.remember("in t", session_id="t")
     memory.remember("in none")
     assert len(memory.recall("query", session_id="s", dry_run=True)) == 3
-    asked = memory.recall("query", session_id="s", sessions=["t"], dry_run=True)
-    assert [hit.memory.content for hit in asked] == ["in t"]
+    filtered = memory.recall("query", session_id="s", sessions=["t"], dry_run=True)
+    assert [hit.memory.content for hit in filtered] == ["in t"]

@@ -82,7 +82,7 @@ def test_tags_filter_recall(planted):
     assert [hit.memory.content for hit in memory.recall("query", tags=["python"])] == ["tagged"]
 
 
-def test_a_memory_carries_every_tag_that_is_asked_for(planted):
+def test_a_memory_must_have_every_requested_tag(planted):
     memory = planted({"both": 0.1, "one": 0.9}, profile="zeromemory")
     memory.remember("both", tags=["python", "backend"])
     memory.remember("one", tags=["python"])

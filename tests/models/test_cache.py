@@ -29,7 +29,7 @@ def test_name_dimension_and_calibration_are_the_embedders():
     assert cached.calibration is own
 
 
-def test_a_text_asked_again_is_not_embedded_again():
+def test_a_text_is_embedded_once():
     inner = PlantedEmbedder()
     cached = Cached(inner, 4)
     first, second = cached.embed(["query"]), cached.embed(["query"])
@@ -46,7 +46,7 @@ def test_batches_pass_through_unkept():
     assert inner.texts == ["a", "b", "a"]
 
 
-def test_the_text_not_asked_for_longest_is_dropped():
+def test_the_least_recently_used_text_is_dropped():
     inner = PlantedEmbedder()
     cached = Cached(inner, 2)
     for text in ("a", "b", "a", "c", "a", "b"):
@@ -90,7 +90,7 @@ def test_several_texts_are_embedded_together_where_neighbours_change_nothing(kin
     assert np.array_equal(found, Cached(PlantedEmbedder(), 0).embed_each(["a", "b", "c", "b"]))
 
 
-def test_a_remote_embedder_is_asked_for_several_texts_at_the_same_time_in_the_callers_context():
+def test_a_remote_embedder_embeds_several_texts_concurrently_in_the_callers_context():
     noted = contextvars.ContextVar("noted", default="nothing")
     met = threading.Barrier(2, timeout=10)
 
@@ -105,7 +105,7 @@ def test_a_remote_embedder_is_asked_for_several_texts_at_the_same_time_in_the_ca
     assert Cached(Remote(), 4).embed_each(["a", "b"]).shape == (2, 64)
 
 
-def test_it_holds_no_text_and_can_be_told_to_forget():
+def test_the_cache_holds_no_text_and_can_be_cleared():
     inner = PlantedEmbedder()
     cached = Cached(inner, 4)
     cached.embed(["a secret"])

@@ -69,7 +69,7 @@ def test_a_file_that_holds_something_else_is_named_with_its_key(tmp_path, text, 
     assert path.read_text("latin-1") == text
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path):
+def test_an_unwritable_place_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="Give a file that can be"):
         save(tmp_path / "file" / "calibrations.toml", "m", OWN)

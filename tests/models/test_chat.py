@@ -30,24 +30,24 @@ def test_the_answer_is_the_text_of_the_completion(double):
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500])
 def test_with_a_rest_it_is_left_alone_after_a_failure(double, status):
-    asked = asking(double, rest=3600.0)
+    arguments = asking(double, rest=3600.0)
     double.status = status
     with pytest.raises(ChatError, match=f"status {status}"):
-        asked.ask("", "[]")
+        arguments.ask("", "[]")
     double.status = 200
     with pytest.raises(ChatError, match="not asked for now"):
-        asked.ask("", "[]")
+        arguments.ask("", "[]")
     assert len(double.questions) == 1
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_question_that_is_refused_is_no_reason_for_a_rest(double, status):
-    asked = asking(double, rest=3600.0)
+    arguments = asking(double, rest=3600.0)
     double.status = status
     with pytest.raises(ChatError):
-        asked.ask("", "[]")
+        arguments.ask("", "[]")
     double.status = 200
-    assert asked.ask("", "[]") == "yes"
+    assert arguments.ask("", "[]") == "yes"
 
 
 def test_a_rest_ends():
@@ -69,7 +69,7 @@ def test_an_endpoint_and_its_client_show_no_key(double):
     assert KEY not in repr(made) + repr(vars(made))
 
 
-def test_without_the_library_the_pip_line_is_told(monkeypatch):
+def test_a_missing_library_is_reported_with_the_pip_line(monkeypatch):
     monkeypatch.setattr(loading, "find_spec", lambda module: None)
     with pytest.raises(MissingExtraError, match=r'the judge \'openai\' .*pip install "salience\[llm\]"'):
         Chat(Endpoint("http://127.0.0.1:1", "model-x"), "judge")

@@ -43,7 +43,7 @@ def test_settings_reach_the_embedder(settings):
 
 
 @pytest.mark.parametrize(("name", "module"), [("static", "wordllama"), ("fastembed", "fastembed")])
-def test_a_missing_extra_is_said_when_the_embedder_is_chosen(settings, monkeypatch, name, module):
+def test_a_missing_extra_is_reported_when_the_embedder_is_chosen(settings, monkeypatch, name, module):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=rf'pip install "salience\[{name}\]"$'):
         embedder(name, settings)
@@ -63,7 +63,7 @@ def test_an_object_with_the_protocol_is_cached_as_far_as_the_settings_say(settin
 
 
 @pytest.mark.parametrize("missing", ["name", "dimension", "embed"])
-def test_an_object_without_a_part_of_the_protocol_is_told_which(settings, missing):
+def test_an_object_without_a_part_of_the_protocol_is_refused(settings, missing):
     parts = {"name": "mine", "dimension": 3, "embed": lambda self, texts: None}
     del parts[missing]
     with pytest.raises(InputError, match=f"an object of Mine without {missing}"):

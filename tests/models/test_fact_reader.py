@@ -28,7 +28,7 @@ NEWER = "Home is Porto for me"
 READ = {"key": "i.residence", "value": "Lisbon"}
 
 
-def told(key: object, value: object = "8080") -> object:
+def fact(key: object, value: object = "8080") -> object:
     return {"key": key, "value": value}
 
 
@@ -38,15 +38,15 @@ def told(key: object, value: object = "8080") -> object:
         (HOME, READ, None, None, "user.residence"),
         (HOME, READ, "Ana Lima", "alice", "ana_lima.residence"),
         (HOME, READ, "Alice", "alice", "user.residence"),
-        ("Alice has Lisbon as home", told("alice.residence", "Lisbon"), None, "alice", "user.residence"),
-        ("Alice has Lisbon as home", told("alice.residence", "Lisbon"), None, "bob", "alice.residence"),
-        ("Reached at a@b.example, always", told("user.e_mail", "a@b.example"), None, None, "user.email"),
-        ("Write me at a@b.example", told("i.mail_address", "a@b.example"), None, None, "user.mail_address"),
-        ("Nothing beats teal as a color", told("user.favorite.color", "teal"), None, None, "user.favourite.colour"),
-        ("We ship with Helm", told("team.uses.deployments", "Helm"), None, None, "team.uses.deployment"),
-        ("The api server listens on 8080", told("api_server.port"), None, None, "api_server.port"),
-        ("The api server listens on 8080", told("API_Server.Port"), None, None, "api_server.port"),
-        ("自宅はリスボンです", told("user.residence", "リスボン"), None, None, "user.residence"),
+        ("Alice has Lisbon as home", fact("alice.residence", "Lisbon"), None, "alice", "user.residence"),
+        ("Alice has Lisbon as home", fact("alice.residence", "Lisbon"), None, "bob", "alice.residence"),
+        ("Reached at a@b.example, always", fact("user.e_mail", "a@b.example"), None, None, "user.email"),
+        ("Write me at a@b.example", fact("i.mail_address", "a@b.example"), None, None, "user.mail_address"),
+        ("Nothing beats teal as a color", fact("user.favorite.color", "teal"), None, None, "user.favourite.colour"),
+        ("We ship with Helm", fact("team.uses.deployments", "Helm"), None, None, "team.uses.deployment"),
+        ("The api server listens on 8080", fact("api_server.port"), None, None, "api_server.port"),
+        ("The api server listens on 8080", fact("API_Server.Port"), None, None, "api_server.port"),
+        ("自宅はリスボンです", fact("user.residence", "リスボン"), None, None, "user.residence"),
     ],
 )
 def test_a_fact_that_holds_good_has_the_identity_that_the_rules_would_give_it(content, answer, speaker, user_id, key):
@@ -61,21 +61,21 @@ def test_it_follows_what_the_rules_read():
 @pytest.mark.parametrize(
     "answer",
     [
-        None, "api.port", 7, [], {}, {"key": "api.port"}, {"value": "8080"}, told(None), told(7), told(["api.port"]),
-        told(""), told("api"), told("api."), told(".port"), told("api.port.x.y"), told("api port"), told("api.port "),
-        told("api..port"), told("api._port"), told("api.port\n"), told("a_b_c_d_e.port"), told("api.uses"),
-        told("api.favourite"), told("api.the"), told("x" * 300 + ".port"), told("server.port"), told("it.port"),
-        told("everyone.port"), told("team.port"), told("api.port", "8081"), told("api.port", ""),
-        told("api.port", 8080), told("his_api.port"), told("the_api.port"),
-        told("api.port", "The api of the server listens on 8080"), told("api.port", "listens 8080"),
-        told("api.port", "x" * 100),
-        told("api.port", "!"),
+        None, "api.port", 7, [], {}, {"key": "api.port"}, {"value": "8080"}, fact(None), fact(7), fact(["api.port"]),
+        fact(""), fact("api"), fact("api."), fact(".port"), fact("api.port.x.y"), fact("api port"), fact("api.port "),
+        fact("api..port"), fact("api._port"), fact("api.port\n"), fact("a_b_c_d_e.port"), fact("api.uses"),
+        fact("api.favourite"), fact("api.the"), fact("x" * 300 + ".port"), fact("server.port"), fact("it.port"),
+        fact("everyone.port"), fact("team.port"), fact("api.port", "8081"), fact("api.port", ""),
+        fact("api.port", 8080), fact("his_api.port"), fact("the_api.port"),
+        fact("api.port", "The api of the server listens on 8080"), fact("api.port", "listens 8080"),
+        fact("api.port", "x" * 100),
+        fact("api.port", "!"),
     ],
 )  # fmt: skip
 def test_an_answer_that_does_not_hold_good_is_no_fact(answer):
     content = "The api of the server listens on 8080"
-    assert fact_key(told("api.port"), Statement(content)) == "api.port"
-    if answer != told("api.port\n") and answer != told("api.port "):  # white space around a key says nothing
+    assert fact_key(fact("api.port"), Statement(content)) == "api.port"
+    if answer != fact("api.port\n") and answer != fact("api.port "):  # white space around a key says nothing
         assert fact_key(answer, Statement(content)) is None
 
 
@@ -111,9 +111,9 @@ def test_the_texts_are_data_and_nobody_is_named(reader, double):
 
 
 def test_an_answer_is_kept_for_the_same_text_of_the_same_speaker(reader, double):
-    asked = [Statement(HOME), Statement(HOME, "Ana"), Statement(HOME)]
-    assert reader.facts(asked) == ["user.residence", "ana.residence", "user.residence"]
-    assert reader.facts(asked[:2]) == ["user.residence", "ana.residence"]
+    arguments = [Statement(HOME), Statement(HOME, "Ana"), Statement(HOME)]
+    assert reader.facts(arguments) == ["user.residence", "ana.residence", "user.residence"]
+    assert reader.facts(arguments[:2]) == ["user.residence", "ana.residence"]
     assert [len(question) for question in double.questions] == [2]
 
 
@@ -175,12 +175,12 @@ def test_a_write_has_the_fact_that_the_model_reads_and_follows_the_one_before(me
         {"content": f"{HOME} {'and the rest of it ' * 20}"},
     ],
 )
-def test_it_is_not_asked_about_what_states_no_fact_or_has_one(memory, double, draft):
+def test_texts_without_a_fact_or_with_a_key_are_not_sent(memory, double, draft):
     assert memory.remember_many([draft])[0].memory.fact_key == draft.get("fact_key")
     assert double.questions == []
 
 
-def test_many_are_asked_in_parts(memory, double):
+def test_many_texts_are_sent_in_batches(memory, double):
     double.answer = lambda question: {
         note["label"]: {"key": "casa_verde.number", "value": note["text"].split()[-1]} for note in question
     }
@@ -192,7 +192,7 @@ def test_many_are_asked_in_parts(memory, double):
 
 def test_an_update_of_the_text_reads_it_anew_and_leaves_a_fact_of_the_callers(memory, double):
     double.answer = lambda question: {
-        note["label"]: told("i.residence", "Lisbon" if "Lisbon" in note["text"] else "Porto") for note in question
+        note["label"]: fact("i.residence", "Lisbon" if "Lisbon" in note["text"] else "Porto") for note in question
     }
     read = memory.remember(HOME).memory
     assert memory.update(read.id, content=NEWER).memory.fact_key == "user.residence"
@@ -227,7 +227,7 @@ def babble(double):
 
 
 def lie(double):
-    double.answer = lambda question: {note["label"]: told("i.residence", "Madrid") for note in question}
+    double.answer = lambda question: {note["label"]: fact("i.residence", "Madrid") for note in question}
 
 
 @pytest.mark.parametrize("fail", [hang, refuse, break_down, babble, lie])

@@ -109,7 +109,7 @@ def breaks(pairs):
     "answer",
     [fails, breaks, None, "same", 7, ["update"], lambda pairs: [], lambda pairs: ["update"] * 9, lambda pairs: None],
 )
-def test_whatever_fails_the_write_stands_with_the_labels_of_the_rules(memory, answer):
+def test_after_any_failure_the_write_has_the_labels_of_the_rules(memory, answer):
     memory.remember(OLD)
     judged_by(memory, Told(answer))
     receipt = memory.remember(NEW)

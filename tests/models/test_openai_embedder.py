@@ -109,7 +109,7 @@ def refusal(embedder: OpenAI, texts: list[str] | None = None) -> str:
     return message
 
 
-def test_the_host_that_is_asked_is_told_without_a_password(endpoint):
+def test_the_remote_host_has_no_password(endpoint):
     host = endpoint.url.removeprefix("http://").removesuffix("/v1")
     assert OpenAI(f"http://user:hunter2@{host}/v1", "model-x", 3).remote == host
 
@@ -123,7 +123,7 @@ def test_a_request_is_as_the_protocol_says(embedder, endpoint):
     assert endpoint.paths == ["/v1/embeddings"]
 
 
-def test_a_dimension_is_asked_for_only_where_the_caller_says_so(endpoint):
+def test_the_dimension_is_sent_only_on_request(endpoint):
     OpenAI(endpoint.url, "model-x", 3, send_dimension=True).embed(["abc"])
     assert endpoint.requests[0]["dimensions"] == 3
     assert "Authorization" not in endpoint.headers[0]

@@ -110,7 +110,7 @@ def test_settings_reach_the_rerankers(libraries, settings):
     assert libraries.sentence_transformers.made == ["Other/Model"]
 
 
-def test_a_model_that_fastembed_does_not_know_is_told_when_it_is_chosen(libraries, settings):
+def test_an_unknown_fastembed_model_is_refused_when_it_is_chosen(libraries, settings):
     with pytest.raises(RerankerError, match=r"reranker_model: 'no/model'.*Xenova/ms-marco-MiniLM-L-6-v2, other/model"):
         reranker("fastembed", settings.model_copy(update={"reranker_model": "no/model"}))
 
@@ -137,7 +137,7 @@ def test_a_failure_of_the_library_is_ours_and_holds_no_text(libraries, kind, bro
 @pytest.mark.parametrize(
     ("name", "library"), [("fastembed", "fastembed"), ("sentence-transformers", "sentence_transformers")]
 )
-def test_a_missing_extra_is_said_when_the_reranker_is_chosen(settings, monkeypatch, name, library):
+def test_a_missing_extra_is_reported_when_the_reranker_is_chosen(settings, monkeypatch, name, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=rf'pip install "salience\[{name}\]"$'):
         reranker(name, settings)

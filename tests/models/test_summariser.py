@@ -124,8 +124,8 @@ def test_the_memories_are_data_in_a_message_of_their_own(writer, endpoint):
     writer().summarise([("id-one", attack), ("id-two", "tea"), ("id-three", "tea")])
     request = endpoint.requests[0]
     assert request.keys() == {"model", "messages"}
-    told, given = request["messages"]
-    assert told == {"role": "system", "content": SUMMARY_PROMPT}
+    result, given = request["messages"]
+    assert result == {"role": "system", "content": SUMMARY_PROMPT}
     assert given["role"] == "user"
     assert json.loads(given["content"])[0] == {"label": "s1", "text": attack}
     assert not set("<>\n\u200b") & set(given["content"])

@@ -201,7 +201,7 @@ def test_the_best_alone_are_exact_if_what_is_left_out_scores_less_than_the_last_
     assert settled(profile, [0.9, 0.8, 0.5], floor=-np.inf, limit=4)
 
 
-def test_an_answer_of_the_best_that_is_not_full_is_exact_only_above_what_is_asked_for():
+def test_a_pruned_answer_that_is_not_full_is_exact_only_above_the_minimum():
     least = summed("score threshold trim")
     assert settled(least, [0.9, 0.8], floor=0.5, limit=4, min_score=0.6)
     assert not settled(least, [0.9, 0.8], floor=0.7, limit=4, min_score=0.6)

@@ -36,13 +36,13 @@ TEXTS = (
 def ranked(texts, matrix, query, limit=50, paraphrase=0.9, known=True):
     """Rank texts by their cosines to the query; return what is shown, and what it absorbed."""
     codes = Distinctions()
-    told = Ragged.of([[codes[one] for one in distinctions(text)] for text in texts])
+    result = Ragged.of([[codes[one] for one in distinctions(text)] for text in texts])
     columns = {"cosine": np.clip((matrix @ query).astype(np.float64), -1, 1)}
     batch = Batch(
         np.array([f"{row:032x}" for row in range(len(texts))], object),
         columns,
         Vectors(matrix, np.arange(len(texts))),
-        distinctions=told if known else None,
+        distinctions=result if known else None,
     )
     need = Need(
         scope=Scope(),
@@ -51,7 +51,7 @@ def ranked(texts, matrix, query, limit=50, paraphrase=0.9, known=True):
         calibration=Calibration((0.0, 1.0), (0.0, 1.0), paraphrase, "test"),
     )
     answer = rank(parse(PROFILE, "test"), batch, need)
-    return answer, told
+    return answer, result
 
 
 def units(rows):
@@ -96,14 +96,14 @@ def test_without_distinctions_nothing_collapses():
 def test_whatever_the_vectors_what_collapses_is_covered_and_alike(texts, seed, limit, paraphrase):
     random = np.random.default_rng(seed)
     matrix, query = units(random.normal(size=(len(texts), 3))), units(random.normal(size=(1, 3)))[0]
-    answer, told = ranked(texts, matrix, query, limit, paraphrase)
+    answer, result = ranked(texts, matrix, query, limit, paraphrase)
     for keeper, rows in answer.absorbed.items():
         for row in rows:
-            assert covers(told.of_row(keeper), told.of_row(row))
+            assert covers(result.of_row(keeper), result.of_row(row))
             assert float(matrix[keeper] @ matrix[row]) >= paraphrase - 2e-6
             assert answer.scores[keeper] >= answer.scores[row]
     if paraphrase == -1.0 and limit == 12:
-        kept = [told.of_row(row) for row in answer.rows.tolist()]
+        kept = [result.of_row(row) for row in answer.rows.tolist()]
         assert not any(covers(kept[place], later) for place in range(len(kept)) for later in kept[place + 1 :])
 
 
@@ -136,9 +136,9 @@ def test_blocks_of_any_length_come_to_what_one_by_one_comes_to(texts, seed, limi
     matrix, query = units(random.normal(size=(len(texts), 3))), units(random.normal(size=(1, 3)))[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "BLOCK", block)
-        answer, told = ranked(texts, matrix, query, limit, paraphrase)
+        answer, result = ranked(texts, matrix, query, limit, paraphrase)
     rows = stages.best_first(answer.scores, np.arange(len(texts))).tolist()
-    kept, absorbed = one_by_one(matrix, told, rows, limit, paraphrase)
+    kept, absorbed = one_by_one(matrix, result, rows, limit, paraphrase)
     assert (answer.rows.tolist(), answer.absorbed) == (kept, absorbed)
 
 

@@ -68,7 +68,7 @@ def test_an_order_counts_places_among_the_living():
     assert fits(TimeCue(("latest",), order="latest"), days=[3, 3]).tolist() == [1.0, 1.0]
 
 
-def test_an_event_is_when_it_is_told_of():
+def test_an_event_has_the_time_of_the_memory_that_names_it():
     move = {"naming": (3,), "anchor": ("move",)}
     assert fits(TimeCue(("before",), relation="before", anchor="the move"), **move) == pytest.approx(
         [1, 1, 1, 1, math.exp(-5 / 7), math.exp(-10 / 7)]

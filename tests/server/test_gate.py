@@ -1,4 +1,4 @@
-"""The gate: rights, bounds and limits of whoever asks; and the door, which says who that is."""
+"""The gate: rights, bounds and limits of a caller; and authentication."""
 
 import io
 import json
@@ -23,7 +23,7 @@ KEYS = Path(__file__).parents[2] / "docs" / "keys.md"
 EVERYWHERE = {"environment": "*", "project": "*", "user_id": "*", "agent_id": "*"}
 
 
-class House:
+class GateSetup:
     """A gate before an engine with memories of alice, of bob, of both, of another project, and of another tenant."""
 
     def __init__(self, engine):
@@ -39,8 +39,8 @@ class House:
         asked = VERBS[verb]
         return (gate or self.gate).answer(grant, asked, asked.request.model_validate(given))
 
-    def build_app(self):
-        """Return every memory of every tenant as it stands, and its counters."""
+    def all_memories(self):
+        """Return every memory of every tenant, with its counters."""
         return [
             (tenant, memory)
             for tenant in ("acme", "other")
@@ -55,8 +55,8 @@ def target():
 
 
 @pytest.fixture
-def house(planted):
-    return House(planted())
+def setup(planted):
+    return GateSetup(planted())
 
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
@@ -65,17 +65,17 @@ def test_conflicts_in_receipts_fit_into_the_response(planted, verb):
     texts = [f"fill {'z' * 300} {number}" for number in range(80)]
     engine = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
     limit = 100_000
-    house, gate = House(engine), Gate(engine, Limits(answer=limit))
+    setup, gate = GateSetup(engine), Gate(engine, Limits(answer=limit))
     owner = Grant(tenant="acme", name="owner", rights=RIGHTS)
     drafts = [{"content": text, "metadata": {"x": "y" * 3000}} for text in texts]
-    house.ask(owner, "remember_many", gate, drafts=drafts[:60])
+    setup.ask(owner, "remember_many", gate, drafts=drafts[:60])
     asked = {"drafts": drafts[60:]} if verb == "remember_many" else drafts[60]
-    told = house.ask(owner, verb, gate, **asked)
-    receipts = told if isinstance(told, list) else [told]
+    result = setup.ask(owner, verb, gate, **asked)
+    receipts = result if isinstance(result, list) else [result]
     assert {receipt.status for receipt in receipts} == {"created"}
     assert 10 < len(receipts[0].contradictions) < 60
     assert "and 50 more" in receipts[0].warning
-    assert len(json.dumps(to_json(told))) < 2 * limit + 10_000 * len(receipts)
+    assert len(json.dumps(to_json(result))) < 2 * limit + 10_000 * len(receipts)
 
 
 def grant(*rights, tenant="acme", **bound):
@@ -96,7 +96,7 @@ ARGUMENTS = {
     "explain": {"query": "tea"},
     "erase": {"user_id": "alice"},
 }
-"""What each verb is asked with, beside the memory that it is about."""
+"""Arguments of each verb, without the id of its memory."""
 ABOUT = {verb.name: verb.changes for verb in VERBS.values() if verb.changes} | {
     "get": "id",
     "history": "id",
@@ -105,21 +105,21 @@ ABOUT = {verb.name: verb.changes for verb in VERBS.values() if verb.changes} | {
 """Verbs about one memory -> the argument that names it."""
 STREAMS = {"export": io.StringIO, "import_": lambda: io.StringIO("")}
 TELLING = ("update", "forget", "restore", "reflect")
-"""Verbs that write, and answer with what was stored before."""
+"""Verbs that write and return stored memories."""
 SHARED_STAYS = {"update": {"tags": ["mine"]}, "forget": {}, "restore": {}}
 
 
-def asked(house, verb, id="hers"):
-    """Return arguments with which a verb can be asked."""
-    named = {ABOUT[verb]: house.ids[id]} if verb in ABOUT else {}
+def arguments_of(setup, verb, id="hers"):
+    """Return valid arguments of a verb."""
+    named = {ABOUT[verb]: setup.ids[id]} if verb in ABOUT else {}
     return {**ARGUMENTS.get(verb, {}), **named}
 
 
-def run(house, who, verb, id="hers"):
-    """Ask for a verb, whatever it takes."""
-    given = VERBS[verb].request.model_validate(asked(house, verb, id)).arguments()
+def run(setup, who, verb, id="hers"):
+    """Call a verb with valid arguments."""
+    given = VERBS[verb].request.model_validate(arguments_of(setup, verb, id)).arguments()
     ours = {"file": STREAMS[verb]()} if verb in STREAMS else {}
-    return house.gate.call(who, VERBS[verb], given, **ours)
+    return setup.gate.call(who, VERBS[verb], given, **ours)
 
 
 # rights
@@ -127,16 +127,16 @@ def run(house, who, verb, id="hers"):
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("right", RIGHTS)
-def test_each_verb_needs_its_right(house, verb, right):
+def test_each_verb_needs_its_right(setup, verb, right):
     if verb == "restore":
-        house.engine.of("acme").forget(house.ids["hers"], user_id="alice")
+        setup.engine.of("acme").forget(setup.ids["hers"], user_id="alice")
     if right == "admin" or (right == VERBS[verb].right and verb not in TELLING):
-        run(house, grant(right, user_id="alice") if verb in ABOUT else grant(right), verb)
+        run(setup, grant(right, user_id="alice") if verb in ABOUT else grant(right), verb)
     else:
-        before = house.build_app()
+        before = setup.all_memories()
         with pytest.raises(ForbiddenError, match="read" if right == VERBS[verb].right else VERBS[verb].right):
-            run(house, grant(right), verb)
-        assert house.build_app() == before
+            run(setup, grant(right), verb)
+        assert setup.all_memories() == before
 
 
 @pytest.mark.parametrize("right", RIGHTS)
@@ -147,23 +147,23 @@ def test_docs_list_the_right_of_each_verb(right):
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
 def test_write_only_callers_learn_nothing_of_stored_memories(planted, verb):
-    told = ["the tea is black", "the tea is green", "the tea is white"]
-    house = House(planted(dict.fromkeys(told, 0.9), axes=dict.fromkeys(told, 1)))
-    house.ask(grant("write"), "remember", content=told[0])
-    for rights, content in ((("write",), told[1]), (("read", "write"), told[2])):
+    result = ["the tea is black", "the tea is green", "the tea is white"]
+    setup = GateSetup(planted(dict.fromkeys(result, 0.9), axes=dict.fromkeys(result, 1)))
+    setup.ask(grant("write"), "remember", content=result[0])
+    for rights, content in ((("write",), result[1]), (("read", "write"), result[2])):
         given = {"content": content} if verb == "remember" else {"drafts": [{"content": content}]}
-        receipts = house.ask(grant(*rights), verb, **given)
+        receipts = setup.ask(grant(*rights), verb, **given)
         (receipt,) = receipts if verb == "remember_many" else [receipts]
         assert receipt.memory.content == content
         assert bool(receipt.contradictions) == bool(receipt.warning) == ("read" in rights)
-        assert (told[0] in str(to_json(receipt))) == ("read" in rights)
+        assert (result[0] in str(to_json(receipt))) == ("read" in rights)
 
 
 @pytest.mark.parametrize("verb", ["remember", "remember_many"])
-def test_write_only_callers_learn_of_no_duplicates_or_replaced_memories(house, verb):
+def test_write_only_callers_learn_of_no_duplicates_or_replaced_memories(setup, verb):
     def ask(content, *rights):
         given = {"content": content} if verb == "remember" else {"drafts": [{"content": content}]}
-        receipts = house.ask(grant(*rights), verb, **given)
+        receipts = setup.ask(grant(*rights), verb, **given)
         return receipts[0] if verb == "remember_many" else receipts
 
     first, again = ask("I live in Berlin", "write"), ask("I live in Berlin", "write")
@@ -183,30 +183,30 @@ def test_tenants_are_separate(house):
 
 @pytest.mark.parametrize("verb", ABOUT)
 @pytest.mark.parametrize("whose", ["theirs", "nobodys"])
-def test_memories_of_other_tenants_look_missing(house, verb, whose):
-    before = house.build_app()
-    with pytest.raises(NotFoundError) as told:
-        run(house, grant("admin"), verb, whose)
-    assert told.value.id == house.ids[whose]
-    assert house.build_app() == before
+def test_memories_of_other_tenants_look_missing(setup, verb, whose):
+    before = setup.all_memories()
+    with pytest.raises(NotFoundError) as caught:
+        run(setup, grant("admin"), verb, whose)
+    assert caught.value.id == setup.ids[whose]
+    assert setup.all_memories() == before
 
 
-# who may only read leaves no trace
+# read-only callers
 
 
 @pytest.mark.parametrize("verb", [verb.name for verb in VERBS.values() if verb.right == "read"])
-def test_read_only_recalls_are_dry_runs(house, verb):
-    before = house.build_app()
-    run(house, grant("read", user_id="alice"), verb)
-    assert house.build_app() == before
+def test_read_only_recalls_are_dry_runs(setup, verb):
+    before = setup.all_memories()
+    run(setup, grant("read", user_id="alice"), verb)
+    assert setup.all_memories() == before
 
 
 @pytest.mark.parametrize("verb", ["recall", "context"])
-def test_recalls_with_write_access_count(house, verb):
-    before = house.build_app()
-    house.ask(grant("read", "write"), verb, **asked(house, verb), min_score=0, profile="zeromemory")
-    house.ask(grant("read"), verb, **asked(house, verb), min_score=0, dry_run=False, profile="zeromemory")
-    assert sum(memory.access_count for _, memory in house.build_app()) > sum(one.access_count for _, one in before)
+def test_recalls_with_write_access_count(setup, verb):
+    before = setup.all_memories()
+    setup.ask(grant("read", "write"), verb, **arguments_of(setup, verb), min_score=0, profile="zeromemory")
+    setup.ask(grant("read"), verb, **arguments_of(setup, verb), min_score=0, dry_run=False, profile="zeromemory")
+    assert sum(memory.access_count for _, memory in setup.all_memories()) > sum(one.access_count for _, one in before)
 
 
 def test_read_only_callers_cannot_turn_off_dry_run(house):
@@ -219,122 +219,122 @@ def test_read_only_callers_cannot_turn_off_dry_run(house):
 # bounds
 
 
-def test_a_bound_fills_missing_coordinates(house):
-    assert house.ask(ALICE, "remember", content="mine").memory.scope.user_id == "alice"
+def test_a_bound_fills_missing_coordinates(setup):
+    assert setup.ask(ALICE, "remember", content="mine").memory.scope.user_id == "alice"
     drafts = [{"content": "one"}, {"content": "two", "user_id": "alice", "agent_id": "bot"}]
-    assert {one.memory.scope.user_id for one in house.ask(ALICE, "remember_many", drafts=drafts)} == {"alice"}
+    assert {one.memory.scope.user_id for one in setup.ask(ALICE, "remember_many", drafts=drafts)} == {"alice"}
     turns = [{"role": "user", "content": "hello", "user_id": "bob"}]
-    assert house.ask(ALICE, "ingest", messages=turns, session_id="monday")[0].memory.scope.user_id == "alice"
+    assert setup.ask(ALICE, "ingest", messages=turns, session_id="monday")[0].memory.scope.user_id == "alice"
 
 
 @pytest.mark.parametrize("value", ["bob", None])
 @pytest.mark.parametrize("verb", [name for name, verb in VERBS.items() if "user_id" in verb.request.model_fields])
-def test_requests_outside_a_bound_are_refused(house, verb, value):
+def test_requests_outside_a_bound_are_refused(setup, verb, value):
     if verb == "import_":
         return  # held below
-    before = house.build_app()
-    given = {**asked(house, verb), "user_id": value}
+    before = setup.all_memories()
+    given = {**arguments_of(setup, verb), "user_id": value}
     with pytest.raises(ForbiddenError, match=r"user_id.*bound of this key, user_id 'alice'"):
-        house.ask(grant("admin", user_id="alice"), verb, **given)
-    assert house.build_app() == before
+        setup.ask(grant("admin", user_id="alice"), verb, **given)
+    assert setup.all_memories() == before
 
 
 @pytest.mark.parametrize("value", ["bob", None])
-def test_drafts_outside_a_bound_are_refused(house, value):
-    before = house.build_app()
+def test_drafts_outside_a_bound_are_refused(setup, value):
+    before = setup.all_memories()
     drafts = [{"content": "mine"}, {"content": "not mine", "user_id": value}]
     with pytest.raises(ForbiddenError, match=r"drafts\[1\]\.user_id"):
-        house.ask(ALICE, "remember_many", drafts=drafts)
-    assert house.build_app() == before
+        setup.ask(ALICE, "remember_many", drafts=drafts)
+    assert setup.all_memories() == before
 
 
 @pytest.mark.parametrize(
     "bound", [{"environment": "test"}, {"project": "moon"}, {"user_id": "alice"}, {"agent_id": "bot"}]
 )
-def test_wildcards_mean_the_value_of_the_bound(house, bound):
-    house.engine.of("acme").remember("there", **bound)
-    seen = house.ask(grant("read", **bound), "list", **EVERYWHERE).memories
+def test_wildcards_mean_the_value_of_the_bound(setup, bound):
+    setup.engine.of("acme").remember("there", **bound)
+    seen = setup.ask(grant("read", **bound), "list", **EVERYWHERE).memories
     for name, value in bound.items():
         assert {getattr(memory.scope, name) for memory in seen} <= {value, None}
     assert "there" in {memory.content for memory in seen}
     with pytest.raises(ForbiddenError):
-        house.ask(grant("read", **bound), "list", **dict.fromkeys(bound, "another"))
+        setup.ask(grant("read", **bound), "list", **dict.fromkeys(bound, "another"))
 
 
-def test_a_wildcard_is_not_a_home(house):
+def test_a_wildcard_is_not_a_home(setup):
     with pytest.raises(InputError):
-        house.ask(ALICE, "remember_many", drafts=[{"content": "mine", "user_id": "*"}])
-    assert house.ask(ALICE, "remember", content="mine", user_id="*").memory.scope.user_id == "alice"
+        setup.ask(ALICE, "remember_many", drafts=[{"content": "mine", "user_id": "*"}])
+    assert setup.ask(ALICE, "remember", content="mine", user_id="*").memory.scope.user_id == "alice"
 
 
-def test_shared_memories_are_read_only_for_bound_keys(house):
-    before = house.build_app()
-    assert house.ask(ALICE, "get", id=house.ids["ours"]).content == "ours tea"
+def test_shared_memories_are_read_only_for_bound_keys(setup):
+    before = setup.all_memories()
+    assert setup.ask(ALICE, "get", id=setup.ids["ours"]).content == "ours tea"
     for verb, more in SHARED_STAYS.items():
         with pytest.raises(ForbiddenError, match="shared beyond user_id 'alice'"):
-            house.ask(ALICE, verb, id=house.ids["ours"], **more)
+            setup.ask(ALICE, verb, id=setup.ids["ours"], **more)
     for verb, more in (
-        ("remember", {"content": "anew", "supersedes": house.ids["ours"]}),
-        ("remember_many", {"drafts": [{"content": "anew", "supersedes": house.ids["ours"]}]}),
-        ("remember_many", {"drafts": [{"content": "anew", "supersedes": house.ids["ours"][-8:], "agent_id": "bot"}]}),
+        ("remember", {"content": "anew", "supersedes": setup.ids["ours"]}),
+        ("remember_many", {"drafts": [{"content": "anew", "supersedes": setup.ids["ours"]}]}),
+        ("remember_many", {"drafts": [{"content": "anew", "supersedes": setup.ids["ours"][-8:], "agent_id": "bot"}]}),
     ):
         with pytest.raises(ForbiddenError, match="shared beyond"):
-            house.ask(ALICE, verb, **more)
+            setup.ask(ALICE, verb, **more)
     with pytest.raises(ForbiddenError, match="shared beyond"):
-        house.ask(grant("admin", user_id="alice"), "erase", ids=[house.ids["hers"], house.ids["ours"]])
-    assert house.build_app() == before
+        setup.ask(grant("admin", user_id="alice"), "erase", ids=[setup.ids["hers"], setup.ids["ours"]])
+    assert setup.all_memories() == before
 
 
 @pytest.mark.parametrize("verb", ABOUT)
 @pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
-def test_memories_outside_a_bound_look_missing(house, verb, whose):
+def test_memories_outside_a_bound_look_missing(setup, verb, whose):
     """Not told apart from what is not there at all, also by its last characters."""
-    before = house.build_app()
-    for id in (house.ids[whose], house.ids[whose][-8:]):
-        with pytest.raises(NotFoundError) as told:
-            house.ask(grant("admin", user_id="alice"), verb, **{**asked(house, verb), ABOUT[verb]: id})
-        assert str(told.value) == str(NotFoundError(id))
-    assert house.build_app() == before
+    before = setup.all_memories()
+    for id in (setup.ids[whose], setup.ids[whose][-8:]):
+        with pytest.raises(NotFoundError) as caught:
+            setup.ask(grant("admin", user_id="alice"), verb, **{**arguments_of(setup, verb), ABOUT[verb]: id})
+        assert str(caught.value) == str(NotFoundError(id))
+    assert setup.all_memories() == before
 
 
 @pytest.mark.parametrize("whose", ["his", "theirs", "nobodys"])
-def test_memories_outside_a_bound_cannot_be_superseded_or_erased(house, whose):
-    admin, id = grant("admin", user_id="alice"), house.ids[whose]
-    before = house.build_app()
+def test_memories_outside_a_bound_cannot_be_superseded_or_erased(setup, whose):
+    admin, id = grant("admin", user_id="alice"), setup.ids[whose]
+    before = setup.all_memories()
     for verb, given in (
         ("remember", {"content": "anew", "supersedes": id}),
         ("remember_many", {"drafts": [{"content": "anew", "supersedes": id}]}),
-        ("erase", {"ids": [house.ids["hers"], id]}),
+        ("erase", {"ids": [setup.ids["hers"], id]}),
         ("erase", {"ids": [id], "dry_run": True}),
     ):
         with pytest.raises(NotFoundError):
-            house.ask(admin, verb, **given)
-    assert house.build_app() == before
+            setup.ask(admin, verb, **given)
+    assert setup.all_memories() == before
 
 
-def test_a_bound_key_cannot_explain_memories_of_other_projects(house):
+def test_a_bound_key_cannot_explain_memories_of_other_projects(setup):
     """Without a bound, a memory of any project is explained, in the project where it is."""
-    given = {"query": "tea", "memory_id": house.ids["away"]}
-    assert "Explained with project='moon'" in house.ask(grant("read"), "explain", **given).reason
+    given = {"query": "tea", "memory_id": setup.ids["away"]}
+    assert "Explained with project='moon'" in setup.ask(grant("read"), "explain", **given).reason
     with pytest.raises(NotFoundError):
-        house.ask(grant("read", project="earth"), "explain", **given)
+        setup.ask(grant("read", project="earth"), "explain", **given)
 
 
 @pytest.mark.parametrize("verb", ["recall", "recall_many", "graph_recall", "context", "list", "stats"])
-def test_out_of_scope_names_nothing_outside_a_bound(house, verb):
+def test_out_of_scope_names_nothing_outside_a_bound(setup, verb):
     """Of what a caller without a bound is told, only what this one would see by naming it."""
-    house.ask(grant("admin"), "erase", ids=[house.ids["ours"]])
+    setup.ask(grant("admin"), "erase", ids=[setup.ids["ours"]])
 
-    def told(bound):
-        found = house.ask(grant("read", **bound), verb, **asked(house, verb))
+    def places(bound):
+        found = setup.ask(grant("read", **bound), verb, **arguments_of(setup, verb))
         first = found[0] if isinstance(found, list) else found
         return sorted(tuple(place.scope.as_dict().values())[1:] for place in first.out_of_scope)
 
-    assert told({}) == [("alice",), ("bob",), ("moon",)]
-    assert told({"user_id": "carol"}) == [("moon",)]
-    assert told({"project": "earth"}) == [("alice",), ("bob",)]
-    assert told({"user_id": "carol", "project": "earth"}) == []
-    assert told({"environment": "staging"}) == []
+    assert places({}) == [("alice",), ("bob",), ("moon",)]
+    assert places({"user_id": "carol"}) == [("moon",)]
+    assert places({"project": "earth"}) == [("alice",), ("bob",)]
+    assert places({"user_id": "carol", "project": "earth"}) == []
+    assert places({"environment": "staging"}) == []
 
 
 def test_a_draft_supersedes_within_its_own_coordinates(house):
@@ -345,22 +345,22 @@ def test_a_draft_supersedes_within_its_own_coordinates(house):
 
 def test_bound_keys_change_and_erase_their_own_memories(house):
     admin = grant("admin", user_id="alice")
-    assert house.ask(admin, "update", id=house.ids["hers"], content="hers anew").memory.version == 2
-    assert house.ask(admin, "forget", id=house.ids["hers"]).memory.status == "forgotten"
-    assert house.ask(admin, "restore", id=house.ids["hers"]).memory.status == "live"
-    assert house.ask(admin, "erase") == 1
-    assert [memory.content for _, memory in house.build_app()] == ["his tea", "ours tea", "away tea", "theirs tea"]
+    assert setup.ask(admin, "update", id=setup.ids["hers"], content="hers anew").memory.version == 2
+    assert setup.ask(admin, "forget", id=setup.ids["hers"]).memory.status == "forgotten"
+    assert setup.ask(admin, "restore", id=setup.ids["hers"]).memory.status == "live"
+    assert setup.ask(admin, "erase") == 1
+    assert [memory.content for _, memory in setup.all_memories()] == ["his tea", "ours tea", "away tea", "theirs tea"]
 
 
 @pytest.mark.parametrize("verb", ["upkeep", "import_"])
-def test_store_wide_verbs_are_refused_for_bound_keys(house, verb):
+def test_store_wide_verbs_are_refused_for_bound_keys(setup, verb):
     with pytest.raises(ForbiddenError, match="bound to project 'moon'"):
-        run(house, grant("admin", project="moon"), verb)
+        run(setup, grant("admin", project="moon"), verb)
 
 
-def test_exports_of_bound_keys_contain_only_visible_memories(house):
+def test_exports_of_bound_keys_contain_only_visible_memories(setup):
     target = io.StringIO()
-    house.gate.call(ALICE, VERBS["export"], {"user_id": ANY}, file=target)
+    setup.gate.call(ALICE, VERBS["export"], {"user_id": ANY}, file=target)
     lines = [json.loads(line) for line in target.getvalue().splitlines()]
     assert {line["memory"]["content"] for line in lines[1:]} == {"hers tea", "ours tea", "away tea"}
 
@@ -378,50 +378,50 @@ def test_two_bounds_apply_together(house):
 def test_idempotency_keys_are_separate_per_home(house):
     """What another wrote under the same key is not told."""
     bob = grant(user_id="bob")
-    first = house.ask(bob, "remember", content="his secret", key="same").memory
-    second = house.ask(ALICE, "remember", content="her secret", key="same").memory
+    first = setup.ask(bob, "remember", content="his secret", key="same").memory
+    second = setup.ask(ALICE, "remember", content="her secret", key="same").memory
     assert (second.content, second.id == first.id) == ("her secret", False)
-    house.ask(bob, "forget", id=first.id, key="again")
+    setup.ask(bob, "forget", id=first.id, key="again")
     with pytest.raises(NotFoundError):
-        house.ask(ALICE, "forget", id=first.id, key="again")
+        setup.ask(ALICE, "forget", id=first.id, key="again")
 
 
-def test_a_cursor_of_another_tenant_reveals_nothing(house):
+def test_a_cursor_of_another_tenant_reveals_nothing(setup):
     for whose in ("his", "theirs"):
-        page = house.ask(ALICE, "list", cursor=house.ids[whose]).memories
+        page = setup.ask(ALICE, "list", cursor=setup.ids[whose]).memories
         assert {memory.content for memory in page} <= {"hers tea", "ours tea"}
 
 
-def test_end_session_affects_only_the_users_session(house):
+def test_end_session_affects_only_the_users_session(setup):
     """A session of the same name whose memories are shared goes on, and says nothing of who ended theirs."""
-    shared = house.engine.of("acme").remember("ours in a session", tier="working", session_id="monday").memory.id
-    hers = house.ask(ALICE, "remember", content="hers in a session", tier="working", session_id="monday").memory.id
-    assert house.ask(ALICE, "end_session", session_id="monday").promoted == (hers,)
-    assert house.ask(grant(user_id="bob"), "get", id=shared).tier == "working"
-    assert house.ask(grant(), "end_session", session_id="monday", user_id="*").promoted == (shared,)
+    shared = setup.engine.of("acme").remember("ours in a session", tier="working", session_id="monday").memory.id
+    hers = setup.ask(ALICE, "remember", content="hers in a session", tier="working", session_id="monday").memory.id
+    assert setup.ask(ALICE, "end_session", session_id="monday").promoted == (hers,)
+    assert setup.ask(grant(user_id="bob"), "get", id=shared).tier == "working"
+    assert setup.ask(grant(), "end_session", session_id="monday", user_id="*").promoted == (shared,)
 
 
 def test_shared_reflections_do_not_name_the_caller(planted):
     texts = [f"the kettle is on shelf {number}" for number in range(4)]
-    house = House(planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1)))
+    setup = GateSetup(planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1)))
     for text in texts:
-        house.ask(grant(), "remember", content=text)
-        house.ask(ALICE, "remember", content=text)
-    assert len(house.ask(ALICE, "reflect").made) == 2
-    told = house.ask(grant(), "list", user_id="*", kinds=["reflection"]).memories
-    assert {(memory.scope.user_id, memory.changed_by) for memory in told} == {("alice", "user:alice"), (None, None)}
-    sources = house.ask(grant(user_id="bob"), "list").memories
+        setup.ask(grant(), "remember", content=text)
+        setup.ask(ALICE, "remember", content=text)
+    assert len(setup.ask(ALICE, "reflect").made) == 2
+    result = setup.ask(grant(), "list", user_id="*", kinds=["reflection"]).memories
+    assert {(memory.scope.user_id, memory.changed_by) for memory in result} == {("alice", "user:alice"), (None, None)}
+    sources = setup.ask(grant(user_id="bob"), "list").memories
     assert not any("alice" in str(memory.changed_by) for memory in sources)
 
 
 @pytest.mark.parametrize("verb", ["recall", "context", "graph_recall"])
-def test_custom_profiles_of_bound_keys_change_no_shared_memory(house, verb):
+def test_custom_profiles_of_bound_keys_change_no_shared_memory(setup, verb):
     toml = profiles.load("zeromemory").toml.replace("importance = 0.05", "importance = 1.0")
-    before = house.build_app()
-    house.ask(ALICE, verb, query="tea", profile={"toml": toml})
-    assert house.build_app() == before
-    house.ask(grant(), verb, query="tea", profile={"toml": toml})
-    assert house.build_app() != before
+    before = setup.all_memories()
+    setup.ask(ALICE, verb, query="tea", profile={"toml": toml})
+    assert setup.all_memories() == before
+    setup.ask(grant(), verb, query="tea", profile={"toml": toml})
+    assert setup.all_memories() != before
 
 
 # limits, profiles, deadlines
@@ -436,26 +436,26 @@ def test_custom_profiles_of_bound_keys_change_no_shared_memory(house, verb):
         ("recall_many", {"queries": ["tea"] * 4}),
     ],
 )
-def test_batches_are_limited(house, verb, given):
-    before = house.build_app()
-    with pytest.raises(LimitError, match="4 are more than the 3") as told:
-        house.ask(grant("admin"), verb, Gate(house.engine, Limits(batch=3)), **given)
-    assert told.value.retry_after is None
-    assert house.build_app() == before
+def test_batches_are_limited(setup, verb, given):
+    before = setup.all_memories()
+    with pytest.raises(LimitError, match="4 are more than the 3") as caught:
+        setup.ask(grant("admin"), verb, Gate(setup.engine, Limits(batch=3)), **given)
+    assert caught.value.retry_after is None
+    assert setup.all_memories() == before
 
 
-def test_queries_have_a_fixed_limit(house):
-    assert len(house.ask(ALICE, "recall_many", queries=["tea"] * QUERIES_LIMIT)) == QUERIES_LIMIT
+def test_queries_have_a_fixed_limit(setup):
+    assert len(setup.ask(ALICE, "recall_many", queries=["tea"] * QUERIES_LIMIT)) == QUERIES_LIMIT
     with pytest.raises(LimitError, match="queries: 33 are more than the 32"):
-        house.ask(ALICE, "recall_many", queries=["tea"] * (QUERIES_LIMIT + 1))
+        setup.ask(ALICE, "recall_many", queries=["tea"] * (QUERIES_LIMIT + 1))
 
 
 @pytest.mark.parametrize("name", ["tags", "kinds", "sessions"])
-def test_lists_of_names_are_limited(house, name):
+def test_lists_of_names_are_limited(setup, name):
     many = [f"name {number}" for number in range(NAMES_LIMIT + 1)]
-    house.ask(ALICE, "recall", query="tea", **{name: many[1:]})
+    setup.ask(ALICE, "recall", query="tea", **{name: many[1:]})
     with pytest.raises(InputError, match=rf"^{name} has 1,001 names"):
-        house.ask(ALICE, "recall", query="tea", **{name: many})
+        setup.ask(ALICE, "recall", query="tea", **{name: many})
 
 
 @pytest.mark.parametrize("name", ["tags", "entities"])
@@ -470,85 +470,87 @@ def test_a_profile_name_is_not_a_path(house, tmp_path):
     file.write_text(profiles.load("cmm").toml.replace('name = "cmm"', 'name = "mine"'))
     for given in (str(file), "./salience.toml", "../profiles/cmm", "cmm.toml", "/etc/passwd"):
         with pytest.raises(InputError, match="profile"):
-            house.ask(ALICE, "recall", query="tea", profile=given)
-    found = house.ask(ALICE, "recall", query="tea", profile={"toml": file.read_text()})
+            setup.ask(ALICE, "recall", query="tea", profile=given)
+    found = setup.ask(ALICE, "recall", query="tea", profile={"toml": file.read_text()})
     assert found.profile == "mine"
     with pytest.raises(InputError, match="8,192"):
-        house.ask(ALICE, "recall", query="tea", profile={"toml": "#" * (PROFILE_LIMIT + 1)})
+        setup.ask(ALICE, "recall", query="tea", profile={"toml": "#" * (PROFILE_LIMIT + 1)})
 
 
-class Standing:
-    """In the place of an engine; keeps what it was asked."""
+class RecordingEngine:
+    """An engine that records its calls."""
 
     def __init__(self):
-        self.asked = []
+        self.calls = []
 
     def of(self, tenant, answer_limit=None):
-        self.asked.append(tenant)
+        self.calls.append(tenant)
         return self
 
     def recall(self, **given):
-        self.asked.append(given)
+        self.calls.append(given)
 
     explain = context = recall
 
 
 def test_recalls_use_the_servers_deadline_by_default():
-    engine = Standing()
+    engine = RecordingEngine()
     gate = Gate(engine, Limits(deadline_ms=250))
     for given in ({}, {"deadline_ms": None}, {"deadline_ms": 40.0}, {"deadline_ms": 0.0}):
         gate.call(grant(), VERBS["recall"], {"query": "tea", **given})
-    assert [one["deadline_ms"] for one in engine.asked[1::2]] == [250, 250, 40.0, 0.0]
+    assert [one["deadline_ms"] for one in engine.calls[1::2]] == [250, 250, 40.0, 0.0]
     gate.call(grant(), VERBS["context"], {"query": "tea"})
-    assert "deadline_ms" not in engine.asked[-1]
+    assert "deadline_ms" not in engine.calls[-1]
 
 
-# who is told, and who lets in
+# observers and authentication
 
 
-class Heard:
-    """Keeps what a watch is told."""
+class RecordingObserver:
+    """Records the calls of `observe`."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def observe(self, verb, grant, seconds, outcome):
         assert seconds >= 0
-        self.told.append((verb, grant.name, outcome))
+        self.calls.append((verb, grant.name, outcome))
 
 
-def test_the_observer_receives_every_verb_and_its_outcome(house):
-    heard = Heard()
-    gate = Gate(house.engine, observer=heard)
-    receipt = house.ask(ALICE, "remember", gate, content="mine")
+def test_the_observer_receives_every_verb_and_its_outcome(setup):
+    observer = RecordingObserver()
+    gate = Gate(setup.engine, observer=observer)
+    receipt = setup.ask(ALICE, "remember", gate, content="mine")
     for verb, given in (("get", {"id": "0" * 32}), ("upkeep", {}), ("recall", {"query": "tea", "limit": -1})):
         with pytest.raises(SalienceError):
-            house.ask(ALICE, verb, gate, **given)
-    assert [(verb, name) for verb, name, _ in heard.told] == [
+            setup.ask(ALICE, verb, gate, **given)
+    assert [(verb, name) for verb, name, _ in observer.calls] == [
         (verb, "somebody") for verb in ("remember", "get", "upkeep", "recall")
     ]
-    outcomes = [outcome for *_, outcome in heard.told]
+    outcomes = [outcome for *_, outcome in observer.calls]
     assert outcomes[0] is receipt
     assert [type(one) for one in outcomes[1:]] == [NotFoundError, ForbiddenError, InputError]
 
 
-def test_nothing_is_done_above_the_rate(house):
+def test_nothing_is_done_above_the_rate(setup):
     names = []
 
     def admit(name):
         names.append(name)
         raise LimitError("too often", 3.0)
 
-    heard, before = Heard(), house.build_app()
-    gate = Gate(house.engine, check_rate=admit, observer=heard)
+    observer, before = RecordingObserver(), setup.all_memories()
+    gate = Gate(setup.engine, check_rate=admit, observer=observer)
     for verb in VERBS:
         with pytest.raises(LimitError):
             gate.call(
-                grant("admin"), VERBS[verb], VERBS[verb].request.model_construct(**asked(house, verb)).arguments()
+                grant("admin"),
+                VERBS[verb],
+                VERBS[verb].request.model_construct(**arguments_of(setup, verb)).arguments(),
             )
     assert names == ["somebody"] * len(VERBS)
-    assert house.build_app() == before
-    assert {type(outcome) for *_, outcome in heard.told} == {LimitError}
+    assert setup.all_memories() == before
+    assert {type(outcome) for *_, outcome in observer.calls} == {LimitError}
 
 
 def test_only_live_keys_authenticate(clock):
@@ -570,13 +572,13 @@ def test_only_live_keys_authenticate(clock):
         f"Bearer {shown['live']}0", f"Bearer {shown['live'].upper()}", f"Bearer sal_{prefix}_{'٠' * 64}",
         f"Bearer {shown['live']}, Bearer {shown['live']}", "Bearer \ud800",
     ]  # fmt: skip
-    said = set()
+    text = set()
     for given in refused:
-        with pytest.raises(AccessError) as told:
+        with pytest.raises(AccessError) as caught:
             door.authenticate(given)
-        said.add((type(told.value), str(told.value)))
-    assert len(said) == 1
-    assert not any(part in str(said) for part in (prefix, secret))
+        text.add((type(caught.value), str(caught.value)))
+    assert len(text) == 1
+    assert not any(part in str(text) for part in (prefix, secret))
 
 
 def test_anonymous_access_ends_with_the_first_key(clock):

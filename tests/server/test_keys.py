@@ -56,7 +56,7 @@ def test_tokens_are_unique_and_keys_do_not_contain_the_secret():
 )
 def test_admin_holds_all_rights_and_write_does_not_hold_read(right, may):
     grant = Grant(tenant="t", rights=[right], name="n")
-    assert {asked for asked in RIGHTS if grant.may(asked)} == may
+    assert {arguments for arguments in RIGHTS if grant.may(arguments)} == may
     with pytest.raises(InputError, match="right 'own' is unknown"):
         grant.may("own")
 
@@ -70,7 +70,7 @@ def test_only_the_exact_token_is_valid():
         f"sal_{other.split('_')[1]}_{token.rpartition('_')[2]}", f"Bearer {token}", token.replace("_", "-"), "\0",
         "\ud800",
     ]  # fmt: skip
-    assert [access.verify_key(keyring, told, NOW) for told in wrong] == [None] * len(wrong)
+    assert [access.verify_key(keyring, result, NOW) for result in wrong] == [None] * len(wrong)
     assert access.verify_key(keyring, token, NOW) is not None
 
 
@@ -93,13 +93,13 @@ def test_keys_expire_and_can_be_revoked():
 @pytest.mark.parametrize("what", ["none", "no token", "another secret", "the right one"])
 def test_every_token_is_compared_in_constant_time_once(what):
     token, key = made()
-    told = {"none": "", "no token": "Bearer x", "another secret": token[:-1] + "0", "the right one": token}[what]
+    result = {"none": "", "no token": "Bearer x", "another secret": token[:-1] + "0", "the right one": token}[what]
     keyring = held(key)
     with (
         patch.object(access.hmac, "compare_digest", wraps=hmac.compare_digest) as compared,
         patch.object(keyring, "find", wraps=keyring.find) as found,
     ):
-        access.verify_key(keyring, told, NOW)
+        access.verify_key(keyring, result, NOW)
     assert (compared.call_count, found.call_count) == (1, 1)
     assert [len(side) for side in compared.call_args.args] == [64, 64]
 

@@ -444,9 +444,9 @@ def test_addresses_have_to_be_safe(url):
 
 
 def test_a_password_in_an_address_is_not_shown():
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as caught:
         token_verifier("http://me:secret@id.example.org", AUDIENCE)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.fixture(scope="module")

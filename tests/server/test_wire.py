@@ -84,12 +84,12 @@ KINDS = {str(verb.response): verb for verb in VERBS.values()}
 def test_results_survive_a_round_trip_and_match_their_schema(kind: str, data: st.DataObject) -> None:
     verb = KINDS[kind]
     result = data.draw(any_of(verb.response))
-    told = json.loads(to_json(verb.to_json(result)))
-    assert told == json.loads(json.dumps(verb.to_json(result)))
-    assert verb.from_json(told) == result
+    found = json.loads(to_json(verb.to_json(result)))
+    assert found == json.loads(json.dumps(verb.to_json(result)))
+    assert verb.from_json(found) == result
     schemas = Schemas()
     schema = verb.schema(schemas)
-    Draft202012Validator({**schema, "$defs": schemas.named}).validate(told)
+    Draft202012Validator({**schema, "$defs": schemas.named}).validate(found)
 
 
 @pytest.mark.parametrize("told", [{}, {"hits": 3}, {"memory": {"id": 1}}, {"versions": [None]}])
@@ -111,9 +111,9 @@ ERRORS = [kind for kind in every(SalienceError) if kind.__module__ == errors.__n
 @given(text=WORDS, number=st.integers(1, 10**6), seconds=st.floats(0.1, 1e6))
 def test_errors_survive_a_round_trip(kind: type[SalienceError], text: str, number: int, seconds: float) -> None:
     error = made(kind, text, number, seconds)
-    told = json.loads(to_json(problems.to_problem(error)))
-    Draft202012Validator(problems.schema()).validate(told)
-    back = problems.from_problem(told)
+    result = json.loads(to_json(problems.to_problem(error)))
+    Draft202012Validator(problems.schema()).validate(result)
+    back = problems.from_problem(result)
     there = errors.ServerError if kind is errors.MissingExtraError else kind  # what is missing is missing there
     assert (type(back), str(back)) == (there, str(error))
     for name in ("field", "remedy", "id", "line", "retry_after"):
@@ -150,19 +150,19 @@ def test_limit_errors_are_413_or_429() -> None:
     ],
 )
 def test_input_errors_survive_a_round_trip(error: InputError) -> None:
-    told = json.loads(to_json(problems.to_problem(error)))
-    back = problems.from_problem(told)
+    result = json.loads(to_json(problems.to_problem(error)))
+    back = problems.from_problem(result)
     assert type(back) is type(error)
     assert str(back) == str(error)
     assert isinstance(back, InputError)
     assert (back.field, back.remedy, back.problem) == (error.field, error.remedy, error.problem)
-    old = {key: value for key, value in told.items() if key != "problem"}  # of a server that does not tell it
+    old = {key: value for key, value in result.items() if key != "problem"}  # of a server that does not tell it
     assert str(problems.from_problem(old)).startswith(error.field)
 
 
 def test_unknown_problems_are_server_errors() -> None:
-    for told in ({}, {"type": "about:blank", "detail": "Bad Gateway"}, {"type": "urn:salience:problem:input"}):
-        assert type(problems.from_problem(told)) is errors.ServerError
+    for result in ({}, {"type": "about:blank", "detail": "Bad Gateway"}, {"type": "urn:salience:problem:input"}):
+        assert type(problems.from_problem(result)) is errors.ServerError
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -170,9 +170,9 @@ def test_the_arguments_of_a_verb_are_the_engines(verb: str) -> None:
     taken = inspect.signature(getattr(Engine, verb)).parameters
     names = {name for name in taken if name not in ("self", "where", *OURS)}
     scope = {*NAMES} if "where" in taken else set()
-    asked = {*VERBS[verb].request.model_fields}
-    assert names <= asked <= names | scope
-    assert scope - asked <= {"session_id", "scope"}  # which some verbs have no use for
+    arguments = {*VERBS[verb].request.model_fields}
+    assert names <= arguments <= names | scope
+    assert scope - arguments <= {"session_id", "scope"}  # which some verbs have no use for
 
 
 OURS = ("progress", "file", "overwrite")

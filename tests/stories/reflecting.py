@@ -19,7 +19,7 @@ EVERYWHERE = Scope(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
 ANA = Scope(user_id="ana")
 
 
-def told(memory: Engine, texts: Sequence[str] = TEA, **values: Any) -> list[Memory]:
+def store(memory: Engine, texts: Sequence[str] = TEA, **values: Any) -> list[Memory]:
     return [memory.remember(text, **{"user_id": "ana", **values}).memory for text in texts]
 
 

@@ -12,8 +12,8 @@ from salience.rank import profiles
 EASY = {"profile": "zeromemory", "min_score": 0.0}
 
 
-def contents(memory, **asked):
-    return [hit.memory.content for hit in memory.recall("query", **{**EASY, **asked})]
+def contents(memory, **arguments):
+    return [hit.memory.content for hit in memory.recall("query", **{**EASY, **arguments})]
 
 
 def test_the_content_and_its_vector_are_those_of_then(planted, clock):
@@ -35,13 +35,13 @@ def test_a_fact_that_is_outdated_now_held_then(planted, clock):
     clock.advance(days=1)
     new = memory.remember("I live in Oslo", fact_key="user.residence", user_id="u").memory.id
     for profile, stage in (("salience", "outdated"), ("memorysync", "same_fact")):
-        asked = {"profile": profile, "min_score": 0.0, "user_id": "u"}
-        assert [hit.memory.id for hit in memory.recall("query", **asked)] == [new]
-        assert [hit.memory.id for hit in memory.recall("query", as_of=then, **asked)] == [old]
-        found = memory.explain("query", old, **asked)
+        arguments = {"profile": profile, "min_score": 0.0, "user_id": "u"}
+        assert [hit.memory.id for hit in memory.recall("query", **arguments)] == [new]
+        assert [hit.memory.id for hit in memory.recall("query", as_of=then, **arguments)] == [old]
+        found = memory.explain("query", old, **arguments)
         assert (found.stage, found.by) == (stage, new)
-        assert memory.explain("query", old, as_of=then, **asked).stage == "returned"
-        assert memory.explain("query", new, as_of=then, **asked).stage == "not_stored"
+        assert memory.explain("query", old, as_of=then, **arguments).stage == "returned"
+        assert memory.explain("query", new, as_of=then, **arguments).stage == "not_stored"
 
 
 def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, clock):
@@ -75,8 +75,8 @@ def test_the_conversation_around_a_turn_is_that_of_then(planted, clock):
     clock.advance(hours=1)
     memory.update(second.memory.id, content="the boat is sold")
 
-    def around(**asked):
-        hits = memory.recall("query", profile="salience", min_score=0.0, dry_run=True, **asked)
+    def around(**arguments):
+        hits = memory.recall("query", profile="salience", min_score=0.0, dry_run=True, **arguments)
         return next(hit.score_detail.context_similarity for hit in hits if hit.memory.content == "we sail")
 
     found = [around(as_of=alone), around(as_of=both), around()]
@@ -118,12 +118,12 @@ def test_priming_is_left_out(planted, clock):
 def test_a_state_of_the_future_is_refused(planted, clock):
     memory = planted({"text": 0.9})
     id = memory.remember("text").memory.id
-    for asked in (memory.recall, lambda query, **how: memory.explain(query, id, **how)):
+    for arguments in (memory.recall, lambda query, **how: memory.explain(query, id, **how)):
         with pytest.raises(
             InputError, match=r"^as_of 2026-05-01T12:00:01\+00:00 is in the future\. Give an instant of the past"
         ):
-            asked("query", as_of=clock() + timedelta(seconds=1))
-        asked("query", as_of=clock())
+            arguments("query", as_of=clock() + timedelta(seconds=1))
+        arguments("query", as_of=clock())
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)
@@ -133,7 +133,7 @@ def test_explain_tells_of_every_memory_what_recall_does(planted, clock, profile)
     ids = [memory.remember(text, importance=0.5).memory.id for text in texts]
     then = clock()
     before = memory.recall("query", profile=profile, dry_run=True, limit=4)
-    told = [memory.explain("query", id, profile=profile, limit=4) for id in ids]
+    result = [memory.explain("query", id, profile=profile, limit=4) for id in ids]
     clock.advance(days=2)
     memory.forget(ids[0])
     memory.update(ids[1], content="text 11", importance=0.9)
@@ -141,7 +141,7 @@ def test_explain_tells_of_every_memory_what_recall_does(planted, clock, profile)
     memory.recall("query", profile="zeromemory", limit=12)
     after = memory.recall("query", profile=profile, limit=4, as_of=then)
     assert [hit.memory.id for hit in after] == [hit.memory.id for hit in before]
-    for id, old in zip(ids, told, strict=True):
+    for id, old in zip(ids, result, strict=True):
         found = memory.explain("query", id, profile=profile, limit=4, as_of=then)
         assert (found.stage, found.rank, found.by, found.path) == (old.stage, old.rank, old.by, old.path)
         assert found.counterfactual == old.counterfactual

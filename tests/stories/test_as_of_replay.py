@@ -145,9 +145,9 @@ class Services:
         self, name: str, text: str, where: Any, options: Any, as_of: Any
     ) -> dict[str, tuple[str, int, str | None]]:
         """Return what becomes of each memory that is ranked."""
-        asked = {key: options[key] for key in ("min_score", "limit")}
+        arguments = {key: options[key] for key in ("min_score", "limit")}
         query = Query(
-            text=text, scope=Scope(**where), filter=Filter(tags=options.get("tags", ())), as_of=as_of, **asked
+            text=text, scope=Scope(**where), filter=Filter(tags=options.get("tags", ())), as_of=as_of, **arguments
         )
         trial = trace_recall(self.engine.services, profiles.load(name), query)
         found, ids = verdicts(trial), trial.batch.ids

@@ -305,15 +305,15 @@ class Failing(PlantedEmbedder):
 
 
 def test_an_embedders_own_error_is_of_our_tree_and_quotes_nothing(target):
-    said = "the launch code is 0000"
+    text = "the launch code is 0000"
     with salience.connect(target, embedder=Failing()) as memory:
-        receipt = memory.remember(said)
+        receipt = memory.remember(text)
         assert receipt.status == "pending"
         assert "'planted' failed with ConnectionError" in receipt.warning
-        assert said not in receipt.warning
+        assert text not in receipt.warning
         found = memory.recall("launch code", deadline_ms=1000)
         assert found.degraded == ("embedding",)
-        assert [hit.memory.content for hit in found] == [said]
+        assert [hit.memory.content for hit in found] == [text]
 
 
 @pytest.mark.parametrize(

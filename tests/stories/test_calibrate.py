@@ -33,10 +33,10 @@ def test_the_calibration_is_fitted_to_the_cosines(memory):
 
 def test_each_text_is_embedded_once_and_pairs_keep_their_order(memory):
     pairs = [Judged("query", "text 50", 0.5), Judged("text 50", "query", 0.5), Judged("query", "query", 1.0)]
-    told = []
-    np.testing.assert_allclose(cosines(memory.services, pairs, told.append), [0.5, 0.5, 1.0], atol=1e-6)
+    result = []
+    np.testing.assert_allclose(cosines(memory.services, pairs, result.append), [0.5, 0.5, 1.0], atol=1e-6)
     assert memory.services.embedder._embedder.texts == ["query", "text 50"]
-    assert told == [2]
+    assert result == [2]
 
 
 def test_judged_pairs_and_tuples_are_equivalent(memory):

@@ -59,7 +59,7 @@ def test_an_import_derives_distinctions_again(planted, clock):
         with salience.connect(":memory:", embedder=PlantedEmbedder(), clock=clock) as copy:
             copy.import_(lines)
             assert held(copy)
-            assert all(told[0].startswith("text:") for told in held(copy).values())
+            assert all(result[0].startswith("text:") for result in held(copy).values())
             if len(lines) > 1:
                 assert held(copy) == held(memory)
 
@@ -94,12 +94,12 @@ def shares_collapsed(folder):
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     texts = sorted({row[side] for row in rows for side in ("sentence_A", "sentence_B")})
     vectors, codes = dict(zip(texts, MiniLM().embed(texts), strict=True)), Distinctions()
-    told = {text: [codes[one] for one in distinctions(text)] for text in texts}
+    result = {text: [codes[one] for one in distinctions(text)] for text in texts}
     alike: dict[str, list[float]] = {}
     for row in rows:
         one, other = row["sentence_A"], row["sentence_B"]
         if float(vectors[one] @ vectors[other]) >= CALIBRATIONS[MiniLM.name].paraphrase:
-            collapses = (covers(told[one], told[other]) + covers(told[other], told[one])) / 2
+            collapses = (covers(result[one], result[other]) + covers(result[other], result[one])) / 2
             paraphrase = row["entailment_judgment"] == "ENTAILMENT" and float(row["relatedness_score"]) >= 4.5
             alike.setdefault("PARAPHRASE" if paraphrase else row["entailment_judgment"], []).append(collapses)
     return {label: (len(shares), sum(shares) / len(shares)) for label, shares in alike.items()}

@@ -120,7 +120,7 @@ def plant(path, statement):
         connection.commit()
 
 
-def told(report):
+def problems_of(report):
     return [finding.problem for finding in report.findings]
 
 
@@ -138,7 +138,9 @@ def test_derived_data_is_repaired(opened, path, name):
     memory = opened()
     found = memory.doctor()
     assert not found.healthy
-    assert all("salience doctor --repair" in problem for problem in told(found) if "reading ended" not in problem)
+    assert all(
+        "salience doctor --repair" in problem for problem in problems_of(found) if "reading ended" not in problem
+    )
     mended = memory.doctor(repair=True)
     assert mended.findings
     assert all(finding.repaired for finding in mended.findings)
@@ -155,7 +157,7 @@ def test_damage_that_cannot_be_repaired_is_reported(opened, path, name):
     for repair in (False, True):
         report = memory.doctor(repair=repair)
         assert not report.healthy
-        assert any("salience" in problem.lower() for problem in told(report))
+        assert any("salience" in problem.lower() for problem in problems_of(report))
 
 
 def damage(path, name, where="content = :secret"):
@@ -294,7 +296,7 @@ def test_an_unreadable_memory_is_moved_aside_with_its_versions(opened, path):
 def test_an_unreadable_id_is_reported_by_row(opened, path):
     plant(path, "UPDATE memories SET id = CAST(x'ff' AS TEXT) WHERE content = :secret")
     memory = opened()
-    problems = told(memory.doctor())
+    problems = problems_of(memory.doctor())
     assert any("row 1 of 'memories' cannot be read: its column 'id' is damaged." in problem for problem in problems)
     assert memory.doctor(repair=True).healthy
     assert len(memory.list().memories) == 9
@@ -357,7 +359,7 @@ def test_repair_without_an_embedder_repairs_the_rest(opened, path):
     memory = opened(Down("e", 16))
     report = memory.doctor(repair=True)
     assert {finding.check: finding.repaired for finding in report.findings} == {"terms": True, "vectors": False}
-    assert any("It was not repaired: embedder 'e' failed" in problem for problem in told(report))
+    assert any("It was not repaired: embedder 'e' failed" in problem for problem in problems_of(report))
     with pytest.raises(EmbedderError):
         memory.doctor(deep=True)
 
@@ -426,7 +428,7 @@ def examined(path, repair):
     try:
         with salience.connect(path, embedder=HashedEmbedder("e", 16)) as memory:
             report = memory.doctor(repair=repair)
-            return "healthy" if report.healthy else " ".join(told(report))
+            return "healthy" if report.healthy else " ".join(problems_of(report))
     except StoreError as error:
         return str(error)
 

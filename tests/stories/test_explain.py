@@ -37,7 +37,7 @@ def test_an_outranked_memory_names_its_rank_the_last_score_and_a_limit_that_hold
     assert memory.recall("query", limit=9, dry_run=True)[8].memory.id == ids[8]
 
 
-def test_a_low_weight_is_told_as_the_change_that_would_return_the_memory(planted):
+def test_a_counterfactual_raises_a_low_weight(planted):
     memory = planted(LADDER, profile="mememory")
     ids = [memory.remember(text, weight=0.1 if number == 1 else 1.0).memory.id for number, text in enumerate(LADDER)]
     found = memory.explain("query", ids[1])
@@ -50,15 +50,15 @@ def test_a_low_weight_is_told_as_the_change_that_would_return_the_memory(planted
 def test_importance_is_raised_no_more_than_it_takes(planted):
     memory, ids = ladder(planted, profile="zeromemory")
     single = replace(profiles.load("zeromemory"), max_limit=1)  # so that no larger limit helps
-    told = memory.explain("query", ids[2], limit=1, profile=single).counterfactual
-    value = float(re.fullmatch(r"Importance ([\d.]+) instead of 0.5 would return it at rank 1\.", told)[1])
+    result = memory.explain("query", ids[2], limit=1, profile=single).counterfactual
+    value = float(re.fullmatch(r"Importance ([\d.]+) instead of 0.5 would return it at rank 1\.", result)[1])
     memory.update(ids[2], importance=value)
     assert memory.recall("query", limit=1, dry_run=True)[0].memory.id == ids[2]
     memory.update(ids[2], importance=round(value - 0.01, 2))
     assert memory.recall("query", limit=1, dry_run=True)[0].memory.id != ids[2]
 
 
-def test_a_memory_below_the_least_score_is_told_by_how_much(planted):
+def test_a_memory_below_the_minimum_score_names_the_difference(planted):
     memory, ids = ladder(planted, profile="cmm")
     found = memory.explain("query", ids[3], min_score=0.85)
     assert found.stage == "threshold"
@@ -165,7 +165,7 @@ def test_a_factor_of_0_is_named(planted):
     assert unlike.counterfactual is None
 
 
-def test_a_near_duplicate_names_what_stands_for_it(planted):
+def test_a_near_duplicate_names_the_memory_that_absorbed_it(planted):
     memory = planted({"first thing": 0.9, "the first thing": 0.8}, axes={"first thing": 1, "the first thing": 1})
     kept, gone = (memory.remember(text).memory.id for text in ("first thing", "the first thing"))
     found = memory.explain("query", gone, profile="memorysync")
@@ -292,6 +292,6 @@ def test_the_words_for_a_fate_are_a_closed_set():
     dropping = set(STAGES) - {"score", "spread", "update", "trim"}
     around = {"out_of_scope", "forgotten", "not_stored", "filtered", "candidates", "outranked", "rerank", "returned"}
     assert set(OUTCOMES) == dropping | around
-    told = re.findall(r"`(\w+)`", Explanation.__doc__.split("Attributes:")[0])
-    assert set(OUTCOMES) <= set(told)
+    result = re.findall(r"`(\w+)`", Explanation.__doc__.split("Attributes:")[0])
+    assert set(OUTCOMES) <= set(result)
     assert all(fate in salience.help.TOPICS["explain"] for fate in OUTCOMES)

@@ -127,8 +127,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
 
 def query_of(case: Case) -> Query:
     conditions = {name: case.asked[name] for name in ("tags", "kinds", "tiers") if name in case.asked}
-    asked = {name: case.asked[name] for name in ("limit", "min_score")}
-    return Query(text=case.text, scope=Scope(**SEEN), filter=Filter(**conditions), dry_run=True, **asked)
+    arguments = {name: case.asked[name] for name in ("limit", "min_score")}
+    return Query(text=case.text, scope=Scope(**SEEN), filter=Filter(**conditions), dry_run=True, **arguments)
 
 
 def trial_of(shelf: Shelf, profile: str, case: Case) -> Trace:
@@ -248,8 +248,8 @@ def assert_one_of_each_fact_is_kept(memories, fell, position, found):
 
 def assert_scores_are_those_of_a_recall_of_more(shelf, profile, case, trial, found):
     """A recall of as many as the profile gives, however low their score, has the same scores."""
-    asked = {**case.asked, "limit": profiles.load(profile).max_limit, "min_score": 0.0}
-    for hit in shelf.engine.recall(case.text, profile=profile, dry_run=True, **asked, **SEEN):
+    arguments = {**case.asked, "limit": profiles.load(profile).max_limit, "min_score": 0.0}
+    for hit in shelf.engine.recall(case.text, profile=profile, dry_run=True, **arguments, **SEEN):
         row = trial.row(hit.memory.id)
         if row is not None and hit.via is None and row not in trial.ranked.spread:
             assert found.score[row] == hit.score
@@ -258,7 +258,7 @@ def assert_scores_are_those_of_a_recall_of_more(shelf, profile, case, trial, fou
 @pytest.mark.parametrize("profile", profiles.NAMES)
 def test_the_public_verb_tells_what_became_of_the_row(shelf, profile):
     """For one memory of every fate in every second query, filtered ones and those past the candidates among them."""
-    told = Counter[str]()
+    result = Counter[str]()
     for case in shelf.cases[::2]:
         trial = trial_of(shelf, profile, case)
         found, ids = verdicts(trial), trial.batch.ids
@@ -270,15 +270,15 @@ def test_the_public_verb_tells_what_became_of_the_row(shelf, profile):
             assert answer.score_detail.final == found.score[row]
             assert abs(answer.score_detail.recompute() - answer.score_detail.final) <= 1e-9
             assert (answer.path[-1].outcome == "passed") == (stage == "returned")
-            told[stage] += 1
+            result[stage] += 1
         kept_away = [id for id in shelf.memories if trial.row(id) is None]
         for id in kept_away[:1]:
             filtered = not query_of(case).filter.accepts(shelf.memories[id])
             answer = shelf.engine.explain(case.text, id, profile=profile, **case.asked, **SEEN)
             assert answer.stage == ("filtered" if filtered else "candidates")
-            told[answer.stage] += 1
-    assert told["returned"] >= 15
-    assert len(told) >= 4
+            result[answer.stage] += 1
+    assert result["returned"] >= 15
+    assert len(result) >= 4
 
 
 def test_the_store_has_something_of_every_fate(shelf):
@@ -302,13 +302,13 @@ def test_a_counterfactual_comes_true(shelf):
             trial = trial_of(shelf, profile, case)
             for row in np.flatnonzero(np.isin(verdicts(trial).stage.astype(str), ["outranked", "threshold"]))[:2]:
                 id = trial.batch.ids[row]
-                told = shelf.engine.explain(case.text, id, profile=profile, **case.asked, **SEEN).counterfactual or ""
-                words, _, rank = told.rstrip(".").partition(" would return it at rank ")
+                result = shelf.engine.explain(case.text, id, profile=profile, **case.asked, **SEEN).counterfactual or ""
+                words, _, rank = result.rstrip(".").partition(" would return it at rank ")
                 change = {"A limit of": "limit", "A min_score of": "min_score"}.get(words.rpartition(" ")[0])
                 if change and rank:
                     value = float(words.rpartition(" ")[2])
-                    asked = {**case.asked, change: int(value) if change == "limit" else value}
-                    answer = shelf.engine.recall(case.text, profile=profile, dry_run=True, **asked, **SEEN)
+                    arguments = {**case.asked, change: int(value) if change == "limit" else value}
+                    answer = shelf.engine.recall(case.text, profile=profile, dry_run=True, **arguments, **SEEN)
                     assert answer[int(rank) - 1].memory.id == id
                     seen += 1
     assert seen >= 10

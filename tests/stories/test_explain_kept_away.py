@@ -51,7 +51,7 @@ def test_only_the_conditions_that_fail_are_left_out(planted):
     assert found.counterfactual == "Leaving out kinds=['rule'] would return it at rank 2."
 
 
-def test_a_forgotten_memory_is_told_as_such_by_either_id(planted):
+def test_a_forgotten_memory_is_explained_by_either_id(planted):
     memory = planted({"text": 0.9})
     stored = memory.remember("text", user_id="u").memory
     memory.forget(stored.id, user_id="u")

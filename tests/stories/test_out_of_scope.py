@@ -43,7 +43,7 @@ def test_the_past_and_later_pages_tell_of_none(memory):
     assert memory.list(scope="global").out_of_scope == ()
 
 
-def test_it_is_told_as_a_sentence():
+def test_out_of_scope_memories_are_described_in_a_sentence():
     one = OutOfScope(Scope(user_id="alice"), 3)
     assert one.describe() == "3 memories of user 'alice' are not in view; add user_id='alice'"
     both = OutOfScope(Scope(project="p", agent_id="a"), 1)

@@ -89,11 +89,11 @@ def test_older_versions_get_their_vectors_too(memory, embedder, clock):
 def test_it_ends_where_the_embedder_stops_answering_and_keeps_what_was_done(memory, embedder, monkeypatch):
     monkeypatch.setattr(pending, "PAGE", 2)
     while_down(memory, embedder, "a", "b", "c", "d", "e")
-    asked = []
+    arguments = []
 
     def before():
-        asked.append(True)
-        embedder.down = len(asked) == 2
+        arguments.append(True)
+        embedder.down = len(arguments) == 2
 
     done = embed_pending(memory.services, before=before)
     assert (done.embedded, done.pending, done.answers) == (2, 3, False)
@@ -115,7 +115,7 @@ def test_texts_that_are_refused_stand_alone_in_the_end(memory, embedder, poisons
     assert embedder.calls <= 3 * (1 + 7 * len(poisons))  # halves of halves, and each time whether it answers
 
 
-def test_an_embedder_that_takes_one_text_at_a_time_is_asked_so(memory, embedder):
+def test_an_embedder_that_takes_one_text_at_a_time_gets_single_texts(memory, embedder):
     while_down(memory, embedder, "a", "b", "c")
     whole = embedder.embed
 
@@ -128,7 +128,7 @@ def test_an_embedder_that_takes_one_text_at_a_time_is_asked_so(memory, embedder)
     assert embed_pending(memory.services).embedded == 3
 
 
-def test_whether_it_answers_is_asked_of_the_embedder_and_not_of_what_is_remembered_of_it(memory, embedder):
+def test_the_check_for_an_answer_does_not_use_the_cache(memory, embedder):
     memory.recall(FINGERPRINTED)  # keeps the vector of that text
     while_down(memory, embedder, "a")
     embedder.down = True

@@ -27,7 +27,7 @@ def answers(memory: Engine) -> list[list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("name", profiles.NAMES)
 def test_a_file_and_a_server_agree_to_the_last_bit(tables: str, tmp_path: Path, name: str):
     """What was written on the server is moved to a file, and asked for in both."""
-    told = []
+    result = []
     clock, source = StoppedClock(), tmp_path / "source.ndjson"
     for target in (tables, str(tmp_path / "a.db")):
         with salience.connect(target, embedder=PlantedEmbedder(dimension=16), profile=name, clock=clock) as memory:
@@ -37,9 +37,9 @@ def test_a_file_and_a_server_agree_to_the_last_bit(tables: str, tmp_path: Path, 
                 clock.advance(days=1)
             else:
                 memory.import_(source)
-            told.append(answers(memory))
-    assert told[0] == told[1]
-    assert all(told[0])
+            result.append(answers(memory))
+    assert result[0] == result[1]
+    assert all(result[0])
 
 
 def test_a_server_stores_no_text_twice_and_names_what_is_replaced(tables: str, clock: StoppedClock):

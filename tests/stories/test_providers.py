@@ -106,8 +106,8 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
                 return
             if way is WELL:
                 double.embedded += texts
-            said = way.body(texts)
-            payload = said if isinstance(said, bytes) else json.dumps(said).encode()
+            text = way.body(texts)
+            payload = text if isinstance(text, bytes) else json.dumps(text).encode()
             self.send_response(way.status)
             for name, value in {**way.headers, "Content-Length": str(len(payload))}.items():
                 self.send_header(name, value)
@@ -171,7 +171,7 @@ def pending(memory):
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_what_is_remembered_while_the_provider_fails_is_stored_found_by_words_and_embedded_later(
+def test_a_memory_written_during_an_outage_is_found_by_words_and_embedded_later(
     endpoint, connect, monkeypatch, failure
 ):
     if failure == "hangs":
@@ -232,9 +232,7 @@ def test_every_profile_finds_what_is_pending_by_its_words(endpoint, connect, nam
     assert TEXT not in contents(memory.recall(UNRELATED, profile=name, dry_run=True, limit=1))
 
 
-def test_an_endpoint_that_asks_for_patience_does_not_hold_a_write_longer_than_it_is_willing_to_wait(
-    endpoint, connect, monkeypatch
-):
+def test_a_write_waits_no_longer_for_retry_after_than_its_patience(endpoint, connect, monkeypatch):
     monkeypatch.setenv("SALIENCE_OPENAI_RETRIES", "3")
     monkeypatch.setenv("SALIENCE_EMBED_PATIENCE", "0.2")
     memory = connect()

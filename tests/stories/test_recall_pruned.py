@@ -173,19 +173,19 @@ def brought(shelf: Shelf, profile: str, case: Case) -> set[str]:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_recall_answers_as_if_it_had_ranked_everything(shelf, profile):
-    told = Counter[str]()
+    result = Counter[str]()
     for case in shelf.cases:
         answer = shelf.engine.recall(case.text, profile=profile, dry_run=True, **case.arguments())
         assert answer.exact
         assert tuple(answer) == whole(shelf, profile, case)
-        told["answers"] += bool(answer)
-        told["lifted"] += any(hit.via is not None for hit in answer)
-        told["absorbed"] += any(hit.absorbed for hit in answer)
-        told["in time"] += answer.intent.time is not None
-        told["none"] += not answer
-    assert told["answers"] > QUESTIONS / 2
+        result["answers"] += bool(answer)
+        result["lifted"] += any(hit.via is not None for hit in answer)
+        result["absorbed"] += any(hit.absorbed for hit in answer)
+        result["in time"] += answer.intent.time is not None
+        result["none"] += not answer
+    assert result["answers"] > QUESTIONS / 2
     if profile == "salience":
-        assert min(told["in time"], told["none"], told["lifted"] + told["absorbed"]) > 0
+        assert min(result["in time"], result["none"], result["lifted"] + result["absorbed"]) > 0
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -197,10 +197,10 @@ def test_explain_tells_of_what_a_recall_did_not_read(shelf, profile):
         found, read = verdicts(trial), brought(shelf, profile, case)
         others = [row for row, id in enumerate(trial.batch.ids) if id not in read]
         for row in others[:: max(1, len(others) // 3)]:
-            told = shelf.engine.explain(case.text, trial.batch.ids[row], profile=profile, **case.arguments())
-            assert (told.stage, told.rank) == (found.stage[row], int(found.rank[row]) or None)
-            assert told.score_detail.final == found.score[row]
-            assert told.stage != "returned"
+            result = shelf.engine.explain(case.text, trial.batch.ids[row], profile=profile, **case.arguments())
+            assert (result.stage, result.rank) == (found.stage[row], int(found.rank[row]) or None)
+            assert result.score_detail.final == found.score[row]
+            assert result.stage != "returned"
             left_out += 1
     assert left_out >= 12
 

@@ -19,7 +19,7 @@ from reflecting import (
     now,
     recalled,
     run,
-    told,
+    store,
     versions,
 )
 
@@ -44,7 +44,7 @@ def memory(planted) -> Engine:
 def test_related_memories_get_a_reflection_that_lists_them(memory, clock):
     sources = []
     for text in TEA:
-        sources += told(memory, [text])
+        sources += store(memory, [text])
         clock.advance(hours=1)
     report = run(memory)
     assert (counts(report), report.examined, report.fell_back) == ((1, 0, 0, 0), 3, 0)
@@ -58,7 +58,7 @@ def test_related_memories_get_a_reflection_that_lists_them(memory, clock):
 
 
 def test_sources_stay_and_name_the_reflection(memory, clock):
-    sources = told(memory)
+    sources = store(memory)
     clock.advance(hours=1)
     made = run(memory, ANA).made[0]
     for source in sources:
@@ -68,7 +68,7 @@ def test_sources_stay_and_name_the_reflection(memory, clock):
 
 
 def test_a_second_run_writes_nothing(memory, clock):
-    told(memory, (*TEA, *BOAT))
+    store(memory, (*TEA, *BOAT))
     assert counts(run(memory)) == (2, 0, 0, 0)
     before = versions(memory)
     clock.advance(days=1)
@@ -77,7 +77,7 @@ def test_a_second_run_writes_nothing(memory, clock):
 
 
 def test_a_dry_run_reports_and_writes_nothing(memory):
-    told(memory)
+    store(memory)
     before = versions(memory)
     report = run(memory, dry_run=True)
     assert [made.content for made in report.made] == [TEA[0]]
@@ -86,8 +86,8 @@ def test_a_dry_run_reports_and_writes_nothing(memory):
 
 
 def test_progress_counts_examined_memories(memory):
-    told(memory)
-    told(memory, BOAT, user_id="bo")
+    store(memory)
+    store(memory, BOAT, user_id="bo")
     seen: list[int] = []
     assert run(memory, progress=seen.append).examined == sum(seen) == 6
 
@@ -95,17 +95,17 @@ def test_progress_counts_examined_memories(memory):
 @pytest.mark.parametrize("apart", ["user_id", "agent_id", "project", "environment"])
 def test_only_memories_of_one_home_are_summed_up(memory, apart):
     for text, place in zip(TEA, ("x", "x", "y"), strict=True):
-        told(memory, [text], **{apart: place})
+        store(memory, [text], **{apart: place})
     assert counts(run(memory)) == (0, 0, 0, 0)
-    told(memory, [MORE], **{apart: "x"})
+    store(memory, [MORE], **{apart: "x"})
     made = run(memory).made[0]
     assert getattr(made.scope, apart) == "x"
     assert len(made.sources) == 3
 
 
 def test_only_memories_visible_to_the_caller_are_examined(memory):
-    told(memory)
-    told(memory, BOAT, user_id="bo")
+    store(memory)
+    store(memory, BOAT, user_id="bo")
     assert run(memory, Scope(user_id="bo")).made[0].scope == Scope(user_id="bo")
     assert run(memory, Scope()).examined == 0
 
@@ -120,7 +120,7 @@ def test_only_memories_visible_to_the_caller_are_examined(memory):
 )
 def test_texts_without_subjects_are_not_summed_up(planted, texts):
     memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1), profile="zeromemory")
-    told(memory, texts)
+    store(memory, texts)
     assert counts(run(memory)) == (0, 0, 0, 0)
 
 
@@ -128,16 +128,16 @@ def test_texts_without_subjects_are_not_summed_up(planted, texts):
     "values", [{"kind": "bootstrap"}, {"kind": "reflection"}, {"ttl": "1h"}, {"weight": 0.1}, {"fact_key": "ana.drink"}]
 )
 def test_expired_and_excluded_memories_are_left_out(memory, clock, values):
-    told(memory, TEA[:2])
-    told(memory, TEA[2:], **values)
+    store(memory, TEA[:2])
+    store(memory, TEA[2:], **values)
     if "fact_key" in values:
-        told(memory, BOAT[:1], **values)
+        store(memory, BOAT[:1], **values)
     clock.advance(hours=2)
     assert counts(run(memory)) == (0, 0, 0, 0)
 
 
 def test_pending_memories_are_left_out(memory, monkeypatch):
-    told(memory, TEA[:2])
+    store(memory, TEA[:2])
     with monkeypatch.context() as patch:
         patch.setattr(PlantedEmbedder, "embed", failing)
         assert memory.remember(TEA[2], user_id="ana").status == "pending"
@@ -145,7 +145,7 @@ def test_pending_memories_are_left_out(memory, monkeypatch):
 
 
 def test_settings_control_the_groups(memory):
-    told(memory)
+    store(memory)
     wide = replace(memory.services, clustering=Clustering(least=4))
     assert reflect(wide, EVERYWHERE).made == ()
     tight = replace(memory.services, clustering=Clustering(tightness=0.999))
@@ -176,7 +176,7 @@ CHANGES: dict[str, Change] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_changed_source_makes_its_reflection_stale(memory, what):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     CHANGES[what](memory, sources[0].id)
     gone = now(memory, made.id)
@@ -186,7 +186,7 @@ def test_a_changed_source_makes_its_reflection_stale(memory, what):
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_the_next_run_renews_a_stale_reflection_under_its_id(memory, clock, what):
-    sources = told(memory, (*TEA, MORE))
+    sources = store(memory, (*TEA, MORE))
     made = run(memory).made[0]
     CHANGES[what](memory, sources[0].id)
     clock.advance(hours=1)
@@ -200,7 +200,7 @@ def test_the_next_run_renews_a_stale_reflection_under_its_id(memory, clock, what
 
 
 def test_a_change_without_a_new_text_keeps_the_reflection(memory):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     memory.update(sources[0].id, importance=1.0, user_id="ana")
     assert memory.get(made.id, user_id="ana") == made
@@ -208,7 +208,7 @@ def test_a_change_without_a_new_text_keeps_the_reflection(memory):
 
 
 def test_a_reflection_with_too_few_sources_stays_stale(memory):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     memory.forget(sources[0].id, user_id="ana")
     assert counts(run(memory)) == (0, 0, 0, 0)
@@ -220,9 +220,9 @@ def test_a_reflection_with_too_few_sources_stays_stale(memory):
 
 
 def test_a_new_related_memory_renews_the_reflection(memory):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
-    more = told(memory, [MORE])[0]
+    more = store(memory, [MORE])[0]
     assert recalled(memory, user_id="ana").count(made.id) == 1
     again = run(memory).renewed[0]
     assert (again.id, again.version) == (made.id, 2)
@@ -232,7 +232,7 @@ def test_a_new_related_memory_renews_the_reflection(memory):
 
 
 def test_a_reflection_without_a_group_becomes_stale(memory):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     strict = replace(memory.services, clustering=Clustering(least=4))
     report = reflect(strict, EVERYWHERE)
@@ -242,8 +242,8 @@ def test_a_reflection_without_a_group_becomes_stale(memory):
 
 
 def test_a_reflection_expires_with_its_first_source(memory, clock):
-    told(memory, TEA[:1], ttl="1h")
-    told(memory, (*TEA[1:], MORE))
+    store(memory, TEA[:1], ttl="1h")
+    store(memory, (*TEA[1:], MORE))
     made = run(memory).made[0]
     clock.advance(hours=2)
     assert made.id not in recalled(memory, user_id="ana")
@@ -253,13 +253,13 @@ def test_a_reflection_expires_with_its_first_source(memory, clock):
 
 
 def test_a_forgotten_reflection_is_not_made_again_for_the_same_sources(memory):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     memory.forget(made.id, user_id="ana")
     before = versions(memory)
     assert counts(run(memory)) == (0, 0, 0, 0)
     assert versions(memory) == before
-    told(memory, [MORE])
+    store(memory, [MORE])
     another = run(memory).made[0]
     assert another.id != made.id
     assert now(memory, made.id).status == "forgotten"
@@ -267,12 +267,12 @@ def test_a_forgotten_reflection_is_not_made_again_for_the_same_sources(memory):
 
 
 def test_a_restored_reflection_stays_for_the_same_sources(memory):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     memory.forget(made.id, user_id="ana")
     memory.restore(made.id, user_id="ana")
     assert counts(run(memory)) == (0, 0, 0, 1)
-    told(memory, [MORE])
+    store(memory, [MORE])
     run(memory)
     memory.restore(made.id, version=1, user_id="ana")
     assert memory.get(made.id, user_id="ana").sources == tuple(source.id for source in sources)
@@ -282,7 +282,7 @@ def test_a_restored_reflection_stays_for_the_same_sources(memory):
 
 
 def test_erased_sources_leave_no_reflection(memory):
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     assert memory.erase(ids=[sources[0].id], user_id="ana") == 2
     assert memory.services.store.history(EVERYWHERE, made.id) == []
@@ -291,7 +291,7 @@ def test_erased_sources_leave_no_reflection(memory):
 
 
 def test_a_reflection_whose_kind_changed_is_no_source(memory):
-    told(memory)
+    store(memory)
     made = run(memory).made[0]
     memory.update(made.id, kind="fact", user_id="ana")
     before = versions(memory)
@@ -300,17 +300,17 @@ def test_a_reflection_whose_kind_changed_is_no_source(memory):
 
 
 def test_an_edited_reflection_stays_for_the_same_sources(memory):
-    told(memory)
+    store(memory)
     made = run(memory).made[0]
     memory.update(made.id, content="Ana likes tea", user_id="ana")
     assert counts(run(memory)) == (0, 0, 0, 1)
     assert memory.get(made.id, user_id="ana").content == "Ana likes tea"
-    told(memory, [MORE])
+    store(memory, [MORE])
     assert run(memory).renewed[0].content != "Ana likes tea"
 
 
 def test_stale_leaves_out_reflections_that_are_changed_themselves(memory, clock):
-    told(memory)
+    store(memory)
     made = run(memory).made[0]
     sources = [now(memory, source) for source in made.sources]
     assert [change.memory.id for change in stale(memory.services, sources, clock())] == [made.id]

@@ -41,7 +41,7 @@ FORGOTTEN = {"forgotten_at": NOW, "change": "forget"}
 STALE = {"forgotten_at": NOW, "change": "stale"}
 
 
-def test_the_greatest_overlap_comes_first_and_each_stands_for_one():
+def test_a_group_is_matched_with_the_reflection_of_greatest_overlap():
     near, nearer = reflection(90, 1, 2, 7), reflection(91, 1, 2, 3)
     assert matched([group(1, 2, 3, 4)], [near, nearer]) == ([id_of(91)], [id_of(90)])
     assert matched([group(1, 2, 3), group(4, 5, 7)], [reflection(90, 1, 2, 3, 4, 5)]) == ([id_of(90), None], [])
@@ -52,7 +52,7 @@ def test_the_same_memories_are_the_same_reflection_whatever_its_text_rests_on():
     assert matched([group(1, 2, 3, 4)], [reflection(90, 1, 2, 3), partly]) == ([id_of(91)], [id_of(90)])
 
 
-def test_a_reflection_of_mostly_other_memories_stands_for_none():
+def test_a_reflection_of_mostly_other_memories_matches_no_group():
     assert matched([group(1, 2, 3)], [reflection(90, 3, 4, 5)]) == ([None], [id_of(90)])
     assert matched([group(1, 2, 3, 4)], [reflection(90, 1, 2, *range(5, 30))]) == ([id_of(90)], [])
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, now, run, told, versions
+from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, now, run, store, versions
 
 from salience.engine import Engine
 from salience.errors import MovedError, SummariserError
@@ -27,9 +27,9 @@ def memory(planted) -> Engine:
 
 
 def test_a_reflection_has_the_common_fields_of_its_sources(memory, clock):
-    told(memory, TEA[:1], importance=0.2, weight=0.5, tags=["drink", "home"], entities=["Ana", "China"])
-    told(memory, TEA[1:2], importance=0.3, tags=["shop", "drink"], entities=["Porto", "Ana"], ttl="2d")
-    told(memory, TEA[2:], importance=1.0, tags=["drink", "home"], entities=["Ana"], ttl="1d")
+    store(memory, TEA[:1], importance=0.2, weight=0.5, tags=["drink", "home"], entities=["Ana", "China"])
+    store(memory, TEA[1:2], importance=0.3, tags=["shop", "drink"], entities=["Porto", "Ana"], ttl="2d")
+    store(memory, TEA[2:], importance=1.0, tags=["drink", "home"], entities=["Ana"], ttl="1d")
     made = run(memory).made[0]
     assert made.importance == pytest.approx(0.5)
     assert (made.tags, made.entities) == (("drink", "home"), ("Ana",))
@@ -37,7 +37,7 @@ def test_a_reflection_has_the_common_fields_of_its_sources(memory, clock):
 
 
 def test_a_reflection_is_found_by_words_and_by_vector(memory):
-    told(memory)
+    store(memory)
     made = run(memory).made[0]
     stored = next(one for one in memory.services.store.scan(ANA) if one.memory.id == made.id)
     source = next(one for one in memory.services.store.scan(ANA) if one.memory.content == made.content)
@@ -51,7 +51,7 @@ def test_a_reflection_is_found_by_words_and_by_vector(memory):
 
 @dataclass
 class Writer:
-    """A summariser that answers as it is told, and keeps what it was asked."""
+    """A summariser that returns `answer` and records its requests."""
 
     answer: Callable[[Sequence[tuple[str, str]]], Any]
     asked: list[Sequence[tuple[str, str]]] = field(default_factory=list)
@@ -79,7 +79,7 @@ def test_a_summariser_writes_the_text(memory, clock):
     sources = []
     for text in TEA:
         clock.advance(hours=1)
-        sources += told(memory, [text])
+        sources += store(memory, [text])
     report = run(memory)
     made = memory.get(report.made[0].id, user_id="ana")
     assert (made.content, made.sources, report.fell_back) == (SAID, tuple(one.id for one in sources), 0)
@@ -94,7 +94,7 @@ def test_a_summariser_writes_the_text(memory, clock):
 
 def test_a_summary_names_the_sources_that_it_uses(memory):
     with_writer(memory, Writer(lambda sources: Summary(SAID, (sources[2][0], sources[0][0]))))
-    sources = told(memory)
+    sources = store(memory)
     made = run(memory).made[0]
     assert made.sources == (sources[0].id, sources[2].id)
     assert [now(memory, source.id).reflection for source in sources] == [made.id, None, made.id]
@@ -127,7 +127,7 @@ def raising(error: Exception) -> Callable[[object], Any]:
 )
 def test_after_any_failure_the_text_is_that_of_the_medoid(memory, answer):
     with_writer(memory, Writer(answer))
-    told(memory)
+    store(memory)
     report = run(memory)
     assert (report.made[0].content, len(report.made[0].sources), report.fell_back) == (TEA[0], 3, 1)
 
@@ -135,7 +135,7 @@ def test_after_any_failure_the_text_is_that_of_the_medoid(memory, answer):
 def test_a_failed_summary_is_tried_again(memory):
     writer = Writer(raising(SummariserError("refused")))
     with_writer(memory, writer)
-    told(memory)
+    store(memory)
     made = run(memory).made[0]
     before = versions(memory)
     report = run(memory)
@@ -149,11 +149,11 @@ def test_a_failed_summary_is_tried_again(memory):
 
 def test_a_dry_run_calls_no_summariser(memory):
     writer = Writer(all_of(SAID))
-    told(memory)
+    store(memory)
     run(memory)
     with_writer(memory, writer)
     assert counts(run(memory, dry_run=True)) == (0, 0, 0, 1)
-    told(memory, BOAT)
+    store(memory, BOAT)
     assert counts(run(memory, dry_run=True)) == (1, 0, 0, 1)
     assert writer.asked == []
 
@@ -166,7 +166,7 @@ def test_concurrent_runs_make_one_reflection(planted, target):
     one, other = (planted(COSINES, axes=AXES, profile="zeromemory") for _ in range(2))
     if target == ":memory:":  # which is of each engine alone
         other.services = one.services
-    told(one, (*TEA, *BOAT))
+    store(one, (*TEA, *BOAT))
     reports: list[ReflectReport] = []
 
     def answer(sources: Sequence[tuple[str, str]]) -> Summary:
@@ -186,17 +186,17 @@ def test_concurrent_runs_make_one_reflection(planted, target):
 
 @pytest.mark.parametrize("what", ["forget", "update"])
 def test_a_source_changed_while_a_stale_reflection_is_renewed_is_read_again(memory, what):
-    sources = told(memory, (*TEA, MORE))
+    sources = store(memory, (*TEA, MORE))
     made = run(memory).made[0]
     memory.update(sources[0].id, content=BOAT[0], user_id="ana")
 
-    def answer(asked: Sequence[tuple[str, str]]) -> Summary:
-        if any(TEA[1] in text for _, text in asked):
+    def answer(arguments: Sequence[tuple[str, str]]) -> Summary:
+        if any(TEA[1] in text for _, text in arguments):
             if what == "forget":
                 memory.forget(sources[1].id, user_id="ana")
             else:
                 memory.update(sources[1].id, content=TEA[0], user_id="ana")
-        return all_of(" / ".join(text for _, text in asked))(asked)
+        return all_of(" / ".join(text for _, text in arguments))(arguments)
 
     memory.services = replace(memory.services, clustering=Clustering(least=2), summariser=Writer(answer))
     run(memory)
@@ -209,7 +209,7 @@ def test_a_source_changed_while_a_stale_reflection_is_renewed_is_read_again(memo
 @pytest.mark.parametrize("dimension", [16, 32])
 def test_an_engine_of_a_former_model_writes_no_reflections(planted, dimension):
     memory = planted(COSINES, axes=AXES, profile="zeromemory")
-    told(memory)
+    store(memory)
     with_writer(memory, Writer(all_of(SAID)))
     former = memory.services
     other = PlantedEmbedder(COSINES, dimension=dimension, axes=AXES)

@@ -168,18 +168,18 @@ def test_after_an_unsettled_commit_the_key_is_looked_up(memory, id, verb):
 
 def test_two_threads_with_one_key_write_once(memory, id, verb):
     call, _ = verb
-    began, told = threading.Barrier(4), []
+    began, result = threading.Barrier(4), []
 
     def ask():
         began.wait()
-        told.append(call(memory, id, key="k").memory)
+        result.append(call(memory, id, key="k").memory)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert told == [told[0]] * 4
+    assert result == [result[0]] * 4
     assert versions(memory, id) == [1, 2, 3]
 
 

@@ -123,12 +123,12 @@ def test_near_duplicates_collapse_before_and_make_room(connected, monkeypatch):
 
 def test_a_turn_is_read_with_its_speaker(connected):
     own = Answering(np.zeros)
-    asked = []
-    own.scores = lambda query, texts: asked.append(texts) or np.zeros(len(texts))
+    arguments = []
+    own.scores = lambda query, texts: arguments.append(texts) or np.zeros(len(texts))
     memory = connected(own, cosines={})
     memory.ingest([{"speaker": "Ann", "content": "I went to Lisbon"}], session_id="s")
     memory.recall("query Lisbon")
-    assert asked == [["Ann: I went to Lisbon"]]
+    assert arguments == [["Ann: I went to Lisbon"]]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_turn_is_read_with_its_speaker(connected):
     ],
 )
 @pytest.mark.parametrize("deadline_ms", [None, 60_000])
-def test_a_reranker_that_fails_leaves_the_profiles_order_and_it_is_said(connected, answer, deadline_ms):
+def test_a_failed_reranker_leaves_the_profiles_order_and_is_reported(connected, answer, deadline_ms):
     found = connected(Answering(answer)).recall("query", limit=3, deadline_ms=deadline_ms)
     assert contents(found) == TEXTS[:3]
     assert found.degraded == ("rerank",)
@@ -170,7 +170,7 @@ def slow():
     own.go.set()
 
 
-def test_a_late_reranker_leaves_the_profiles_order_and_it_is_said(connected, slow):
+def test_a_late_reranker_leaves_the_profiles_order_and_is_reported(connected, slow):
     memory = connected(slow)
     memory.recall("query", limit=1, deadline_ms=0.0)  # everything is loaded now
     found = memory.recall("query", limit=3, deadline_ms=1000)

@@ -165,7 +165,7 @@ def test_a_recall_answers_while_another_process_holds_the_write_lock(tmp_path):
         assert memory.get(stored.id).access_count == 3
 
 
-def test_another_embedder_is_refused_and_told_what_to_do(tmp_path):
+def test_another_embedder_is_refused_with_a_remedy(tmp_path):
     with opened(tmp_path) as memory:
         memory.remember("text")
     other = PlantedEmbedder(dimension=8)

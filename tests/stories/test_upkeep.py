@@ -87,9 +87,9 @@ def test_a_reflection_of_an_expired_memory_becomes_stale(kept, clock):
     for _ in range(3):
         memory.recall("query", limit=5, min_score=0.0)
     clock.advance(days=1)
-    told = memory.upkeep(dry_run=True)
+    result = memory.upkeep(dry_run=True)
     done = memory.upkeep()
-    assert (told.expired, told.promoted) == (done.expired, done.promoted) == ((source.id,), NOTHING)
+    assert (result.expired, result.promoted) == (done.expired, done.promoted) == ((source.id,), NOTHING)
     gone = memory.history(reflection.id)[-1].memory
     assert (gone.status, gone.changed_by, gone.reason) == ("stale", "upkeep", "the time of a source ran out")
 
@@ -103,8 +103,8 @@ def test_versions_that_ended_long_ago_are_dropped(kept, clock):
         memory.update(made.id, weight=0.5 + day / 10, **where)  # versions end on days 10, 20, 30, 40
     assert memory.upkeep().pruned == 0
     clock.advance(seconds=1)
-    told = memory.upkeep(dry_run=True)
-    assert (told.pruned, versions(memory, made.id)) == (1, [1, 2, 3, 4, 5])
+    result = memory.upkeep(dry_run=True)
+    assert (result.pruned, versions(memory, made.id)) == (1, [1, 2, 3, 4, 5])
     assert memory.upkeep().pruned == 1
     assert versions(memory, made.id) == [2, 3, 4, 5]
     clock.advance(days=1000)
@@ -167,17 +167,17 @@ def test_a_dry_run_reports_what_the_next_run_does(kept, embedder, clock, monkeyp
     memory.services.access_log.flush()
     before = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip
-    asked = len(embedder.texts)
-    told = memory.upkeep(dry_run=True)
+    arguments = len(embedder.texts)
+    result = memory.upkeep(dry_run=True)
     after = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip
-    assert (before, len(embedder.texts)) == (after, asked)
+    assert (before, len(embedder.texts)) == (after, arguments)
     done = memory.upkeep()
-    assert (told.dry_run, done.dry_run) == (True, False)
+    assert (result.dry_run, done.dry_run) == (True, False)
     assert (done.embedded, done.pending, len(done.expired), done.pruned, done.warning) == (1, 0, 1, 2, None)
     assert {tier: len(ids) for tier, ids in done.promoted.items()} == {"episodic": 1, "semantic": 1}
     for name in ("embedded", "pending", "expired", "promoted", "pruned", "warning"):
-        assert getattr(told, name) == getattr(done, name)
+        assert getattr(result, name) == getattr(done, name)
     settled = memory.upkeep()
     assert (settled.embedded, settled.expired, settled.promoted, settled.pruned) == (0, (), NOTHING, 0)
 

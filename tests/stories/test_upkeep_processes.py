@@ -92,10 +92,10 @@ def test_each_task_is_done_by_one_of_many_processes(file, start):
         keeper.stdin.flush()
     ends = [(*keeper.communicate(timeout=60), keeper.returncode) for keeper in keepers]
     assert [(errors, code) for _, errors, code in ends] == [("", 0)] * 4
-    told = [json.loads(line) for said, _, _ in ends for line in said.splitlines()]
-    assert {warning for *_, warning in told} == {None}
-    expired = [gone for ids, _, _ in told for gone in ids]
-    promoted = [moved for _, ids, _ in told for moved in ids]
+    result = [json.loads(line) for text, _, _ in ends for line in text.splitlines()]
+    assert {warning for *_, warning in result} == {None}
+    expired = [gone for ids, _, _ in result for gone in ids]
+    promoted = [moved for _, ids, _ in result for moved in ids]
     assert (len(expired), len(set(expired)), len(promoted), len(set(promoted))) == (20, 20, 20, 20)
     with salience.connect(file, embedder=PlantedEmbedder(), clock=StoppedClock()) as memory:
         assert {found.version for found in memory.list(limit=100).memories} == {2}

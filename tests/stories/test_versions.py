@@ -45,13 +45,13 @@ def test_history_names_what_who_when_and_why(memory, clock):
     moved = memory.update(first.id, content=OSLO, user_id="u", agent_id="helper", reason="she moved").memory
     clock.advance(hours=1)
     gone = memory.forget(first.id, user_id="u").memory
-    told = memory.history(first.short_id, user_id="u")
-    assert [version.memory for version in told] == [first, moved, gone]
-    assert [version.until for version in told] == [moved.changed_at, gone.changed_at, None]
+    result = memory.history(first.short_id, user_id="u")
+    assert [version.memory for version in result] == [first, moved, gone]
+    assert [version.until for version in result] == [moved.changed_at, gone.changed_at, None]
     changed = ("content", "entities", "updated_at")
-    assert [version.changed for version in told] == [(), changed, ("forgotten_at",)]
-    said = [(version.memory.change, version.memory.changed_by, version.memory.reason) for version in told]
-    assert said == [("create", "user:u", None), ("update", "agent:helper", "she moved"), ("forget", "user:u", None)]
+    assert [version.changed for version in result] == [(), changed, ("forgotten_at",)]
+    text = [(version.memory.change, version.memory.changed_by, version.memory.reason) for version in result]
+    assert text == [("create", "user:u", None), ("update", "agent:helper", "she moved"), ("forget", "user:u", None)]
 
 
 def test_recall_counters_are_no_change(memory, clock):
@@ -66,9 +66,9 @@ def test_recall_counters_are_no_change(memory, clock):
     memory.update(id, importance=0.1)
     clock.advance(hours=1)
     memory.recall("query")
-    told = memory.history(id)
-    assert [round(version.memory.importance, 2) for version in told] == [0.55, 0.6, 0.65, 0.15]
-    assert [version.changed for version in told[1:]] == [
+    result = memory.history(id)
+    assert [round(version.memory.importance, 2) for version in result] == [0.55, 0.6, 0.65, 0.15]
+    assert [version.changed for version in result[1:]] == [
         ("tags", "updated_at"), ("tags", "updated_at"), ("importance", "updated_at"),
     ]  # fmt: skip
 
@@ -293,8 +293,8 @@ def test_restoring_another_text_makes_the_reflection_stale(memory, clock):
     memory.update(lyon.id, content=OSLO)
     memory.restore(reflection.id)
     memory.restore(lyon.id, lyon.version)
-    told = memory.history(reflection.id)[-1].memory
-    assert (told.status, told.reason) == ("stale", "a source was restored")
+    result = memory.history(reflection.id)[-1].memory
+    assert (result.status, result.reason) == ("stale", "a source was restored")
     with pytest.raises(NotFoundError):
         memory.get(reflection.id)
 

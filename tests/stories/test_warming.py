@@ -39,7 +39,7 @@ def begun(monkeypatch):
     return found
 
 
-def test_nothing_is_warmed_unless_it_is_asked_for(target, begun, monkeypatch):
+def test_nothing_is_warmed_by_default(target, begun, monkeypatch):
     salience.connect(target).close()
     salience.connect(target, warm=False).close()
     assert begun == []
@@ -70,7 +70,7 @@ def test_what_is_neither_true_nor_false_is_refused(target):
         salience.connect(target, warm="yes")
 
 
-def test_the_model_is_asked_once_and_the_store_is_read_and_nothing_is_counted(target, clock):
+def test_warming_embeds_once_reads_the_store_and_counts_no_access(target, clock):
     embedder = PlantedEmbedder()
     with salience.connect(target, embedder=embedder, clock=clock) as memory:
         memory.remember("tea", user_id="alice", project="kitchen")
@@ -86,7 +86,7 @@ def test_the_model_is_asked_once_and_the_store_is_read_and_nothing_is_counted(ta
                           project="kitchen").access_count == 0  # fmt: skip
 
 
-def test_a_remote_embedder_is_not_asked(target):
+def test_a_remote_embedder_is_not_called(target):
     embedder = PlantedEmbedder()
     embedder.remote = "embedder.example"
     with salience.connect(target, embedder=embedder) as memory:

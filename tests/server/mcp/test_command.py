@@ -63,7 +63,7 @@ def test_options_are_defaults_and_no_bound(started):
     assert (asker.grant.rights, asker.grant.bound) == (("read",), {})
 
 
-def test_a_url_is_asked_through_a_client(started):
+def test_a_url_is_served_through_a_client(started):
     asker, _ = started("mcp", "serve", "--user", "alice", "--read-only", store="https://memory.example.org")
     assert isinstance(asker, RemoteCaller)
     assert asker.defaults == {"user_id": "alice"}
@@ -81,7 +81,7 @@ def test_a_url_is_asked_through_a_client(started):
         (["--store", "/proc/nowhere/agent.db", "mcp"], 1),
     ],
 )
-def test_what_cannot_be_opened_is_told_at_once(started, arguments, code):
+def test_a_target_that_cannot_be_opened_is_reported_at_once(started, arguments, code):
     asker, result = started(*arguments)
     assert asker is None
     assert result.exit_code == code
@@ -89,7 +89,7 @@ def test_what_cannot_be_opened_is_told_at_once(started, arguments, code):
     assert result.stderr.startswith("salience: ")
 
 
-def test_another_model_than_that_of_the_store_is_told_at_once(started, tmp_path, engine):
+def test_another_model_than_the_stores_is_reported_at_once(started, tmp_path, engine):
     with salience.connect(tmp_path / "agent.db", embedder=engine.services.embedder) as other:
         other.remember(TABS)
     asker, result = started("mcp")
@@ -109,7 +109,7 @@ def test_a_person_is_told_what_waits(started, monkeypatch):
     assert "salience mcp install --help" in started("mcp")[1].stderr
 
 
-def test_without_the_library_the_line_that_installs_it_is_told(started, monkeypatch):
+def test_a_missing_library_is_reported_with_the_pip_line(started, monkeypatch):
     monkeypatch.setattr("salience.loading.find_spec", lambda _: None)
     asker, result = started("mcp")
     assert (asker, result.exit_code) == (None, 1)

@@ -20,7 +20,7 @@ from salience.server.mcp import http
 from salience.server.rest.routes import Options
 from salience.store.keyring import MemoryKeyring
 from servers import served
-from speaking import TABS, grant, said, site
+from speaking import TABS, grant, site, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 INITIALIZE = {
@@ -50,7 +50,7 @@ async def test_memories_persist_between_sessions(engine, mode):
         async with Client(url, mode=mode) as client:
             await client.call_tool("remember", {"content": TABS})
         async with Client(url, mode=mode) as client:
-            assert TABS in said(await client.call_tool("recall", {"query": "query"}))
+            assert TABS in text_of(await client.call_tool("recall", {"query": "query"}))
             assert len((await client.list_prompts()).prompts) == 4
             assert (await client.read_resource("salience://bootstrap")).contents
 
@@ -58,8 +58,8 @@ async def test_memories_persist_between_sessions(engine, mode):
 async def test_any_worker_answers_any_request(engine, bare):
     with bare() as one, bare() as other, httpx.Client(headers=ACCEPT) as client:
         client.post(f"{one}/mcp", json=INITIALIZE).raise_for_status()
-        asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-        answer = client.post(f"{other}/mcp", json=asked, headers={"MCP-Protocol-Version": "2025-06-18"})
+        arguments = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        answer = client.post(f"{other}/mcp", json=arguments, headers={"MCP-Protocol-Version": "2025-06-18"})
     assert answer.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in answer.headers
     assert len(answer.json()["result"]["tools"]) == 6
@@ -111,7 +111,7 @@ async def test_keys_carry_rights_and_bounds(engine, keyring, key):
     token, _ = key("read", project="parcel")
     with site(engine, keyring) as url:
         async with shown(url, token) as client:
-            assert TABS in said(await client.call_tool("list", {}))
+            assert TABS in text(await client.call_tool("list", {}))
             assert (await client.call_tool("remember", {"content": "x"})).is_error
             assert "remember" not in {tool.name for tool in (await client.list_tools()).tools}
 

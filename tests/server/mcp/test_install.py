@@ -65,10 +65,10 @@ FILES = {
 def test_each_client_gets_its_own_file_and_form(install, home, client, of_a_project):
     (home / "work").mkdir()
     where = ["--project-dir", str(home / "work")] if of_a_project else []
-    told = install("--client", client, "--yes", *where)
+    result = install("--client", client, "--yes", *where)
     file = home / FILES[client, of_a_project]
-    assert told["file"] == str(file)
-    assert (told["done"], told["kept"]) == ("written", None)
+    assert result["file"] == str(file)
+    assert (result["done"], result["kept"]) == ("written", None)
     held = json.loads(file.read_text())
     entry = held["servers" if client == "vscode" else "mcpServers"]["salience"]
     assert (entry["command"], entry["args"]) == (COMMAND, ["mcp", "serve"])
@@ -78,8 +78,8 @@ def test_each_client_gets_its_own_file_and_form(install, home, client, of_a_proj
 
 def test_on_a_mac_programs_keep_their_files_elsewhere(install, home, monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
-    told = install("--client", "claude-desktop", "--dry-run")
-    assert told["file"] == str(home / "Library/Application Support/Claude/claude_desktop_config.json")
+    result = install("--client", "claude-desktop", "--dry-run")
+    assert result["file"] == str(home / "Library/Application Support/Claude/claude_desktop_config.json")
 
 
 def test_options_before_and_after_the_command_are_entered(install, home, monkeypatch):
@@ -109,13 +109,13 @@ SECRET_URL = "postgresql://agents:hunter2@db.example.org/memory"
 )
 def test_a_password_of_a_variable_is_handed_on_and_never_written(install, home, monkeypatch, client, named):
     monkeypatch.setenv("SALIENCE_URL", SECRET_URL)
-    told = install("--client", client, "--yes", code=0 if named else 2)
+    result = install("--client", client, "--yes", code=0 if named else 2)
     if named is None:
-        assert "config.toml" in told.stderr
-        assert "hunter2" not in told.output
+        assert "config.toml" in result.stderr
+        assert "hunter2" not in result.output
         assert not any(home.rglob("claude_desktop_config.json"))
     else:
-        text = Path(told["file"]).read_text()
+        text = Path(result["file"]).read_text()
         (entry,) = next(iter(json.loads(text).values())).values()
         assert entry["env"] == {"SALIENCE_URL": named}
         assert "hunter2" not in text
@@ -124,8 +124,8 @@ def test_a_password_of_a_variable_is_handed_on_and_never_written(install, home, 
 def test_a_password_of_the_config_file_stays_there(install, home):
     settings.config_file().parent.mkdir(parents=True)
     settings.config_file().write_text(f'url = "{SECRET_URL}"\n')
-    told = install("--client", "claude-desktop", "--yes")
-    assert "hunter2" not in Path(told["file"]).read_text()
+    result = install("--client", "claude-desktop", "--yes")
+    assert "hunter2" not in Path(result["file"]).read_text()
     refused = install("--client", "claude-code", "--yes", before=["--store", SECRET_URL], code=2)
     assert "hunter2" not in refused.output
 
@@ -141,8 +141,8 @@ def test_a_password_of_the_config_file_stays_there(install, home):
 )
 def test_the_key_of_a_server_is_handed_on_and_never_written(install, home, monkeypatch, client, env):
     monkeypatch.setenv("SALIENCE_API_KEY", "sal_secret")
-    told = install("--client", client, "--yes", before=["--store", "https://memory.example.org"])
-    text = Path(told["file"]).read_text()
+    result = install("--client", client, "--yes", before=["--store", "https://memory.example.org"])
+    text = Path(result["file"]).read_text()
     (entry,) = next(iter(json.loads(text).values())).values()
     assert entry.get("env") == env
     assert "--embedder" not in entry["args"]
@@ -153,12 +153,12 @@ def test_what_is_there_stays_comments_too(install, home):
     file = home / ".cursor/mcp.json"
     file.parent.mkdir()
     file.write_text(OTHERS)
-    told = install("--client", "cursor", "--yes")
+    result = install("--client", "cursor", "--yes")
     lines = file.read_text().splitlines()
     assert [line for line in OTHERS.splitlines() if line not in lines] == []
     assert set(jsonc.parse(file.read_text(), comments=True)["mcpServers"]) == {"other", "salience"}
-    assert Path(told["kept"]).read_text() == OTHERS
-    assert all(line[0] != "-" or line.startswith("---") for line in told["diff"].splitlines())
+    assert Path(result["kept"]).read_text() == OTHERS
+    assert all(line[0] != "-" or line.startswith("---") for line in result["diff"].splitlines())
     install("--client", "cursor", "--yes", "--remove")
     assert jsonc.parse(file.read_text(), comments=True) == jsonc.parse(OTHERS, comments=True)
     assert "/* stays */" in file.read_text()
@@ -166,8 +166,8 @@ def test_what_is_there_stays_comments_too(install, home):
 
 def test_a_second_run_changes_nothing(install, home):
     install("--client", "claude-code", "--yes")
-    told = install("--client", "claude-code")
-    assert told == {"file": str(home / ".claude.json"), "done": "unchanged", "diff": "", "kept": None}
+    result = install("--client", "claude-code")
+    assert result == {"file": str(home / ".claude.json"), "done": "unchanged", "diff": "", "kept": None}
 
 
 def test_an_entry_of_the_same_name_is_brought_up_to_date(install, home):
@@ -183,9 +183,9 @@ def test_removing_what_is_not_there_changes_nothing(install, home):
 
 
 def test_a_dry_run_shows_the_change_and_writes_nothing(install, home):
-    told = install("--client", "claude-code", "--dry-run")
-    assert told["done"] == "would be written"
-    assert '+      "command": ' in told["diff"]
+    result = install("--client", "claude-code", "--dry-run")
+    assert result["done"] == "would be written"
+    assert '+      "command": ' in result["diff"]
     assert not (home / ".claude.json").exists()
 
 
@@ -197,7 +197,7 @@ def test_without_anybody_to_ask_nothing_is_written(install, home):
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1)])
-def test_a_person_sees_the_change_and_is_asked(install, home, monkeypatch, answer, code):
+def test_a_person_sees_the_change_and_confirms_it(install, home, monkeypatch, answer, code):
     monkeypatch.setattr("salience.cli.output.is_interactive", lambda: True)
     result = CliRunner().invoke(app, ["mcp", "install", "--client", "claude-code"], input=answer)
     assert result.exit_code == code

@@ -85,8 +85,8 @@ def inspect(node, modules, tmp_path):
 
 def test_the_inspector_speaks_with_a_process(inspect, tmp_path):
     server = [COMMAND, "--store", str(tmp_path / "agent.db"), "mcp", "serve"]
-    told = inspect(server, "tools/call", "--tool-name", "remember", "--tool-arg", f"content={TABS}")
-    assert told["structuredContent"]["status"] == "created"
+    result = inspect(server, "tools/call", "--tool-name", "remember", "--tool-arg", f"content={TABS}")
+    assert result["structuredContent"]["status"] == "created"
 
 
 def test_the_inspector_speaks_with_a_server(inspect, engine):
@@ -107,8 +107,8 @@ def test_the_conformance_suite_misses_nothing_but_its_own_tools(node, modules, e
     program = str(modules / SUITES[year] / "dist" / "index.js")
     expected = HERE / f"expected-of-{year}.yml"
     with site(engine) as url:
-        asked = ["server", "--url", url, *REVISION[year], "--expected-failures", str(expected)]
-        done = _call(node, program, *asked, "--output-dir", str(tmp_path), check=False)
+        arguments = ["server", "--url", url, *REVISION[year], "--expected-failures", str(expected)]
+        done = _call(node, program, *arguments, "--output-dir", str(tmp_path), check=False)
     assert done.returncode == 0, done.stdout[done.stdout.find("=== SUMMARY") :]
     passed = re.search(r"Total: (\d+) passed", done.stdout)
     assert passed is not None

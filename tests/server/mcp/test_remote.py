@@ -10,13 +10,13 @@ from salience.server.mcp.callers import RemoteCaller
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import TOOLS
 from servers import live
-from speaking import TABS, said
+from speaking import TABS, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-async def test_a_server_is_asked_as_an_engine_is(engine, read_only):
+async def test_tools_work_on_a_server_as_on_an_engine(engine, read_only):
     id = engine.remember(TABS, project="parcel").memory.id
     with live(engine) as url, salience.connect(url) as memory:
         asker = RemoteCaller(memory, {"project": "parcel"}, read_only)
@@ -28,18 +28,18 @@ async def test_a_server_is_asked_as_an_engine_is(engine, read_only):
             written = await client.call_tool("ingest", said_so)
             refused = await client.call_tool("recall", {"query": "query", "profile": "nonsense"})
             known = (await client.read_resource("salience://bootstrap")).contents[0].text
-    assert TABS in said(recalled)
-    assert TABS in said(everywhere)
+    assert TABS in text_of(recalled)
+    assert TABS in text_of(everywhere)
     assert written.is_error == read_only
     assert ("remember" in tools) != read_only
-    assert said(refused).startswith("profile 'nonsense' is unknown. Choose one of: ")
+    assert text_of(refused).startswith("profile 'nonsense' is unknown. Choose one of: ")
     assert "bootstrap" in known
     assert engine.get(id, project="parcel").access_count == (0 if read_only else 1)
 
 
-async def test_a_server_that_is_away_is_told_by_each_call():
+async def test_an_unreachable_server_is_an_error_of_each_call():
     with salience.connect("http://127.0.0.1:9", api_key="sal_secret") as memory:
         async with Client(server(lambda _: RemoteCaller(memory), tools=TOOLS)) as client:
             answer = await client.call_tool("help", {})
     assert answer.is_error
-    assert "sal_secret" not in said(answer)
+    assert "sal_secret" not in text_of(answer)

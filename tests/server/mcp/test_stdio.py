@@ -17,7 +17,7 @@ from mcp.client.stdio import stdio_client
 import salience
 from salience.server.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
-from speaking import COMMAND, TABS, said, surroundings
+from speaking import COMMAND, TABS, surroundings, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SERVERS = 8
@@ -43,7 +43,7 @@ async def test_many_servers_share_one_file_at_once(tmp_path):
                 seen = await client.call_tool("history", {"id": stored[-1]})
                 counted = await client.call_tool("stats", {})
                 found = await client.call_tool("recall", {"query": content, "min_score": 0, "limit": 1})
-                failures.extend(said(answer) for answer in (written, seen, counted, found) if answer.is_error)
+                failures.extend(text_of(answer) for answer in (written, seen, counted, found) if answer.is_error)
 
     async with anyio.create_task_group() as tasks:
         for number in range(SERVERS):

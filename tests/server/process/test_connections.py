@@ -167,14 +167,14 @@ def test_no_more_connections_are_taken_than_allowed(serve, opened, key):
 def test_answers_that_nobody_reads_are_cut_off(serve, opened, key):
     url = serve(request_timeout=1, connections_per_address=1)
     lazy = opened(url)
-    asked = 300
-    lazy.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * asked)
+    arguments = 300
+    lazy.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * arguments)
     assert _status(lazy.recv(1000)) == 200
     assert _status(_read_to_end(opened(url))) == 429  # the answers hold the one connection
     end = time.monotonic() + PATIENCE
     while _asks(url, key) == 429:
         assert time.monotonic() < end, "it waits for ever"
-    assert _read_to_end(lazy).count(b"HTTP/1.1 200") < asked - 1
+    assert _read_to_end(lazy).count(b"HTTP/1.1 200") < arguments - 1
 
 
 def _answers(held):

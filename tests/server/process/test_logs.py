@@ -25,7 +25,7 @@ SECRET = "zebra-7c1f-quagga"
 CALL = {"accept": "application/json, text/event-stream"}
 
 
-def test_a_request_is_a_line_with_all_that_is_told_of_it(logged, started):
+def test_a_request_is_one_log_line(logged, started):
     client = started()
     answer = client.get("/v1/stats?user_id=alice", headers={"x-request-id": "trace-me"})
     line = logged.requests()[-1]
@@ -50,8 +50,8 @@ def test_a_path_is_logged_as_its_template(logged, started):
 
 def test_a_call_over_mcp_tells_its_verb_and_how_it_ended(logged, started):
     call = {"name": "forget", "arguments": {"id": "00000000"}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    started().post("/mcp", json=asked, headers=CALL)
+    arguments = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    started().post("/mcp", json=arguments, headers=CALL)
     line = logged.requests()[-1]
     assert (line["surface"], line["route"], line["verb"]) == ("mcp", "/mcp", "forget")
     assert (line["status"], line["error"]) == (200, "not-found")
@@ -84,8 +84,14 @@ def test_probes_are_logged_for_debugging_alone(logged, started):
 
 def session(client):
     """Ask for much, with a secret wherever a user may write something."""
-    told = {"user_id": SECRET, "project": SECRET, "session_id": SECRET, "tags": [SECRET], "metadata": {SECRET: SECRET}}
-    made = client.post("/v1/memories", json={"content": f"The {SECRET} sleeps", "key": SECRET, **told}).json()
+    result = {
+        "user_id": SECRET,
+        "project": SECRET,
+        "session_id": SECRET,
+        "tags": [SECRET],
+        "metadata": {SECRET: SECRET},
+    }
+    made = client.post("/v1/memories", json={"content": f"The {SECRET} sleeps", "key": SECRET, **result}).json()
     id = made["memory"]["id"]
     where = {"user_id": SECRET, "project": SECRET}
     drafts = [{"content": f"{SECRET} {number}", **where} for number in range(3)]
@@ -113,8 +119,8 @@ def session(client):
     client.get(f"/v1/memory/{SECRET}")
     for arguments in ({"query": SECRET}, {"query": SECRET, SECRET: SECRET}, {"limit": SECRET}, SECRET):
         call = {"name": "recall", "arguments": arguments}
-        asked = {"jsonrpc": "2.0", "id": SECRET, "method": "tools/call", "params": call}
-        client.post("/mcp", json=asked, headers=CALL)
+        given = {"jsonrpc": "2.0", "id": SECRET, "method": "tools/call", "params": call}
+        client.post("/mcp", json=given, headers=CALL)
     for body in (SECRET, json.dumps({"jsonrpc": "2.0", "id": 1, "method": SECRET, "params": {SECRET: SECRET}})):
         client.post("/mcp", content=body, headers={"content-type": "application/json", **CALL})
 
@@ -150,7 +156,7 @@ def test_nor_where_the_store_or_the_code_fails(logged, started, monkeypatch, err
     assert SECRET not in logged.getvalue()
 
 
-def test_an_exception_is_told_by_its_classes_and_frames(logged):
+def test_an_exception_is_logged_by_class_and_frames(logged):
     def inner():
         raise KeyError(SECRET)
 
@@ -167,7 +173,7 @@ def test_an_exception_is_told_by_its_classes_and_frames(logged):
     assert SECRET not in logged.getvalue()
 
 
-def test_exceptions_of_a_group_are_told_each(logged):
+def test_exceptions_of_a_group_are_logged_one_by_one(logged):
     structlog.get_logger().error("failed", exc_info=ExceptionGroup(SECRET, [OSError(SECRET), KeyError(SECRET)]))
     assert [one["type"] for one in logged.lines()[-1]["exception"]] == [
         "builtins.ExceptionGroup", "builtins.OSError", "builtins.KeyError",
@@ -176,7 +182,7 @@ def test_exceptions_of_a_group_are_told_each(logged):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_what_a_library_says_is_told_by_its_template_or_its_place(logged):
+def test_messages_of_libraries_are_logged_by_template_or_place(logged):
     library = logging.getLogger("library")
     library.warning("so many: %s", SECRET)
     library.warning(f"text: {SECRET}")  # as careless libraries have it

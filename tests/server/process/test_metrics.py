@@ -48,8 +48,8 @@ def key(tmp_path):
 
 def test_the_page_has_each_metric_of_the_table_and_no_other(started):
     page = started().get("/metrics").text
-    told = {line.split()[2]: line.split()[3] for line in page.splitlines() if line.startswith("# TYPE")}
-    assert told == {name: metric.kind for name, metric in METRICS.items()}
+    result = {line.split()[2]: line.split()[3] for line in page.splitlines() if line.startswith("# TYPE")}
+    assert result == {name: metric.kind for name, metric in METRICS.items()}
 
 
 def test_a_session_is_counted_by_surface_verb_and_status(started):
@@ -61,8 +61,11 @@ def test_a_session_is_counted_by_surface_verb_and_status(started):
     client.get("/v1/nowhere")
     client.get("/healthz")
     call = {"name": "forget", "arguments": {"id": "00000000"}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    assert client.post("/mcp", json=asked, headers={"accept": "application/json, text/event-stream"}).status_code == 200
+    arguments = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    assert (
+        client.post("/mcp", json=arguments, headers={"accept": "application/json, text/event-stream"}).status_code
+        == 200
+    )
     found = samples(client)
     for surface, verb, status in (
         ("rest", "remember", 201), ("rest", "recall", 200), ("rest", "recall", 422), ("rest", "get", 404),
@@ -84,7 +87,7 @@ def test_the_steps_of_each_of_several_recalls_are_counted(started):
     assert counted(found, "salience_recall_step_seconds_count", step="rank") == 2
 
 
-def test_what_is_embedded_is_counted_once_whoever_asks_again(started):
+def test_embedded_texts_are_counted_once(started):
     client = started()
     before = counted(samples(client), "salience_embedded_texts_total", outcome="embedded") or 0
     client.post("/v1/memories", json={"drafts": [{"content": "One"}, {"content": "Two"}]})
@@ -124,7 +127,7 @@ def test_a_rate_that_is_reached_is_counted(started):
     assert counted(samples(client), "salience_rate_limited_total") == 2
 
 
-def test_the_pool_of_a_server_is_told(started, tables):
+def test_the_connection_pool_has_metrics(started, tables):
     client = started(url=tables)
     client.get("/v1/stats")
     found = samples(client)

@@ -67,14 +67,14 @@ def test_who_has_no_token_learns_where_to_get_one(served_to, issuer):
     for headers in ({}, {"authorization": "Bearer nothing"}, {"authorization": "Basic Zm9vOmJhcg=="}):
         answer = httpx.post(f"{served_to}/mcp", json=CALL, headers={**HEADERS, **headers})
         assert answer.status_code == 401
-        said = answer.headers["www-authenticate"]
-        assert said.startswith("Bearer ")
-        url = said.partition('resource_metadata="')[2].rstrip('"')
+        text = answer.headers["www-authenticate"]
+        assert text.startswith("Bearer ")
+        url = text.partition('resource_metadata="')[2].rstrip('"')
         for where in (url, served_to + METADATA):
-            told = httpx.get(where)
-            assert (told.status_code, told.json()["resource"]) == (200, f"{served_to}/mcp")
-            assert told.json()["authorization_servers"] == [issuer.url]
-            assert told.json()["scopes_supported"] == ["salience:read", "salience:write", "salience:admin"]
+            result = httpx.get(where)
+            assert (result.status_code, result.json()["resource"]) == (200, f"{served_to}/mcp")
+            assert result.json()["authorization_servers"] == [issuer.url]
+            assert result.json()["scopes_supported"] == ["salience:read", "salience:write", "salience:admin"]
 
 
 def test_the_official_client_finds_its_way(served_to, issuer):

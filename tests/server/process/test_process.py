@@ -122,8 +122,8 @@ def test_it_goes_over_to_the_model_that_another_process_gives_its_store(running,
         assert found.json()["degraded"] == []
         written = client.post("/v1/memories", json={"content": "Carol plays the cello"}).json()
         assert (written["status"], written["warning"]) == ("created", None)
-        told = client.get("/v1/stats").json()
-        assert (told["embedder"], told["dimension"], told["pending"]) == ("all-MiniLM-L6-v2-int8", 384, 0)
+        result = client.get("/v1/stats").json()
+        assert (result["embedder"], result["dimension"], result["pending"]) == ("all-MiniLM-L6-v2-int8", 384, 0)
         assert client.post("/v1/reflect", json={}).status_code == 200
     with closing(salience.connect(store, embedder="minilm")) as engine:
         assert engine.doctor(deep=True).healthy

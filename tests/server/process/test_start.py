@@ -41,17 +41,17 @@ def refused(monkeypatch, tmp_path):
 
 
 def test_a_server_that_others_reach_needs_a_key_first(refused):
-    code, said = refused("--host", "0.0.0.0")  # noqa: S104 - that is what is refused
+    code, text = refused("--host", "0.0.0.0")  # noqa: S104 - that is what is refused
     assert code == 2
-    assert said.startswith("salience: server_host '0.0.0.0' lets other machines reach the server. No API key exists")
-    assert "salience keys create" in said
+    assert text.startswith("salience: server_host '0.0.0.0' lets other machines reach the server. No API key exists")
+    assert "salience keys create" in text
 
 
 def test_so_does_one_that_goes_by_the_name_of_a_proxy(refused, monkeypatch):
     monkeypatch.setenv("SALIENCE_SERVER_HOSTS", "memory.example.org")
-    code, said = refused()
+    code, text = refused()
     assert code == 2
-    assert said.startswith(
+    assert text.startswith(
         "salience: server_hosts ('memory.example.org',) lets other machines reach the server. No API key exists"
     )
 
@@ -68,9 +68,9 @@ def test_it_is_served_once_there_is_one(refused, tmp_path):
 def test_another_model_than_the_stores_is_an_error_at_once(refused, tmp_path, workers):
     with salience.connect(str(tmp_path / "agent.db"), embedder="static") as engine:
         engine.remember("Alice drinks tea")
-    code, said = refused("--workers", workers)
+    code, text = refused("--workers", workers)
     assert code == 1
-    assert "wordllama" in said
+    assert "wordllama" in text
 
 
 def test_so_is_an_embedder_that_cannot_be_loaded(refused, monkeypatch):
@@ -79,16 +79,16 @@ def test_so_is_an_embedder_that_cannot_be_loaded(refused, monkeypatch):
             raise OSError("no such model")
 
     monkeypatch.setitem(registry.EMBEDDERS, "planted", lambda _: Broken())
-    code, said = refused()
+    code, text = refused()
     assert code == 1
-    assert "failed with OSError" in said
+    assert "failed with OSError" in text
 
 
 def test_so_is_a_database_without_its_tables(refused, database):
-    code, said = refused("--store", "nowhere", before=("--store", database))
-    assert (code, "No such option" in said) == (2, True)
-    code, said = refused(before=("--store", f"{database}-is-not-there"))
-    assert (code, said.count("\n")) == (1, 1)
+    code, text = refused("--store", "nowhere", before=("--store", database))
+    assert (code, "No such option" in text) == (2, True)
+    code, text = refused(before=("--store", f"{database}-is-not-there"))
+    assert (code, text.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_so_is_a_database_without_its_tables(refused, database):
 )
 def test_a_setting_that_is_wrong_is_named(refused, monkeypatch, setting, value, field):
     monkeypatch.setenv(setting, value)
-    code, said = refused()
+    code, text = refused()
     assert code == 2
-    assert said.startswith(f"salience: {field} ")
+    assert text.startswith(f"salience: {field} ")
 
 
 def test_a_profile_that_is_unknown_is_named(refused):
@@ -117,9 +117,9 @@ def test_a_profile_that_is_unknown_is_named(refused):
 
 
 def test_memories_of_a_process_cannot_be_served_by_several(refused):
-    code, said = refused("--workers", "2", before=("--store", ":memory:"))
+    code, text = refused("--workers", "2", before=("--store", ":memory:"))
     assert code == 2
-    assert "server_workers" in said
+    assert "server_workers" in text
 
 
 def test_a_port_that_is_taken_is_named():
@@ -160,7 +160,7 @@ def test_a_host_that_is_none_is_refused():
         is_loopback("a..b")
 
 
-def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
+def test_a_remote_embedder_is_not_called_at_the_start(planned, monkeypatch):
     from salience.server.app import loaded
 
     class Remote(PlantedEmbedder):
@@ -177,9 +177,9 @@ def test_a_remote_embedder_is_not_asked_at_the_start(planned, monkeypatch):
 @pytest.mark.parametrize(("named", "count"), [(None, 6), ("all", 15), ("recall,explain", 2)])
 def test_the_tools_of_mcp_are_those_of_the_setting(started, named, count):
     client = started(**({} if named is None else {"mcp_tools": named}))
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    arguments = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     accept = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
-    answer = client.post("/mcp", json=asked, headers=accept)
+    answer = client.post("/mcp", json=arguments, headers=accept)
     assert len(answer.json()["result"]["tools"]) == count
 
 

@@ -87,7 +87,7 @@ def asking(client):
     client.get(f"/v1/memory/{SECRET}?user_id={SECRET}")
 
 
-def told(span):
+def attributes(span):
     return {one.key: one.value.string_value or one.value.int_value for one in span.attributes}
 
 
@@ -96,7 +96,7 @@ def test_a_request_continues_the_trace_of_its_caller(collector, traced):
     recall = spans["POST /v1/recall"]
     assert (recall.trace_id.hex(), recall.parent_span_id.hex()) == (TRACE, PARENT)
     assert recall.kind == recall.SPAN_KIND_SERVER
-    assert told(recall) | {"salience.request_id": ""} == {
+    assert attributes(recall) | {"salience.request_id": ""} == {
         "http.request.method": "POST", "http.route": "/v1/recall", "http.response.status_code": 200,
         "salience.request_id": "", "salience.verb": "recall", "salience.surface": "rest", "salience.tenant": "default",
         "salience.key": "local",
@@ -114,7 +114,7 @@ def test_steps_of_a_recall_and_embeddings_are_below_it_in_their_order(collector,
     assert all(one.end_time_unix_nano == next.start_time_unix_nano for one, next in pairwise(steps))
     own = [span for span in collector.spans() if span.name == "embedder" and span.trace_id == recall.trace_id]
     assert [span.parent_span_id for span in own] == [recall.span_id]
-    assert told(own[0]) == {"salience.embedder": "planted", "salience.texts": 1}
+    assert attributes(own[0]) == {"salience.embedder": "planted", "salience.texts": 1}
 
 
 def test_an_embedding_that_is_not_waited_for_belongs_to_its_request(collector, traced):
@@ -132,7 +132,7 @@ def test_no_span_holds_what_was_written(collector, traced, monkeypatch):
     assert not [body for body in collector.bodies if SECRET.encode() in body]
 
 
-def test_an_embedder_that_fails_is_told_by_its_class(collector):
+def test_a_failed_embedder_is_recorded_by_its_error_class(collector):
     sent = traces.Traces(f"http://127.0.0.1:{collector.server_port}")
     with pytest.raises(RuntimeError), sent.embedding("planted", 1):
         raise RuntimeError(SECRET)

@@ -78,7 +78,7 @@ def test_a_memory_that_is_known_is_not_sent_again(condition: str, status: int, s
     assert (answer.status_code, answer.headers["etag"], bool(answer.content)) == (status, '"1"', status == 200)
 
 
-def test_a_retry_after_a_lost_answer_writes_nothing_and_is_told_the_same(engine: Engine) -> None:
+def test_a_retry_after_a_lost_response_writes_nothing(engine: Engine) -> None:
     body = b'{"content": "Alice likes tea"}'
     head = b"POST /v1/memories HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Idempotency-Key: once\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -110,11 +110,11 @@ def test_changes_under_a_key_are_made_once(standing: httpx.Client, id: str) -> N
 def test_each_of_many_has_a_key_by_its_place_unless_it_has_its_own(standing: httpx.Client) -> None:
     drafts = [{"content": "x"}, {"content": "y", "key": "own"}, {"content": "z", "key": None}]
     messages = [{"role": "user", "content": "hello"}, {"role": "user", "content": "hello"}]
-    asked = [
+    arguments = [
         ("/v1/memories", {"drafts": drafts}, ["many/0", "own", "many/2"]),
         ("/v1/ingest", {"messages": messages, "session_id": "s"}, ["many/0", "many/1"]),
     ]
-    for path, body, keys in asked:
+    for path, body, keys in arguments:
         where = {"user_id": path.strip("/").replace("/", " ")}
         first, second = (standing.post(path, json={**body, **where}, headers={"idempotency-key": "many"}) for _ in "ab")
         assert [receipt["memory"]["key"] for receipt in first.json()["receipts"]] == keys

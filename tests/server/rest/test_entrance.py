@@ -82,11 +82,14 @@ def test_foreign_origins_are_refused(origin: str, standing: httpx.Client) -> Non
 
 def test_configured_origins_are_accepted(engine: Engine) -> None:
     with servers.live(engine, origins=(PAGE,)) as url, httpx.Client(base_url=url) as client:
-        asked = {"access-control-request-method": "PATCH", "access-control-request-headers": "authorization,if-match"}
-        before = client.options("/v1/memory/x", headers={"origin": PAGE, **asked})
+        arguments = {
+            "access-control-request-method": "PATCH",
+            "access-control-request-headers": "authorization,if-match",
+        }
+        before = client.options("/v1/memory/x", headers={"origin": PAGE, **arguments})
         answer = client.get("/v1/stats", headers={"origin": PAGE})
         wrong = client.get("/v1/nothing", headers={"origin": PAGE})
-        foreign = client.options("/v1/stats", headers={"origin": "https://evil.example", **asked})
+        foreign = client.options("/v1/stats", headers={"origin": "https://evil.example", **arguments})
     assert "PATCH" in before.headers["access-control-allow-methods"]
     assert "if-match" in before.headers["access-control-allow-headers"]
     assert "ETag" in answer.headers["access-control-expose-headers"]

@@ -68,19 +68,19 @@ WRONG: dict[str, tuple[tuple[str, str], dict[str, Any], int, str | None]] = {
 def is_problem(response: httpx.Response, status: int) -> dict[str, Any]:
     """Return the problem that an answer tells, which is held against the schema of problems."""
     assert (response.status_code, response.headers["content-type"]) == (status, problems.MEDIA_TYPE), response.text
-    told: dict[str, Any] = response.json()
-    Draft202012Validator(problems.schema()).validate(told)
-    assert told["status"] == status
-    assert told["instance"] == f"urn:salience:request:{response.headers['x-request-id']}"
-    return told
+    result: dict[str, Any] = response.json()
+    Draft202012Validator(problems.schema()).validate(result)
+    assert result["status"] == status
+    assert result["instance"] == f"urn:salience:request:{response.headers['x-request-id']}"
+    return result
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_input_errors_name_the_field_but_not_the_value(case: str, standing: httpx.Client) -> None:
-    asked, given, status, field = WRONG[case]
-    told = is_problem(standing.request(*asked, **given), status)
-    assert told.get("field") == field
-    assert "secret" not in str(told)
+    arguments, given, status, field = WRONG[case]
+    result = is_problem(standing.request(*arguments, **given), status)
+    assert result.get("field") == field
+    assert "secret" not in str(result)
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def chunked(size: int) -> Any:
 def test_bodies_above_the_limit_are_refused_without_content_length(engine: Engine) -> None:
     with servers.live(engine, body_limit=10_000) as url, httpx.Client(base_url=url) as client:
         for content in (b"x" * 10_001, chunked(20_000)):
-            told = is_problem(client.post("/v1/recall", content=content, headers=JSON), 413)
-            assert "10,000" in told["detail"]
+            result = is_problem(client.post("/v1/recall", content=content, headers=JSON), 413)
+            assert "10,000" in result["detail"]
         assert client.post("/v1/recall", content=chunked(8_000), headers=JSON).status_code == 200
 
 
@@ -173,12 +173,12 @@ def test_responses_above_the_limit_are_refused_before_they_are_built(
 ) -> None:
     ask, remedy = ANSWERS[verb]
     built: list[int] = []
-    monkeypatch.setattr("salience.server.rest.responses.to_json", lambda told: built.append(1) or to_json(told))
+    monkeypatch.setattr("salience.server.rest.responses.to_json", lambda result: built.append(1) or to_json(result))
     limits = servers.Limits(answer=2_000_000)
     with servers.live(engine, limits=limits) as url, httpx.Client(base_url=url) as client:
-        told = is_problem(ask(client, large), 413)
-        assert "2,000,000 bytes" in told["detail"]
-        assert remedy in told["detail"]
+        result = is_problem(ask(client, large), 413)
+        assert "2,000,000 bytes" in result["detail"]
+        assert remedy in result["detail"]
         assert not built
         assert client.get("/v1/memories", params={"limit": 20}).status_code == 200
         assert client.get("/v1/export").content.count(b"yyyy") > 60
@@ -251,9 +251,9 @@ def test_unexpected_errors_show_only_the_request_id(
         servers.live(engine) as url,
         httpx.Client(base_url=url) as client,
     ):
-        told = is_problem(client.get("/v1/stats", headers={"x-request-id": "mine"}), 500)
+        result = is_problem(client.get("/v1/stats", headers={"x-request-id": "mine"}), 500)
         assert client.get("/v1/help").status_code == 200
-    assert told == {
+    assert result == {
         "type": "about:blank",
         "title": "Internal Server Error",
         "status": 500,

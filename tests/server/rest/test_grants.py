@@ -17,7 +17,7 @@ from salience.store.keyring import MemoryKeyring
 from salience.testing.doubles import StoppedClock
 
 
-class House:
+class KeyedServer:
     """A server whose memories are behind keys."""
 
     def __init__(self, url: str, keyring: MemoryKeyring, clock: StoppedClock) -> None:
@@ -39,47 +39,47 @@ class House:
 
 
 @pytest.fixture
-def house(engine: Engine, clock: StoppedClock) -> Iterator[House]:
+def server(engine: Engine, clock: StoppedClock) -> Iterator[KeyedServer]:
     keyring = MemoryKeyring()
     with servers.live(engine, keyring) as url:
-        yield House(url, keyring, clock)
+        yield KeyedServer(url, keyring, clock)
 
 
-def test_invalid_keys_get_the_same_response(house: House) -> None:
-    good = house.key("admin")["authorization"]
-    ended = house.key("admin", hours=1)
-    revoked = house.key("admin")
-    house.clock.advance(hours=2)
-    house.keyring.revoke(revoked["authorization"].split("_")[1], house.clock())
+def test_invalid_keys_get_the_same_response(server: KeyedServer) -> None:
+    good = server.key("admin")["authorization"]
+    ended = server.key("admin", hours=1)
+    revoked = server.key("admin")
+    server.clock.advance(hours=2)
+    server.keyring.revoke(revoked["authorization"].split("_")[1], server.clock())
     shown = [
         {},
         ended,
         revoked,
         *({"authorization": value} for value in ("", "Basic x", "Bearer", good[:-1], good + "0")),
     ]
-    answers = [house.ask(key, "GET", "/v1/stats") for key in shown]
+    answers = [server.ask(key, "GET", "/v1/stats") for key in shown]
     assert {answer.status_code for answer in answers} == {401}
     assert {answer.headers["www-authenticate"] for answer in answers} == {"Bearer"}
     assert len({answer.json()["detail"] for answer in answers}) == 1
-    assert house.ask({"authorization": good}, "GET", "/v1/stats").status_code == 200
+    assert server.ask({"authorization": good}, "GET", "/v1/stats").status_code == 200
 
 
-def test_a_revoked_key_fails_at_once(house: House) -> None:
-    key = house.key("read")
-    assert house.ask(key, "GET", "/v1/stats").status_code == 200
-    house.keyring.revoke(key["authorization"].split("_")[1], house.clock())
-    assert house.ask(key, "GET", "/v1/stats").status_code == 401
+def test_a_revoked_key_fails_at_once(server: KeyedServer) -> None:
+    key = server.key("read")
+    assert server.ask(key, "GET", "/v1/stats").status_code == 200
+    server.keyring.revoke(key["authorization"].split("_")[1], server.clock())
+    assert server.ask(key, "GET", "/v1/stats").status_code == 401
 
 
 OPEN = {"/healthz", "/readyz", "/openapi.json"}
 
 
 @pytest.mark.parametrize("path", ["/v1/memories", "/v1/export", "/v1/profiles", "/v1/help", *sorted(OPEN)])
-def test_only_health_and_openapi_need_no_key(path: str, house: House) -> None:
-    assert house.ask({}, "GET", path).status_code == (200 if path in OPEN else 401)
+def test_only_health_and_openapi_need_no_key(path: str, server: KeyedServer) -> None:
+    assert server.ask({}, "GET", path).status_code == (200 if path in OPEN else 401)
 
 
-def test_an_import_without_the_right_is_refused_before_reading_the_body(house: House) -> None:
+def test_an_import_without_the_right_is_refused_before_reading_the_body(server: KeyedServer) -> None:
     def long() -> Iterator[bytes]:
         for _ in range(3_000):
             sizes.append(100_000)
@@ -88,54 +88,54 @@ def test_an_import_without_the_right_is_refused_before_reading_the_body(house: H
     sizes: list[int] = []
 
     lines = {"content-type": "application/x-ndjson"}
-    for key, status in (({}, 401), (house.key("read", "write"), 403)):
+    for key, status in (({}, 401), (server.key("read", "write"), 403)):
         with httpx.Client() as client:
-            request = client.build_request("POST", f"{house.url}/v1/import", content=long(), headers={**key, **lines})
+            request = client.build_request("POST", f"{server.url}/v1/import", content=long(), headers={**key, **lines})
             answer = client.send(request)
         assert (answer.status_code, answer.headers["connection"]) == (status, "close")
     assert sum(sizes) < 100_000_000  # of 600 MB
 
 
-def test_read_only_keys_change_nothing(house: House, engine: Engine) -> None:
-    writes, reads = house.key("write"), house.key("read")
-    id = house.ask(writes, "POST", "/v1/memories", json={"content": "tea"}).json()["memory"]["id"]
+def test_read_only_keys_change_nothing(server: KeyedServer, engine: Engine) -> None:
+    writes, reads = server.key("write"), server.key("read")
+    id = server.ask(writes, "POST", "/v1/memories", json={"content": "tea"}).json()["memory"]["id"]
     refused = [
-        house.ask(reads, "POST", "/v1/memories", json={"content": "x"}),
-        house.ask(reads, "PATCH", f"/v1/memory/{id}", json={"weight": 0.5}),
-        house.ask(reads, "DELETE", f"/v1/memory/{id}"),
-        house.ask(writes, "GET", f"/v1/memory/{id}"),
-        house.ask(writes, "GET", "/v1/export"),
-        house.ask(writes, "GET", "/v1/profiles"),
-        house.ask(writes, "POST", "/v1/upkeep"),
+        server.ask(reads, "POST", "/v1/memories", json={"content": "x"}),
+        server.ask(reads, "PATCH", f"/v1/memory/{id}", json={"weight": 0.5}),
+        server.ask(reads, "DELETE", f"/v1/memory/{id}"),
+        server.ask(writes, "GET", f"/v1/memory/{id}"),
+        server.ask(writes, "GET", "/v1/export"),
+        server.ask(writes, "GET", "/v1/profiles"),
+        server.ask(writes, "POST", "/v1/upkeep"),
     ]
     assert {(answer.status_code, answer.json()["type"]) for answer in refused} == {
         (403, "urn:salience:problem:forbidden")
     }
-    assert house.ask(reads, "POST", "/v1/recall", json={"query": "tea"}).json()["hits"]
+    assert server.ask(reads, "POST", "/v1/recall", json={"query": "tea"}).json()["hits"]
     assert engine.of("acme").get(id).access_count == 0
-    assert house.ask(reads, "GET", f"/v1/memory/{id}").headers["etag"] == '"1"'
+    assert server.ask(reads, "GET", f"/v1/memory/{id}").headers["etag"] == '"1"'
 
 
-def test_bound_keys_see_and_change_their_own_memories(house: House) -> None:
-    admin, alice = house.key("admin"), house.key("read", "write", user_id="alice")
+def test_bound_keys_see_and_change_their_own_memories(server: KeyedServer) -> None:
+    admin, alice = server.key("admin"), server.key("read", "write", user_id="alice")
     for user in ("alice", "bob"):
-        house.ask(admin, "POST", "/v1/memories", json={"content": f"of {user}", "user_id": user})
-    theirs = house.ask(admin, "GET", "/v1/memories", params={"user_id": "bob"}).json()["memories"][0]["id"]
+        server.ask(admin, "POST", "/v1/memories", json={"content": f"of {user}", "user_id": user})
+    theirs = server.ask(admin, "GET", "/v1/memories", params={"user_id": "bob"}).json()["memories"][0]["id"]
     for params in ({}, {"user_id": "alice"}, {"user_id": "*"}):
-        seen = house.ask(alice, "GET", "/v1/memories", params=params).json()["memories"]
+        seen = server.ask(alice, "GET", "/v1/memories", params=params).json()["memories"]
         assert [memory["content"] for memory in seen] == ["of alice"]
-    assert house.ask(alice, "GET", "/v1/memories", params={"user_id": "bob"}).status_code == 403
-    assert house.ask(alice, "GET", f"/v1/memory/{theirs}").status_code == 404
-    assert "of bob" not in house.ask(alice, "GET", "/v1/export").text
+    assert server.ask(alice, "GET", "/v1/memories", params={"user_id": "bob"}).status_code == 403
+    assert server.ask(alice, "GET", f"/v1/memory/{theirs}").status_code == 404
+    assert "of bob" not in server.ask(alice, "GET", "/v1/export").text
 
 
-def test_memories_of_other_tenants_get_the_response_of_missing_ones(house: House) -> None:
-    ours, theirs = house.key("admin"), house.key("admin", tenant="other")
-    id = house.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
+def test_memories_of_other_tenants_get_the_response_of_missing_ones(server: KeyedServer) -> None:
+    ours, theirs = server.key("admin"), server.key("admin", tenant="other")
+    id = server.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
     for asked in (id, "0" * 32):
-        answer = house.ask(ours, "GET", f"/v1/memory/{asked}")
-        told = {name: value for name, value in answer.json().items() if name != "instance"}
-        assert str(told).replace(asked, "ID") == str(
+        answer = server.ask(ours, "GET", f"/v1/memory/{asked}")
+        seen = {name: value for name, value in answer.json().items() if name != "instance"}
+        assert str(seen).replace(asked, "ID") == str(
             {
                 "type": "urn:salience:problem:not-found",
                 "title": "No such memory is visible",
@@ -144,15 +144,15 @@ def test_memories_of_other_tenants_get_the_response_of_missing_ones(house: House
                 "id": "ID",
             }
         )
-    assert "theirs" not in house.ask(ours, "GET", "/v1/export").text
+    assert "theirs" not in server.ask(ours, "GET", "/v1/export").text
 
 
-def test_an_invalid_if_match_reveals_nothing(house: House) -> None:
-    ours, theirs = house.key("admin"), house.key("admin", tenant="other")
-    id = house.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
+def test_an_invalid_if_match_reveals_nothing(server: KeyedServer) -> None:
+    ours, theirs = server.key("admin"), server.key("admin", tenant="other")
+    id = server.ask(theirs, "POST", "/v1/memories", json={"content": "theirs"}).json()["memory"]["id"]
     answers = [
-        house.ask(ours, "DELETE", f"/v1/memory/{asked}", headers={"if-match": condition})
-        for asked in (id, "0" * 32)
+        server.ask(ours, "DELETE", f"/v1/memory/{arguments}", headers={"if-match": condition})
+        for arguments in (id, "0" * 32)
         for condition in ('"1"', '"2"', '"1", "2"', "*", 'W/"1"')
     ]
     statuses = [answer.status_code for answer in answers]

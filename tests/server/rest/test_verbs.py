@@ -69,7 +69,7 @@ def sent(client: httpx.Client, verb: str, given: dict[str, Any], **more: Any) ->
     return client.request(spoken.method, spoken.path.format(**given), **place, **more)
 
 
-def told_by(method: str, path: str, status: int) -> dict[str, Any]:
+def schema_of(method: str, path: str, status: int) -> dict[str, Any]:
     """Return the schema of an answer, as the document has it."""
     content = document()["paths"][path][method.lower()]["responses"][str(status)]["content"]
     return {**content["application/json"]["schema"], "components": document()["components"]}
@@ -95,7 +95,7 @@ def test_a_verb_answers_what_the_engine_does_and_what_the_document_says(
     found = VERBS[verb].to_json(VERBS[verb].from_json(response.json()))
     assert response.is_success
     assert bare(found) == bare(VERBS[verb].to_json(expected))
-    schema = told_by(VERBS[verb].method, VERBS[verb].path, response.status_code)
+    schema = schema_of(VERBS[verb].method, VERBS[verb].path, response.status_code)
     Draft202012Validator(schema).validate(response.json())
 
 
@@ -110,7 +110,7 @@ def bare(told: Any) -> Any:
     return [bare(item) for item in told] if isinstance(told, list) else told
 
 
-def test_new_memories_are_told_as_created_and_known_ones_are_not(http: httpx.Client) -> None:
+def test_new_memories_have_status_201_and_known_ones_200(http: httpx.Client) -> None:
     statuses = [sent(http, "remember", {"content": "x", "key": "k"}).status_code for _ in range(2)]
     many = {"drafts": [{"content": "x", "key": "k"}, {"content": "y", "key": "l"}]}
     statuses += [sent(http, "remember_many", many).status_code for _ in range(2)]
@@ -138,9 +138,9 @@ def test_every_value_of_a_coordinate_is_asked_for_by_a_star(http: httpx.Client) 
     assert sent(http, "stats", {"user_id": "*"}).json()["memories"] == 2
 
 
-def test_the_profiles_are_told(http: httpx.Client) -> None:
+def test_profiles_are_listed(http: httpx.Client) -> None:
     found = http.get("/v1/profiles").json()
-    Draft202012Validator(told_by("GET", "/v1/profiles", 200)).validate(found)
+    Draft202012Validator(schema_of("GET", "/v1/profiles", 200)).validate(found)
     assert [one["name"] for one in found["profiles"]] == list(salience.rank.profiles.NAMES)
 
 
