@@ -111,7 +111,7 @@ async def test_keys_carry_rights_and_bounds(engine, keyring, key):
     token, _ = key("read", project="parcel")
     with site(engine, keyring) as url:
         async with shown(url, token) as client:
-            assert TABS in text(await client.call_tool("list", {}))
+            assert TABS in text_of(await client.call_tool("list", {}))
             assert (await client.call_tool("remember", {"content": "x"})).is_error
             assert "remember" not in {tool.name for tool in (await client.list_tools()).tools}
 

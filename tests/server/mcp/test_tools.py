@@ -210,7 +210,7 @@ async def test_several_recalls_are_numbered(opened, engine):
         one = await client.call_tool("recall", {"query": "query", "dry_run": True})
         many = await client.call_tool("recall_many", {"queries": ["query", "query too"], "dry_run": True})
         none = await client.call_tool("recall_many", {"queries": []})
-    assert text(many) == f"Question 1: {text(one)}\n\nQuestion 2: {text(one)}"
+    assert text_of(many) == f"Question 1: {text_of(one)}\n\nQuestion 2: {text_of(one)}"
     assert len(many.structured_content["recalls"]) == 2
     assert none.structured_content == {"recalls": []}
 
@@ -232,9 +232,9 @@ async def test_conflicts_come_with_the_advice_to_ask(opened, engine):
     assert answer.structured_content["warning"] == conflicts.warning(
         new, [rival for rival in found.contradictions if rival.memory.id == old.id]
     )
-    assert answer.structured_content["warning"] in text(answer)
-    assert "CONTRADICTION DETECTED\nNew memory:\n" in text(answer)
-    assert "Ask the user which of these holds" in text(answer)
+    assert answer.structured_content["warning"] in text_of(answer)
+    assert "CONTRADICTION DETECTED\nNew memory:\n" in text_of(answer)
+    assert "Ask the user which of these holds" in text_of(answer)
 
 
 async def test_duplicates_and_replaced_facts_come_without_the_advice(opened, engine):
@@ -411,8 +411,8 @@ async def test_long_messages_are_split(opened):
     long = "one paragraph\n\n" * 5_000
     async with opened() as client:
         told = await client.call_tool("ingest", {"messages": [{"role": "user", "content": long}], "session_id": "s"})
-    assert "2 turns stored." in text(told)
-    assert "Part 2 of 2 of a message over 65,536 bytes" in text(told)
+    assert "2 turns stored." in text_of(told)
+    assert "Part 2 of 2 of a message over 65,536 bytes" in text_of(told)
 
 
 async def test_default_tools_accept_the_arguments_their_warnings_suggest(opened):
