@@ -173,12 +173,12 @@ def test_write_only_callers_learn_of_no_duplicates_or_replaced_memories(setup, v
     assert ask("I live in Rome", "read", "write").superseded == again.memory.id
 
 
-def test_tenants_are_separate(house):
-    assert [hit.memory.id for hit in house.ask(grant("read", tenant="other"), "recall", query="tea", min_score=0)] == [
-        house.ids["theirs"]
+def test_tenants_are_separate(setup):
+    assert [hit.memory.id for hit in setup.ask(grant("read", tenant="other"), "recall", query="tea", min_score=0)] == [
+        setup.ids["theirs"]
     ]
-    every = house.ask(grant("read"), "list", **EVERYWHERE).memories
-    assert {memory.id for memory in every} == {house.ids[name] for name in ("hers", "his", "ours", "away")}
+    every = setup.ask(grant("read"), "list", **EVERYWHERE).memories
+    assert {memory.id for memory in every} == {setup.ids[name] for name in ("hers", "his", "ours", "away")}
 
 
 @pytest.mark.parametrize("verb", ABOUT)
@@ -209,11 +209,11 @@ def test_recalls_with_write_access_count(setup, verb):
     assert sum(memory.access_count for _, memory in setup.all_memories()) > sum(one.access_count for _, one in before)
 
 
-def test_read_only_callers_cannot_turn_off_dry_run(house):
-    before = house.build_app()
+def test_read_only_callers_cannot_turn_off_dry_run(setup):
+    before = setup.all_memories()
     for profile in profiles.NAMES:
-        house.ask(grant("read"), "recall", query="tea", min_score=0, dry_run=False, profile=profile)
-    assert house.build_app() == before
+        setup.ask(grant("read"), "recall", query="tea", min_score=0, dry_run=False, profile=profile)
+    assert setup.all_memories() == before
 
 
 # bounds
@@ -337,13 +337,13 @@ def test_out_of_scope_names_nothing_outside_a_bound(setup, verb):
     assert places({"environment": "staging"}) == []
 
 
-def test_a_draft_supersedes_within_its_own_coordinates(house):
-    old = house.ask(ALICE, "remember", content="old", agent_id="bot").memory.id
+def test_a_draft_supersedes_within_its_own_coordinates(setup):
+    old = setup.ask(ALICE, "remember", content="old", agent_id="bot").memory.id
     drafts = [{"content": "new", "supersedes": old, "agent_id": "bot"}]
-    assert house.ask(ALICE, "remember_many", drafts=drafts)[0].memory.supersedes == old
+    assert setup.ask(ALICE, "remember_many", drafts=drafts)[0].memory.supersedes == old
 
 
-def test_bound_keys_change_and_erase_their_own_memories(house):
+def test_bound_keys_change_and_erase_their_own_memories(setup):
     admin = grant("admin", user_id="alice")
     assert setup.ask(admin, "update", id=setup.ids["hers"], content="hers anew").memory.version == 2
     assert setup.ask(admin, "forget", id=setup.ids["hers"]).memory.status == "forgotten"
@@ -365,17 +365,17 @@ def test_exports_of_bound_keys_contain_only_visible_memories(setup):
     assert {line["memory"]["content"] for line in lines[1:]} == {"hers tea", "ours tea", "away tea"}
 
 
-def test_two_bounds_apply_together(house):
+def test_two_bounds_apply_together(setup):
     both = grant("read", "write", project="moon", user_id="alice")
-    scope = house.ask(both, "remember", content="hers on the moon").memory.scope
+    scope = setup.ask(both, "remember", content="hers on the moon").memory.scope
     assert (scope.project, scope.user_id) == ("moon", "alice")
     with pytest.raises(ForbiddenError):
-        house.ask(both, "recall", query="tea", project="moon", user_id="bob")
+        setup.ask(both, "recall", query="tea", project="moon", user_id="bob")
     with pytest.raises(ForbiddenError, match="shared beyond project 'moon', user_id 'alice'"):
-        house.ask(both, "forget", id=house.ids["hers"])
+        setup.ask(both, "forget", id=setup.ids["hers"])
 
 
-def test_idempotency_keys_are_separate_per_home(house):
+def test_idempotency_keys_are_separate_per_home(setup):
     """What another wrote under the same key is not told."""
     bob = grant(user_id="bob")
     first = setup.ask(bob, "remember", content="his secret", key="same").memory
@@ -459,13 +459,13 @@ def test_lists_of_names_are_limited(setup, name):
 
 
 @pytest.mark.parametrize("name", ["tags", "entities"])
-def test_lists_of_names_in_drafts_are_limited(house, name):
+def test_lists_of_names_in_drafts_are_limited(setup, name):
     many = [f"name {number}" for number in range(NAMES_LIMIT + 1)]
     with pytest.raises(InputError, match=rf"^drafts\[1\]\.{name} has 1,001 names"):
-        house.ask(ALICE, "remember_many", drafts=[{"content": "more tea"}, {"content": "more tea", name: many}])
+        setup.ask(ALICE, "remember_many", drafts=[{"content": "more tea"}, {"content": "more tea", name: many}])
 
 
-def test_a_profile_name_is_not_a_path(house, tmp_path):
+def test_a_profile_name_is_not_a_path(setup, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(profiles.load("cmm").toml.replace('name = "cmm"', 'name = "mine"'))
     for given in (str(file), "./salience.toml", "../profiles/cmm", "cmm.toml", "/etc/passwd"):

@@ -234,7 +234,7 @@ async def test_conflicts_come_with_the_advice_to_ask(opened, engine):
     )
     assert answer.structured_content["warning"] in text_of(answer)
     assert "CONTRADICTION DETECTED\nNew memory:\n" in text_of(answer)
-    assert "Ask the user which of these holds" in text_of(answer)
+    assert "Ask the user which of these is right" in text_of(answer)
 
 
 async def test_duplicates_and_replaced_facts_come_without_the_advice(opened, engine):

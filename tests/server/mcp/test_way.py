@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from speaking import COMMAND, TABS, said, surroundings
+from speaking import COMMAND, TABS, surroundings, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -24,4 +24,4 @@ async def test_what_one_session_remembers_the_next_recalls(tmp_path):
     async with Client(stdio_client(started)) as client:
         assert not (await client.call_tool("remember", {"content": TABS})).is_error
     async with Client(stdio_client(started), mode="legacy") as client:
-        assert TABS in said(await client.call_tool("recall", {"query": "What does Alice prefer?"}))
+        assert TABS in text_of(await client.call_tool("recall", {"query": "What does Alice prefer?"}))
