@@ -15,6 +15,7 @@ from salience.rank import profiles
 from salience.rank.bounds import ceiling, exact, pruning
 from salience.rank.profile import parse
 from salience.rank.run import rank
+from salience.rank.signals import SIGNALS
 from salience.records import Intent, Scope
 from salience.testing.memories import NOW
 
@@ -115,6 +116,7 @@ def test_the_shipped_profiles_that_add_up_are_pruned():
         "salience",
         "precise",
         "zeromemory",
+        "memlayer",
     }
 
 
@@ -128,7 +130,7 @@ def test_the_shipped_profiles_that_add_up_are_pruned():
         "superseded score trim",
         "same_fact score trim",
         "importance_floor score trim",
-        "similarity_floor score trim",
+        "similarity_floor score cut_off trim",
         "score spread trim",
     ],
 )
@@ -145,7 +147,7 @@ def test_a_need_in_which_each_memory_has_a_say_is_not_pruned():
 
 
 def test_signals_of_which_no_bound_is_known_are_not_pruned():
-    assert pruned(summed("score trim", "[signal.importance]\n")) is None
+    assert pruned(summed("score trim", "[signal.weight]\n")) is None
     assert pruned(summed("score trim", "[signal.similarity]\n[signal.graph_proximity]\n")) is None
     factor = '[signal.similarity]\n[signal.lexical]\ncombine = "product"\n'
     assert pruned(summed("score trim", factor)) is not None
@@ -160,6 +162,8 @@ weight = 0.2
 [signal.recency]
 weight = 0.1
 half_life_days = 30
+[signal.weight]
+weight = 0.4
 [signal.importance_multiplier]
 weight = 3
 combine = "product"
@@ -168,10 +172,36 @@ combine = "product"
 """
     found = pruned(summed("expired outdated score trim", signals), limit=3)
     assert (found.similarity, found.context_similarity) == (0.5, 0)
-    assert found.rest == pytest.approx(0.3)
+    assert [(bound.column, bound.most.max()) for bound in found.by_column] == [
+        ("importance", pytest.approx(0.2)),
+        ("updated_at", pytest.approx(0.1)),
+    ]
+    assert found.rest == pytest.approx(0.4)
     assert found.most == 2**3 * 2
     assert found.drops == {"expired", "outdated"}
     assert found.keep >= 3
+
+
+@pytest.mark.parametrize(
+    ("signal", "column", "tiers"),
+    [
+        ("[signal.importance]\nweight = 0.3\nfloor = 0.2", "importance", 1),
+        ('[signal.recency]\nclock = "accessed_at"\nhalf_life_days = 0.5', "accessed_at", 1),
+        ("[signal.recency]\nrate_per_hour = { working = 0.5, episodic = 0.01, semantic = 0.0 }", "updated_at", 3),
+    ],
+)
+@given(data=st.data())
+def test_a_bound_by_column_is_never_below_the_value(signal, column, tiers, data):
+    profile = summed("score trim", "[signal.similarity]\n" + signal)
+    bound = pruned(profile).by_column[0]
+    assert (bound.column, len(bound.most)) == (column, tiers)
+    low, high = (0.0, 1.0) if column == "importance" else (NOW.timestamp() - 2e8, NOW.timestamp() + 1e6)
+    value, tier = data.draw(st.floats(low, high)), data.draw(st.integers(0, 2))
+    term = profile.terms[1]
+    batch = Batch(np.array(["a"], object), {column: np.array([value]), "tier": np.array([tier])})
+    exact = term.weight * SIGNALS[term.signal].formula(batch, Need(scope=Scope(), now=NOW), **term.parameters)[0]
+    step = int(np.clip((value - bound.low) / bound.width, 0, bound.most.shape[1] - 1))
+    assert bound.most[tier if tiers > 1 else 0, step] >= exact - 1e-9
 
 
 def test_more_are_kept_than_an_update_looks_at():

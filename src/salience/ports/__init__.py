@@ -35,6 +35,7 @@ from salience.ports.models import (
     Summary,
 )
 from salience.ports.needs import (
+    ColumnBound,
     Matching,
     Near,
     Need,
@@ -59,6 +60,7 @@ __all__ = [
     "Calibration",
     "Change",
     "Clustering",
+    "ColumnBound",
     "Count",
     "Database",
     "Derive",

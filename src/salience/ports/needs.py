@@ -29,6 +29,22 @@ class Matching:
     b: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnBound:
+    """An upper bound of what one column adds to a score, as a table over equal steps of its values.
+
+    Attributes:
+        column: name from `batch.COLUMNS`.
+        low, width: start of the first step, and width of each; smaller and larger values use the first and last step.
+        most: float64[t, s], the bound in each of s steps: one row for each of `records.TIERS`, or one row for all.
+    """
+
+    column: str
+    low: float
+    width: float
+    most: Floats
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pruning:
     """Bounds of a score, by which a store may leave out memories that score too little.
@@ -41,6 +57,7 @@ class Pruning:
         least: return all memories that may reach this score; None: the store chooses a score that about `keep` reach.
         similarity, context_similarity, speaker, entity: weights of these channels.
         lexical, context_lexical: these channels; None if the profile does not use them.
+        by_column: bounds of other channels, each from one column.
         rest: maximum sum of all other summed channels.
         most: maximum product of the factors.
         drops: states of memories to ignore: `expired`, or `outdated` (another memory is the `successor`).
@@ -55,6 +72,7 @@ class Pruning:
     entity: float = 0.0
     lexical: Matching | None = None
     context_lexical: Matching | None = None
+    by_column: tuple[ColumnBound, ...] = ()
     rest: float = 0.0
     most: float = 1.0
     drops: frozenset[str] = frozenset()
@@ -64,7 +82,8 @@ class Pruning:
     def total(self) -> float:
         """The sum of all weights."""
         matching = sum(channel.weight for channel in (self.lexical, self.context_lexical) if channel is not None)
-        return self.similarity + self.context_similarity + self.speaker + self.entity + matching + self.rest
+        others = sum(float(bound.most.max()) for bound in self.by_column) + self.rest
+        return self.similarity + self.context_similarity + self.speaker + self.entity + matching + others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

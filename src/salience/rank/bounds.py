@@ -7,11 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from salience.batch import Batch
-from salience.ports import EDGE, Matching, Need, Pruning
-from salience.rank.profile import Profile
-from salience.rank.signals import SIGNALS
+from salience.batch import COLUMNS, Batch
+from salience.ports import EDGE, ColumnBound, Matching, Need, Pruning
+from salience.rank.profile import Profile, Term
+from salience.rank.signals import HOUR, SIGNALS
 from salience.rank.stages import State, without_speaker
+from salience.records import TIERS
 
 LIFTING: Final = ("spread", "update")
 """Stages that can give a memory more than the score of its signals."""
@@ -20,6 +21,7 @@ CLEARING: Final = ("expired", "superseded", "outdated", "importance_floor", "sam
 PRUNABLE: Final = (
     "expired",
     "outdated",
+    "similarity_floor",
     "score",
     "update",
     "cut_off",
@@ -35,6 +37,10 @@ MATCHING: Final = ("lexical", "context_lexical")
 """Channels of terms, which a store bounds by their weight and parameters."""
 SPARE: Final = 8
 """Memories to request beyond the wanted ones, to replace near-duplicates."""
+STEPS: Final = 4096
+"""Steps of a `ColumnBound`."""
+AGE_STEP: Final = 6 * HOUR
+"""Width of a step of a column of instants, in seconds; the steps end now."""
 WIDER: Final = 16
 """Factor on the requested memories after near-duplicates left too few."""
 
@@ -111,8 +117,11 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
     stages = profile.stages
     if not set(stages).issubset(PRUNABLE) or list(stages) != sorted(stages, key=PRUNABLE.index):
         return None
+    if "similarity_floor" in stages and ("cut_off" in stages or profile.reads_time):  # these look at all that pass it
+        return None
     weights, rest, most = profile.weights(need.intent.name), 0.0, 1.0
     channels: dict[str, Any] = {}
+    by_column = []
     for term in profile.terms:
         signal, weight = SIGNALS[term.signal], weights[term.label]
         if signal.whole or term.signal in channels:
@@ -123,6 +132,8 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
             channels[term.signal] = weight
         elif term.signal in MATCHING:
             channels[term.signal] = Matching(weight, term.parameters["k1"], term.parameters["b"])
+        elif signal.rises:
+            by_column.append(_column_bound(term, weight, need))
         else:
             rest += weight * signal.high
     if not channels:
@@ -130,11 +141,27 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
     return Pruning(
         keep=max(_update_top(profile), need.wanted + SPARE),
         **channels,
+        by_column=tuple(by_column),
         rest=rest,
         most=most,
         drops=frozenset(stages) & {"expired", "outdated"},
         moments=need.intent.time is not None and bool(need.intent.time.order),
     )
+
+
+def _column_bound(term: Term, weight: float, need: Need) -> ColumnBound:
+    """Return the bound of a summed signal that rises with a column: in each step its value at the end of the step."""
+    column, *others = SIGNALS[term.signal].columns(term.parameters)
+    if np.isfinite(COLUMNS[column].high):
+        low, high = COLUMNS[column].low, COLUMNS[column].high
+    else:
+        low, high = need.now.timestamp() - STEPS * AGE_STEP, need.now.timestamp()
+    ends = np.linspace(low, high, STEPS + 1)[1:]
+    most = []
+    for tier in range(len(TIERS) if "tier" in others else 1):
+        batch = Batch(np.empty(STEPS, object), {column: ends, "tier": np.full(STEPS, tier)})
+        most.append(weight * SIGNALS[term.signal].formula(batch, need, **term.parameters))
+    return ColumnBound(column, low, (high - low) / STEPS, np.stack(most))
 
 
 def _update_top(profile: Profile) -> int:

@@ -52,6 +52,7 @@ class Signal:
         brings: other parts of the batch: `terms`, `windows`, `entities`, `vectors`.
         check: raises ProfileError for parameters that exclude each other.
         decays: whether the signal favours recent memories.
+        rises: whether the value rises with the first of `reads`, and depends on nothing else but the tier.
         whole: whether the value of a row depends on the other rows, so that the store must not leave out candidates.
     """
 
@@ -64,6 +65,7 @@ class Signal:
     brings: tuple[str, ...] = ()
     check: Callable[[str, Mapping[str, Any]], None] = lambda _path, _parameters: None
     decays: bool = False
+    rises: bool = False
     whole: bool = False
 
     def columns(self, parameters: Mapping[str, Any]) -> tuple[str, ...]:
@@ -376,7 +378,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         brings=("terms",),  # to find the event that a query names
     ),
     "period": Signal(period, 0, 1, ("created_at",)),
-    "importance": Signal(importance, 0, 1, ("importance",), parameters={"floor": Parameter(0.0, 1.0, 0.0)}),
+    "importance": Signal(importance, 0, 1, ("importance",), parameters={"floor": Parameter(0.0, 1.0, 0.0)}, rises=True),
     "importance_multiplier": Signal(importance_multiplier, 0, 2, ("importance",)),
     "weight": Signal(weight, 0.1, 1, ("weight",)),
     "scope_weight": Signal(
@@ -399,6 +401,7 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         choices={"clock": CLOCKS},
         check=_one_rate,
         decays=True,
+        rises=True,
     ),
     "staleness": Signal(
         staleness,

@@ -66,17 +66,23 @@ _LEAST_ROOM: Final = 16
 _LEAST_DEAD: Final = 64
 _FEW: Final = 32
 """Up to this many new turns are inserted into their sessions one by one."""
-Products = Callable[[Int8, Int8], NDArray[np.int32]]
+Products = Callable[[Int8, Int8], NDArray[np.float32]]
 
 
 @cache
 def int8_products() -> Products | None:
-    """Return the kernel for inner products, (int8[n, d], int8[k, d]) -> int32[n, k]; None if it is not installed."""
+    """Return the kernel for inner products, (int8[n, d], int8[k, d]) -> float32[n, k]; None if it is not installed."""
     try:
         import numkong  # no wheel on some platforms: NumPy then multiplies the float32 vectors
     except ImportError:
         return None
-    return lambda rows, queries: np.asarray(numkong.dots_packed(rows, numkong.dots_pack(queries)))
+
+    def products(rows: Int8, queries: Int8) -> NDArray[np.float32]:
+        if len(queries) == 1 and len(rows):  # for one query 1.4 times as fast as packing it, for two half as fast
+            return np.asarray(numkong.cdist(queries, rows, metric="dot", out_dtype="float32")).T
+        return np.asarray(numkong.dots_packed(rows, numkong.dots_pack(queries))).astype(np.float32)
+
+    return products
 
 
 def quantised(vectors: Vectors32) -> tuple[Int8, NDArray[np.float32], Floats]:

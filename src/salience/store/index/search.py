@@ -216,7 +216,10 @@ class Search:
         return self.batch(places[kept], measured[:, kept], floor=-np.inf if kept.sum() == count else floor, **known)
 
     def _given(self, pruning: Pruning) -> Floats32:
-        """Return float32[m], the share of the terms, the entities and the named speaker in each score."""
+        """Return float32[m], the share of all channels but the similarities in each score.
+
+        Exact for terms, entities and the named speaker; an upper bound for the channels in `pruning.by_column`.
+        """
         view, given = self.view, np.zeros(len(self.view.slots), np.float32)
         for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
             if matching is None:
@@ -235,6 +238,12 @@ class Search:
             given += most
         if pruning.speaker and self.named is not None:
             given[self.named] += np.float32(pruning.speaker)
+        for bound in pruning.by_column:
+            values = self.index.slots[bound.column][slice(None) if view.is_all else view.slots]  # counters as of now
+            if values.dtype == np.int64:  # an instant
+                values = values / MICROSECONDS
+            step = np.clip((values - bound.low) / bound.width, 0, bound.most.shape[1] - 1).astype(np.intp)
+            given += bound.most[view.column("tier") if len(bound.most) > 1 else 0, step].astype(np.float32)
         return given
 
     def _term_weights(self, matching: Matching, is_window: bool) -> list[float]:
@@ -294,7 +303,7 @@ class Search:
             return products, _ROUNDING
         numbers, steps, errors = quantised(queries)
         matrix, at = _rows_of(self.index.slots["quantised"], slots)
-        products = kernel(matrix, numbers)[at].astype(np.float32)
+        products = kernel(matrix, numbers)[at]
         products *= self.view.step[places][:, None]
         products *= steps
         return products, float(self.index.error + (1 + self.index.error) * errors.max()) + _ROUNDING
