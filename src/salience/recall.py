@@ -118,9 +118,8 @@ def _answer(services: Services, profile: Profile, query: Query, need: Need, mark
         hits, reranker = rerank(services.reranker, query, need.limit, hits, marks[0][1])
         degraded += () if reranker else ("rerank",)
         marks.append(("rerank", time.perf_counter()))
-    is_exact = exact(profile, ranked.batch, need, ranked)
     is_confident = any(not hit.weak for hit in hits)
-    return Recall(hits, profile.name, need.intent, is_exact, degraded, _timings(marks), reranker, is_confident)
+    return Recall(hits, profile.name, need.intent, exact(ranked), degraded, _timings(marks), reranker, is_confident)
 
 
 def _timings(marks: Marks) -> dict[str, float]:
@@ -276,13 +275,13 @@ def search(services: Services, profile: Profile, need: Need, text: str, marks: M
         marks.append(("gather", time.perf_counter()))
         ranked = rank(profile, batch, need)
         marks.append(("rank", time.perf_counter()))
-        if exact(profile, batch, need, ranked):
+        if exact(ranked):
             return ranked
         if batch.floor is not None:
-            need = replace(need, pruning=widened(profile, batch, need, ranked))
+            need = replace(need, pruning=widened(ranked))
             continue
         reach = GROWTH * (need.reach or MAX_REACH)
-        if reach > MAX_REACH or not (provable(profile, batch, need, ranked) or starved(profile, need, ranked)):
+        if reach > MAX_REACH or not (provable(ranked) or starved(ranked)):
             return ranked
         need = replace(need, reach=reach)
 
@@ -299,9 +298,7 @@ def gather(services: Services, need: Need, text: str) -> Batch:
     batch = services.store.gather(need)
     if batch["embedded"].all():
         return batch
-    if (
-        batch.floor is not None and batch.windows is None
-    ):  # lexical shares are relative to the best row, which may be missing
+    if batch.floor is not None and batch.windows is None:  # shares are relative to the best row, which may be missing
         return gather(services, replace(need, pruning=None), text)
     if not need.terms:
         batch = services.store.gather(replace(need, terms=tuple(dict.fromkeys(services.tokeniser.terms(text)))))

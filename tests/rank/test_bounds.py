@@ -42,7 +42,7 @@ def batch_of(cosine, weight=None, complete=False):
 
 def is_exact(batch, limit=2, profile=MEMEMORY, **values):
     need = Need(scope=Scope(), now=NOW, limit=limit, **values)
-    return exact(profile, batch, need, rank(profile, batch, need))
+    return exact(rank(profile, batch, need))
 
 
 def test_all_candidates_are_always_exact():
@@ -86,7 +86,7 @@ def test_an_exact_answer_is_that_of_all_memories(inside, outside):
     everyone = batch_of(cosine, weight, complete=True)
     need = Need(scope=Scope(), now=NOW, limit=2)
     found = rank(MEMEMORY, candidates, need)
-    if exact(MEMEMORY, candidates, need, found):
+    if exact(found):
         assert rank(MEMEMORY, everyone, need).rows.tolist() == found.rows.tolist()
 
 
@@ -220,7 +220,7 @@ def beside(cosine, floor, standing=1000, **values):
 def settled(profile, cosine, floor, **values):
     batch, need = beside(cosine, floor, **values)
     need = replace(need, pruning=pruning(profile, need))
-    return exact(profile, batch, need, rank(profile, batch, need))
+    return exact(rank(profile, batch, need))
 
 
 def test_the_best_alone_are_exact_if_what_is_left_out_scores_less_than_the_last_hit():

@@ -11,7 +11,7 @@ from salience.batch import COLUMNS, Batch
 from salience.ports import EDGE, ColumnBound, Matching, Need, Pruning
 from salience.rank.profile import Profile, Term
 from salience.rank.signals import HOUR, SIGNALS
-from salience.rank.stages import State, without_speaker
+from salience.rank.stages import ALIVE, State, cut_off_scores, without_speaker
 from salience.records import TIERS
 
 LIFTING: Final = ("spread", "update")
@@ -45,49 +45,52 @@ WIDER: Final = 16
 """Factor on the requested memories after near-duplicates left too few."""
 
 
-def exact(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
+def exact(ranked: State) -> bool:
     """Return whether no visible memory outside the candidates could have reached the answer.
 
     The cosine of such a memory is at most `batch.beyond`. It would need more than the least score and, if the answer is
     full, more than the score of the last hit.
     """
+    profile, batch, need = ranked.profile, ranked.batch, ranked.need
     if batch.complete or need.limit == 0:
         return True
     if batch.floor is not None:
-        return least_that_matters(profile, batch, need, ranked) >= batch.floor
-    return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(profile, need, ranked)
+        return least_that_matters(ranked) >= batch.floor
+    return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(ranked)
 
 
-def provable(profile: Profile, batch: Batch, need: Need, ranked: State) -> bool:
+def provable(ranked: State) -> bool:
     """Return whether more candidates are likely to make an answer exact.
 
     The cosines of the first candidates lie between the maximum and `batch.beyond`; those of a wider search are assumed
     to fall by no more than the same distance.
     """
-    if need.candidates is not None or need.vector is None or _lifts(profile) or not len(batch):
+    batch, need = ranked.batch, ranked.need
+    if need.candidates is not None or need.vector is None or _lifts(ranked.profile) or not len(batch):
         return False
     farthest = max(0.0, 2 * batch.beyond - float(batch["cosine"].max()))
-    return ceiling(profile, need, farthest) < _to_pass(profile, need, ranked)
+    return ceiling(ranked.profile, need, farthest) < _to_pass(ranked)
 
 
-def starved(profile: Profile, need: Need, ranked: State) -> bool:
+def starved(ranked: State) -> bool:
     """Return whether fewer candidates than wanted remain after the stages that drop expired and replaced memories.
 
     The dropped memories took the places of others, which may fit the query.
     """
-    clearing = [step for step, name in enumerate(profile.stages) if name in CLEARING]
+    clearing = [step for step, name in enumerate(ranked.profile.stages) if name in CLEARING]
     remaining = len(ranked.fates) - int(np.isin(ranked.fates, clearing).sum())
-    return need.candidates is None and remaining < need.wanted
+    return ranked.need.candidates is None and remaining < ranked.need.wanted
 
 
 def _lifts(profile: Profile) -> bool:
     return any(stage in LIFTING for stage in profile.stages)
 
 
-def _to_pass(profile: Profile, need: Need, ranked: State) -> float:
+def _to_pass(ranked: State) -> float:
     """Return the score that a memory outside the candidates would have to pass."""
+    need = ranked.need
     last = float(ranked.scores[ranked.rows[-1]]) if len(ranked.rows) >= need.wanted else -np.inf
-    least = -np.inf if need.min_score is None or "threshold" not in profile.stages else need.min_score
+    least = -np.inf if need.min_score is None or "threshold" not in ranked.profile.stages else need.min_score
     return max(last, least)
 
 
@@ -169,39 +172,36 @@ def _update_top(profile: Profile) -> int:
     return int(profile.stage_parameters.get("update", {}).get("top", 0))
 
 
-def widened(profile: Profile, batch: Batch, need: Need, ranked: State) -> Pruning | None:
+def widened(ranked: State) -> Pruning | None:
     """Return the bounds for the next search after an answer that may not be exact; None: request every candidate."""
-    before = need.pruning
-    if before is None or batch.floor is None or before.least is not None:
+    before, floor = ranked.need.pruning, ranked.batch.floor
+    if before is None or floor is None or before.least is not None:
         return None
-    least = least_that_matters(profile, batch, need, ranked)
-    if least >= batch.floor / 2:
+    least = least_that_matters(ranked)
+    if least >= floor / 2:
         return replace(before, least=least)
     return replace(before, keep=WIDER * before.keep) if before.keep < WIDER * SPARE else None
 
 
-def least_that_matters(profile: Profile, batch: Batch, need: Need, ranked: State) -> float:
+def least_that_matters(ranked: State) -> float:
     """Return the score that a memory outside the batch would need to change the ranking.
 
     It would need to be among the best that `update` compares, and to be returned: above the last hit of a full answer,
     the least score, or the score that `cut_off` requires.
     """
-    bounds = [np.inf]
+    profile, need, fates = ranked.profile, ranked.need, ranked.fates
+    compared = np.inf
     if top := _update_top(profile):
         own = np.delete(ranked.scores, list(ranked.spread))  # without what `update` added
-        bounds.append(float(np.sort(own)[-top]) if len(own) >= top else -np.inf)
-    rule = profile.stage_parameters.get("cut_off") if need.min_score is None else None
-    if rule is not None:
-        chance: float = min(rule["alone"] * (batch.standing or 0) ** rule["growth"], rule["most"])
-        scored = (ranked.fates < 0) | (ranked.fates >= profile.stages.index("cut_off"))
-        content = without_speaker(profile, need.intent.name, ranked.scores, ranked.factors, ranked.parts)[scored]
-        if content.max(initial=-np.inf) < rule["content"] * chance - EDGE:
-            return float(min(*bounds, rule["content"] * chance - EDGE))
-        least: float = max(chance, rule["share"] * float(ranked.scores[scored].max(initial=0.0))) - EDGE
+        compared = float(np.sort(own)[-top]) if len(own) >= top else -np.inf
+    least = -np.inf
+    if need.min_score is None and "cut_off" in profile.stages:
+        rows = np.flatnonzero((fates == ALIVE) | (fates >= profile.stages.index("cut_off")))
+        least, content = cut_off_scores(ranked, rows, **profile.stage_parameters["cut_off"])
+        if without_speaker(ranked)[rows].max(initial=-np.inf) < content:
+            return min(compared, content)
     elif need.min_score is not None and "threshold" in profile.stages:
         least = need.min_score - EDGE
-    else:
-        least = -np.inf
     if len(ranked.rows) >= need.wanted:
         least = float(ranked.scores[ranked.rows[-1]])
-    return float(min(*bounds, least))
+    return min(compared, least)

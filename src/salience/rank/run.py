@@ -32,8 +32,7 @@ def weak(state: State) -> list[bool]:
     profile = state.profile
     if profile.weak_below is None:
         return [False] * len(state.rows)
-    content = without_speaker(profile, state.need.intent.name, state.scores, state.factors, state.parts)
-    found: list[bool] = (content[state.rows] < profile.weak_below - EDGE).tolist()
+    found: list[bool] = (without_speaker(state)[state.rows] < profile.weak_below - EDGE).tolist()
     return found
 
 

@@ -394,7 +394,7 @@ def update(state: State, *, top: int, lift: float, **likeness: float) -> State:
     return replace(state, scores=scores, rows=best_first(scores, state.rows), spread={**state.spread, **gained})
 
 
-def cut_off(state: State, *, alone: float, growth: float, most: float, share: float, content: float) -> State:
+def cut_off(state: State, **rule: float) -> State:
     """Drop memories that fit the query no better than chance, and memories far behind the best one.
 
     The best of many unrelated memories fits any query somewhat, and more so the more there are. The score to reach
@@ -407,35 +407,34 @@ def cut_off(state: State, *, alone: float, growth: float, most: float, share: fl
         return state
     if state.need.vector is None:
         return state.keep_where(state.scores > 0)
-    return state.keep_where(state.scores >= least_fit(state, alone, growth, most, share, content))
+    return state.keep_where(state.scores >= least_fit(state, **rule))
 
 
-def least_fit(state: State, alone: float, growth: float, most: float, share: float, content: float) -> float:
-    """Return the score that `cut_off` requires; infinity if no memory reaches `content`."""
-    chance: float = min(alone * _participants(state) ** growth, most)
-    content_scores = without_speaker(state.profile, state.need.intent.name, state.scores, state.factors, state.parts)
-    if content_scores[state.rows].max() < content * chance - EDGE:
-        return float("inf")
-    return max(chance, share * float(state.scores[state.rows].max())) - EDGE
+def least_fit(state: State, **rule: float) -> float:
+    """Return the score that `cut_off` requires under these parameters; infinity if it drops every memory."""
+    least, content = cut_off_scores(state, state.rows, **rule)
+    return least if without_speaker(state)[state.rows].max() >= content else float("inf")
 
 
-def _participants(state: State) -> int:
-    """Return how many memories took part, including those outside the batch."""
+def cut_off_scores(
+    state: State, rows: Rows, alone: float, growth: float, most: float, share: float, content: float
+) -> tuple[float, float]:
+    """Return the score that `cut_off` requires of `rows`, and the score that one needs without the signal `speaker`."""
     batch = state.batch
     if batch.standing is not None:
-        return batch.standing
-    known = 0 if batch.complete or batch.lexicon is None else batch.lexicon.documents
-    return max(len(state.rows), known)
+        participants = batch.standing
+    else:  # an index of a database returned the nearest memories: the terms of all visible ones are counted
+        participants = max(len(rows), 0 if batch.complete or batch.lexicon is None else batch.lexicon.documents)
+    chance: float = min(alone * participants**growth, most)
+    return max(chance, share * float(state.scores[rows].max(initial=0.0))) - EDGE, content * chance - EDGE
 
 
-def without_speaker(
-    profile: Profile, intent: str, scores: Floats, factors: Floats, parts: Mapping[str, Floats]
-) -> Floats:
+def without_speaker(state: State) -> Floats:
     """Return float64[n], the scores without the contribution of the signal `speaker`."""
-    weights = profile.weights(intent)
-    for term in profile.terms:
+    scores, weights = state.scores, state.profile.weights(state.need.intent.name)
+    for term in state.profile.terms:
         if term.signal == "speaker" and term.combine == "sum":
-            scores = scores - weights[term.label] * parts[term.label] * factors
+            scores = scores - weights[term.label] * state.parts[term.label] * state.factors
     return scores
 
 

@@ -241,13 +241,13 @@ def lowered(random: np.random.Generator):
 def answer(services: Any, profile: Profile, asked: Need, text: str, prunes: bool) -> tuple[Any, ...]:
     """Return all that an answer shows: ids, scores taken apart, what each hit absorbed, and whether it is exact."""
     ranked = recall_search(services, profile, asked, text, [], prunes)
-    met, batch = ranked.need, ranked.batch
+    batch = ranked.batch
     absorbed = {batch.ids[row]: batch.ids[list(rows)].tolist() for row, rows in ranked.absorbed.items()}
     return (
         batch.ids[ranked.rows].tolist(),
         details(ranked, ranked.rows),
         {id: absorbed[id] for id in batch.ids[ranked.rows] if id in absorbed},
-        exact(profile, batch, met, ranked),
+        exact(ranked),
     )
 
 
