@@ -142,7 +142,7 @@ MIDNIGHT = NOW.replace(hour=0)
         ({"words": ("since May",), "start": MIDNIGHT}, 'time "since May": from 2026-05-01 UTC'),
         ({"words": ("until noon",), "end": NOW}, 'time "until noon": until 2026-05-01 12:00 UTC'),
         ({"words": ("the first time",), "order": "earliest"}, 'time "the first time": earliest first'),
-        ({"words": ("after A",), "relation": "after", "anchor": "A"}, 'time "after A": after "A" was told of'),
+        ({"words": ("after A",), "relation": "after", "anchor": "A"}, 'time "after A": after "A" was mentioned'),
         (
             {"words": ("latest", "in May"), "start": MIDNIGHT, "order": "latest"},
             'time "latest", "in May": from 2026-05-01 UTC, latest first',

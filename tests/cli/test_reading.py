@@ -49,7 +49,7 @@ def test_the_head_shows_profile_intent_exactness_and_milliseconds(run, stored):
 def test_the_time_that_a_query_names_is_reported_below_the_head(run, run_json, stored):
     arguments = ["recall", "query: who was it before the move to \u202eOslo?", "--user", "alice", "--min-score", "0"]
     printed = run(*arguments).stdout
-    line = 'time "before the move to \\u202eOslo": before "the move to \\u202eOslo" was told of'
+    line = 'time "before the move to \\u202eOslo": before "the move to \\u202eOslo" was mentioned'
     assert printed.splitlines()[1] == f"# {line}"
     assert line in [shown.rstrip() for shown in plain(run(*arguments, terminal=True)).splitlines()]
     assert run_json(*arguments)["intent"]["time"]["relation"] == "before"

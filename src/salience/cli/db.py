@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from salience.cli.maintain import finding_line
 from salience.cli.options import Call, DryRun, command
 from salience.cli.output import FAILED, Answer, one_line, status, steps, tsv
 from salience.errors import InputError, Words
-from salience.records import DatabaseState, Distributed, Indexed, IndexState, TableState, Upgraded
-from salience.text import counted
+
+if TYPE_CHECKING:
+    from salience.records import DatabaseState, Distributed, Indexed
 
 app = typer.Typer()
 group = typer.Typer(help="Manage the database: its tables, rights and indexes.", no_args_is_help=False)
 app.add_typer(group, name="db")
-_UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-@command(group, scope=())
+@command(group)
 def upgrade(call: Call) -> Answer:
     """Create the tables of a database, or migrate them to the revision of this version.
 
@@ -32,27 +31,23 @@ def upgrade(call: Call) -> Answer:
 
     with compose.database(call.options.store) as database, status("upgrading"):
         report = database.upgrade()
-    return Answer(report, map(one_line, _upgraded(report)))
-
-
-def _upgraded(report: Upgraded) -> Iterator[str]:
+    done = f"migrated {report.store} from revision {report.before} to {report.after}"
     if report.before is None:
-        yield f"created the tables of {report.store}, revision {report.after}"
+        done = f"created the tables of {report.store}, revision {report.after}"
     elif report.before == report.after:
-        yield f"{report.store} is at revision {report.after}, up to date"
-    else:
-        yield f"migrated {report.store} from revision {report.before} to {report.after}"
-    yield from report.done
-    yield from report.left
+        done = f"{report.store} is at revision {report.after}, up to date"
+    return Answer(report, map(one_line, (done, *report.done, *report.left)))
 
 
-@command(group, "status", scope=())
+@command(group, "status")
 def status_(call: Call) -> Answer:
     """Show the state of a database; changes nothing.
 
     The revision, the pinned model, the connected user, the tables and the indexes. Row counts of PostgreSQL are the
     server's estimates. Exits with code 1 if no engine can use the database as it is, or if something is wrong.
     """
+    from rich.table import Table
+
     from salience import compose
 
     with compose.database(call.options.store) as database:
@@ -67,6 +62,8 @@ def status_(call: Call) -> Answer:
 
 def _state(state: DatabaseState) -> Iterator[tuple[str, ...]]:
     """Yield the state of a database as rows of cells."""
+    from salience.text import counted
+
     revision = f"none; this version of Salience has {state.head}"
     if state.revision is not None:
         revision = f"{state.revision}, " + ("up to date" if state.revision == state.head else f"not {state.head}")
@@ -79,9 +76,16 @@ def _state(state: DatabaseState) -> Iterator[tuple[str, ...]]:
     yield "language", state.language or "none yet"
     if state.user:
         yield "user", state.user, f"works as {state.role}" if state.role else "cannot work with it"
-    yield from (_table_cells(table, state.is_exact) for table in state.tables)
+    for table in state.tables:
+        about = "" if state.is_exact or not table.rows else "about "
+        rows = "rows not counted" if table.rows is None else about + counted(table.rows, "row")
+        yield ("table", table.name, rows, *([] if table.bytes is None else [size(table.bytes)]))
     shown = [index for index in state.indexes if index.method == "hnsw" or not index.valid]
-    yield from map(_index_cells, shown)
+    for index in shown:
+        cells = [] if index.bytes is None else [size(index.bytes)]
+        cells += [] if index.uses is None else [f"used {counted(index.uses, 'time')}"]
+        cells += [] if index.valid else ["not valid"]
+        yield ("index", index.name, f"{index.method} on {index.table}", *cells)
     others = [index for index in state.indexes if index not in shown]
     sizes = [index.bytes for index in others if index.bytes is not None]
     yield "index", f"{counted(len(others), 'other')}, valid", *([size(sum(sizes))] if sizes else [])
@@ -89,20 +93,7 @@ def _state(state: DatabaseState) -> Iterator[tuple[str, ...]]:
     yield from (("hint", hint) for hint in state.hints)
 
 
-def _table_cells(table: TableState, is_exact: bool) -> tuple[str, ...]:
-    rows = "rows not counted" if table.rows is None else counted(table.rows, "row")
-    about = "" if is_exact or not table.rows else "about "
-    return ("table", table.name, about + rows, *([] if table.bytes is None else [size(table.bytes)]))
-
-
-def _index_cells(index: IndexState) -> tuple[str, ...]:
-    cells = ["index", index.name, f"{index.method} on {index.table}"]
-    cells += [] if index.bytes is None else [size(index.bytes)]
-    cells += [] if index.uses is None else [f"used {counted(index.uses, 'time')}"]
-    return (*cells, *([] if index.valid else ["not valid"]))
-
-
-@command(group, scope=())
+@command(group)
 def index(
     call: Call,
     halfvec: Annotated[bool, typer.Option("--halfvec", help="Half precision, half the size.")] = False,
@@ -153,7 +144,7 @@ def _indexed(report: Indexed) -> Answer:
     return Answer(report, map(one_line, lines))
 
 
-@command(group, scope=())
+@command(group)
 def doctor(
     call: Call, repair: Annotated[bool, typer.Option("--repair", help="Repair what can be rebuilt.")] = False
 ) -> Answer:
@@ -175,7 +166,7 @@ def doctor(
     return Answer({"healthy": not wrong, "findings": found, "hints": hints}, lines, code=FAILED if wrong else 0)
 
 
-@command(group, scope=())
+@command(group)
 def distribute(
     call: Call,
     shards: Annotated[
@@ -197,6 +188,8 @@ def distribute(
 
 
 def _distributed(report: Distributed) -> Iterator[str]:
+    from salience.text import counted
+
     yield from map(one_line, report.steps)
     if report.is_dry:
         yield f"{counted(len(report.steps), 'statement')} would be run on {report.store}, and nothing was done"
@@ -211,5 +204,7 @@ def _distributed(report: Distributed) -> Iterator[str]:
 
 def size(bytes: int) -> str:
     """Return a size with its unit: `12.3 MB`."""
-    unit, name = next(((unit, name) for unit, name in _UNITS if bytes >= unit), (1.0, "bytes"))
-    return f"{bytes / unit:,.{0 if unit == 1.0 else 1}f} {name}"
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if bytes >= unit:
+            return f"{bytes / unit:,.1f} {name}"
+    return f"{bytes:,} bytes"

@@ -9,16 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
 from salience.cli.options import Call, command
 from salience.cli.output import Answer, sanitize, scope_text, status, truncate
-from salience.records import Memory, Recall
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from salience.evaluate.sample import Demo, Round
 
 app = typer.Typer()
@@ -35,7 +32,7 @@ More questions: salience demo --all. Now with memories of your own:
   salience recall "What language does Alice like?" --user alice --explain"""
 
 
-@command(app, scope=())
+@command(app)
 def demo(
     call: Call,
     every: Annotated[bool, typer.Option("--all", help="Ask every question, not only one screen of them.")] = False,
@@ -51,81 +48,68 @@ def demo(
     return Answer(played, _lines(played), _view(played))
 
 
-def _head(played: Demo) -> str:
-    return (
-        f"{played.stats.memories} memories of an assistant, {len(played.rounds)} questions, "
-        f"{len(_profiles(played))} profiles. It is {played.now:%-d %B %Y}."
+def _texts(played: Demo) -> tuple[str, str, list[int], int]:
+    """Return the first and the last line, the width of each profile's column, and of the text beside them."""
+    profiles = [answer.profile for answer in played.rounds[0].answers]
+    head = (
+        f"{played.stats.memories} memories of an assistant, {len(played.rounds)} questions, {len(profiles)} profiles. "
     )
-
-
-def _counts(played: Demo) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in played.stats.by_kind.items())
-    return f"{played.stats.memories} memories: {kinds}."
+    widths = [max(len(name), 9) for name in profiles]
+    last = f"{played.stats.memories} memories: {kinds}."
+    return f"{head}It is {played.now:%-d %B %Y}.", last, widths, WIDTH - sum(widths) - len(widths)
 
 
-def _rows(one: Round) -> Iterator[tuple[Memory, list[str]]]:
+def _rows(one: Round, room: int) -> Iterator[tuple[str, list[str]]]:
     """Yield each memory of a round, with rank and score under each profile, or a dot."""
     for memory in one.memories:
-        yield memory, [_cell(answer, memory.id) for answer in one.answers]
-
-
-def _cell(answer: Recall, id: str) -> str:
-    for rank, hit in enumerate(answer, 1):
-        if hit.memory.id == id:
-            absorbed = f" +{len(hit.absorbed)}" if hit.absorbed else ""
-            return f"{rank} {hit.score:.2f}{'?' if hit.weak else ''}{' ~' if hit.via else ''}{absorbed}"
-    return ABSENT
-
-
-def _profiles(played: Demo) -> list[str]:
-    return [answer.profile for answer in played.rounds[0].answers]
-
-
-def _widths(played: Demo) -> tuple[list[int], int]:
-    """Return the width of each profile's column, and of the text."""
-    widths = [max(len(name), 9) for name in _profiles(played)]
-    return widths, WIDTH - sum(widths) - len(widths)
+        cells = []
+        for answer in one.answers:
+            ranked = ((rank, hit) for rank, hit in enumerate(answer, 1) if hit.memory.id == memory.id)
+            rank, hit = next(ranked, (0, None))
+            marks = "" if hit is None else f"{'?' if hit.weak else ''}{' ~' if hit.via else ''}"
+            marks += f" +{len(hit.absorbed)}" if hit is not None and hit.absorbed else ""
+            cells.append(ABSENT if hit is None else f"{rank} {hit.score:.2f}{marks}")
+        yield truncate(memory.content, room - 4), cells
 
 
 def _lines(played: Demo) -> Iterator[str]:
     """Yield aligned lines of at most `WIDTH` columns."""
-    profiles, (widths, room) = _profiles(played), _widths(played)
+    head, last, widths, room = _texts(played)
 
     def aligned(text: str, cells: Iterable[str]) -> str:
         padded = (f" {item:{width}}" for item, width in zip(cells, widths, strict=True))
         return f"{text:{room}}{''.join(padded)}".rstrip()
 
-    yield from (_head(played), *LEGEND.format(limit=played.limit).splitlines())
+    yield from (head, *LEGEND.format(limit=played.limit).splitlines())
     for number, one in enumerate(played.rounds, 1):
         yield from ("", f"{number}. {sanitize(one.asked.question)}  ({scope_text(one.asked.scope)})")
-        yield aligned("", profiles)
-        for memory, cells in _rows(one):
-            yield aligned(f"   {truncate(memory.content, room - 4)}", cells)
+        yield aligned("", (answer.profile for answer in one.answers))
+        for content, cells in _rows(one, room):
+            yield aligned(f"   {content}", cells)
         yield from textwrap.wrap(sanitize(one.asked.shows), WIDTH, initial_indent="   ", subsequent_indent="   ")
-    yield from ("", _counts(played), *NEXT.splitlines())
+    yield from ("", last, *NEXT.splitlines())
 
 
 def _view(played: Demo) -> RenderableType:
-    parts: list[RenderableType] = [
-        Text(_head(played), style="bold"),
-        Text(LEGEND.format(limit=played.limit), style="dim"),
-    ]
-    profiles, (widths, room) = _profiles(played), _widths(played)
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    head, last, widths, room = _texts(played)
+    parts: list[RenderableType] = [Text(head, style="bold"), Text(LEGEND.format(limit=played.limit), style="dim")]
     for number, one in enumerate(played.rounds, 1):
         question = (sanitize(one.asked.question), "bold cyan")
         parts.append(Text.assemble(f"\n{number}. ", question, (f"  ({scope_text(one.asked.scope)})", "dim")))
-        table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
-        table.add_column("", ratio=1)
-        for name, width in zip(profiles, widths, strict=True):
-            table.add_column(Text(name, style="dim"), no_wrap=True, min_width=width)
-        for memory, cells in _rows(one):
-            content = Padding(Text(truncate(memory.content, room - 4)), (0, 0, 0, 3))
-            table.add_row(content, *(Text(item, style=_style(item)) for item in cells))
+        heads = (
+            Column(Text(answer.profile, style="dim"), no_wrap=True, min_width=width)
+            for answer, width in zip(one.answers, widths, strict=True)
+        )
+        table = Table(Column(ratio=1), *heads, box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=True)
+        for content, cells in _rows(one, room):
+            styles = ["dim" if cell == ABSENT else "bold green" if cell.startswith("1 ") else "" for cell in cells]
+            texts = (Text(cell, style=style) for cell, style in zip(cells, styles, strict=True))
+            table.add_row(Padding(Text(content), (0, 0, 0, 3)), *texts)
         parts += [table, Padding(Text(sanitize(one.asked.shows), style="italic"), (0, 0, 0, 3))]
-    return Group(*parts, Text(f"\n{_counts(played)}", style="bold"), Text(NEXT))
-
-
-def _style(item: str) -> str:
-    if item == ABSENT:
-        return "dim"
-    return "bold green" if item.startswith("1 ") else ""
+    return Group(*parts, Text(f"\n{last}", style="bold"), Text(NEXT))

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
-from salience.cli.options import Call, Force, command, listed
+from salience.cli.options import Call, Force, command
 from salience.cli.output import Answer, one_line, progress, status, table
 from salience.errors import InputError, Words
-from salience.records import checks
-from salience.text import counted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from salience.evaluate.compare import Comparison
     from salience.evaluate.metrics import Estimate
     from salience.evaluate.run import Source
     from salience.evaluate.tune import Tuned
 
+Parsed = TypeVar("Parsed")
 app = typer.Typer()
 GRANULARITY: Final = {"turn": "turn (a memory each)", "session": "session (memories of one session count as one)"}
 
@@ -46,13 +45,17 @@ Cache = Annotated[
 Html = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a report with plots; needs salience[eval].")
 ]
+Embedder = Annotated[
+    str | None,
+    typer.Option("--embedder", metavar="NAME", help="Embedding model. Default: --embedder before the command."),
+]
 Naming = Annotated[
     Literal["strip", "swap", "keep"],
     typer.Option("--foreign-names", help="Speakers' names in foreign questions: removed, replaced or kept."),
 ]
 
 
-@command(app, "eval", scope=())
+@command(app, "eval")
 def evaluate(
     call: Call,
     paths: Paths,
@@ -106,12 +109,13 @@ def evaluate(
     from salience.evaluate import report, run, stores
     from salience.evaluate.metrics import Metric
     from salience.loading import require
+    from salience.records import checks
 
     _check_new(html, force)
-    ks = tuple(listed("k", depths, lambda written: checks.whole("k", int(written), 1, 200)))
+    ks = tuple(_listed("k", depths, lambda written: checks.whole("k", int(written), 1, 200)))
     pairs = tuple(map(comparing.pair, compare or ()))
     wanted = comparing.Wanted(ks, Metric.named(metric), pairs, resample)
-    names = run.RANKINGS if rankings is None else listed("profiles", rankings, str)
+    names = run.RANKINGS if rankings is None else _listed("profiles", rankings, str)
     terms = run.Terms(
         run.contenders(names),
         run.limit_for(wanted.deepest, granularity),
@@ -129,7 +133,7 @@ def evaluate(
     )
     if html is not None:
         require("matplotlib", "the HTML report", "eval")
-    embedding = listed("embedders", embedders or call.options.embedder, str)
+    embedding = _listed("embedders", embedders or call.options.embedder, str)
     with progress("asking", run.count(read, plan) * len(embedding), unit="questions") as advance:
         outcomes = [run.evaluate(read, plan, name, advance) for name in embedding]
     found = comparing.compare(read, plan, wanted, outcomes)
@@ -138,7 +142,7 @@ def evaluate(
     return Answer(comparing.as_record(found), _eval_lines(found), _eval_view(found))
 
 
-@command(app, scope=())
+@command(app)
 def tune(
     call: Call,
     paths: Paths,
@@ -151,10 +155,7 @@ def tune(
         Path | None, typer.Option("--out", metavar="FILE", help="File of the new profile. Default: standard output.")
     ] = None,
     force: Force = False,
-    embedder: Annotated[
-        str | None,
-        typer.Option("--embedder", metavar="NAME", help="Embedding model. Default: --embedder before the command."),
-    ] = None,
+    embedder: Embedder = None,
     categories: Categories = None,
     parameters: Annotated[
         bool, typer.Option("--parameters", help="Fit the signals' parameters too, not only their weights.")
@@ -172,6 +173,7 @@ def tune(
     from salience.evaluate import tune as tuning
     from salience.evaluate.metrics import Metric
     from salience.loading import require
+    from salience.records import checks
 
     _check_new(out, force)
     for module in ("optuna", "tomlkit"):
@@ -200,17 +202,14 @@ def tune(
     return Answer(record, [*_tuned_lines(found), *last], _tuned_view(found, None if out else toml))
 
 
-@command(app, scope=())
+@command(app)
 def calibrate(
     call: Call,
     pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="Judged pairs: a table with tabs, JSONL, or SICK.")],
     held_out: Annotated[
         Path | None, typer.Option("--held-out", metavar="FILE", help="More pairs, only to count the errors on.")
     ] = None,
-    embedder: Annotated[
-        str | None,
-        typer.Option("--embedder", metavar="NAME", help="Embedding model. Default: --embedder before the command."),
-    ] = None,
+    embedder: Embedder = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="File to write. Default: SALIENCE_CALIBRATIONS.")
     ] = None,
@@ -235,26 +234,21 @@ def calibrate(
     file = out or default
     calibration.save(file, name, fitted)
     errors = {path: judged.errors(held, cosines[path], fitted.paraphrase) for path, held in read.items()}
-    record = {
-        "embedder": name,
-        "calibration": fitted,
-        "errors": [
-            {
-                "file": str(path),
-                "pairs": len(read[path]),
-                "fitted": path == pairs,
-                "missed": found.missed.as_dict(),
-                "mistaken": found.mistaken.as_dict(),
-            }
-            for path, found in errors.items()
-        ],
-        "kept_in": str(file),
-    }
-    lines = [one_line(f"{name}, fitted on {fitted.source}")]
-    lines += [
-        f"{column:11} " + " ".join(f"{knot:5.3f}" for knot in getattr(fitted, column))
-        for column in ("cosine", "relatedness")
+    counts = [
+        {
+            "file": str(path),
+            "pairs": len(read[path]),
+            "fitted": path == pairs,
+            "missed": found.missed.as_dict(),
+            "mistaken": found.mistaken.as_dict(),
+        }
+        for path, found in errors.items()
     ]
+    record = {"embedder": name, "calibration": fitted, "errors": counts, "kept_in": str(file)}
+    knots = {
+        column: " ".join(f"{knot:5.3f}" for knot in getattr(fitted, column)) for column in ("cosine", "relatedness")
+    }
+    lines = [one_line(f"{name}, fitted on {fitted.source}"), *(f"{key:11} {row}" for key, row in knots.items())]
     lines.append(f"Two texts count as saying the same from a cosine of {fitted.paraphrase:.3f} on. Its errors (95 %):")
     for path, found in errors.items():
         lines += [
@@ -268,16 +262,32 @@ def calibrate(
     return Answer(record, [*lines, one_line(f"Saved in {file}; {then}.")])
 
 
-def _chosen(categories: str | None, read: Sequence[Source]) -> frozenset[str] | None:
-    """Return the categories that were given; None for none.
+# --- Arguments --------------------------------------------------------------------------------------------------------
 
-    Raises:
-        InputError: a category that no question has.
-    """
+
+def _listed(option: str, written: str, parse: Callable[[str], Parsed]) -> list[Parsed]:
+    """Parse comma-separated values, at least one, without duplicates."""
+    try:
+        found = list(dict.fromkeys(parse(part.strip()) for part in written.split(",") if part.strip()))
+    except InputError:
+        raise
+    except ValueError:
+        raise InputError(option, written, "Give whole numbers with commas between them.") from None
+    if not found:
+        raise InputError(option, written, "Give at least one; several with commas between them.")
+    return found
+
+
+def _chosen(categories: str | None, read: Sequence[Source]) -> frozenset[str] | None:
+    """Return the categories that were given, each of which has questions; None for none."""
+    from salience.records import checks
+
     if categories is None:
         return None
     known = {question.category for source in read for held in source.conversations for question in held.questions}
-    return frozenset(checks.choice("categories", name, sorted(known)) for name in listed("categories", categories, str))
+    return frozenset(
+        checks.choice("categories", name, sorted(known)) for name in _listed("categories", categories, str)
+    )
 
 
 def _check_new(path: Path | None, force: bool) -> None:
@@ -300,6 +310,9 @@ def _check_distinct(read: Sequence[Source]) -> None:
         seen.add(source.path.resolve())
 
 
+# --- Figures ----------------------------------------------------------------------------------------------------------
+
+
 def bounds(estimate: Estimate | None, sign: bool = False) -> str:
     """Return a mean with its interval: `0.639 [0.604, 0.672]`."""
     if estimate is None:
@@ -308,9 +321,24 @@ def bounds(estimate: Estimate | None, sign: bool = False) -> str:
     return f"{estimate.mean:{form}} [{estimate.low:{form}}, {estimate.high:{form}}]"
 
 
+def _table(title: str, heads: Sequence[str], rows: Iterable[Iterable[str | Text]]) -> Table:
+    """Return a table whose first column is to the left, the others to the right."""
+    from rich.table import Column
+    from rich.text import Text
+
+    first, *others = heads
+    made = table(
+        Column(first, no_wrap=True), *(Column(one, justify="right", no_wrap=True) for one in others), title=title
+    )
+    for row in rows:
+        made.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return made
+
+
 def _head(found: Comparison) -> list[str]:
     """Return lines on the data, the metric and the intervals."""
     from salience.evaluate.metrics import ROUNDS
+    from salience.text import counted
 
     categories = ", ".join(f"{key} {meaning}".strip() for key, meaning in found.categories.items())
     left_out = f"; {found.without_evidence} left out, without evidence that is stored"
@@ -326,18 +354,36 @@ def _head(found: Comparison) -> list[str]:
     ]
 
 
-def _differences(found: Comparison) -> list[list[str]]:
-    return [
-        [f"{one.first} - {one.second}", one.embedder, one.metric, str(one.estimate.n), bounds(one.estimate, sign=True)]
-        for one in found.differences
+def _sections(found: Comparison) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Yield title, heads and rows of the paired differences, the empty answers, and the times."""
+    heads = ["difference", "embedder", "metric", "n", "mean"]
+    yield (
+        "paired differences; they differ if the interval excludes 0",
+        heads,
+        [
+            [
+                f"{one.first} - {one.second}",
+                one.embedder,
+                one.metric,
+                str(one.estimate.n),
+                bounds(one.estimate, sign=True),
+            ]
+            for one in found.differences
+        ],
+    )
+    yield (
+        "questions without an answer",
+        ["no answer", "embedder", "kind", "n", "empty", "hits"],
+        [
+            [one.ranking, one.embedder, one.kind, str(one.empty.n), bounds(one.empty), f"{one.hits:.2f}"]
+            for one in found.silences
+        ],
+    )
+    title = "median ms; all rankings that embed the same text share embed and gather"
+    rows = [
+        [one.ranking, one.embedder, *(f"{step} {lap:.2f}" for step, lap in one.steps.items())] for one in found.times
     ]
-
-
-def _silences(found: Comparison) -> list[list[str]]:
-    return [
-        [one.ranking, one.embedder, one.kind, str(one.empty.n), bounds(one.empty), f"{one.hits:.2f}"]
-        for one in found.silences
-    ]
+    yield title, ["time", "embedder", "median ms", *[""] * (max(map(len, rows)) - 3)], rows
 
 
 def _eval_lines(found: Comparison) -> Iterator[str]:
@@ -351,114 +397,75 @@ def _eval_lines(found: Comparison) -> Iterator[str]:
                 scores = [found.score(ranking, embedder, name, category) for name in found.metrics]
                 n = next((one.n for one in scores if one), 0)
                 yield "\t".join([ranking, embedder, category, str(n), *map(bounds, scores)])
-    yield "# difference\tembedder\tmetric\tn\tmean"
-    yield from map("\t".join, _differences(found))
-    yield "# no answer\tembedder\tkind\tn\tempty\thits"
-    yield from map("\t".join, _silences(found))
-    yield "# time\tembedder\tmedian ms"
-    for times in found.times:
-        yield "\t".join([times.ranking, times.embedder, *(f"{step} {lap:.2f}" for step, lap in times.steps.items())])
+    for _, heads, rows in _sections(found):
+        yield "# " + "\t".join(heads).rstrip()
+        yield from map("\t".join, rows)
 
 
 def _eval_view(found: Comparison) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
     parts: list[RenderableType] = [Text("\n".join(_head(found)), style="dim")]
-    for embedder in found.embedders:
-        parts += [_scores(found, embedder), _by_category(found, embedder)]
-    if found.differences:
-        title = "paired differences; bold if the interval excludes 0"
-        made = table("difference", "embedder", "metric", "n", "mean", title=title)
-        for one, row in zip(found.differences, _differences(found), strict=True):
-            made.add_row(*row[:-1], Text(row[-1], style="bold" if one.is_significant else ""))
-        parts.append(made)
-    if found.silences:
-        heads = ("ranking", "embedder", "questions", "n", "empty answers", "mean hits")
-        parts.append(_filled(table(*heads, title="questions without an answer"), _silences(found)))
-    steps = list(dict.fromkeys(step for one in found.times for step in one.steps))
-    made = table("ranking", "embedder", *steps, title="median ms; embed and gather are shared by all rankings")
-    rows = [[one.ranking, one.embedder, *(f"{one.steps.get(step, 0):.2f}" for step in steps)] for one in found.times]
-    return Group(*parts, _filled(made, rows))
-
-
-def _filled(made: Table, rows: Sequence[Sequence[str]]) -> Table:
-    for row in rows:
-        made.add_row(*map(Text, row))
-    return made
-
-
-def _scores(found: Comparison, embedder: str) -> Table:
-    def mean(ranking: str, name: str) -> float:
-        score = found.score(ranking, embedder, name)
-        return score.mean if score else 0.0
-
     shown = [name for name in found.metrics if name.startswith(("recall", "mrr", "ndcg"))]
-    heads = ("ranking", *shown, f"{found.metric}, 95 %", "precision", "hits")
-    made = table(*heads, title=f"{embedder}: all {found.n} questions")
-    best = {name: max(mean(ranking, name) for ranking in found.rankings) for name in shown}
-    for ranking in found.rankings:
-        cells = [
-            Text(f"{mean(ranking, name):.3f}", style="bold green" if mean(ranking, name) == best[name] else "")
-            for name in shown
-        ]
-        main = found.score(ranking, embedder, found.metric)
-        interval = Text(f"[{main.low:.3f}, {main.high:.3f}]" if main else "-", style="dim")
-        made.add_row(Text(ranking), *cells, interval, *(f"{mean(ranking, name):.2f}" for name in ("precision", "hits")))
-    return made
+    for embedder in found.embedders:
+        rows: dict[str, list[str | Text]] = {ranking: [ranking] for ranking in found.rankings}
+        for name in (*shown, "precision", "hits"):
+            means = {ranking: one.mean for ranking in rows if (one := found.score(ranking, embedder, name))}
+            for ranking, mean in means.items():
+                best = name in shown and mean == max(means.values())
+                rows[ranking].append(Text(f"{mean:.{3 if name in shown else 2}f}", style="bold green" if best else ""))
+        for ranking, row in rows.items():
+            row.append(Text(bounds(found.score(ranking, embedder, found.metric)).partition(" ")[2], style="dim"))
+        heads = ("ranking", *shown, "precision", "hits", f"{found.metric}, 95 %")
+        parts.append(_table(f"{embedder}: all {found.n} questions", heads, rows.values()))
+        scores = [[found.score(one, embedder, found.metric, key) for key in found.categories] for one in rows]
+        counts = [one.n if one else 0 for one in scores[0]]
+        titles = [f"{key} {text}".strip() for key, text in found.categories.items()]
+        heads = ("ranking", *(f"{title} ({n})" for title, n in zip(titles, counts, strict=True)))
+        cells = ([ranking, *map(bounds, row)] for ranking, row in zip(rows, scores, strict=True))
+        parts.append(_table(f"{embedder}: {found.metric} by category", heads, cells))
+    parts += [_table(title, heads, rows) for title, heads, rows in _sections(found) if rows]
+    return Group(*parts)
 
 
-def _by_category(found: Comparison, embedder: str) -> Table:
-    heads = []
-    for category, meaning in found.categories.items():
-        first = found.score(found.rankings[0], embedder, found.metric, category)
-        heads.append(f"{category} {meaning}".strip() + f" ({first.n if first else 0})")
-    made = table("ranking", *heads, title=f"{embedder}: {found.metric} by category")
-    for ranking in found.rankings:
-        scores = [found.score(ranking, embedder, found.metric, one) for one in found.categories]
-        made.add_row(Text(ranking), *map(bounds, scores))
-    return made
+def _tuned(found: Tuned) -> tuple[str, dict[str, str], list[list[str]], list[list[str]]]:
+    """Return title, figures, folds and changed numbers."""
+    from salience.text import counted
 
-
-def _tuned_title(found: Tuned) -> str:
-    return f"{found.metric}, n = {counted(found.n, 'question')}, {counted(found.trials, 'trial')} a fit"
-
-
-def _tuned_figures(found: Tuned) -> dict[str, str]:
-    return {
-        name.replace("_", " "): bounds(getattr(found, name), sign=name == "gain")
-        for name in ("before", "held_out", "gain", "fitted")
-    }
-
-
-def _tuned_folds(found: Tuned) -> list[list[str]]:
-    return [
-        [", ".join(fold.conversations), str(fold.n)]
-        + [f"{number:.3f}" for number in (fold.before, fold.held_out, fold.fitted)]
-        for fold in found.folds
+    title = f"{found.metric}, n = {counted(found.n, 'question')}, {counted(found.trials, 'trial')} a fit"
+    names = ("before", "held_out", "gain", "fitted")
+    figures = {name.replace("_", " "): bounds(getattr(found, name), sign=name == "gain") for name in names}
+    folds = [
+        [", ".join(one.conversations), str(one.n), f"{one.before:.3f}", f"{one.held_out:.3f}", f"{one.fitted:.3f}"]
+        for one in found.folds
     ]
-
-
-def _tuned_changes(found: Tuned) -> list[list[str]]:
-    return [[change.path, f"{change.before:g}", f"{change.after:g}"] for change in found.changes]
+    return title, figures, folds, [[one.path, f"{one.before:g}", f"{one.after:g}"] for one in found.changes]
 
 
 def _tuned_lines(found: Tuned) -> Iterator[str]:
     """Yield the figures as comments, so that the TOML may follow."""
-    yield f"# {_tuned_title(found)}, 95 % intervals"
-    yield from (f"# {name}\t{figure}" for name, figure in _tuned_figures(found).items())
+    title, figures, folds, changes = _tuned(found)
+    yield f"# {title}, 95 % intervals"
+    yield from (f"# {name}\t{figure}" for name, figure in figures.items())
     yield "# held out\tn\tbefore\theld out\tfitted on the others"
-    yield from ("# " + "\t".join(row) for row in _tuned_folds(found))
+    yield from ("# " + "\t".join(row) for row in folds)
     yield "# number\tbefore\tafter"
-    yield from ("# " + "\t".join(row) for row in _tuned_changes(found))
+    yield from ("# " + "\t".join(row) for row in changes)
     if found.unfitted:
         yield f"# not fitted, since the data does not vary in it: {', '.join(found.unfitted)}"
 
 
 def _tuned_view(found: Tuned, toml: str | None) -> RenderableType:
-    whole = table("", "mean and 95 % interval", title=_tuned_title(found))
-    for name, figure in _tuned_figures(found).items():
-        style = "bold" if name in ("held out", "gain") else ""
-        whole.add_row(Text(name, style=style), Text(figure, style=style))
+    from rich.console import Group
+
+    title, figures, folds, changes = _tuned(found)
     heads = ("conversation", "n", "before", "held out", "fitted on the others")
-    folds = _filled(table(*heads, title="held out, one after the other"), _tuned_folds(found))
-    changes = _filled(table("", "before", "after", title="numbers"), _tuned_changes(found))
     rest = [f"Not fitted, since the data does not vary in it: {', '.join(found.unfitted)}."] if found.unfitted else []
-    return Group(whole, folds, changes, *map(Text, [*rest, *([f"\n{toml}"] if toml else [])]))
+    return Group(
+        _table(title, ("", "mean and 95 % interval"), figures.items()),
+        _table("held out, one after the other", heads, folds),
+        _table("numbers", ("", "before", "after"), changes),
+        *rest,
+        *([f"\n{toml}"] if toml else []),
+    )

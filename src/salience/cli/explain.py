@@ -5,35 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from salience.cli.options import (
-    AsOf,
-    Call,
-    Deadline,
-    FromSession,
-    Id,
-    Kinds,
-    Limit,
-    MinScore,
-    Now,
-    Profile,
-    QueryText,
-    Since,
-    Tags,
-    Tiers,
-    Until,
-    Weights,
-    command,
-    instants,
-    weights,
-)
+from salience.cli.options import RECALL, SCOPE, Call, Id, QueryText, command
 from salience.cli.output import Answer, one_line, sanitize, tsv
-from salience.cli.results import arithmetic
 from salience.help import TOPICS
-from salience.records import Explanation, checks
 
 app = typer.Typer()
 MARKS: Final = {
@@ -45,80 +20,42 @@ MARKS: Final = {
 """Outcome of a step -> its symbol and style."""
 
 
-@command(app)
-def explain(
-    call: Call,
-    query: QueryText,
-    memory_id: Id,
-    limit: Limit = None,
-    profile: Profile = None,
-    min_score: MinScore = None,
-    tags: Tags = None,
-    kinds: Kinds = None,
-    tiers: Tiers = None,
-    sessions: FromSession = None,
-    since: Since = None,
-    until: Until = None,
-    as_of: AsOf = None,
-    at: Now = None,
-    deadline_ms: Deadline = None,
-    weight: Weights = None,
-) -> Answer:
+@command(app, options={name: one for name, one in RECALL.items() if name != "dry_run"} | SCOPE)
+def explain(call: Call, query: QueryText, memory_id: Id) -> Answer:
     """Explain why a memory is, or is not, in an answer.
 
     Takes the options of recall. Shows the outcome, the memory's path through the stages with the number that decided
     each, the arithmetic of its score, and the one change that would return it. Changes nothing.
     """
+    from rich.console import Group, RenderableType
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    from salience.cli.results import arithmetic
+
     with call.engine() as engine:
-        found = engine.explain(
-            query,
-            memory_id,
-            limit=limit,
-            profile=call.profile(profile),
-            min_score=min_score,
-            tags=tags or (),
-            kinds=kinds or (),
-            tiers=tiers or (),
-            sessions=sessions or (),
-            deadline_ms=deadline_ms,
-            weights=weights(weight),
-            **instants(since=since, until=until, as_of=as_of, now=at),
-            **call.where,
-        )
-    return _answer(found)
-
-
-def _answer(found: Explanation) -> Answer:
+        found = engine.explain(query, memory_id, **call.given)
     head = [found.id, f"profile {found.profile}"]
     head += [f"degraded: no {', '.join(found.degraded)}"] if found.degraded else []
     score = [] if found.score_detail is None else arithmetic(found.score_detail)
     values = [(name, getattr(found, name)) for name in ("stage", "rank", "by", "reason", "counterfactual")]
     lines = [f"# {'; '.join(head)}", *(tsv(name, value) for name, value in values if value is not None)]
-    path = Table.grid(padding=(0, 2))
-    path.add_column(no_wrap=True)
-    path.add_column(no_wrap=True)
-    path.add_column(overflow="fold", style="dim")
-    path.add_row("")
+    path = Table.grid(Column(no_wrap=True), Column(no_wrap=True), Column(overflow="fold", style="dim"), padding=(0, 2))
     lines.append("# step\toutcome\tnote")
     for step in found.path:
         lines.append(tsv(step.stage, step.outcome, step.note or "-"))
         mark, style = MARKS[step.outcome]
         path.add_row(Text(f" {mark}", style=style), Text(step.stage, style=style), Text(sanitize(step.note)))
-    path.add_row("")
     lines += [f"# {one_line(line)}" for line in score]
     stage = (found.stage.replace("_", " "), "bold green" if found.stage == "returned" else "bold yellow")
-    parts: list[RenderableType] = [
-        Text(sanitize(" · ".join(head)), style="dim"),
-        Text.assemble(stage, "  ", sanitize(found.reason)),
-        path,
-        *([Text(sanitize("\n".join(score)))] if score else []),
-    ]
+    parts: list[RenderableType] = [Text(sanitize(" · ".join(head)), style="dim")]
+    parts += [Text.assemble(stage, "  ", sanitize(found.reason)), "", path, "", *map(Text, map(sanitize, score))]
     if found.counterfactual is not None:
         parts.append(Text.assemble("\n", ("What would change it  ", "dim"), sanitize(found.counterfactual)))
     return Answer(found, lines, Group(*parts))
 
 
-@command(app, "help", scope=())
+@command(app, "help")
 def help_(
     _: Call,
     topic: Annotated[
@@ -130,6 +67,7 @@ def help_(
     If a name is both, the topic comes first.
     """
     from salience.cli.main import app as whole
+    from salience.records import checks
 
     commands: Any = typer.main.get_command(whole)
     path = topic or ["verbs"]

@@ -6,8 +6,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from hashlib import sha256
@@ -17,15 +16,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
-from salience.cli.options import STDIN, Call, command
+from salience.cli.options import SCOPE, STDIN, Call, command
 from salience.cli.output import Advance, Answer, one_line, progress, so_far
 from salience.errors import ImportLineError, InputError, Words
-from salience.records import CopyReport
-from salience.text import content_hash, counted
 
 if TYPE_CHECKING:
     from salience.client import Client
@@ -59,7 +53,7 @@ class Loaded:
     skipped: tuple[tuple[int, str], ...] = ()
 
 
-@command(app)
+@command(app, options=SCOPE)
 def ingest(call: Call, paths: Paths, pattern: Glob = None) -> Answer:
     """Store conversations, turn by turn.
 
@@ -72,7 +66,7 @@ def ingest(call: Call, paths: Paths, pattern: Glob = None) -> Answer:
     return _load(call, "ingested", _matched(paths, pattern), _ingest, _count_turns)
 
 
-@command(app, "import")
+@command(app, "import", options=SCOPE)
 def import_(
     call: Call,
     paths: Paths,
@@ -92,7 +86,7 @@ def import_(
     return _load(call, "imported", _matched(paths, pattern), partial(_import, on_error=on_error), _count)
 
 
-@command(app)
+@command(app, options=SCOPE)
 def export(
     call: Call,
     path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A new file. Default: standard output.")] = None,
@@ -110,13 +104,13 @@ def export(
     aloud = path is not None or not sys.stdout.isatty()
     with call.engine() as engine, progress("exporting", None, aloud) as advance:
         file = sys.stdout if path is None else path
-        made = engine.export(file, overwrite=force, progress=so_far(advance), **call.where)
+        made = engine.export(file, overwrite=force, progress=so_far(advance), **call.given)
     if path is None:
         return None
     return _report("exported", [Loaded(str(path), made.written)], time.perf_counter() - started)
 
 
-@command(app, scope=())
+@command(app)
 def copy(
     _: Call,
     source: Annotated[str, typer.Argument(metavar="FROM", help="A store: a file, or the URL of a database.")],
@@ -130,35 +124,35 @@ def copy(
     Memories keep their ids, versions, vectors, counters and places in sessions. Both stores may be in use. Run the
     command again to continue a copy that was cut off: memories that are there already are left as they are.
     """
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     from salience import compose
+    from salience.text import counted
 
     with progress("copying", None) as advance:
         done = so_far(advance)
         report = compose.copy(source, target, tenants=tenant or None, progress=lambda count, _: done(count))
-    return _copied(report)
-
-
-def _copied(report: CopyReport) -> Answer:
-    """Return a row per tenant, with a column per table and a checksum over all tables."""
     summary = f"copied {counted(report.written, 'memory', 'memories')} of {counted(len(report.tenants), 'tenant')}"
     present = f"; {report.unchanged:,} were there already" if report.unchanged else ""
     summary = one_line(f"{summary} to {report.target}{present}")
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("tenant")
+    shown, lines = Table("tenant", box=None, pad_edge=False), []
     for name in next(iter(report.tenants.values()), {}):
         shown.add_column(name, justify="right")
     shown.add_column("checksum", style="dim")
-    lines = []
-    for tenant, tables in report.tenants.items():
+    for name, tables in report.tenants.items():
         checksum = sha256("\n".join(found.checksum for found in tables.values()).encode()).hexdigest()[:12]
-        counts = " ".join(f"{name}={found.rows}" for name, found in tables.items())
-        lines.append("\t".join((one_line(tenant), counts, checksum)))
-        shown.add_row(Text(one_line(tenant)), *(f"{found.rows:,}" for found in tables.values()), checksum)
+        counts = " ".join(f"{table}={found.rows}" for table, found in tables.items())
+        lines.append("\t".join((one_line(name), counts, checksum)))
+        shown.add_row(Text(one_line(name)), *(f"{found.rows:,}" for found in tables.values()), checksum)
     return Answer(report, [*lines, summary], Group(shown, Text(summary)))
 
 
 def _matched(paths: Sequence[Path], pattern: str | None) -> list[Path]:
     """Return the files to read, and list those that a pattern matched on stderr."""
+    from salience.text import counted
+
     found = [file for path in paths for file in (_inside(path, pattern) if path.is_dir() else [path])]
     if pattern is not None:
         files = (one_line(str(file)) for file in found)
@@ -185,32 +179,28 @@ def _inside(folder: Path, pattern: str | None) -> list[Path]:
     return found
 
 
-@contextmanager
-def _with_stdin(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Yield the paths with `-` replaced by a copy of standard input, since detecting the format reads a file twice."""
-    with TemporaryDirectory(prefix="salience-") as folder:
-        copied = Path(folder) / "stdin"
-        if Path(STDIN) in paths:
-            with copied.open("wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
-        yield [copied if path == Path(STDIN) else path for path in paths]
-
-
 def _load(
     call: Call, done: str, paths: Sequence[Path], load: Callable[..., Loaded], count: Callable[[Path], int]
 ) -> Answer:
     """Store the memories of files, once `count` has read all of them."""
     started = time.perf_counter()
-    with call.engine(create=True) as engine, _with_stdin(paths) as ready:
+    with call.engine(create=True) as engine, TemporaryDirectory(prefix="salience-") as folder:
+        copied, ready = Path(folder) / "stdin", list(paths)
+        if Path(STDIN) in paths:  # a copy, since detecting the format reads a file twice
+            with copied.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            ready = [copied if path == Path(STDIN) else path for path in paths]
         total = sum(map(count, ready))
         with progress(done.removesuffix("ed") + "ing", total) as advance:
-            loaded = [load(engine, path, call.where, advance) for path in ready]
+            loaded = [load(engine, path, call.given, advance) for path in ready]
     named = [replace(one, file=str(path)) for one, path in zip(loaded, paths, strict=True)]
     return _report(done, named, time.perf_counter() - started)
 
 
 def _report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
     """Return the skipped lines, then counts and memories per second."""
+    from salience.text import counted
+
     counts = {name: sum(getattr(one, name) for one in loaded) for name in ("written", "unchanged", "sessions", "split")}
     skipped = [f"{one.file}: {reason}" for one in loaded for _, reason in one.skipped]
     rate = (counts["written"] + counts["unchanged"]) / seconds
@@ -218,41 +208,38 @@ def _report(done: str, loaded: Sequence[Loaded], seconds: float) -> Answer:
     line = f"{done} {counted(counts['written'], 'memory', 'memories')}"
     line += f" in {counted(counts['sessions'], 'session')}" if counts["sessions"] else ""
     line += f", {counts['unchanged']:,} already there" if counts["unchanged"] else ""
-    line += (
-        f", {counted(counts['split'], 'message')} over the content limit split into parts" if counts["split"] else ""
-    )
+    if counts["split"]:
+        line += f", {counted(counts['split'], 'message')} over the content limit split into parts"
     line += f", {counted(len(skipped), 'line')} skipped" if skipped else ""
     return Answer(record, map(one_line, (*skipped, f"{line}: {seconds:.1f} s, {rate:,.0f} memories/s")))
 
 
 def _ingest(engine: Engine | Client, path: Path, where: Mapping[str, Any], advance: Advance) -> Loaded:
-    """Store the turns of a conversation, each in its session."""
-    statuses, places, split = Counter[str](), Counter[str](), 0
-    for session, held in groupby(_turns(path, where.get("session_id")), key=lambda turn: turn[0]):
-        while chunk := [message for _, message in islice(held, CHUNK)]:
-            keyed = [_keyed(message, path, session, places[session] + place) for place, message in enumerate(chunk)]
+    """Store the turns of a conversation, each in its session.
+
+    Each turn has an idempotency key of its file, place and content, so that reading a file again stores none twice.
+    """
+    from salience.evaluate import datasets
+    from salience.text import content_hash
+
+    def session_of(turn: tuple[str, Message]) -> str:
+        unnamed = where.get("session_id") or path.stem  # `datasets.turns` names a session without an id by the stem
+        return unnamed if turn[0] == path.stem else turn[0]
+
+    statuses, places, split, source = Counter[str](), Counter[str](), 0, str(path.resolve())
+    for session, turns in groupby(datasets.turns(path), key=session_of):
+        while chunk := list(islice(turns, CHUNK)):
+            messages = []
+            for place, (_, message) in enumerate(chunk, places[session]):
+                identity = (source, session, place, message.speaker, message.timestamp, message.content)
+                named = {item.name: getattr(message, item.name) for item in fields(message)}
+                messages.append({**named, "key": f"turn {content_hash(repr(identity))}"})
             places[session] += len(chunk)
-            receipts = engine.ingest(keyed, **{**where, "session_id": session})
+            receipts = engine.ingest(messages, **{**where, "session_id": session})
             statuses.update(receipt.status for receipt in receipts)
             split += sum(receipt.memory.metadata.get("part") == 1 for receipt in receipts)
             advance(len(chunk))
     return Loaded(str(path), statuses["created"], statuses["unchanged"], sessions=len(places), split=split)
-
-
-def _turns(path: Path, session_id: str | None) -> Iterator[tuple[str, Message]]:
-    """Yield (session, message); a message without a session belongs to `session_id`, if given."""
-    from salience.evaluate import datasets
-
-    for session, message in datasets.turns(path):
-        is_unnamed = session == path.stem  # the default session of `datasets.turns`
-        yield (session_id if session_id is not None and is_unnamed else session), message
-
-
-def _keyed(message: Message, source: Path, session: str, place: int) -> dict[str, Any]:
-    """Return a message with an idempotency key, so that reading a file again stores no turn twice."""
-    named = {item.name: getattr(message, item.name) for item in fields(message)}
-    identity = (str(source.resolve()), session, place, message.speaker, message.timestamp, message.content)
-    return {**named, "key": f"turn {content_hash(repr(identity))}"}
 
 
 def _count_turns(path: Path) -> int:

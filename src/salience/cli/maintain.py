@@ -6,16 +6,15 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
-from salience.cli.options import CALLER, Call, DryRun, Yes, command
+from salience.cli.options import CALLER, DRY_RUN, Call, DryRun, Yes, command
 from salience.cli.output import (
     FAILED,
     LONGEST,
@@ -33,37 +32,33 @@ from salience.cli.output import (
     tsv,
 )
 from salience.errors import InputError
-from salience.records import (
-    DoctorReport,
-    Finding,
-    Memory,
-    ReflectReport,
-    UpkeepReport,
-    checks,
-)
-from salience.records.ids import short_id
-from salience.text import counted
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from salience.records import Finding, UpkeepReport
 
 app = typer.Typer()
 
 
-@command(app, scope=CALLER)
-def consolidate(call: Call, dry_run: DryRun = False) -> Answer:
+@command(app, options=DRY_RUN | CALLER)
+def consolidate(call: Call) -> Answer:
     """Move memories to the tiers that they have earned.
 
     From working to episodic after 4 hours without a recall, from episodic to semantic after 3 recalls and 24 hours;
     sooner for memories of importance above 0.7, and for working memories recalled 3 times.
     """
+    from salience.text import counted
+
     with call.engine() as engine:
-        found = engine.consolidate(dry_run=dry_run, **call.where)
+        found = engine.consolidate(**call.given)
     last = f"{counted(found.examined, 'memory', 'memories')} examined: {_moved(found.promoted)}"
     lines = [*_promoted(found.promoted), last + ("; nothing was written" if found.dry_run else "")]
-    hint = [] if found.examined else [SCOPE_HINT]
-    return Answer(found, lines, Text("\n".join(lines + hint)))
+    return Answer(found, lines, "\n".join(lines + ([] if found.examined else [SCOPE_HINT])))
 
 
-@command(app, scope=CALLER)
-def reflect(call: Call, dry_run: DryRun = False) -> Answer:
+@command(app, options=DRY_RUN | CALLER)
+def reflect(call: Call) -> Answer:
     """Summarise memories that belong together.
 
     Memories in one place, by the same speaker, on the same subject and close in meaning get a summary of the kind
@@ -71,21 +66,22 @@ def reflect(call: Call, dry_run: DryRun = False) -> Answer:
 
     The text is that of the most representative memory, or the one that SALIENCE_SUMMARISER writes.
     """
+    from rich.console import Group
+    from rich.text import Text
+
+    from salience.records.ids import short_id
+    from salience.text import counted
+
     with call.engine() as engine, progress("reflecting", None) as advance:
-        return _reflected(engine.reflect(dry_run=dry_run, progress=advance, **call.where))
-
-
-def _reflected(found: ReflectReport) -> Answer:
-    def subject(memory: Memory) -> str:
-        return one_line(str(memory.metadata.get("subject", "-")))
-
+        found = engine.reflect(progress=advance, **call.given)
     lines: list[str] = []
     parts: list[RenderableType] = []
     for what, memory in [*(("made", one) for one in found.made), *(("renewed", one) for one in found.renewed)]:
+        subject = one_line(str(memory.metadata.get("subject", "-")))
         sources = counted(len(memory.sources), "memory", "memories")
-        lines.append(tsv(what, memory.id, sources, subject(memory), memory.content))
-        head = f"{subject(memory)} · {sources}"
-        parts.append(Text.assemble((what, "bold green"), "  ", (memory.short_id, "dim"), "  ", (head, "bold")))
+        lines.append(tsv(what, memory.id, sources, subject, memory.content))
+        head = (f"{subject} · {sources}", "bold")
+        parts.append(Text.assemble((what, "bold green"), "  ", (memory.short_id, "dim"), "  ", head))
         speaker = f"{sanitize(memory.speaker)}: " if memory.speaker else ""
         parts.append(Text.assemble("  ", (speaker, "dim"), truncate(memory.content, LONGEST)))
     lines += [f"retired\t{gone}" for gone in found.retired]
@@ -94,11 +90,10 @@ def _reflected(found: ReflectReport) -> Answer:
     last += f"{len(found.renewed):,} renewed, {len(found.retired):,} retired, {found.unchanged:,} unchanged"
     last += f"; {found.fell_back:,} without a summary, since the summariser failed" if found.fell_back else ""
     last += "; nothing was written" if found.dry_run else ""
-    parts += [Text(last), *([] if found.examined else [Text(SCOPE_HINT)])]
-    return Answer(found, [*lines, last], Group(*parts))
+    return Answer(found, [*lines, last], Group(*parts, last, *([] if found.examined else [SCOPE_HINT])))
 
 
-@command(app, scope=())
+@command(app)
 def upkeep(
     call: Call,
     dry_run: DryRun = False,
@@ -119,13 +114,15 @@ def upkeep(
             found = engine.upkeep(dry_run=dry_run)
         lines = [f"expired\t{gone}" for gone in found.expired]
         return Answer(found, [*lines, *_promoted(found.promoted), _upkept(found), *_warnings(found)])
+    from salience.records import checks
+
     if dry_run:
         raise InputError("--every", every, "Leave it out: every pass would report the same.", "is not for --dry-run")
     _repeat(call, checks.ttl("every", every))
     raise typer.Exit
 
 
-def _repeat(call: Call, every: Any) -> None:
+def _repeat(call: Call, every: timedelta) -> None:
     """Run passes until interrupted or terminated, and print a line for each."""
     from salience.maintain import upkeep as maintenance
     from salience.wire.responses import to_json
@@ -133,25 +130,19 @@ def _repeat(call: Call, every: Any) -> None:
     def report(found: UpkeepReport) -> None:
         now = engine.services.clock().isoformat(timespec="seconds")
         line = "; ".join([_upkept(found), *_warnings(found)])
-        sys.stdout.write((json.dumps({"at": now, **to_json(found)}) if call.as_json else f"{now}\t{line}") + "\n")
-        sys.stdout.flush()
+        print(json.dumps({"at": now, **to_json(found)}) if call.as_json else f"{now}\t{line}", flush=True)  # noqa: T201
 
     def fail(error: Exception) -> None:
         complain(str(error), FAILED)
         sys.stderr.flush()
 
-    with call.local_engine() as engine, _interrupted_by_termination(), suppress(KeyboardInterrupt):
-        maintenance.keep(lambda: engine.services, maintenance.Pace(every), threading.Event(), report, fail)
-
-
-@contextmanager
-def _interrupted_by_termination() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield
+        with call.local_engine() as engine, suppress(KeyboardInterrupt):
+            maintenance.keep(lambda: engine.services, maintenance.Pace(every), threading.Event(), report, fail)
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -165,6 +156,8 @@ def _moved(promoted: Mapping[str, Sequence[str]]) -> str:
 
 
 def _upkept(found: UpkeepReport) -> str:
+    from salience.text import counted
+
     done = f"{found.embedded:,} embedded, {found.pending:,} pending, {len(found.expired):,} expired, "
     done += f"{_moved(found.promoted)}, {counted(found.pruned, 'version')} dropped"
     return f"{done}; nothing was written" if found.dry_run else done
@@ -174,7 +167,7 @@ def _warnings(found: UpkeepReport) -> list[str]:
     return [sanitize(line) for line in (found.warning or "").splitlines()]
 
 
-@command(app, scope=())
+@command(app)
 def backup(
     call: Call,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
@@ -193,7 +186,7 @@ def backup(
     return Answer({"file": str(file), "bytes": size}, [one_line(f"backed up to {file}: {size / 1e6:,.1f} MB")])
 
 
-@command(app, scope=())
+@command(app)
 def reinstate(
     call: Call,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
@@ -219,7 +212,7 @@ def reinstate(
     return Answer(record, map(one_line, lines))
 
 
-@command(app, scope=())
+@command(app)
 def doctor(
     call: Call,
     repair: Annotated[bool, typer.Option("--repair", help="Rebuild what can be rebuilt from the texts.")] = False,
@@ -230,17 +223,16 @@ def doctor(
     Checks the file, its tables and numbers, and for every memory and version the text by its hash, its index terms, and
     its vector. Exits with code 1 if something is wrong.
     """
+    from rich.console import Group
+    from rich.text import Text
+
     from salience import compose
+    from salience.records.ids import short_id
+    from salience.text import counted
 
     compose.require_store(call.options.store)
     with call.engine() as engine, progress("checking", None) as advance:
         found = engine.doctor(repair=repair, deep=deep, progress=so_far(advance))
-    return diagnosis(found)
-
-
-def diagnosis(found: DoctorReport) -> Answer:
-    """Return the findings, then the counts."""
-    names = ("healthy", "memories", "versions", "pending", "findings")
     repaired = sum(finding.repaired for finding in found.findings)
     wrong = len(found.findings) - repaired
     summary = f"{counted(found.memories, 'memory', 'memories')} and {counted(found.versions, 'older version')} read"
@@ -251,12 +243,9 @@ def diagnosis(found: DoctorReport) -> Answer:
         state, colour = ("repaired", "green") if finding.repaired else ("wrong", "red")
         about = short_id(finding.id) if finding.id else "the store"
         parts.append(Text.assemble((state, f"bold {colour}"), "  ", (about, "dim"), f"  {sanitize(finding.problem)}"))
-    return Answer(
-        {name: getattr(found, name) for name in names},
-        [*map(finding_line, found.findings), summary],
-        Group(*parts, Text(summary)),
-        code=0 if found.healthy else FAILED,
-    )
+    record = {name: getattr(found, name) for name in ("healthy", "memories", "versions", "pending", "findings")}
+    lines = [*map(finding_line, found.findings), summary]
+    return Answer(record, lines, Group(*parts, summary), code=0 if found.healthy else FAILED)
 
 
 def finding_line(finding: Finding) -> str:
@@ -264,7 +253,7 @@ def finding_line(finding: Finding) -> str:
     return tsv("repaired" if finding.repaired else "wrong", finding.check, finding.id or "-", finding.problem)
 
 
-@command(app, scope=())
+@command(app)
 def reembed(call: Call) -> Answer:
     """Embed every memory again with another model.
 
@@ -272,6 +261,7 @@ def reembed(call: Call) -> Answer:
     model once every vector is there. An interrupted run resumes where it stopped.
     """
     from salience import compose
+    from salience.text import counted
 
     compose.require_store(call.options.store)
     with compose.moving(call.options.store, embedder=call.options.embedder) as engine, steps() as update:

@@ -6,23 +6,21 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from salience.cli.output import Answer, show
 from salience.errors import InputError, Words
-from salience.records import ANY
 
 if TYPE_CHECKING:
     from salience.client import Client
     from salience.engine import Engine
 
 STDIN: Final = "-"
-Parsed = TypeVar("Parsed")
 Command = Callable[..., "Answer | None"]
 
 
@@ -42,12 +40,12 @@ class Call:
 
     Attributes:
         options: the options before the command.
-        where: the scope keywords that were given.
+        given: keyword of the API -> value, for the shared options that were given.
         as_json: whether to print JSON.
     """
 
     options: Globals
-    where: dict[str, Any]
+    given: dict[str, Any]
     as_json: bool
 
     def engine(self, *, create: bool = False) -> Engine | Client:
@@ -70,10 +68,6 @@ class Call:
         compose.require_folder(self.options.store)
         return compose.local(self.options.store, embedder=self.options.embedder, profile=profile)
 
-    def profile(self, chosen: str | None) -> str | None:
-        """Return the profile given after the command, else the one before it."""
-        return chosen or self.options.profile
-
 
 def now(memory: Engine | Client) -> datetime:
     """Return the current time by the engine's clock, or this machine's for a client."""
@@ -81,163 +75,11 @@ def now(memory: Engine | Client) -> datetime:
     return services.clock() if services is not None else datetime.now(UTC)
 
 
-def _coordinate(flag: str, what: str) -> Any:
-    return Annotated[
-        str | None, typer.Option(flag, metavar="NAME", help=f"{what}; '*' for any.", rich_help_panel="Scope")
-    ]
-
-
-SCOPE: Final[dict[str, Any]] = {
-    "environment": _coordinate("--environment", "Environment (default: default)"),
-    "project": _coordinate("--project", "Project"),
-    "user_id": _coordinate("--user", "User"),
-    "agent_id": _coordinate("--agent", "Agent"),
-    "session_id": Annotated[
-        str | None, typer.Option("--session", metavar="NAME", help="Session.", rich_help_panel="Scope")
-    ],
-    "scope": Annotated[
-        Literal["global", "project"] | None,
-        typer.Option(
-            "--scope", help="Only memories without a project, or only the project's.", rich_help_panel="Scope"
-        ),
-    ],
-}
-"""Scope keyword of the API -> option."""
-CALLER: Final = tuple(name for name in SCOPE if name != "session_id")
-JSON: Final = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-
-
-def command(
-    app: typer.Typer, name: str | None = None, *, scope: tuple[str, ...] | None = tuple(SCOPE)
-) -> Callable[[Command], Command]:
-    """Register a function from a `Call` and its own options to an `Answer`, which is then printed.
-
-    Args:
-        app: where to register.
-        name: of the command; None: the function's.
-        scope: scope keywords whose options the command takes besides `--json`; None: neither.
-    """
-
-    def register(function: Command) -> Command:
-        def run(ctx: typer.Context, **given: Any) -> None:
-            as_json = given.pop("json", False)
-            named = {keyword: given.pop(keyword) for keyword in scope or ()}
-            where = {
-                keyword: ANY if value == ANY.value and keyword not in ("session_id", "scope") else value
-                for keyword, value in named.items()
-                if value is not None
-            }
-            answer = function(Call(ctx.obj, where, as_json), **given)
-            if answer is not None:
-                show(answer, as_json)
-                if answer.code:
-                    raise typer.Exit(answer.code)
-
-        parameter, keyword_only = inspect.Parameter, inspect.Parameter.KEYWORD_ONLY
-        own = [
-            item.replace(kind=keyword_only) for item in inspect.signature(function, eval_str=True).parameters.values()
-        ]
-        shared = [parameter(keyword, keyword_only, default=None, annotation=SCOPE[keyword]) for keyword in scope or ()]
-        if scope is not None:
-            shared.append(parameter("json", keyword_only, default=False, annotation=JSON))
-        context = parameter("ctx", parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        run.__signature__ = inspect.Signature([context, *own[1:], *shared])  # type: ignore[attr-defined]
-        run.__name__ = function.__name__
-        app.command(name, help=unwrapped(function.__doc__ or ""))(run)
-        return function
-
-    return register
-
-
-def unwrapped(text: str) -> str:
-    """Return `text` with each paragraph on one line, for help as wide as the terminal."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))
-
-
-Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, or its last 8 characters.")]
-QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="The question.")]
-Limit = Annotated[
-    int | None, typer.Option("--limit", metavar="N", help="Maximum number of hits. Default: the profile's limit.")
-]
-Profile = Annotated[
-    str | None, typer.Option("--profile", metavar="NAME", help="Ranking profile: a name or the path of a TOML file.")
-]
-Tags = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only memories with this tag; may be repeated.")
-]
-Kinds = Annotated[
-    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only memories of this kind; may be repeated.")
-]
-Tiers = Annotated[
-    list[str] | None,
-    typer.Option("--tier", metavar="TIER", help="Only memories in this tier: working, episodic, semantic."),
-]
-FromSession = Annotated[
-    list[str] | None,
-    typer.Option("--from-session", metavar="NAME", help="Only memories from this session; may be repeated."),
-]
-_TIMES = "2026-05-01, 2d, yesterday, 'last week' or ISO 8601; local time unless it has an offset."
-Since = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help=f"Created at or after: {_TIMES} A day means its start.")
-]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Created before; written as for --since.")]
-MinScore = Annotated[float | None, typer.Option("--min-score", metavar="NUMBER", help="Minimum score.")]
-Now = Annotated[str | None, typer.Option("--now", metavar="TIME", help=f"Take this as the current time: {_TIMES}")]
-AsOf = Annotated[
-    str | None,
-    typer.Option("--as-of", metavar="TIME", help=f"Answer from what was stored at this earlier time: {_TIMES}"),
-]
-Deadline = Annotated[
-    float | None,
-    typer.Option("--deadline-ms", metavar="MS", help="Skip an embedding or a reranking that takes longer."),
-]
-Weights = Annotated[
-    list[str] | None, typer.Option("--weights", metavar="SIGNAL=NUMBER", help="Weight of a signal; may be repeated.")
-]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Do not count this as an access.")]
-
-Kind = Annotated[str | None, typer.Option("--kind", metavar="KIND", help="fact, rule, decision, ... or your own.")]
-Importance = Annotated[
-    float | None, typer.Option("--importance", metavar="NUMBER", help="0 to 1. Default: estimated from the text.")
-]
-Weight = Annotated[float | None, typer.Option("--weight", metavar="NUMBER", help="Confidence, 0.1 to 1.")]
-Entities = Annotated[
-    list[str] | None,
-    typer.Option("--entity", metavar="NAME", help="A named entity; may be repeated. Default: found in the text."),
-]
-NewTags = Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag; may be repeated.")]
-FactKey = Annotated[
-    str | None, typer.Option("--fact-key", metavar="KEY", help="Identity of the fact, such as user.theme.")
-]
-Ttl = Annotated[str | None, typer.Option("--ttl", metavar="TIME", help="Time to live: 24h, 7d, or seconds.")]
-Tier = Annotated[str | None, typer.Option("--tier", metavar="TIER", help="working, episodic or semantic.")]
-Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Reason of the change, kept in the history.")
-]
-IfVersion = Annotated[
-    int | None, typer.Option("--if-version", metavar="N", help="Only if the memory is at this version.")
-]
-RequestKey = Annotated[
-    str | None, typer.Option("--key", metavar="KEY", help="Idempotency key: a second call with it changes nothing.")
-]
-Metadata = Annotated[str | None, typer.Option("--metadata", metavar="JSON", help="A JSON object to store with it.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
-TOOLS_HELP = "MCP tools to offer: default, all, or comma-separated names."
-
-
-def given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not None; the verb's own defaults apply to the others."""
-    return {name: value for name, value in fields.items() if value is not None}
+# --- Values -----------------------------------------------------------------------------------------------------------
 
 
 def from_stdin(content: str | None) -> str | None:
-    """Return `content`, or standard input without its last line break if it is `-`.
-
-    Raises:
-        InputError: standard input is not text in its encoding.
-    """
+    """Return `content`, or standard input without its last line break if it is `-`."""
     if content != STDIN:
         return content
     try:
@@ -247,49 +89,23 @@ def from_stdin(content: str | None) -> str | None:
         raise InputError("content", Words("standard input"), remedy, problem) from None
 
 
-def json_object(written: str | None) -> Any:
-    """Return the JSON value of an option; the engine checks its type.
-
-    Raises:
-        InputError: invalid JSON.
-    """
+def _json(name: str, written: str) -> Any:
     try:
-        return None if written is None else json.loads(written)
+        return json.loads(written)
     except (ValueError, RecursionError):
         remedy = 'Write an object such as {"page": 7}.'
-        raise InputError("metadata", Words("text that is not JSON"), remedy, "is not JSON") from None
+        raise InputError(name, Words("text that is not JSON"), remedy, "is not JSON") from None
 
 
-def weights(written: Sequence[str] | None) -> dict[str, float]:
-    """Parse SIGNAL=NUMBER options.
-
-    Raises:
-        InputError: another form.
-    """
+def _weights(name: str, written: list[str]) -> dict[str, float]:
+    """Parse SIGNAL=NUMBER."""
     found = {}
-    for text in written or ():
-        name, _, number = text.partition("=")
+    for text in written:
+        signal, _, number = text.partition("=")
         try:
-            found[name] = float(number)
+            found[signal] = float(number)
         except ValueError:
-            raise InputError("weights", text, "Write SIGNAL=NUMBER, such as recency=0.4.") from None
-    return found
-
-
-def listed(option: str, written: str, parse: Callable[[str], Parsed]) -> list[Parsed]:
-    """Parse comma-separated values, without duplicates.
-
-    Raises:
-        InputError: no value, or one that cannot be parsed.
-    """
-    try:
-        found = list(dict.fromkeys(parse(part.strip()) for part in written.split(",") if part.strip()))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(option, written, "Give whole numbers with commas between them.") from None
-    if not found:
-        raise InputError(option, written, "Give at least one; several with commas between them.")
+            raise InputError(name, text, "Write SIGNAL=NUMBER, such as recency=0.4.") from None
     return found
 
 
@@ -297,8 +113,6 @@ _REMEDY: Final = (
     "Give a date (2026-05-01, 2026-05), a length of time before now (2d, 12h), today, yesterday, 'last week', "
     "or ISO 8601 (2026-05-01T09:30, with an offset or in local time)."
 )
-_AGO: Final = re.compile(r"(\d+(?:\.\d+)?) ?([smhdw])(?: ago)?", re.ASCII)
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _PERIOD: Final = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 _DAY: Final = timedelta(days=1)
 _DAYS: Final[Mapping[str, Callable[[date], date]]] = {
@@ -314,35 +128,176 @@ _DAYS: Final[Mapping[str, Callable[[date], date]]] = {
 """Name of a period -> its first day; weeks begin on Monday."""
 
 
-def instants(**written: str | None) -> dict[str, Any]:
-    """Parse the time options that were given.
+def instant(name: str, text: str, current: datetime | None = None) -> datetime:
+    """Return the aware datetime of a text; local time unless it has an offset.
+
+    A day, week, month or year means its first instant; a length of time, that long before `current`, the default of
+    which is now.
 
     Raises:
         InputError: a text that is not a time.
     """
-    current = datetime.now(UTC)
-    return {name: instant(name, text, current) for name, text in written.items() if text is not None}
+    from salience.records import checks
 
-
-def instant(field: str, text: str, current: datetime) -> datetime:
-    """Return the aware datetime of a text; local time unless it has an offset.
-
-    A day, week, month or year means its first instant; a length of time, that long before `current`.
-
-    Raises:
-        InputError: a text that is not a time; names the `field`.
-    """
-    words = " ".join(text.lower().split())
+    current, words = current or datetime.now(UTC), " ".join(text.lower().split())
     try:
         if words == "now":
             return current
         if first := _DAYS.get(words):
             return datetime.combine(first(current.astimezone().date()), time.min).astimezone()
-        if ago := _AGO.fullmatch(words):
-            return current - timedelta(seconds=float(ago[1]) * _UNITS[ago[2]])
         if period := _PERIOD.fullmatch(words):
             return datetime(int(period[1]), int(period[2] or 1), 1).astimezone()
+        ago = words.removesuffix(" ago")
+        if ago.endswith(("s", "m", "h", "d", "w")):  # a number alone is not a time
+            return current - checks.ttl(name, ago)
         found = datetime.fromisoformat(text.strip())
         return found if found.utcoffset() is not None else found.astimezone()
     except (ValueError, OverflowError):
-        raise InputError(field, text, _REMEDY) from None
+        raise InputError(name, text, _REMEDY) from None
+
+
+def _coordinate(_: str, written: str) -> Any:
+    from salience.records import ANY
+
+    return ANY if written == ANY.value else written
+
+
+# --- Shared options ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option that commands share: its type for Typer, and a function from its keyword and text to its value."""
+
+    type: Any
+    parse: Callable[[str, Any], Any] | None = None
+
+
+def option(
+    kind: Any, flag: str, metavar: str | None, about: str, parse: Callable[[str, Any], Any] | None = None,
+    panel: str | None = None,
+) -> Option:  # fmt: skip
+    """Return an option that may be left out; then the verb's own default applies."""
+    given = typer.Option(flag, metavar=metavar, help=about, rich_help_panel=panel)
+    return Option(Annotated[bool if kind is bool else kind | None, given], parse)
+
+
+_TEXTS: Final = list[str]
+_TIMES: Final = "2026-05-01, 2d, yesterday, 'last week' or ISO 8601; local time unless it has an offset."
+FLAGS: Final = {
+    "environment": "--environment", "project": "--project", "user_id": "--user", "agent_id": "--agent",
+}  # fmt: skip
+"""Keyword of a coordinate -> its option."""
+SCOPE: Final[dict[str, Option]] = {
+    name: option(str, flag, "NAME", f"{flag[2:].capitalize()}{default}; '*' for any.", _coordinate, "Scope")
+    for (name, flag), default in zip(FLAGS.items(), (" (default: default)", "", "", ""), strict=True)
+} | {
+    "session_id": option(str, "--session", "NAME", "Session.", panel="Scope"),
+    "scope": option(
+        Literal["global", "project"], "--scope", None, "Only memories without a project, or only the project's.",
+        panel="Scope",
+    ),
+}  # fmt: skip
+CALLER: Final = {name: one for name, one in SCOPE.items() if name != "session_id"}
+RECALL: Final[dict[str, Option]] = {
+    "limit": option(int, "--limit", "N", "Maximum number of hits. Default: the profile's limit."),
+    "profile": option(str, "--profile", "NAME", "Ranking profile: a name or the path of a TOML file."),
+    "min_score": option(float, "--min-score", "NUMBER", "Minimum score."),
+    "tags": option(_TEXTS, "--tag", "TAG", "Only memories with this tag; may be repeated."),
+    "kinds": option(_TEXTS, "--kind", "KIND", "Only memories of this kind; may be repeated."),
+    "tiers": option(_TEXTS, "--tier", "TIER", "Only memories in this tier: working, episodic, semantic."),
+    "sessions": option(_TEXTS, "--from-session", "NAME", "Only memories from this session; may be repeated."),
+    "since": option(str, "--since", "TIME", f"Created at or after: {_TIMES} A day means its start.", instant),
+    "until": option(str, "--until", "TIME", "Created before; written as for --since.", instant),
+    "as_of": option(str, "--as-of", "TIME", f"Answer from the memories stored at this earlier time: {_TIMES}", instant),
+    "now": option(str, "--now", "TIME", f"Take this as the current time: {_TIMES}", instant),
+    "deadline_ms": option(float, "--deadline-ms", "MS", "Skip an embedding or a reranking that takes longer."),
+    "weights": option(_TEXTS, "--weights", "SIGNAL=NUMBER", "Weight of a signal; may be repeated.", _weights),
+    "dry_run": option(bool, "--dry-run", None, "Do not count this as an access."),
+}
+"""Options of recall; other commands that read take some of them."""
+FIELDS: Final[dict[str, Option]] = {
+    "kind": option(str, "--kind", "KIND", "fact, rule, decision, ... or your own."),
+    "importance": option(float, "--importance", "NUMBER", "0 to 1. Default: estimated from the text."),
+    "weight": option(float, "--weight", "NUMBER", "Confidence, 0.1 to 1."),
+    "tags": option(_TEXTS, "--tag", "TAG", "A tag; may be repeated."),
+    "entities": option(_TEXTS, "--entity", "NAME", "A named entity; may be repeated. Default: found in the text."),
+    "fact_key": option(str, "--fact-key", "KEY", "Identity of the fact, such as user.theme."),
+    "ttl": option(str, "--ttl", "TIME", "Time to live: 24h, 7d, or seconds."),
+    "tier": option(str, "--tier", "TIER", "working, episodic or semantic."),
+    "metadata": option(str, "--metadata", "JSON", "A JSON object to store with it.", _json),
+    "key": option(str, "--key", "KEY", "Idempotency key: a second call with it changes nothing."),
+}
+"""Fields of a memory that is stored or updated."""
+REASON: Final = {"reason": option(str, "--reason", "TEXT", "Reason of the change, kept in the history.")}
+IF_VERSION: Final = {"if_version": option(int, "--if-version", "N", "Only if the memory is at this version.")}
+KEY: Final = {"key": FIELDS["key"]}
+DRY_RUN: Final = {"dry_run": option(bool, "--dry-run", None, "Show what would change, and change nothing.")}
+
+
+def pick(options: Mapping[str, Option], names: str) -> dict[str, Option]:
+    """Return some of the options, by their names in one text."""
+    return {name: options[name] for name in names.split()}
+
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="Id of a memory, or its last 8 characters.")]
+QueryText = Annotated[str, typer.Argument(metavar="QUERY", help="The question.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing file.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+TOOLS_HELP: Final = "MCP tools to offer: default, all, or comma-separated names."
+
+
+# --- Commands ---------------------------------------------------------------------------------------------------------
+
+
+def command(
+    app: typer.Typer, name: str | None = None, *, options: Mapping[str, Option] | None = None, json: bool = True
+) -> Callable[[Command], Command]:
+    """Register a function of a `Call` and of its own options; the `Answer` that it returns is printed.
+
+    Args:
+        app: where to register.
+        name: of the command; None: the function's.
+        options: shared options, whose values are in `Call.given`; keyword of the API -> option.
+        json: whether the command takes `--json`.
+    """
+    shared = dict(options or {})
+
+    def register(function: Command) -> Command:
+        def run(ctx: typer.Context, **values: Any) -> None:
+            as_json = values.pop("json", False)
+            texts = {name: values.pop(name) for name in shared}
+            given = {
+                name: shared[name].parse(name, text) if shared[name].parse else text  # type: ignore[misc]
+                for name, text in texts.items()
+                if text is not None and text is not False and text != []
+            }
+            if "profile" in shared and ctx.obj.profile is not None:
+                given.setdefault("profile", ctx.obj.profile)
+            answer = function(Call(ctx.obj, given, as_json), **values)
+            if answer is not None:
+                show(answer, as_json)
+                if answer.code:
+                    raise typer.Exit(answer.code)
+
+        keyword, parameters = inspect.Parameter.KEYWORD_ONLY, inspect.signature(function, eval_str=True).parameters
+        taken = [item.replace(kind=keyword) for item in list(parameters.values())[1:]]
+        for shared_name, one in shared.items():
+            default = False if one.type.__origin__ is bool else None
+            taken.append(inspect.Parameter(shared_name, keyword, default=default, annotation=one.type))
+        if json:
+            flag = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+            taken.append(inspect.Parameter("json", keyword, default=False, annotation=flag))
+        context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        run.__signature__ = inspect.Signature([context, *taken])  # type: ignore[attr-defined]
+        run.__name__ = function.__name__
+        app.command(name, help=unwrapped(function.__doc__ or ""))(run)
+        return function
+
+    return register
+
+
+def unwrapped(text: str) -> str:
+    """Return `text` with each paragraph on one line, for help as wide as the terminal."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n"))

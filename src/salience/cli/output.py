@@ -1,4 +1,7 @@
-"""Output: JSON on request, plain lines in a pipe, tables on a terminal; progress bars, questions, and sanitizing."""
+"""Output: JSON on request, plain lines in a pipe, tables on a terminal; progress bars, questions, and sanitizing.
+
+Rich is imported when something is shown, so that `salience --help` starts fast.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +13,23 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from datetime import datetime
 from io import TextIOWrapper
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
-from rich import box
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
-from salience import keywords
 from salience.errors import InputError
-from salience.records import OutOfScope, Scope
-from salience.text import is_hidden
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Column, Table
+
+    from salience.records import OutOfScope, Scope
 
 FAILED: Final = 1
 """Exit code of a failure, or of a check that found a problem."""
 LONGEST: Final = 280
 """Maximum characters of a memory in a table."""
 SCOPE_HINT: Final = "To see memories of a project, user or agent, pass --project, --user and --agent ('*' for any)."
-_AGES: Final = ((60.0, 1.0, "s"), (3600.0, 60.0, "m"), (86400.0, 3600.0, "h"), (8_640_000.0, 86400.0, "d"))
-_MONTH: Final = 30.44 * 86400.0
-_BREAKS: Final = {ord("\n"): "\\n", ord("\t"): "\\t"}
 Advance = Callable[[int], None]
 
 
@@ -54,6 +52,8 @@ class Answer:
 
 def show(answer: Answer, as_json: bool) -> None:
     """Print an answer to stdout."""
+    from rich.console import Console
+
     console = Console(highlight=False, markup=False, emoji=False)
     if as_json:
         from salience.wire.responses import to_json
@@ -74,6 +74,9 @@ def complain(message: str, code: int, hint: str = "") -> int:
     return code
 
 
+# --- Questions and progress, on stderr --------------------------------------------------------------------------------
+
+
 class UnconfirmedError(InputError):
     """A confirmation is needed, and standard input is not a terminal."""
 
@@ -88,7 +91,7 @@ def is_interactive() -> bool:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask a question; end the command on a no.
+    """Ask a question unless `yes`; end the command on a no.
 
     Raises:
         UnconfirmedError: standard input is not a terminal.
@@ -101,20 +104,10 @@ def confirm(question: str, yes: bool) -> None:
         raise typer.Exit(FAILED)
 
 
-class Rate(ProgressColumn):
-    """Items per second."""
-
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self._unit = unit
-
-    def render(self, task: Task) -> Text:
-        """Return the rate, or a dash."""
-        return Text(f"{task.speed:,.0f} {self._unit}/s" if task.speed else f"- {self._unit}/s")
-
-
 def status(what: str) -> AbstractContextManager[object]:
     """Show a spinner on stderr, if it is a terminal."""
+    from rich.console import Console
+
     console = Console(stderr=True)
     return console.status(what) if console.is_terminal else nullcontext()
 
@@ -122,14 +115,17 @@ def status(what: str) -> AbstractContextManager[object]:
 @contextmanager
 def progress(what: str, total: int | None, shown: bool = True, unit: str = "memories") -> Iterator[Advance]:
     """Show a progress bar on stderr, if it is a terminal; yield a function that advances it by a count."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else f"- {unit}/s")
+
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,.0f}"),
-        Rate(unit),
-        TimeRemainingColumn(),
-    )
+    texts = TextColumn("{task.description}"), TextColumn("{task.completed:,.0f}")
+    columns = (texts[0], BarColumn(), texts[1], Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
@@ -162,10 +158,15 @@ def steps(unit: str = "memories") -> Iterator[Callable[[str, int, int], None]]:
         yield update
 
 
+# --- Text and tables --------------------------------------------------------------------------------------------------
+
+
 class _Escapes(dict[int, str]):
     """Code point -> what to show: itself, or its escape if it is a control or another hidden character."""
 
     def __missing__(self, code: int) -> str:
+        from salience.text import is_hidden
+
         character = chr(code)
         if character in "\n\t" or (character.isascii() and character.isprintable()) or not is_hidden(character):
             return character
@@ -182,7 +183,7 @@ def sanitize(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Sanitize, and escape line breaks and tabs too."""
-    return sanitize(text).translate(_BREAKS)
+    return sanitize(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def tsv(*cells: object) -> str:
@@ -202,24 +203,23 @@ def excerpt(content: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def table(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table without a frame: the first column to the left, the others to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for place, column in enumerate(columns):
-        made.add_column(column, justify="right" if place else "left", no_wrap=True)
-    return made
+def table(*columns: Column | str, title: str | None = None, expand: bool = False) -> Table:
+    """Return an empty table without a frame."""
+    from rich import box
+    from rich.table import Table
 
-
-def wide_table() -> Table:
-    """Return an empty table as wide as the terminal."""
-    return Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, expand=True)
+    return Table(
+        *columns, title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False,
+        expand=expand,
+    )  # fmt: skip
 
 
 def grid(rows: Iterable[Sequence[str]]) -> Table:
     """Return rows as columns without a head: a name, then its value."""
-    made = Table.grid(padding=(0, 2))
-    made.add_column(style="dim", no_wrap=True)
-    made.add_column(overflow="fold")
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    made = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for row in rows:
         made.add_row(*(Text(sanitize(cell)) for cell in row))
     return made
@@ -228,15 +228,17 @@ def grid(rows: Iterable[Sequence[str]]) -> Table:
 def age(since: datetime, current: datetime) -> str:
     """Return the time between two instants in one unit: 40s, 5m, 3h, 99d, 7mo, 4y."""
     seconds = max((current - since).total_seconds(), 0.0)
-    for below, unit, name in _AGES:
+    for below, unit, name in ((60, 1, "s"), (3600, 60, "m"), (86_400, 3600, "h"), (8_640_000, 86_400, "d")):
         if seconds < below:
             return f"{int(seconds / unit)}{name}"
-    months = int(seconds / _MONTH)
-    return f"{months}mo" if months < 24 else f"{int(seconds / (365.25 * 86400.0))}y"
+    months = int(seconds / (30.44 * 86_400))
+    return f"{months}mo" if months < 24 else f"{int(seconds / (365.25 * 86_400))}y"
 
 
 def scope_text(scope: Scope) -> str:
     """Return the coordinates that are set, without the default environment: `user:alice project:parcel`."""
+    from salience import keywords
+
     return " ".join(keywords.short(scope)) or "-"
 
 

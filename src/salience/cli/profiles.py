@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
 from salience.cli.options import Call, command
-from salience.cli.output import Answer, one_line, sanitize
+from salience.cli.output import Answer, one_line, sanitize, table
 
 if TYPE_CHECKING:
     from salience.rank.profile import Profile
@@ -20,35 +18,35 @@ group = typer.Typer(help="List, show and check ranking profiles.", no_args_is_he
 app.add_typer(group, name="profiles")
 
 
-@command(group, "list", scope=())
+@command(group, "list")
 def list_(_: Call) -> Answer:
     """List the included profiles."""
+    from rich.table import Column
+
     from salience.rank import profiles
 
     shipped = [profiles.load(name) for name in profiles.NAMES]
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    table.add_column("profile", style="bold", no_wrap=True)
-    table.add_column("score", ratio=2)
-    table.add_column("purpose", ratio=3)
-    for one in shipped:
-        table.add_row(one.name, formula(one), one.summary)
-    return Answer(shipped, [f"{one.name}\t{formula(one)}\t{one.summary}" for one in shipped], table)
+    shown = table(Column("profile", style="bold", no_wrap=True), Column("score", ratio=2), Column("purpose", ratio=3))
+    rows = [(one.name, formula(one), one.summary) for one in shipped]
+    for row in rows:
+        shown.add_row(*row)
+    return Answer(shipped, map("\t".join, rows), shown)
 
 
 def formula(profile: Profile) -> str:
     """Return the score formula of a profile in one line: `(0.3 similarity + 0.6 lexical) x weight`."""
-    added = " + ".join(f"{term.weight:g} {term.label}" for term in profile.terms if term.combine == "sum")
+    from salience.cli.results import product
+
+    added = [f"{term.weight:g} {term.label}" for term in profile.terms if term.combine == "sum"]
     factors = [
         term.label if term.weight == 1 else f"{term.label}^{term.weight:g}"
         for term in profile.terms
         if term.combine == "product"
     ]
-    if added and factors:
-        added = f"({added})"
-    return " x ".join([*([added] if added else []), *factors])
+    return product(added, factors)
 
 
-@command(group, scope=())
+@command(group)
 def show(
     _: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="A name, or the path of a TOML file.")]
 ) -> Answer:
@@ -60,7 +58,7 @@ def show(
     return Answer(profile, map(sanitize, text.splitlines()))
 
 
-@command(group, scope=())
+@command(group)
 def check(
     _: Call, names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names, or paths of TOML files.")]
 ) -> Answer:

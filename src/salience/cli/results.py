@@ -11,10 +11,11 @@ from string import ascii_lowercase
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
+from rich.table import Column
 from rich.text import Text
 
-from salience.cli.output import LONGEST as LONGEST
 from salience.cli.output import (
+    LONGEST,
     SCOPE_HINT,
     Answer,
     age,
@@ -24,13 +25,14 @@ from salience.cli.output import (
     out_of_scope,
     sanitize,
     scope_text,
+    table,
     truncate,
     tsv,
-    wide_table,
 )
-from salience.records import Hit, Memory, Page, Part, Recall, Receipt, ScoreDetail, SessionReport, Stats, Version
+from salience.records import Hit, Memory, Page, Recall, Receipt, ScoreDetail, Stats, Version
 from salience.records.ids import short_id
 from salience.text import counted
+from salience.wire.responses import to_json
 
 BAR: Final = 20
 """Width of the longest score bar."""
@@ -41,10 +43,11 @@ SCORE: Final = "score"
 """Segment of a product: the score after all factors."""
 VIA: Final = "via"
 """Segment of a hit whose score comes from a linked memory."""
-_OWN_COLOURS: Final = {SCORE: "green", VIA: "blue"}
-_COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
 _IMPLIED: Final = ("updated_at", "tier_since", "forgotten_at")
 """Fields that change with every change of a kind; the history does not list them."""
+
+
+# --- Recalls ----------------------------------------------------------------------------------------------------------
 
 
 def recall(found: Recall, now: datetime, explain: bool) -> Answer:
@@ -69,10 +72,10 @@ def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
         yield f"# {UNSURE}"
     yield "# rank\tscore\tage\tid\tscope\tparts\tcontent"
     for rank, hit in enumerate(found, 1):
-        memory = hit.memory
-        parts = "; ".join([" ".join(map(_part, hit.score_detail.parts)), *_remarks(hit)])
-        home = scope_text(memory.scope)
-        yield tsv(rank, f"{hit.score:.4f}", age(memory.created_at, now), memory.id, home, parts, memory.content)
+        memory, parts = hit.memory, hit.score_detail.parts
+        written = " ".join(f"{p.signal}={'x' if p.combine == 'product' else ''}{p.contribution:.3f}" for p in parts)
+        home, made_of = scope_text(memory.scope), "; ".join([written, *_remarks(hit)])
+        yield tsv(rank, f"{hit.score:.4f}", age(memory.created_at, now), memory.id, home, made_of, memory.content)
     yield from (f"# {line}" for line in out_of_scope(found.out_of_scope))
     for rank, hit in enumerate(found, 1) if explain else ():
         yield from (f"# {one_line(line)}" for line in _explained(rank, hit))
@@ -83,37 +86,30 @@ def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
     if not found.hits:
         hints = out_of_scope(found.out_of_scope) or [SCOPE_HINT]
         return Group(head, Text("\n".join([f"Nothing found. {NEAREST}", *hints])))
-    console = Console()
-    marks = _marks(found, letters=console.no_color or not console.color_system)
-    table = wide_table()
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("made of", no_wrap=True, width=BAR)
-    table.add_column("memory", ratio=3, overflow="fold")
-    table.add_column("age", justify="right", no_wrap=True)
-    table.add_column("id", no_wrap=True, style="dim")
-    table.add_column("scope", ratio=1, overflow="fold", style="dim")
-    longest = max(total(hit.score_detail) for hit in found)
-    for rank, hit in enumerate(found, 1):
-        memory = hit.memory
-        content = Text(excerpt(memory.content))
+    marks, segments = _marks(found), [shares(hit.score_detail) for hit in found]
+    longest = max(sum(part.length for part in parts) for parts in segments)
+    shown = table(
+        Column("#", justify="right", no_wrap=True),
+        Column("score", justify="right", no_wrap=True),
+        Column("made of", no_wrap=True, width=BAR),
+        Column("memory", ratio=3, overflow="fold"),
+        Column("age", justify="right", no_wrap=True),
+        Column("id", no_wrap=True, style="dim"),
+        Column("scope", ratio=1, overflow="fold", style="dim"),
+        expand=True,
+    )
+    for rank, (hit, parts) in enumerate(zip(found, segments, strict=True), 1):
+        bar, content = Text(), Text(excerpt(hit.memory.content))
+        for part, length in zip(parts, cells(parts, longest, BAR), strict=True):
+            mark = marks[part.signal]
+            bar.append((mark.kept if part.kept else mark.lost) * length, style=mark.style)
         for remark in _remarks(hit):
             content.append(f"\n{remark}", style="dim italic")
-        table.add_row(
-            str(rank),
-            Text(f"{hit.score:.3f}", style="bold"),
-            _bar(shares(hit.score_detail), longest, marks),
-            content,
-            age(memory.created_at, now),
-            memory.short_id,
-            Text(sanitize(scope_text(memory.scope))),
-        )
-    parts: list[RenderableType] = [head, table, _legend(found, marks)]
-    if not found.confident:
-        parts.insert(1, Text(UNSURE, style="yellow"))
-    for rank, hit in enumerate(found.hits, 1) if explain else ():
-        parts.append(Text("\n" + sanitize("\n".join(_explained(rank, hit)))))
-    return Group(*parts)
+        when, home = age(hit.memory.created_at, now), Text(sanitize(scope_text(hit.memory.scope)))
+        shown.add_row(str(rank), Text(f"{hit.score:.3f}", style="bold"), bar, content, when, hit.memory.short_id, home)
+    unsure = [] if found.confident else [Text(UNSURE, style="yellow")]
+    details = ["\n" + sanitize("\n".join(_explained(rank, hit))) for rank, hit in enumerate(found, 1) if explain]
+    return Group(head, *unsure, shown, _legend(segments, marks), *map(Text, details))
 
 
 def _summary(found: Recall) -> list[str]:
@@ -131,26 +127,21 @@ def _summary(found: Recall) -> list[str]:
 
 def time_cue(found: Recall) -> list[str]:
     """Return how the query's words about time were understood, as a line; empty if there are none."""
-
-    def date(at: datetime) -> str:
-        return f"{at:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
-
     cue = found.intent.time
     if cue is None:
         return []
-    sides = [f"{word} {date(at)}" for word, at in (("from", cue.start), ("until", cue.end)) if at is not None]
-    said = [
+    sides = [
+        f"{word} {at:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+        for word, at in (("from", cue.start), ("until", cue.end))
+        if at is not None
+    ]
+    meaning = [
         *([" ".join(sides) + " UTC"] if sides else []),
-        *([f'{cue.relation} "{cue.anchor}" was told of'] if cue.relation else []),
+        *([f'{cue.relation} "{cue.anchor}" was mentioned'] if cue.relation else []),
         *([f"{cue.order} first"] if cue.order else []),
     ]
     quoted = ", ".join(f'"{run}"' for run in cue.words)
-    return [f"time {quoted}: {', '.join(said)}"]
-
-
-def _part(part: Part) -> str:
-    """Return a part of a score: `similarity=0.457` if it is added, `weight=x0.800` if it multiplies."""
-    return f"{part.signal}={'x' if part.combine == 'product' else ''}{part.contribution:.3f}"
+    return [f"time {quoted}: {', '.join(meaning)}"]
 
 
 def _remarks(hit: Hit) -> list[str]:
@@ -181,11 +172,18 @@ def formula(detail: ScoreDetail) -> str:
     via = detail.via
     if via is not None:
         return f"{via.score:.6f} x {via.factor:g}^{via.hops} (from {short_id(via.id)})"
-    added = " + ".join(f"{part.contribution:.6f}" for part in detail.parts if part.combine == "sum")
+    added = [f"{part.contribution:.6f}" for part in detail.parts if part.combine == "sum"]
     factors = [f"{part.contribution:.6f}" for part in detail.parts if part.combine == "product"]
-    if added and factors:
-        added = f"({added})"
-    return " x ".join([*([added] if added else []), *factors]) or "1"
+    return product(added, factors) or "1"
+
+
+def product(added: Sequence[str], factors: Sequence[str]) -> str:
+    """Return a sum times factors: `(a + b) x c`."""
+    total = " + ".join(added)
+    return " x ".join([*([f"({total})" if factors else total] if added else []), *factors])
+
+
+# --- Score bars -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,20 +206,15 @@ def shares(detail: ScoreDetail) -> tuple[Share, ...]:
         return (Share(VIA, detail.via.activation, True),)
     added = [part for part in detail.parts if part.combine == "sum"]
     factors = [part for part in detail.parts if part.combine == "product"]
-    product = math.prod(part.contribution for part in factors)
-    kept = [Share(part.signal, part.contribution * product, True) for part in added] or [Share(SCORE, product, True)]
+    whole = math.prod(part.contribution for part in factors)
+    kept = [Share(part.signal, part.contribution * whole, True) for part in added] or [Share(SCORE, whole, True)]
     base = sum(part.contribution for part in added) if added else 1.0
-    lost = max(base * math.prod(max(part.contribution, 1.0) for part in factors) - base * product, 0.0)
+    lost = max(base * math.prod(max(part.contribution, 1.0) for part in factors) - base * whole, 0.0)
     zeros = [part for part in factors if part.contribution == 0]
     takers = zeros or [part for part in factors if part.contribution < 1]
     sizes = [1.0 if zeros else -math.log(part.contribution) for part in takers]
     losses = (Share(part.signal, lost * size / sum(sizes), False) for part, size in zip(takers, sizes, strict=True))
     return (*kept, *losses)
-
-
-def total(detail: ScoreDetail) -> float:
-    """Return the length of the whole bar, in units of the score."""
-    return sum(share.length for share in shares(detail))
 
 
 def cells(parts: Sequence[Share], longest: float, width: int) -> list[int]:
@@ -240,42 +233,32 @@ class Mark:
     lost: str
 
 
-def _marks(found: Recall, letters: bool) -> dict[str, Mark]:
-    """Return a mark for each signal: a colour, or a letter of its own if there are no colours."""
+def _marks(found: Recall) -> dict[str, Mark]:
+    """Return a mark for each signal: a colour, or a letter of its own on a terminal without colours."""
     signals = dict.fromkeys(part.signal for hit in found for part in hit.score_detail.parts)
-    if letters:
-        marks = {signal: Mark("", letter.upper(), letter) for signal, letter in initials(signals).items()}
-        return marks | {SCORE: Mark("", "#", ""), VIA: Mark("", "=", "")}
-    colours = {signal: COLOURS[place % len(COLOURS)] for place, signal in enumerate(signals)} | _OWN_COLOURS
-    return {signal: Mark(colour, "█", "░") for signal, colour in colours.items()}
-
-
-def initials(signals: Iterable[str]) -> dict[str, str]:
-    """Return a different lower-case letter for each name, its first free one if possible."""
-    found: dict[str, str] = {}
+    console, marks, taken = Console(), dict[str, Mark](), set[str]()
+    if not console.no_color and console.color_system:
+        colours = {signal: COLOURS[place % len(COLOURS)] for place, signal in enumerate(signals)}
+        return {name: Mark(colour, "█", "░") for name, colour in {**colours, SCORE: "green", VIA: "blue"}.items()}
     for signal in signals:
-        free = (letter for letter in (*signal.lower(), *ascii_lowercase) if letter.isalpha())
-        found[signal] = next((letter for letter in free if letter not in found.values()), "?")
-    return found
+        letters = (letter for letter in (*signal.lower(), *ascii_lowercase) if letter.isalpha())
+        letter = next((letter for letter in letters if letter not in taken), "?")
+        taken.add(letter)
+        marks[signal] = Mark("", letter.upper(), letter)
+    return marks | {SCORE: Mark("", "#", ""), VIA: Mark("", "=", "")}
 
 
-def _bar(parts: Sequence[Share], longest: float, marks: Mapping[str, Mark]) -> Text:
-    text = Text()
-    for part, length in zip(parts, cells(parts, longest, BAR), strict=True):
-        mark = marks[part.signal]
-        text.append((mark.kept if part.kept else mark.lost) * length, style=mark.style)
-    return text
-
-
-def _legend(found: Recall, marks: Mapping[str, Mark]) -> Text:
+def _legend(segments: Iterable[Sequence[Share]], marks: Mapping[str, Mark]) -> Text:
     """Return the legend of the bars: kept parts first, then losses."""
-    seen = dict.fromkeys((part.signal, part.kept) for hit in found for part in shares(hit.score_detail) if part.length)
+    seen = dict.fromkeys((part.signal, part.kept) for parts in segments for part in parts if part.length)
     text = Text()
     for signal, kept in sorted(seen, key=lambda pair: not pair[1]):
-        mark = marks[signal]
-        text.append(mark.kept if kept else mark.lost, style=mark.style)
+        text.append(marks[signal].kept if kept else marks[signal].lost, style=marks[signal].style)
         text.append(f" {sanitize(signal)}{'' if kept else ' takes'}   ", style="dim")
     return text
+
+
+# --- Memories ---------------------------------------------------------------------------------------------------------
 
 
 def receipt(made: Receipt) -> Answer:
@@ -299,7 +282,6 @@ def receipt(made: Receipt) -> Answer:
 
 def memory(found: Memory) -> Answer:
     """Return one memory with all its fields."""
-    from salience.wire.responses import to_json
 
     def text(value: Any) -> str:
         if isinstance(value, dict):
@@ -312,34 +294,29 @@ def memory(found: Memory) -> Answer:
 
 def page(found: Page, now: datetime) -> Answer:
     """Return a page of a listing, with the option for the next one."""
-
-    def cells(item: Memory) -> tuple[str, ...]:
-        return age(item.created_at, now), item.kind, f"{item.importance:g}", item.tier, scope_text(item.scope)
-
     hints = out_of_scope(found.out_of_scope)
     notes = [f"skipped, since it cannot be read (run salience doctor): {one}" for one in found.damaged]
     notes += [f"more: repeat with --cursor {found.cursor}"] if found.cursor else []
-    lines = ["# id\tage\tkind\timportance\ttier\tscope\tcontent"]
-    lines += [tsv(item.id, *cells(item), item.content) for item in found.memories]
+    columns = [Column("id", no_wrap=True, style="dim")]
+    columns += [Column(name, no_wrap=True) for name in ("age", "kind", "imp.", "tier")]
+    columns += [Column("scope", ratio=1, overflow="fold", style="dim"), Column("memory", ratio=4, overflow="fold")]
+    shown, lines = table(*columns, expand=True), ["# id\tage\tkind\timportance\ttier\tscope\tcontent"]
+    for item in found.memories:
+        cells = age(item.created_at, now), item.kind, f"{item.importance:g}", item.tier, scope_text(item.scope)
+        lines.append(tsv(item.id, *cells, item.content))
+        shown.add_row(item.short_id, *(Text(sanitize(cell)) for cell in cells), Text(excerpt(item.content)))
     lines += [f"# {line}" for line in (*notes, *hints)]
     if not found.memories:
         return Answer(found, lines, Text("\n".join(["No memories here.", *(hints or [SCOPE_HINT])])))
-    table = wide_table()
-    for name in ("id", "age", "kind", "imp.", "tier"):
-        table.add_column(name, no_wrap=True, style="dim" if name == "id" else "")
-    table.add_column("scope", ratio=1, overflow="fold", style="dim")
-    table.add_column("memory", ratio=4, overflow="fold")
-    for item in found.memories:
-        table.add_row(item.short_id, *(Text(sanitize(cell)) for cell in cells(item)), Text(excerpt(item.content)))
-    return Answer(found, lines, Group(table, *(Text(line, style="dim") for line in (*notes, *hints))))
+    return Answer(found, lines, Group(shown, *(Text(line, style="dim") for line in (*notes, *hints))))
 
 
 def stats(found: Stats) -> Answer:
     """Return the counts of a scope."""
-    hints = out_of_scope(found.out_of_scope)
-    groups = {name: {key or "(none)": count for key, count in getattr(found, name).items()} for name in _COUNTS}
+    hints, names = out_of_scope(found.out_of_scope), ("kind", "tier", "project", "user", "agent")
+    groups = {name: {key or "(none)": count for key, count in getattr(found, f"by_{name}").items()} for name in names}
     lines = [tsv(name, getattr(found, name)) for name in ("memories", "pending", "sessions", "embedder", "dimension")]
-    lines += [tsv(name, key, count) for name, counts in groups.items() for key, count in counts.items()]
+    lines += [tsv(f"by_{name}", key, count) for name, counts in groups.items() for key, count in counts.items()]
     lines += [f"# {line}" for line in hints]
     head = [
         counted(found.memories, "memory", "memories"),
@@ -348,40 +325,33 @@ def stats(found: Stats) -> Answer:
         f"{sanitize(found.embedder)}, {found.dimension} dimensions",
     ]
     rows = [
-        (name.removeprefix("by_"), "   ".join(f"{key} {count:,}" for key, count in counts.items()))
-        for name, counts in groups.items()
-        if counts
+        (name, "   ".join(f"{key} {n:,}" for key, n in counts.items())) for name, counts in groups.items() if counts
     ]
     shown = [] if found.memories else map(Text, hints or [SCOPE_HINT])
     return Answer(found, lines, Group(Text(" · ".join(head), style="bold"), *shown, grid(rows)))
 
 
-def session(report: SessionReport) -> Answer:
-    """Return the memories that the end of a session promoted."""
-    head = f"session {one_line(report.session_id)}: {len(report.promoted)} moved to the next tier"
-    return Answer(report, (head, *report.promoted))
-
-
 def history(found: Sequence[Version]) -> Answer:
     """Return the versions of a memory, the oldest first."""
     lines = ["# version\twhen\twho\tchange\twhy\twhat\tcontent"]
-    table = wide_table()
-    table.add_column("#", justify="right", no_wrap=True)
-    for name, style in (("when (UTC)", "dim"), ("who", ""), ("change", "")):
-        table.add_column(name, no_wrap=name != "who", overflow="fold", style=style)
-    table.add_column("why", ratio=1, overflow="fold")
-    table.add_column("what", ratio=2, overflow="fold")
+    shown = table(
+        Column("#", justify="right", no_wrap=True),
+        Column("when (UTC)", no_wrap=True, style="dim"),
+        Column("who", overflow="fold"),
+        Column("change", no_wrap=True),
+        Column("why", ratio=1, overflow="fold"),
+        Column("what", ratio=2, overflow="fold"),
+        expand=True,
+    )
     for version in found:
-        memory = version.memory
-        who, why = memory.changed_by or "-", memory.reason or "-"
+        memory, names = version.memory, [name for name in version.changed if name not in _IMPLIED]
+        when, who, why = memory.changed_at, memory.changed_by or "-", memory.reason or "-"
         what = ", ".join(version.changed) or "-"
-        when = memory.changed_at
         lines.append(tsv(memory.version, when.isoformat(), who, memory.change, why, what, memory.content))
-        names = [name for name in version.changed if name not in _IMPLIED]
         text = Text(", ".join(names))
         if "content" in names or not version.changed:
             text.append(("\n" if names else "") + truncate(memory.content, LONGEST), style="italic")
-        cells = (f"{when:%Y-%m-%d %H:%M:%S}", who, memory.change, why)
-        table.add_row(str(memory.version), *(Text(sanitize(cell)) for cell in cells), text)
+        row = (str(memory.version), f"{when:%Y-%m-%d %H:%M:%S}", who, memory.change, why)
+        shown.add_row(*(Text(sanitize(cell)) for cell in row), text)
     last = found[-1].memory
-    return Answer(found, lines, Group(Text.assemble((last.status, "bold"), "  ", (last.id, "dim")), table))
+    return Answer(found, lines, Group(Text.assemble((last.status, "bold"), "  ", (last.id, "dim")), shown))

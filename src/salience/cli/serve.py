@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Final
 
 import typer
 
-from salience.cli.options import TOOLS_HELP, Call, command, given
+from salience.cli.options import TOOLS_HELP, Call, command, option
 
 app = typer.Typer()
+SETTINGS: Final = {
+    "server_host": option(str, "--host", "NAME", "Address to listen on. Default: 127.0.0.1."),
+    "server_port": option(int, "--port", "N", "Port; 0: any. Default: 8484."),
+    "server_workers": option(int, "--workers", "N", "Worker processes. Default: 1."),
+    "server_threads": option(int, "--threads", "N", "Concurrent requests per worker. Default: 32."),
+    "mcp_tools": option(str, "--tools", "NAMES", TOOLS_HELP),
+}
+"""Setting -> its option."""
 
 
-@command(app, scope=None)
-def serve(
-    call: Call,
-    host: Annotated[str | None, typer.Option(metavar="NAME", help="Address to listen on. Default: 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(metavar="N", help="Port; 0: any. Default: 8484.")] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", help="Worker processes. Default: 1.")] = None,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", help="Concurrent requests per worker. Default: 32.")
-    ] = None,
-    tools: Annotated[str | None, typer.Option(metavar="NAMES", help=TOOLS_HELP)] = None,
-) -> None:
+@command(app, options=SETTINGS, json=False)
+def serve(call: Call) -> None:
     """Serve the store over HTTP: REST, MCP and metrics.
 
     Paths are /v1, /mcp, /healthz, /readyz and /metrics. Runs until SIGTERM or Ctrl+C; then it accepts no more requests,
@@ -38,13 +37,6 @@ def serve(
     require("structlog", "salience serve", "server")
     from salience.server import process
 
-    own = given(
-        url=call.options.store,
-        server_host=host,
-        server_port=port,
-        server_workers=workers,
-        server_threads=threads,
-        mcp_tools=tools,
-    )
-    chosen = given(profile=call.options.profile)
+    own = call.given if call.options.store is None else {"url": call.options.store, **call.given}
+    chosen = {} if call.options.profile is None else {"profile": call.options.profile}
     process.run(process.ServerConfig(settings=settings.load(**own), embedder=call.options.embedder, **chosen))
