@@ -53,6 +53,8 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "embedded": ColumnSpec(np.bool_, 0, 1, 1),  # the memory has a vector; without one its cosines are 0
 }
 """All columns that signals and stages can read."""
+PARTS: Final = frozenset({"terms", "windows", "entities", "vectors", "distinctions"})
+"""Other parts of a batch that they can read; `terms` is `Batch.lexicon`."""
 
 NEAREST: Final = 1
 """Memories on either side, in its session, in a memory's `context_cosine`."""

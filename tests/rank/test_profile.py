@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from salience import ProfileError
-from salience.batch import COLUMNS
+from salience.batch import COLUMNS, PARTS
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.rank.signals import SIGNALS
@@ -44,7 +44,7 @@ def test_every_signal_and_stage_is_documented_and_reads_known_columns():
         assert "Return" in (signal.formula.__doc__ or "")
     for stage in STAGES.values():
         assert stage.step.__doc__
-        assert set(stage.reads) <= COLUMNS.keys()
+        assert set(stage.reads) <= COLUMNS.keys() | PARTS
 
 
 def test_a_profile_of_ones_own():

@@ -154,7 +154,7 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
 
 def _column_bound(term: Term, weight: float, need: Need) -> ColumnBound:
     """Return the bound of a summed signal that rises with a column: in each step its value at the end of the step."""
-    column, *others = SIGNALS[term.signal].columns(term.parameters)
+    column, *others = SIGNALS[term.signal].inputs(term.parameters)
     if np.isfinite(COLUMNS[column].high):
         low, high = COLUMNS[column].low, COLUMNS[column].high
     else:

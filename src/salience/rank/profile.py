@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
+from salience.batch import PARTS
 from salience.errors import InputError, ProfileError, Words, shown, wrong_type
 from salience.rank.signals import SIGNALS, Parameter
 from salience.rank.stages import SCORE, STAGES, State
@@ -114,10 +115,11 @@ class Profile:
 
     def __post_init__(self) -> None:
         signals, stages = [SIGNALS[term.signal] for term in self.terms], [STAGES[name] for name in self.stages]
-        columns = [signal.columns(term.parameters) for signal, term in zip(signals, self.terms, strict=True)]
+        inputs = [signal.inputs(term.parameters) for signal, term in zip(signals, self.terms, strict=True)]
+        reads = frozenset().union(*inputs, *(stage.reads for stage in stages))
         derived = {
-            "columns": frozenset().union(*columns, *(stage.reads for stage in stages)),
-            "parts": frozenset().union(*(one.brings for one in signals), *(one.brings for one in stages)),
+            "columns": reads - PARTS,
+            "parts": reads & PARTS,
             "steps": tuple(
                 partial(stage.step, **self.stage_parameters.get(name, {}))
                 for name, stage in zip(self.stages, stages, strict=True)

@@ -46,10 +46,9 @@ class Signal:
     Attributes:
         formula: (batch, need, **parameters) -> float64[n].
         low, high: range of the column.
-        reads: columns of the batch, or a function from parameters to columns.
+        reads: names from `batch.COLUMNS` and `batch.PARTS`, or a function from parameters to names.
         parameters: numbers that a profile may set.
         choices: parameters with a fixed set of words; the first word is the default.
-        brings: other parts of the batch: `terms`, `windows`, `entities`, `vectors`.
         check: raises ProfileError for parameters that exclude each other.
         decays: whether the signal favours recent memories.
         rises: whether the value rises with the first of `reads`, and depends on nothing else but the tier.
@@ -62,14 +61,13 @@ class Signal:
     reads: tuple[str, ...] | Callable[[Mapping[str, Any]], tuple[str, ...]] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    brings: tuple[str, ...] = ()
     check: Callable[[str, Mapping[str, Any]], None] = lambda _path, _parameters: None
     decays: bool = False
     rises: bool = False
     whole: bool = False
 
-    def columns(self, parameters: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the columns of the batch that the formula reads under these parameters."""
+    def inputs(self, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the columns and other parts of the batch that the formula reads under these parameters."""
         return self.reads(parameters) if callable(self.reads) else self.reads
 
 
@@ -365,17 +363,16 @@ _BM25: Final = {"k1": Parameter(0.0, 10.0, 1.2), "b": Parameter(0.0, 1.0, 0.75)}
 SIGNALS: Final[Mapping[str, Signal]] = {
     "similarity": Signal(similarity, 0, 1, ("cosine",)),
     "context_similarity": Signal(context_similarity, 0, 1, ("context_cosine",)),
-    "lexical": Signal(lexical, 0, 1, parameters=_BM25, brings=("terms",)),
-    "context_lexical": Signal(context_lexical, 0, 1, parameters=_BM25, brings=("terms", "windows")),
+    "lexical": Signal(lexical, 0, 1, ("terms",), parameters=_BM25),
+    "context_lexical": Signal(context_lexical, 0, 1, ("terms", "windows"), parameters=_BM25),
     "speaker": Signal(speaker, 0, 1, ("speaker_named",)),
-    "entity": Signal(entity, 0, 1, brings=("entities",)),
+    "entity": Signal(entity, 0, 1, ("entities",)),
     "time": Signal(
         time,
         0,
         1,
-        ("created_at",),
+        ("created_at", "terms"),  # terms to find the event that a query names
         parameters={"slack_days": Parameter(0.0, 1e6, 7.0), "floor": Parameter(0.0, 1.0, 0.5)},
-        brings=("terms",),  # to find the event that a query names
     ),
     "period": Signal(period, 0, 1, ("created_at",)),
     "importance": Signal(importance, 0, 1, ("importance",), parameters={"floor": Parameter(0.0, 1.0, 0.0)}, rises=True),
@@ -439,8 +436,8 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         graph_proximity,
         0,
         1,
+        ("entities",),
         parameters={"per_hop": Parameter(0.0, 1.0, 0.5), "max_hops": Parameter(0, 10, 2, whole=True)},
-        brings=("entities",),
         whole=True,
     ),
 }

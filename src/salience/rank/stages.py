@@ -119,16 +119,14 @@ class Stage:
     Attributes:
         step: (state, **parameters) -> state.
         after_score: whether it reads scores; such stages come after `score`, all others before it.
-        reads: columns of the batch.
+        reads: names from `batch.COLUMNS` and `batch.PARTS`.
         parameters: numbers that a profile may set.
-        brings: other parts of the batch: `terms`, `entities`, `vectors`, `distinctions`.
     """
 
     step: Callable[..., State]
     after_score: bool
     reads: tuple[str, ...] = ()
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
-    brings: tuple[str, ...] = ()
 
 
 def expired(state: State) -> State:
@@ -461,24 +459,24 @@ STAGES: Final[Mapping[str, Stage]] = {
     "near_duplicate": Stage(
         near_duplicate,
         after_score=True,
+        reads=("vectors", "distinctions"),
         parameters={"paraphrase": Parameter(-1.0, 1.0)},
-        brings=("vectors", "distinctions"),
     ),
     "spread": Stage(
         spread,
         after_score=True,
+        reads=("vectors", "entities"),
         parameters={
             "factor": Parameter(0.0, 1.0, 0.5),
             "hops": Parameter(1, 5, 1, whole=True),
             "neighbours": Parameter(0, 100, 5, whole=True),
             "links": Parameter(0, 100, 5, whole=True),
         },
-        brings=("vectors", "entities"),
     ),
     "update": Stage(
         update,
         after_score=True,
-        reads=("created_at", "speaker"),
+        reads=("created_at", "speaker", "terms", "vectors", "distinctions"),
         parameters={
             "top": Parameter(2, 1000, 20, whole=True),
             "lift": Parameter(1.0, 10.0, 1.01),
@@ -487,7 +485,6 @@ STAGES: Final[Mapping[str, Stage]] = {
             "terms": Parameter(0.0, 1.0, 0.4),
             "kept": Parameter(0.0, 1.0, 0.7),
         },
-        brings=("terms", "vectors", "distinctions"),
     ),
     "cut_off": Stage(
         cut_off,
