@@ -166,7 +166,10 @@ class Corpus:
         return Block(self.seed, 1_000_000 + number, (1_000_000 + number) * BLOCK, count)
 
     def questions(self, view: str, count: int) -> list[Question]:
-        """Return questions about memories of up to eight blocks, in a view of `VIEWS`."""
+        """Return up to `count` questions about memories of up to eight blocks, in a view of `VIEWS`.
+
+        Their texts are distinct, since the engine caches the vector of a text.
+        """
         last = -(-self.size // BLOCK) - 1
         places = sorted({round(last * part / 7) for part in range(8)})
         chance, found = np.random.default_rng([self.seed, *view.encode()]), list[Question]()
@@ -175,7 +178,8 @@ class Corpus:
             rows = np.flatnonzero(block.tagged) if view == "tag" else np.arange(block.count)
             chosen = chance.choice(rows, each, replace=each > len(rows))
             found += [block.question(row, chance, view) for row in chosen.tolist()]
-        return [found[number] for number in chance.permutation(len(found))[:count]]
+        distinct = list({question.text: question for question in found}.values())
+        return [distinct[number] for number in chance.permutation(len(distinct))[:count]]
 
     def nearest(self, questions: Sequence[Question], count: int = 10) -> list[list[int]]:
         """Return the rows of the largest cosines above 0 in view of each question, by all cosines."""
