@@ -7,37 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from salience.errors import (
-    AccessError,
-    BusyError,
-    ConfigError,
-    ConflictError,
-    DamagedError,
-    EmbedderError,
-    ForbiddenError,
-    ImportLineError,
-    InputError,
-    JudgeError,
-    LeaseError,
-    LimitError,
-    MissingExtraError,
-    MovedError,
-    NotAStoreError,
-    NotFoundError,
-    PinnedError,
-    ProfileError,
-    ReadOnlyError,
-    RerankerError,
-    SalienceError,
-    ServerError,
-    StaleError,
-    StoreError,
-    SummariserError,
-    UnsettledError,
-    VersionError,
-    Words,
-    shown,
-)
+from salience import errors
+from salience.errors import ImportLineError, InputError, LimitError, NotFoundError, SalienceError, Words, shown
 
 FRAMES: Final = 10
 """Maximum number of stack frames in a log line."""
@@ -56,31 +27,31 @@ class Problem:
 
 PROBLEMS: Final[Mapping[type[SalienceError], Problem]] = {
     ImportLineError: Problem("line", 422, "A line of the file cannot be accepted"),
-    ConfigError: Problem("config", 422, "The config file cannot be read"),
-    ProfileError: Problem("profile", 422, "The profile cannot be used"),
+    errors.ConfigError: Problem("config", 422, "The config file cannot be read"),
+    errors.ProfileError: Problem("profile", 422, "The profile cannot be used"),
     InputError: Problem("input", 422, "A value cannot be accepted"),
     NotFoundError: Problem("not-found", 404, "No such memory is visible"),
-    StaleError: Problem("stale", 412, "The memory changed meanwhile"),
-    LeaseError: Problem("lease", 409, "Another process is already doing this"),
-    ConflictError: Problem("conflict", 409, "The key or id is already in use"),
-    ForbiddenError: Problem("forbidden", 403, "The key does not allow this"),
-    AccessError: Problem("access", 401, "Missing or invalid API key"),
+    errors.StaleError: Problem("stale", 412, "The memory changed meanwhile"),
+    errors.LeaseError: Problem("lease", 409, "Another process is already doing this"),
+    errors.ConflictError: Problem("conflict", 409, "The key or id is already in use"),
+    errors.ForbiddenError: Problem("forbidden", 403, "The key does not allow this"),
+    errors.AccessError: Problem("access", 401, "Missing or invalid API key"),
     LimitError: Problem("limit", 429, "A limit was exceeded"),
-    MissingExtraError: Problem("missing-extra", 500, "The server lacks a library"),
-    EmbedderError: Problem("embedder", 502, "The embedder failed"),
-    RerankerError: Problem("reranker", 502, "The reranker failed"),
-    SummariserError: Problem("summariser", 502, "The summariser failed"),
-    JudgeError: Problem("judge", 502, "The judge failed"),
-    BusyError: Problem("busy", 503, "The store is busy"),
-    UnsettledError: Problem("unsettled", 500, "The outcome of the write is unknown"),
-    ReadOnlyError: Problem("read-only", 503, "The store cannot be written"),
-    DamagedError: Problem("damaged", 503, "A row of the store cannot be read"),
-    NotAStoreError: Problem("not-a-store", 503, "The file is not a store"),
-    VersionError: Problem("version", 503, "The store is newer than the server"),
-    MovedError: Problem("moved", 503, "The store has another model by now"),
-    PinnedError: Problem("pinned", 503, "The store is pinned to another model"),
-    ServerError: Problem("server", 502, "A server failed"),
-    StoreError: Problem("store", 503, "The store failed"),
+    errors.MissingExtraError: Problem("missing-extra", 500, "The server lacks a library"),
+    errors.EmbedderError: Problem("embedder", 502, "The embedder failed"),
+    errors.RerankerError: Problem("reranker", 502, "The reranker failed"),
+    errors.SummariserError: Problem("summariser", 502, "The summariser failed"),
+    errors.JudgeError: Problem("judge", 502, "The judge failed"),
+    errors.BusyError: Problem("busy", 503, "The store is busy"),
+    errors.UnsettledError: Problem("unsettled", 500, "The outcome of the write is unknown"),
+    errors.ReadOnlyError: Problem("read-only", 503, "The store cannot be written"),
+    errors.DamagedError: Problem("damaged", 503, "A row of the store cannot be read"),
+    errors.NotAStoreError: Problem("not-a-store", 503, "The file is not a store"),
+    errors.VersionError: Problem("version", 503, "The store is newer than the server"),
+    errors.MovedError: Problem("moved", 503, "The store has another model by now"),
+    errors.PinnedError: Problem("pinned", 503, "The store is pinned to another model"),
+    errors.ServerError: Problem("server", 502, "A server failed"),
+    errors.StoreError: Problem("store", 503, "The store failed"),
     SalienceError: Problem("error", 500, "Something failed"),
 }
 """By error class; an unlisted subclass has the entry of its nearest base."""
@@ -105,19 +76,15 @@ def to_problem(error: SalienceError) -> dict[str, Any]:
     details: dict[str, Any] = {"type": _TYPE + found.code, "title": found.title, "status": found.status}
     details["detail"] = str(error)
     if isinstance(error, ImportLineError):
-        details |= {"line": error.line}
+        details["line"] = error.line
     match error:
         case InputError():
-            details |= {
-                "field": error.field,
-                "value": shown(error.value),
-                "remedy": error.remedy,
-                "problem": error.problem,
-            }
+            details |= {"field": error.field, "value": shown(error.value), "remedy": error.remedy}
+            details["problem"] = error.problem
         case NotFoundError():
-            details |= {"id": error.id} if error.field == "id" else {"id": error.id, "field": error.field}
+            details |= {"id": error.id} | ({} if error.field == "id" else {"field": error.field})
         case LimitError() if error.retry_after is not None:
-            details |= {"retry_after": error.retry_after}
+            details["retry_after"] = error.retry_after
     return details
 
 
@@ -135,23 +102,20 @@ def stack_of(error: BaseException) -> str:
 
 def from_problem(details: Mapping[str, Any]) -> SalienceError:
     """Return the error of problem details; a `ServerError` for unknown types."""
-    kind = _CLASSES.get(str(details.get("type", "")).removeprefix(_TYPE), ServerError)
+    kind = _CLASSES.get(str(details.get("type", "")).removeprefix(_TYPE), errors.ServerError)
     detail = str(details.get("detail", "The server failed without a message."))
     if issubclass(kind, InputError) and {"field", "value", "remedy"} <= details.keys():
+        field, value, remedy = (str(details[name]) for name in ("field", "value", "remedy"))
         if kind is ImportLineError:
-            return ImportLineError(int(details["line"]), str(details["value"]), str(details["remedy"]))
+            return ImportLineError(int(details["line"]), value, remedy)
         problem = details.get("problem")  # absent before version 0.2
-        return kind(
-            str(details["field"]),
-            Words(details["value"]),
-            str(details["remedy"]),
-            None if problem is None else str(problem),
-        )
+        return kind(field, Words(value), remedy, None if problem is None else str(problem))
     if issubclass(kind, NotFoundError):
         return NotFoundError(str(details.get("id", "")), str(details.get("field", "id")))
     if issubclass(kind, LimitError):
         return LimitError(detail, details.get("retry_after"))
-    return ServerError(detail) if issubclass(kind, (InputError, MissingExtraError)) else kind(detail)
+    # the constructors of these take more than a message
+    return errors.ServerError(detail) if issubclass(kind, InputError | errors.MissingExtraError) else kind(detail)
 
 
 def schema() -> dict[str, Any]:

@@ -6,9 +6,9 @@ JSON schemas state both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
@@ -379,6 +379,8 @@ _REMEDIES: Final = {
     "model_type": "Give an object.",
 }
 """Remedies by pydantic's error type."""
+_NESTED: Final[Mapping[int | str, type[VerbRequest]]] = {"drafts": DraftLine, "profile": ProfileText}
+"""Models inside others that reject unknown names, by field."""
 
 
 def parse(model: type[R], arguments: Mapping[str, Any]) -> R:
@@ -407,27 +409,12 @@ def _input_error(model: type[VerbRequest], error: ErrorDetails) -> InputError:
     match error["type"]:
         case "extra_forbidden":
             *parents, name = error["loc"]
-            return unknown_field(str(name), tuple(_model_at(model, parents).model_fields), _path(parents))
+            owner = _NESTED.get(parents[0], model) if parents else model
+            return unknown_field(str(name), tuple(owner.model_fields), _path(parents))
         case "missing":
             return InputError(path, None, "Give a value.")
     remedy = _REMEDIES.get(error["type"]) or error["msg"].replace("Input should be", "Give") + "."
     return InputError(path or "body", type_name(error["input"]), remedy)
-
-
-def _model_at(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel]:
-    """Return the model of the object at a location in a request."""
-    for name in location:
-        field = model.model_fields.get(name) if isinstance(name, str) else None
-        if field is not None:
-            model = next(_models_in(field.annotation), model)
-    return model
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for inner in get_args(annotation):
-        yield from _models_in(inner)
 
 
 def _path(location: Sequence[int | str]) -> str:
@@ -436,10 +423,6 @@ def _path(location: Sequence[int | str]) -> str:
     return "".join(f"[{item}]" if isinstance(item, int) else f".{item}" for item in names).removeprefix(".")
 
 
-_FIELDS: Final = {
-    name
-    for model in list(vars().values())
-    if isinstance(model, type) and issubclass(model, BaseModel)
-    for name in model.model_fields
-}
+_MODELS: Final = [one for one in list(vars().values()) if isinstance(one, type) and issubclass(one, BaseModel)]
+_FIELDS: Final = {name for model in _MODELS for name in model.model_fields}
 """Names of all fields of all requests."""

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cache
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from salience.errors import InputError, Words, wrong_type
 from salience.records import ANY, Memory, Part, Scope, ScoreDetail, Via
@@ -54,11 +54,10 @@ def _record(value: Any) -> dict[str, Any]:
 def from_json(kind: type[T], data: Any) -> T:
     """Return the record that `to_json` wrote, ignoring unknown fields; raise `InputError` for other data."""
     try:
-        found: T = _read(kind, data)
+        return cast("T", _read(kind, data))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         remedy = "Use the same version of Salience on both sides."
         raise InputError(kind.__name__, Words(type(error).__name__), remedy, "cannot be read") from None
-    return found
 
 
 def _read(kind: Any, data: Any) -> Any:
@@ -107,11 +106,7 @@ _PLAIN: Final[Mapping[Any, Mapping[str, Any]]] = {
 
 
 class Schemas:
-    """JSON Schemas of records, by name.
-
-    Args:
-        prefix: of references: `#/$defs/` or `#/components/schemas/`.
-    """
+    """JSON Schemas of records, by name; `prefix` begins references: `#/$defs/` or `#/components/schemas/`."""
 
     def __init__(self, prefix: str = "#/$defs/") -> None:
         self.named: dict[str, dict[str, Any]] = {}
@@ -133,35 +128,25 @@ class Schemas:
             return {"type": "array", "items": self.of(inner[0])}
         if origin is Mapping:
             return {"type": "object", "additionalProperties": self.of(inner[1])}
-        return self._record(kind)
-
-    def _record(self, kind: Any) -> dict[str, Any]:
         if kind.__name__ not in self.named:
             self.named[kind.__name__] = {}  # ends the recursion of a type that contains itself
             summary = str(kind.__doc__ or kind.__name__).strip().splitlines()[0]
-            schema = _SPECIAL.get(kind, Schemas._fields)(self, kind)
-            self.named[kind.__name__] = {"description": summary, **schema}
+            self.named[kind.__name__] = {"description": summary, **self._record(kind)}
         return {"$ref": self._prefix + kind.__name__}
 
-    def _fields(self, kind: Any) -> dict[str, Any]:
+    def _record(self, kind: Any) -> dict[str, Any]:
+        if kind is Scope:
+            coordinates = {item.name: dict(_PLAIN[str]) for item in fields(kind) if item.name != "tenant"}
+            return {"type": "object", "properties": coordinates, "additionalProperties": False}
+        if kind is ScoreDetail:
+            part = {name: self.of(hint) for name, hint in _hints(Part).items() if name != "signal"}
+            parts = {"type": "object", "additionalProperties": _object(part)}
+            return _object({"parts": parts, "final": self.of(float), "via": self.of(Via | None)})
         properties = {name: self.of(hint) for name, hint in _hints(kind).items()}
         if kind is Memory:
             status = get_type_hints(Memory.status.fget)["return"]  # type: ignore[attr-defined]
             properties |= {"short_id": self.of(str), "status": self.of(status)}
         return _object(properties)
-
-    def _scope(self, kind: Any) -> dict[str, Any]:
-        coordinates = {item.name: dict(_PLAIN[str]) for item in fields(kind) if item.name != "tenant"}
-        return {"type": "object", "properties": coordinates, "additionalProperties": False}
-
-    def _parts(self, _: Any) -> dict[str, Any]:
-        part = {name: self.of(hint) for name, hint in _hints(Part).items() if name != "signal"}
-        parts = {"type": "object", "additionalProperties": _object(part)}
-        return _object({"parts": parts, "final": self.of(float), "via": self.of(Via | None)})
-
-
-_SPECIAL: Final = {Scope: Schemas._scope, ScoreDetail: Schemas._parts}
-"""Records whose JSON form differs from their fields."""
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,21 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from salience.records import (
-    ConsolidateReport,
-    Context,
-    Explanation,
-    Memory,
-    Page,
-    Recall,
-    Receipt,
-    ReflectReport,
-    SessionReport,
-    Stats,
-    TransferReport,
-    UpkeepReport,
-    Version,
-)
+from salience import records
 from salience.wire import requests
 from salience.wire.responses import Schemas, from_json, to_json
 
@@ -30,15 +16,12 @@ class Verb:
     """A verb of the engine over HTTP.
 
     Attributes:
-        name: the engine's method.
+        name: of the engine's method.
         method, path: the route; braces mark arguments in the path.
         right: one of `RIGHTS` that the caller needs.
-        request: the model of the arguments.
-        response: the type of the result.
         result_key: the key of the result in the JSON object, for results that are not objects themselves.
         creates: whether it can create memories, which gives status 201.
         changes: the argument with the id of the memory that the verb changes; None for other verbs.
-        summary: one line.
     """
 
     name: str
@@ -71,51 +54,51 @@ class Verb:
 
 _ONE: Final = "/v1/memory/{id}"
 _ALL: Final = (
-    Verb("remember", "POST", "/v1/memories", "write", requests.Remember, Receipt, creates=True,
+    Verb("remember", "POST", "/v1/memories", "write", requests.Remember, records.Receipt, creates=True,
          summary="Store one memory; returns the memories that it may contradict."),
-    Verb("remember_many", "POST", "/v1/memories", "write", requests.RememberMany, list[Receipt],
+    Verb("remember_many", "POST", "/v1/memories", "write", requests.RememberMany, list[records.Receipt],
          result_key="receipts", creates=True, summary="Store several memories, all or none."),
-    Verb("ingest", "POST", "/v1/ingest", "write", requests.Ingest, list[Receipt], result_key="receipts", creates=True,
-         summary="Store a conversation turn by turn, verbatim and in order."),
-    Verb("list", "GET", "/v1/memories", "read", requests.Listing, Page,
+    Verb("ingest", "POST", "/v1/ingest", "write", requests.Ingest, list[records.Receipt],
+         result_key="receipts", creates=True, summary="Store a conversation turn by turn, verbatim and in order."),
+    Verb("list", "GET", "/v1/memories", "read", requests.Listing, records.Page,
          summary="Return one page of memories in the order of storing, and the cursor of the next."),
-    Verb("get", "GET", _ONE, "read", requests.MemoryId, Memory,
+    Verb("get", "GET", _ONE, "read", requests.MemoryId, records.Memory,
          summary="Return one memory with all its fields."),
-    Verb("update", "PATCH", _ONE, "write", requests.Update, Receipt, changes="id",
+    Verb("update", "PATCH", _ONE, "write", requests.Update, records.Receipt, changes="id",
          summary="Change a memory; earlier versions are kept."),
-    Verb("forget", "DELETE", _ONE, "write", requests.Forget, Receipt, changes="id",
+    Verb("forget", "DELETE", _ONE, "write", requests.Forget, records.Receipt, changes="id",
          summary="Remove a memory from every recall; its versions are kept."),
-    Verb("history", "GET", f"{_ONE}/history", "read", requests.MemoryId, tuple[Version, ...], result_key="versions",
-         summary="Return every version of a memory, oldest first."),
-    Verb("restore", "POST", f"{_ONE}/restore", "write", requests.Restore, Receipt, changes="id",
+    Verb("history", "GET", f"{_ONE}/history", "read", requests.MemoryId, tuple[records.Version, ...],
+         result_key="versions", summary="Return every version of a memory, oldest first."),
+    Verb("restore", "POST", f"{_ONE}/restore", "write", requests.Restore, records.Receipt, changes="id",
          summary="Restore an older version, or a forgotten memory."),
-    Verb("recall", "POST", "/v1/recall", "read", requests.Recall, Recall,
+    Verb("recall", "POST", "/v1/recall", "read", requests.Recall, records.Recall,
          summary="Return the memories that answer a query, best first, with the parts of each score."),
-    Verb("recall_many", "POST", "/v1/recall", "read", requests.RecallMany, list[Recall], result_key="recalls",
+    Verb("recall_many", "POST", "/v1/recall", "read", requests.RecallMany, list[records.Recall], result_key="recalls",
          summary="Return the answer to each of several queries, in order."),
-    Verb("graph_recall", "POST", "/v1/graphrag", "read", requests.GraphRecall, Recall,
+    Verb("graph_recall", "POST", "/v1/graphrag", "read", requests.GraphRecall, records.Recall,
          summary="Recall by similarity and by distance to the entities in the query."),
-    Verb("context", "POST", "/v1/context", "read", requests.Context, Context,
+    Verb("context", "POST", "/v1/context", "read", requests.Context, records.Context,
          summary="Return the memories for a query, packed for a prompt within a token budget."),
-    Verb("explain", "POST", "/v1/explain", "read", requests.Explain, Explanation,
+    Verb("explain", "POST", "/v1/explain", "read", requests.Explain, records.Explanation,
          summary="Explain why a memory is, or is not, in the answer to a query."),
-    Verb("reflect", "POST", "/v1/reflect", "write", requests.Consolidate, ReflectReport,
+    Verb("reflect", "POST", "/v1/reflect", "write", requests.Consolidate, records.ReflectReport,
          summary="Summarise related memories in a new memory that refers to them."),
-    Verb("consolidate", "POST", "/v1/consolidate", "write", requests.Consolidate, ConsolidateReport,
+    Verb("consolidate", "POST", "/v1/consolidate", "write", requests.Consolidate, records.ConsolidateReport,
          summary="Promote memories to the tiers that they qualify for."),
-    Verb("end_session", "POST", "/v1/sessions/{session_id}/end", "write", requests.EndSession, SessionReport,
+    Verb("end_session", "POST", "/v1/sessions/{session_id}/end", "write", requests.EndSession, records.SessionReport,
          summary="End a session and promote its memories."),
-    Verb("stats", "GET", "/v1/stats", "read", requests.ScopeOnly, Stats,
+    Verb("stats", "GET", "/v1/stats", "read", requests.ScopeOnly, records.Stats,
          summary="Count the visible memories."),
     Verb("help", "GET", "/v1/help", "read", requests.Topic, str, result_key="text",
          summary="Return the help text of a topic."),
     Verb("erase", "POST", "/v1/erase", "admin", requests.Erase, int, result_key="erased",
          summary="Delete memories permanently."),
-    Verb("upkeep", "POST", "/v1/upkeep", "admin", requests.Upkeep, UpkeepReport,
+    Verb("upkeep", "POST", "/v1/upkeep", "admin", requests.Upkeep, records.UpkeepReport,
          summary="Run the maintenance that is due: embed, expire, promote, prune."),
-    Verb("export", "GET", "/v1/export", "read", requests.ScopeOnly, TransferReport,
+    Verb("export", "GET", "/v1/export", "read", requests.ScopeOnly, records.TransferReport,
          summary="Return memories with their versions and vectors as lines of JSON."),
-    Verb("import_", "POST", "/v1/import", "admin", requests.Import, TransferReport,
+    Verb("import_", "POST", "/v1/import", "admin", requests.Import, records.TransferReport,
          summary="Store the memories of an export, or drafts as lines of JSON."),
 )  # fmt: skip
 
