@@ -202,9 +202,9 @@ def test_a_write_with_a_truncated_response_is_retried(engine, through, where):
 
 def test_a_deadline_ends_the_retries(through, where, monkeypatch):
     memory, network = through(*[problem(*BUSY) for _ in range(9)], retries=9)
-    from salience.client import retries
+    from salience.client import client
 
-    monkeypatch.setattr(retries, "GRACE", 0.0)
+    monkeypatch.setattr(client, "GRACE", 0.0)
     with pytest.raises(BusyError):
         memory.recall("query", deadline_ms=0, **where)
     assert len(network.requests) == 1

@@ -19,7 +19,7 @@ from salience.errors import InputError, NotFoundError, ServerError, Words, wrong
 from salience.rank import profiles
 from salience.rank.profile import LIMIT
 from salience.rank.profiles import ProfileLike
-from salience.records import UNSET, Draft, Filter, Query, Receipt, Scope, checks
+from salience.records import UNSET, Draft, Filter, Query, Receipt, checks
 from salience.records.ids import ONCE
 from salience.wire.responses import to_json
 from salience.wire.verbs import VERBS, Verb
@@ -31,7 +31,6 @@ LOST: Final = (
 )
 """Warning of a receipt from a retry."""
 _DRAFT: Final = tuple(item.name for item in fields(Draft) if item.name != "scope")
-_COORDINATES: Final = tuple(item.name for item in fields(Scope) if item.name != "tenant")
 _FILTER: Final = ("tags", "kinds", "tiers", "sessions", "since", "until")
 _QUERY: Final = ("min_score", "dry_run", "now", "as_of", "deadline_ms")
 _RANKED: Final = ("recall", "recall_many", "context", "explain")
@@ -40,8 +39,9 @@ _LONG: Final = ("consolidate", "reflect", "end_session", "upkeep", "erase")
 """Verbs that may scan a whole store."""
 _KEYED: Final = ("remember", "update", "forget", "restore", "remember_many", "ingest")
 """Verbs with idempotency keys; `remember_many` and `ingest` have one per item."""
-_MESSAGE: Final = {"content": "content", "speaker": "speaker", "created_at": "timestamp", "metadata": "metadata",
-                   "key": "key"}  # fmt: skip
+_MESSAGE: Final = {
+    "content": "content", "speaker": "speaker", "created_at": "timestamp", "metadata": "metadata", "key": "key",
+}  # fmt: skip
 """Fields of a draft -> fields of a message."""
 
 
@@ -87,9 +87,8 @@ def _first_receipt(receipt: Receipt) -> Receipt:
     """Return the receipt of the attempt that stored the memory, as far as it can be reconstructed."""
     if receipt.status != "unchanged" or receipt.warning or receipt.memory.key is not None:  # this attempt stored it
         return receipt
-    superseded = receipt.memory.supersedes
-    status: Any = "created" if superseded is None else "superseded"
-    return replace(receipt, status=status, superseded=superseded, warning=LOST)
+    old = receipt.memory.supersedes
+    return replace(receipt, status="created" if old is None else "superseded", superseded=old, warning=LOST)
 
 
 def call(
@@ -109,12 +108,16 @@ def call(
         remedy = f"Run `salience {name}` on the machine of the store."
         raise InputError(name, Words("a server over HTTP"), remedy, "is not available over HTTP")
     verb = VERBS[name]
-    if verb.name in _RANKED and profile is not None:
+    if name in _RANKED and profile is not None:
         arguments.setdefault("profile", profile)
-    needs_key = verb.name in _KEYED and arguments.get("key") is None
-    body = _BODIES.get(verb.name, _checked)(arguments)
+    needs_key = name in _KEYED and arguments.get("key") is None
+    body = _body(name, arguments)
     if needs_key:
-        body |= _generated_key(body)
+        key, many = ONCE + uuid4().hex, next((many for many in ("drafts", "messages") if many in body), None)
+        if many is None:
+            body["key"] = key
+        else:
+            body[many] = [{"key": f"{key}/{position}", **item} for position, item in enumerate(body[many])]
     in_path = {field: body.pop(field) for field in list(body) if f"{{{field}}}" in verb.path}
     in_query = verb.method in ("GET", "DELETE")
     writes = verb.right != "read" and not body.get("dry_run", False)
@@ -125,9 +128,9 @@ def call(
         query={field: value for field, value in body.items() if value is not None} if in_query else {},
         body=None if in_query else json.dumps(body, allow_nan=False, separators=(",", ":")).encode("ascii"),
         writes=writes,
-        idempotent=not writes or verb.name in _KEYED,
+        idempotent=not writes or name in _KEYED,
         generated_key=needs_key,
-        is_long=verb.name in _LONG,
+        is_long=name in _LONG,
         deadline=None if deadline_ms is None else deadline_ms / 1000,
     )
 
@@ -157,12 +160,32 @@ def _picked(arguments: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any
     return {name: arguments[name] for name in names if name in arguments}
 
 
-def _home(arguments: Mapping[str, Any]) -> Scope:
-    return keywords.home("default", _picked(arguments, keywords.NAMES))
+def _body(verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a verb as JSON values, with the engine's checks."""
+    where = _picked(arguments, keywords.NAMES)
+    match verb:
+        case "remember":
+            keywords.home("default", where)
+            tier = {"tier": arguments["memory_type"]} if "memory_type" in arguments else {}
+            return _draft(Draft(**{**_picked(arguments, _DRAFT), **tier})) | _checked(where)
+        case "remember_many":
+            # A draft cannot unset a coordinate of the request, so a coordinate is shared only if every draft has it.
+            home = keywords.home("default", where)
+            drafts = list(remember.drafts(arguments["drafts"], home))
+            homes = [replace(one.scope or home, tenant=home.tenant).as_home().as_dict() for one in drafts]
+            shared = {name: value for name, value in home.as_dict().items() if all(name in one for one in homes)}
+            own = [{name: value for name, value in one.items() if value != shared.get(name)} for one in homes]
+            return {**shared, "drafts": [_draft(one) | at for one, at in zip(drafts, own, strict=True)]}
+        case "ingest":
+            turns = remember.turns(arguments["messages"], keywords.home("default", where))
+            messages = [{name: value for f, name in _MESSAGE.items() if (value := getattr(one, f))} for one in turns]
+            return {**_checked(where), "messages": to_json(messages)}
+        case "update":
+            Draft(**{"content": "-", **_picked(arguments, _DRAFT)})
+    return _checked(arguments)
 
 
 def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments as JSON values, with the engine's checks."""
     scope, level = keywords.scope("default", _picked(arguments, keywords.NAMES))
     where = Filter(**_picked(arguments, _FILTER), level=level)
     if arguments.get("limit") is not None:
@@ -173,58 +196,6 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     found = {name: plain(name, value) for name, value in arguments.items() if name != "profile"}
     chosen = arguments.get("profile")
     return found if chosen is None else found | {"profile": _profile(chosen)}
-
-
-def _remember(arguments: dict[str, Any]) -> dict[str, Any]:
-    _home(arguments)
-    given = _picked(arguments, _DRAFT)
-    given |= {"tier": arguments["memory_type"]} if "memory_type" in arguments else {}
-    return _draft(Draft(**given)) | _checked(_picked(arguments, keywords.NAMES))
-
-
-def _remember_many(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the coordinates that all drafts share, and each draft with its other coordinates.
-
-    A draft cannot unset a coordinate of the request, so a coordinate is shared only if every draft has it.
-    """
-    home = _home(arguments)
-    drafts = list(remember.drafts(arguments["drafts"], home))
-    homes = [replace(one.scope or home, tenant=home.tenant).as_home().as_dict() for one in drafts]
-    shared = {name: value for name, value in home.as_dict().items() if all(name in one for one in homes)}
-    lines = [
-        _draft(one) | {name: at[name] for name in _COORDINATES if name in at and at[name] != shared.get(name)}
-        for one, at in zip(drafts, homes, strict=True)
-    ]
-    return {**shared, "drafts": lines}
-
-
-def _ingest(arguments: dict[str, Any]) -> dict[str, Any]:
-    turns = remember.turns(arguments["messages"], _home(arguments))
-    messages = [to_json({name: getattr(turn, f) for f, name in _MESSAGE.items() if getattr(turn, f)}) for turn in turns]
-    return {**_checked(_picked(arguments, keywords.NAMES)), "messages": messages}
-
-
-def _update(arguments: dict[str, Any]) -> dict[str, Any]:
-    Draft(**{"content": "-", **_picked(arguments, _DRAFT)})
-    return _checked(arguments)
-
-
-_BODIES: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-    "remember": _remember,
-    "remember_many": _remember_many,
-    "ingest": _ingest,
-    "update": _update,
-}
-"""Verbs whose JSON differs from their arguments."""
-
-
-def _generated_key(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that add an idempotency key to a request, or to each of its items without one."""
-    key = ONCE + uuid4().hex
-    for many in ("drafts", "messages"):
-        if many in body:
-            return {many: [{"key": f"{key}/{position}", **item} for position, item in enumerate(body[many])]}
-    return {"key": key}
 
 
 def _segment(name: str, value: object) -> str:

@@ -1,4 +1,8 @@
-"""Client and AsyncClient: the verbs over HTTP."""
+"""Client and AsyncClient: the verbs over HTTP, with retries.
+
+Reads and writes with an idempotency key are safe to retry. Other writes are retried only if the server did nothing:
+the connection failed, or the response says so (busy, rate limit).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.metadata import version
@@ -15,27 +20,57 @@ from typing import IO, Any, Final
 import anyio
 import httpx
 from anyio import to_thread
-from tenacity import AsyncRetrying, Retrying
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+    wait_random,
+)
 
 from salience.client import calls
 from salience.client.methods import AsyncVerbs, Verbs
-from salience.client.retries import Attempts, RetryPolicy
-from salience.errors import ImportLineError, InputError, ServerError, Words
-from salience.lines import parsed_object
+from salience.deadline import retry_after
+from salience.errors import (
+    BusyError,
+    ImportLineError,
+    InputError,
+    LimitError,
+    SalienceError,
+    ServerError,
+    StoreError,
+    UnsettledError,
+    Words,
+)
+from salience.lines import parsed, parsed_object
 from salience.rank import profiles
 from salience.rank.profile import Profile
 from salience.rank.profiles import ProfileLike
 from salience.records import TransferReport, checks
 from salience.transfer import files
-from salience.transfer.files import FORMAT
+from salience.wire.errors import MEDIA_TYPE, from_problem
 
 LIMITS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)
 """The keep-alive is shorter than the server's, so that the server never closes a connection in use."""
 CHUNK: Final = 65_536
 """Bytes per chunk of an import."""
 NDJSON: Final = "application/x-ndjson"
+TEMPORARY: Final = frozenset({429, 502, 503, 504})
+"""Statuses that count as temporary in responses without problem details."""
+GRACE: Final = 5.0
+"""Time to wait for a response after the deadline of its recall, seconds."""
+LONG_TIMEOUT: Final = 3600.0
+"""Timeout of verbs that may scan a whole store, seconds."""
 Progress = Callable[[int], None]
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
+_BACKOFF: Final = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0.0, 0.2)
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_CHECK_KEYED: Final = "Check before you retry, or pass your own idempotency key (key=), so that it is done once."
+_CHECK: Final = "Check before you retry; a second call is safe, but its report describes the second call."
+_CHECK_URL: Final = "Check the URL, the network and the server."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +129,147 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost") if address is None else address.is_loopback
 
 
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Timeout of each step of a request, seconds, and maximum number of retries."""
+
+    timeout: float = 30.0
+    retries: int = 3
+
+
+class _AttemptFailedError(Exception):
+    """An attempt failed; `retry` says whether to try again, after at least `wait` seconds."""
+
+    def __init__(self, error: SalienceError, retry: bool = True, wait: float = 0.0) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.retry = retry
+        self.wait = wait
+
+
+class Attempts:
+    """The attempts of one call, sync or async.
+
+    Attributes:
+        started: the number of attempts so far.
+        uncertain: whether a response was lost, so that the outcome is unknown.
+    """
+
+    def __init__(self, call: calls.Call, host: str, policy: RetryPolicy) -> None:
+        self.call = call
+        self.started = 0
+        self.uncertain = False
+        self._host = host
+        self._policy = policy
+
+    @property
+    def tenacity(self) -> dict[str, Any]:
+        """Arguments of `tenacity.Retrying` and `AsyncRetrying`."""
+        stop: Any = stop_after_attempt(self._policy.retries + 1)
+        if self.call.deadline is not None:
+            stop |= stop_after_delay(self.call.deadline + GRACE)
+        retry = retry_if_exception(lambda error: isinstance(error, _AttemptFailedError) and error.retry)
+        return {"retry": retry, "stop": stop, "wait": _wait, "reraise": True}
+
+    @property
+    def timeout(self) -> httpx.Timeout:
+        """The timeout of each step of an attempt."""
+        seconds = self._policy.timeout
+        if self.call.deadline is not None:
+            seconds = min(seconds, self.call.deadline + GRACE)
+        return httpx.Timeout(seconds, read=LONG_TIMEOUT if self.call.is_long else seconds)
+
+    @contextmanager
+    def final_errors(self) -> Iterator[None]:
+        """Convert the failure of the last attempt into the error of the call."""
+        try:
+            yield
+        except _AttemptFailedError as failed:
+            if self.uncertain and self.call.writes:
+                raise UnsettledError(
+                    f"{self.call.verb.name}: the response of {self._host} was lost; the write may have been done. "
+                    f"{_CHECK_KEYED if self.call.idempotent else _CHECK}"
+                ) from None
+            raise failed.error from None
+
+    @contextmanager
+    def network_errors(self) -> Iterator[None]:
+        """Convert errors of httpx, and count the attempt."""
+        self.started += 1
+        try:
+            yield
+        except _NOT_SENT as error:
+            raise _AttemptFailedError(self._no_response(error)) from None
+        except httpx.TransportError as error:
+            raise self._lost(self._no_response(error)) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            raise self._no_response(error) from None
+
+    def result(self, response: httpx.Response) -> Any:
+        """Return the result in a response.
+
+        Raises:
+            SalienceError: the error in the response; a `ServerError` if it is not from a Salience server.
+        """
+        self.raise_for_status(response)
+        return self.call.result(self._json(response), retried=self.started > 1)
+
+    def raise_for_status(self, response: httpx.Response) -> None:
+        """Raise unless the response is a success; the body of an error must have been read."""
+        status = response.status_code
+        if status in (200, 201):
+            return
+        wait = retry_after(response.headers)
+        if _media_type(response) == MEDIA_TYPE:
+            problem = from_problem(self._json(response))
+            if isinstance(problem, UnsettledError):
+                raise self._lost(problem, wait)
+            is_busy = isinstance(problem, BusyError) or type(problem) is StoreError
+            is_limited = isinstance(problem, LimitError) and problem.retry_after is not None
+            raise _AttemptFailedError(problem, is_busy or is_limited, wait)
+        says = "a redirect: use the URL that it points to" if 300 <= status < 400 else f"status {status}"
+        error = ServerError(f"{self._host} answered {says}. This is not a response of a Salience server. {_CHECK_URL}")
+        if status in TEMPORARY and status != 429:  # a proxy cannot know whether the server did the work
+            raise self._lost(error, wait)
+        raise _AttemptFailedError(error, status == 429, wait)
+
+    def _lost(self, error: SalienceError, wait: float = 0.0) -> _AttemptFailedError:
+        self.uncertain = True
+        return _AttemptFailedError(error, self.call.idempotent, wait)
+
+    def _json(self, response: httpx.Response) -> Mapping[str, Any]:
+        media = _media_type(response)
+        if media not in ("application/json", MEDIA_TYPE):
+            raise ServerError(f"{self._host} answered {media or 'no JSON'}, not a Salience response. {_CHECK_URL}")
+        try:
+            found = parsed(response.content)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise self._lost(ServerError(f"{self._host} answered JSON that is cut off. {_CHECK_URL}"))
+        return found
+
+    def _no_response(self, error: Exception) -> ServerError:
+        return ServerError(f"{self._host} did not answer ({type(error).__name__}). {_CHECK_URL}")
+
+
+def _media_type(response: httpx.Response) -> str:
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+def _wait(state: RetryCallState) -> float:
+    failed = state.outcome.exception() if state.outcome else None
+    return max(_BACKOFF(state), failed.wait if isinstance(failed, _AttemptFailedError) else 0.0)
+
+
 _version = cache(partial(version, "salience"))
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Return the trusted certificates, loaded once, because loading takes longer than a recall."""
-    return httpx.create_ssl_context()
+_ssl_context: Callable[[], ssl.SSLContext] = cache(httpx.create_ssl_context)  # loading takes longer than a recall
 
 
 class _Base:
     """The base of both clients."""
+
+    _http: httpx.Client | httpx.AsyncClient
 
     def __init__(self, endpoint: Endpoint, policy: RetryPolicy, profile: ProfileLike | None) -> None:
         self.endpoint = endpoint
@@ -131,45 +296,35 @@ class _Base:
             "verify": _ssl_context(),
         }
 
-    def _attempts(self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Attempts:
-        call = calls.call(method, args, keywords, self._profile)
-        return Attempts(call, self.endpoint.host, self._policy)
-
-    def _transfer(self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> _Transfer:
-        given = calls.bind(method, args, keywords)
-        local = {name: given.pop(name) for name in ("file", "overwrite", "progress") if name in given}
-        if "on_error" in given:
-            checks.choice("on_error", given["on_error"], ("stop", "skip"))
-        call = calls.transfer_call(method.__name__, given)
-        return _Transfer(Attempts(call, self.endpoint.host, self._policy), **local)
-
-    def _require_open(self, http: httpx.Client | httpx.AsyncClient) -> None:
-        if http.is_closed:
+    def _attempts(
+        self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> tuple[Attempts, dict[str, Any]]:
+        """Return the attempts of a call, and the arguments of exports and imports that stay here, such as `file`."""
+        if self._http.is_closed:
             raise ServerError(f"{self.endpoint.host}: this client is closed. Connect again.")
+        local: dict[str, Any] = {}
+        if method.__name__ in ("export", "import_"):
+            given = calls.bind(method, args, keywords)
+            local = {name: given.pop(name) for name in ("file", "overwrite", "progress") if name in given}
+            if "on_error" in given:
+                checks.choice("on_error", given["on_error"], ("stop", "skip"))
+            call = calls.transfer_call(method.__name__, given)
+        else:
+            call = calls.call(method, args, keywords, self._profile)
+        return Attempts(call, self.endpoint.host, self._policy), local
 
-
-@dataclass(frozen=True, slots=True)
-class _Transfer:
-    """An export or import."""
-
-    attempts: Attempts
-    file: files.File
-    overwrite: bool = False
-    progress: Progress | None = None
-
-
-def _request(http: httpx.Client | httpx.AsyncClient, attempts: Attempts, lines: Any = None) -> httpx.Request:
-    """Return the HTTP request of a call; `lines` is the streamed body of an import."""
-    call = attempts.call
-    media = NDJSON if lines is not None else None if call.body is None else "application/json"
-    return http.build_request(
-        call.verb.method,
-        call.path.removeprefix("/"),
-        params=dict(call.query) or None,
-        content=call.body if lines is None else lines,
-        headers={} if media is None else {"Content-Type": media},
-        timeout=attempts.timeout,
-    )
+    def _request(self, attempts: Attempts, lines: Any = None) -> httpx.Request:
+        """Return the HTTP request of a call; `lines` is the streamed body of an import."""
+        call = attempts.call
+        media = NDJSON if lines is not None else None if call.body is None else "application/json"
+        return self._http.build_request(
+            call.verb.method,
+            call.path.removeprefix("/"),
+            params=dict(call.query) or None,
+            content=call.body if lines is None else lines,
+            headers={} if media is None else {"Content-Type": media},
+            timeout=attempts.timeout,
+        )
 
 
 class Client(_Base, Verbs):
@@ -195,34 +350,32 @@ class Client(_Base, Verbs):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(endpoint, policy, profile)
-        self._http = httpx.Client(transport=transport, **self._options)
+        self._http: httpx.Client = httpx.Client(transport=transport, **self._options)
         self._sleep = sleep
 
     def _call(self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        self._require_open(self._http)
-        if method.__name__ == "export":
-            return self._export(self._transfer(method, args, keywords))
-        if method.__name__ == "import_":
-            return self._import(self._transfer(method, args, keywords))
-        attempts = self._attempts(method, args, keywords)
+        attempts, local = self._attempts(method, args, keywords)
 
-        def attempt() -> Any:
+        def attempt(lines: Iterator[bytes] | None = None) -> Any:
             with attempts.network_errors():
-                response = self._http.send(_request(self._http, attempts))
+                response = self._http.send(self._request(attempts, lines))
             return attempts.result(response)
 
         with attempts.final_errors():
+            match method.__name__:
+                case "export":
+                    return self._export(attempts, **local)
+                case "import_":
+                    with files.reading(local["file"]) as file:
+                        return attempt(_import_chunks(file, local.get("progress")))
             return Retrying(**attempts.tenacity, sleep=self._sleep)(attempt)
 
-    def _export(self, transfer: _Transfer) -> Any:
-        attempts = transfer.attempts
-        with (
-            attempts.final_errors(),
-            files.writing(transfer.file, transfer.overwrite) as file,
-            attempts.network_errors(),
-        ):
-            export = _ExportWriter(file, transfer.progress)
-            response = self._http.send(_request(self._http, attempts), stream=True)
+    def _export(
+        self, attempts: Attempts, file: files.File, overwrite: bool = False, progress: Progress | None = None
+    ) -> TransferReport:
+        with files.writing(file, overwrite) as opened, attempts.network_errors():
+            export = _ExportWriter(opened, progress)
+            response = self._http.send(self._request(attempts), stream=True)
             try:
                 if not response.is_success:
                     response.read()
@@ -232,14 +385,6 @@ class Client(_Base, Verbs):
             finally:
                 response.close()
             return export.finish()
-
-    def _import(self, transfer: _Transfer) -> Any:
-        attempts = transfer.attempts
-        with attempts.final_errors(), files.reading(transfer.file) as file:
-            with attempts.network_errors():
-                lines = _import_chunks(file, transfer.progress)
-                response = self._http.send(_request(self._http, attempts, lines))
-            return attempts.result(response)
 
     def close(self) -> None:
         """Close the connections."""
@@ -259,34 +404,32 @@ class AsyncClient(_Base, AsyncVerbs):
         sleep: Callable[[float], Any] = anyio.sleep,
     ) -> None:
         super().__init__(endpoint, policy, profile)
-        self._http = httpx.AsyncClient(transport=transport, **self._options)
+        self._http: httpx.AsyncClient = httpx.AsyncClient(transport=transport, **self._options)
         self._sleep = sleep
 
     async def _call(self, method: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        self._require_open(self._http)
-        if method.__name__ == "export":
-            return await self._export(self._transfer(method, args, keywords))
-        if method.__name__ == "import_":
-            return await self._import(self._transfer(method, args, keywords))
-        attempts = self._attempts(method, args, keywords)
+        attempts, local = self._attempts(method, args, keywords)
 
-        async def attempt() -> Any:
+        async def attempt(lines: AsyncIterator[bytes] | None = None) -> Any:
             with attempts.network_errors():
-                response = await self._http.send(_request(self._http, attempts))
+                response = await self._http.send(self._request(attempts, lines))
             return attempts.result(response)
 
         with attempts.final_errors():
+            match method.__name__:
+                case "export":
+                    return await self._export(attempts, **local)
+                case "import_":
+                    with files.reading(local["file"]) as file:
+                        return await attempt(_in_threads(_import_chunks(file, local.get("progress"))))
             return await AsyncRetrying(**attempts.tenacity, sleep=self._sleep)(attempt)
 
-    async def _export(self, transfer: _Transfer) -> Any:
-        attempts = transfer.attempts
-        with (
-            attempts.final_errors(),
-            files.writing(transfer.file, transfer.overwrite) as file,
-            attempts.network_errors(),
-        ):
-            export = _ExportWriter(file, transfer.progress)
-            response = await self._http.send(_request(self._http, attempts), stream=True)
+    async def _export(
+        self, attempts: Attempts, file: files.File, overwrite: bool = False, progress: Progress | None = None
+    ) -> TransferReport:
+        with files.writing(file, overwrite) as opened, attempts.network_errors():
+            export = _ExportWriter(opened, progress)
+            response = await self._http.send(self._request(attempts), stream=True)
             try:
                 if not response.is_success:
                     await response.aread()
@@ -296,19 +439,6 @@ class AsyncClient(_Base, AsyncVerbs):
             finally:
                 await response.aclose()
             return export.finish()
-
-    async def _import(self, transfer: _Transfer) -> Any:
-        attempts = transfer.attempts
-        with attempts.final_errors(), files.reading(transfer.file) as file:
-            chunks = _import_chunks(file, transfer.progress)
-
-            async def lines() -> AsyncIterator[bytes]:
-                while chunk := await to_thread.run_sync(partial(next, chunks, b"")):
-                    yield chunk
-
-            with attempts.network_errors():
-                response = await self._http.send(_request(self._http, attempts, lines()))
-            return attempts.result(response)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -326,36 +456,29 @@ class _ExportWriter:
         self._last_id: Any = None
 
     def write(self, chunk: bytes) -> None:
-        """Write the lines that a chunk completes.
-
-        Raises:
-            ServerError: the lines are not an export.
-        """
+        """Write the lines that a chunk completes; raises `ServerError` if they are not an export."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
-            self._write_line(line)
+            self._lines += 1
+            try:
+                found = parsed_object(self._lines, line)
+            except ImportLineError:
+                raise ServerError("export: the server did not send lines of JSON. Export again.") from None
+            if (found.get("format") == files.FORMAT) != (self._lines == 1):
+                raise ServerError("export: the server did not send one export. Export again.")
+            self._file.write(line.decode("utf-8") + "\n")
+            if self._lines > 1:
+                memory_id = found.get("memory", {}).get("id")
+                self._memories += memory_id != self._last_id  # a memory has a line per version
+                self._last_id = memory_id
+                if self._progress is not None:
+                    self._progress(self._memories)
 
     def finish(self) -> TransferReport:
         """Return the report; raises `ServerError` if the export was cut off."""
         if self._rest or not self._lines:
             raise ServerError("export: the connection broke before the end of the export. Export again.")
         return TransferReport(self._memories)
-
-    def _write_line(self, line: bytes) -> None:
-        self._lines += 1
-        try:
-            found = parsed_object(self._lines, line)
-        except ImportLineError:
-            raise ServerError("export: the server did not send lines of JSON. Export again.") from None
-        if (found.get("format") == FORMAT) != (self._lines == 1):
-            raise ServerError("export: the server did not send one export. Export again.")
-        self._file.write(line.decode("utf-8") + "\n")
-        if self._lines > 1:
-            memory_id = found.get("memory", {}).get("id")
-            self._memories += memory_id != self._last_id  # a memory has a line per version
-            self._last_id = memory_id
-            if self._progress is not None:
-                self._progress(self._memories)
 
 
 def _import_chunks(source: IO[Any], progress: Progress | None) -> Iterator[bytes]:
@@ -374,3 +497,9 @@ def _import_chunks(source: IO[Any], progress: Progress | None) -> Iterator[bytes
                 progress(count)
     if chunk:
         yield bytes(chunk)
+
+
+async def _in_threads(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield chunks, each read in a thread."""
+    while chunk := await to_thread.run_sync(partial(next, chunks, b"")):
+        yield chunk
