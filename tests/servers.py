@@ -17,8 +17,7 @@ from salience.ports import Keyring
 from salience.records import Grant
 from salience.server.auth import Authenticator, verify_key
 from salience.server.gate import Gate, Limits, Observer
-from salience.server.rest.app import Lifespan, app
-from salience.server.rest.routes import Options
+from salience.server.rest.app import Lifespan, Options, app
 
 PATIENCE = 30.0
 """Seconds after which a server that does not start, or does not end, fails its test."""

@@ -17,8 +17,8 @@ from salience.ports import Keyring
 from salience.records import Grant
 from salience.server.gate import Gate
 from salience.server.mcp import http
+from salience.server.rest.app import Options
 from salience.server.rest.app import app as web
-from salience.server.rest.routes import Options
 
 TABS = "Alice prefers tabs"
 SPACES = "Alice does not prefer tabs"

@@ -19,8 +19,7 @@ from salience.engine import Engine
 from salience.records import Grant
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
-from salience.server.rest.app import app
-from salience.server.rest.routes import Options
+from salience.server.rest.app import Options, app
 
 
 class Server:

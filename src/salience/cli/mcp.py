@@ -64,12 +64,11 @@ def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, rea
 
     require("mcp", "MCP", "server")
     with uncollected():  # saves a fifth of the SDK's import time
-        from salience.server.mcp import stdio
+        from salience.server.mcp import server
 
     from salience.engine import Engine
     from salience.server.gate import Gate
-    from salience.server.mcp.callers import LocalCaller, RemoteCaller
-    from salience.server.mcp.tools import chosen
+    from salience.server.mcp.tools import LocalCaller, RemoteCaller, chosen
 
     offered = chosen(tools or settings.load().mcp_tools)
     profile = None if options.profile is None else profiles.load(options.profile)
@@ -79,9 +78,9 @@ def _serve(options: Globals, defaults: dict[str, str], tools: str | None, *, rea
         rights = ("read",) if read_only else ("read", "write")
         if isinstance(memory, Engine):
             grant = Grant(tenant=memory.services.tenant, rights=rights, name="stdio")
-            stdio.serve(LocalCaller(Gate(memory), grant, defaults), offered)
+            server.serve(LocalCaller(Gate(memory), grant, defaults), offered)
         else:
-            stdio.serve(RemoteCaller(memory, defaults, read_only), offered)
+            server.serve(RemoteCaller(memory, defaults, read_only), offered)
 
 
 @command(group, options=DEFAULTS)

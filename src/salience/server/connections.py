@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from salience.errors import LimitError
-from salience.server.rest.problems import RETRY_AFTER, http_problem
+from salience.server.rest.responses import RETRY_AFTER, http_problem
 from salience.settings import Settings
 from salience.wire.errors import MEDIA_TYPE, to_problem
 

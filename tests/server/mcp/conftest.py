@@ -13,9 +13,8 @@ import salience
 from salience.engine import Engine
 from salience.records import Grant
 from salience.server.gate import Gate
-from salience.server.mcp.callers import LocalCaller
 from salience.server.mcp.server import server
-from salience.server.mcp.tools import chosen
+from salience.server.mcp.tools import LocalCaller, chosen
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from speaking import AXES, COSINES, grant
 

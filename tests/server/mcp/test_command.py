@@ -7,9 +7,8 @@ from typer.testing import CliRunner
 
 import salience
 from salience.cli import app
-from salience.server.mcp import stdio
-from salience.server.mcp.callers import LocalCaller, RemoteCaller
-from salience.server.mcp.tools import DEFAULT, TOOLS
+from salience.server.mcp import server as stdio
+from salience.server.mcp.tools import DEFAULT, TOOLS, LocalCaller, RemoteCaller
 from salience.wire.verbs import VERBS
 from speaking import TABS
 

@@ -17,7 +17,7 @@ from salience.errors import BusyError
 from salience.server.auth import Authenticator, create_key
 from salience.server.gate import Gate
 from salience.server.mcp import http
-from salience.server.rest.routes import Options
+from salience.server.rest.app import Options
 from salience.store.keyring import MemoryKeyring
 from servers import served
 from speaking import TABS, grant, site, text_of

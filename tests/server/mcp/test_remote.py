@@ -6,9 +6,8 @@ import pytest
 from mcp import Client
 
 import salience
-from salience.server.mcp.callers import RemoteCaller
 from salience.server.mcp.server import server
-from salience.server.mcp.tools import TOOLS
+from salience.server.mcp.tools import TOOLS, RemoteCaller
 from servers import live
 from speaking import TABS, text_of
 

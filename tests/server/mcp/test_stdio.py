@@ -59,8 +59,8 @@ SLOW = """
 import os, sys
 import salience
 from salience.server.gate import Gate
-from salience.server.mcp import stdio
-from salience.server.mcp.callers import LocalCaller
+from salience.server.mcp import server as stdio
+from salience.server.mcp.tools import LocalCaller
 from salience.records import Grant
 from salience.server.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder

@@ -19,9 +19,8 @@ from salience.records import ANY
 from salience.remember import conflicts
 from salience.server.gate import Gate, Limits
 from salience.server.mcp import texts
-from salience.server.mcp.callers import LocalCaller
 from salience.server.mcp.server import INSTRUCTIONS, server
-from salience.server.mcp.tools import DEFAULT, TOOLS, chosen
+from salience.server.mcp.tools import DEFAULT, TOOLS, LocalCaller, chosen
 from salience.testing.doubles import PlantedEmbedder
 from speaking import SPACES, TABS, TEA, grant, text_of
 

@@ -30,9 +30,8 @@ from salience.errors import AccessError, SalienceError
 from salience.records import RIGHTS
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
-from salience.server.mcp.callers import LocalCaller
 from salience.server.mcp.server import server
-from salience.server.mcp.tools import DEFAULT, Tool
+from salience.server.mcp.tools import DEFAULT, LocalCaller, Tool
 from salience.server.oauth import SCOPE_PREFIX
 from salience.wire.errors import MEDIA_TYPE, instance, to_problem
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from mcp import types
 
 from salience.context import BOOTSTRAP, quote
 from salience.errors import InputError, unknown_field
-from salience.records import ANY, Context, Stats
-from salience.server.mcp.callers import Caller
+from salience.records import ANY, Stats
 from salience.server.mcp.texts import context
-from salience.server.mcp.tools import TOOLS
+from salience.server.mcp.tools import TOOLS, Caller
 
 URI: Final = "salience://bootstrap"
 TEMPLATE: Final = f"{URI}/{{project}}"
@@ -24,25 +23,23 @@ COMPLETIONS: Final = 100
 """Maximum number of values in a completion, by the protocol."""
 NONE: Final = 'No bootstrap memories here yet. To store one, call remember(content=..., kind="bootstrap").'
 _QUERY: Final = "What has to be known before work begins?"
-RESOURCES: Final = (
-    types.Resource(
-        uri=URI,
-        name="bootstrap",
-        title="What to know at the start",
-        description="Memories of the kind bootstrap that apply everywhere, or to the project of this connection.",
-        mime_type="text/plain",
-        annotations=types.Annotations(audience=["assistant"], priority=1.0),
-    ),
+_FORM: Final[Mapping[str, Any]] = {
+    "mime_type": "text/plain",
+    "annotations": types.Annotations(audience=["assistant"], priority=1.0),
+}
+RESOURCE: Final = types.Resource(
+    uri=URI,
+    name="bootstrap",
+    title="What to know at the start",
+    description="Memories of the kind bootstrap that apply everywhere, or to the project of this connection.",
+    **_FORM,
 )
-TEMPLATES: Final = (
-    types.ResourceTemplate(
-        uri_template=TEMPLATE,
-        name="bootstrap of a project",
-        title="What to know at the start of work on a project",
-        description="Memories of the kind bootstrap that apply everywhere, and the project's own.",
-        mime_type="text/plain",
-        annotations=types.Annotations(audience=["assistant"], priority=1.0),
-    ),
+RESOURCE_TEMPLATE: Final = types.ResourceTemplate(
+    uri_template=TEMPLATE,
+    name="bootstrap of a project",
+    title="What to know at the start of work on a project",
+    description="Memories of the kind bootstrap that apply everywhere, and the project's own.",
+    **_FORM,
 )
 
 
@@ -62,63 +59,42 @@ def project_of(uri: str) -> str | None:
 
 def bootstrap_memories(caller: Caller, project: str | None = None) -> str:
     """Return the current bootstrap memories, quoted as data, most important first."""
-    given = {"query": _QUERY, "limit": 1, "budget_tokens": TOKENS, "dry_run": True}
-    tool = TOOLS["context"]
     where = {} if project is None else {"project": project}
-    found: Context = caller.call(tool.verb, tool.request({**given, **where}, caller.defaults))
+    found = _call(caller, "context", query=_QUERY, limit=1, budget_tokens=TOKENS, dry_run=True, **where)
     return quote([hit for hit in found.hits if hit.memory.kind == BOOTSTRAP]) or NONE
 
 
 def projects(caller: Caller, start: str) -> list[str]:
     """Return the projects whose names begin with `start`, at most `COMPLETIONS`."""
-    tool = TOOLS["stats"]
-    found: Stats = caller.call(tool.verb, tool.request({"project": ANY.value}, caller.defaults))
+    found: Stats = _call(caller, "stats", project=ANY.value)
     return sorted(name for name in found.by_project if name and name.startswith(start))[:COMPLETIONS]
 
 
-_PROJECT: Final = types.PromptArgument(
-    name="project", description="the project; omit it for memories that apply everywhere"
-)
+def _call(caller: Caller, name: str, **given: Any) -> Any:
+    tool = TOOLS[name]
+    return caller.call(tool.verb, tool.request(given, caller.defaults))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt.
+    """A prompt: its entry in a list of prompts, and a function from the caller and the arguments to its text."""
 
-    Attributes:
-        text: returns the user's message, from the caller and the arguments.
-    """
-
-    name: str
-    title: str
-    description: str
-    arguments: tuple[types.PromptArgument, ...]
+    listing: types.Prompt
     text: Callable[[Caller, Mapping[str, str]], str]
 
-    def listing(self) -> types.Prompt:
-        """Return the prompt for a list of prompts."""
-        return types.Prompt(
-            name=self.name, title=self.title, description=self.description, arguments=list(self.arguments)
-        )
-
     def messages(self, caller: Caller, given: Mapping[str, str]) -> types.GetPromptResult:
-        """Return the user's message.
-
-        Raises:
-            InputError: an argument is unknown or missing.
-        """
-        known = [argument.name for argument in self.arguments]
+        """Return the user's message; raises `InputError` for an unknown or missing argument."""
+        arguments = self.listing.arguments or []
+        known = [argument.name for argument in arguments]
         for name in given:
             if name not in known:
                 raise unknown_field(name, known)
-        for argument in self.arguments:
+        for argument in arguments:
             if argument.required and not given.get(argument.name, "").strip():
                 raise InputError(argument.name, None, "Give some text.")
-        content = types.TextContent(
-            text=self.text(caller, {name: text for name, text in given.items() if text.strip()})
-        )
-        messages = [types.PromptMessage(role="user", content=content)]
-        return types.GetPromptResult(description=self.description, messages=messages)
+        text = self.text(caller, {name: value for name, value in given.items() if value.strip()})
+        messages = [types.PromptMessage(role="user", content=types.TextContent(text=text))]
+        return types.GetPromptResult(description=self.listing.description, messages=messages)
 
 
 def _remember(_: Caller, given: Mapping[str, str]) -> str:
@@ -132,9 +108,8 @@ def _remember(_: Caller, given: Mapping[str, str]) -> str:
 
 
 def _recall(caller: Caller, given: Mapping[str, str]) -> str:
-    tool = TOOLS["context"]
-    arguments = {"query": given["topic"], **({"project": given["project"]} if "project" in given else {})}
-    found = caller.call(tool.verb, tool.request(arguments, caller.defaults))
+    where = {"project": given["project"]} if "project" in given else {}
+    found = _call(caller, "context", query=given["topic"], **where)
     return (
         f"What do you know about this from earlier conversations: {given['topic']}\n\nAnswer from the memories below, "
         f"say which are old or contradict each other, and recall more if they are not enough.\n\n{context(found)}"
@@ -161,36 +136,27 @@ def _end(_: Caller, given: Mapping[str, str]) -> str:
     )
 
 
+_ARGUMENTS: Final = {
+    "project": types.PromptArgument(
+        name="project", description="the project; omit it for memories that apply everywhere"
+    ),
+    "text": types.PromptArgument(name="text", description="what to remember", required=True),
+    "topic": types.PromptArgument(name="topic", description="the topic", required=True),
+    "session_id": types.PromptArgument(name="session_id", description="the session, if it has a name"),
+}
 _ALL: Final = (
-    Prompt(
-        name="start_session",
-        title="Start with what is known",
-        description="Begin a conversation with the bootstrap memories.",
-        arguments=(_PROJECT,),
-        text=_start,
-    ),
-    Prompt(
-        name="remember_this",
-        title="Remember this",
-        description="Store a text as memories.",
-        arguments=(types.PromptArgument(name="text", description="what to remember", required=True), _PROJECT),
-        text=_remember,
-    ),
-    Prompt(
-        name="recall_about",
-        title="What do you know about ...",
-        description="Ask about a topic, with its memories included.",
-        arguments=(types.PromptArgument(name="topic", description="the topic", required=True), _PROJECT),
-        text=_recall,
-    ),
-    Prompt(
-        name="end_session",
-        title="Store what matters from this conversation",
-        description="End a conversation: store what will matter later.",
-        arguments=(types.PromptArgument(name="session_id", description="the session, if it has a name"),),
-        text=_end,
-    ),
-)
-
-PROMPTS: Final[Mapping[str, Prompt]] = {prompt.name: prompt for prompt in _ALL}
+    ("start_session", "Start with what is known", "Begin a conversation with the bootstrap memories.",
+     ("project",), _start),
+    ("remember_this", "Remember this", "Store a text as memories.", ("text", "project"), _remember),
+    ("recall_about", "What do you know about ...", "Ask about a topic, with its memories included.",
+     ("topic", "project"), _recall),
+    ("end_session", "Store what matters from this conversation",
+     "End a conversation: store what will matter later.", ("session_id",), _end),
+)  # fmt: skip
+PROMPTS: Final[Mapping[str, Prompt]] = {
+    name: Prompt(
+        types.Prompt(name=name, title=title, description=text, arguments=[_ARGUMENTS[one] for one in takes]), function
+    )
+    for name, title, text, takes, function in _ALL
+}
 """All prompts by name."""

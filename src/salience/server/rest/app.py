@@ -1,4 +1,4 @@
-"""The FastAPI application: middleware, exception handlers, OpenAPI document."""
+"""The FastAPI application: a route for each method and path of the verbs, middleware, exception handlers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from dataclasses import dataclass
+from itertools import groupby
+from typing import IO, Any, Final, Literal
 
+import anyio
 import anyio.to_thread
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import Response
 from fastapi.telemetry import TelemetryConfig
+from pydantic import BaseModel
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import salience
-from salience.errors import SalienceError, shown
+from salience.errors import InputError, SalienceError, StaleError, StoreError, Words, shown
+from salience.rank import profiles
+from salience.records import Grant
 from salience.server.auth import Authenticator
 from salience.server.gate import Gate
-from salience.server.rest import openapi, routes
-from salience.server.rest.problems import HttpError, error_response, handle_error
-from salience.server.rest.routes import Options
+from salience.server.rest import openapi, parsing
+from salience.server.rest.responses import NDJSON, HttpError, LinesResponse, error_response, result_response
 from salience.wire.errors import stack_of
+from salience.wire.requests import VerbRequest
+from salience.wire.verbs import VERBS, Verb
 
 HEALTH: Final = ("/healthz", "/readyz")
 """Paths for probes, which accept any host and origin because they reveal nothing."""
@@ -44,17 +53,55 @@ _SECURITY_HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _NO_TELEMETRY: Final[TelemetryConfig] = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "operation_spans": False,
-    "auto_configure": False,
-}
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
 """FastAPI's own telemetry is off: it would record user text in error messages and queries."""
 _log = logging.getLogger("salience.server.rest")
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
-__all__ = ["Lifespan", "Options", "app"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Limits and accepted callers of a server.
+
+    Attributes:
+        threads: maximum number of concurrent requests; others wait.
+        exports: maximum number of concurrent exports; they have threads of their own, because clients may read slowly.
+        body_limit: maximum length of a body, bytes.
+        import_limit: maximum length of an import, bytes; stored in a temporary file.
+        hosts: host names of the server, in addition to its address and loopback; `*` for any.
+        origins: web origins, such as `https://example.org`, whose pages may call the server.
+        is_open: returns whether callers need no key; if so, requests from proxies are refused.
+    """
+
+    threads: int = 32
+    exports: int = 4
+    body_limit: int = 8 * 1024 * 1024
+    import_limit: int = 1024**3
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    is_open: Callable[[], bool] = lambda: False
+
+
+class ProfileInfo(BaseModel):
+    """A built-in profile."""
+
+    name: str
+    summary: str
+    limit: int
+    toml: str
+
+
+class ProfileList(BaseModel):
+    """The built-in profiles."""
+
+    profiles: list[ProfileInfo]
+
+
+class Health(BaseModel):
+    """A health check that passed."""
+
+    status: Literal["ok"] = "ok"
 
 
 class _Application(FastAPI):
@@ -104,11 +151,108 @@ def app(
             *([cors] if options.origins else []),
             Middleware(UnexpectedErrors),
         ],
-        exception_handlers=dict.fromkeys((SalienceError, HttpError, HTTPException), handle_error),
+        exception_handlers=dict.fromkeys((SalienceError, HttpError, HTTPException), _handle_error),
         lifespan=with_threads,
     )
-    routes.add_routes(application, gate, authenticator, options)
+
+    def authenticate(request: Request) -> Grant:
+        grant = authenticator.authenticate(request.headers.get("authorization"))
+        request.state.grant = grant
+        return grant
+
+    for _, group in groupby(VERBS.values(), key=lambda verb: (verb.method, verb.path)):
+        verbs = tuple(group)
+        path = verbs[0].path.replace("{session_id}", "{session_id:path}")  # session names may have slashes
+        endpoint = _endpoint(gate, authenticate, options, verbs)
+        application.add_api_route(path, endpoint, methods=[verbs[0].method], **openapi.operation(verbs))
+
+    @application.get("/v1/profiles", **openapi.server_operation("profiles", 401, 403, 500, 503))
+    def list_profiles(grant: Grant = Depends(authenticate)) -> ProfileList:
+        """Return the built-in profiles."""
+        gate.require_right(grant, VERBS["recall"])
+        found = [(name, profiles.load(name)) for name in profiles.NAMES]
+        return ProfileList(
+            profiles=[
+                ProfileInfo(name=name, summary=one.summary, limit=one.limit, toml=profiles.source(name))
+                for name, one in found
+            ]
+        )
+
+    @application.get("/healthz", **openapi.server_operation("alive", is_public=True))
+    async def alive() -> Health:
+        """Return that the process is up; does not check the store."""
+        return Health()
+
+    @application.get("/readyz", **openapi.server_operation("ready", 500, 503, is_public=True))
+    def ready() -> Health:
+        """Return that the store responds. Callers are anonymous, so the details of an error go only to the log."""
+        try:
+            gate.ready()
+        except StoreError as error:
+            _log.error("not ready: %s", error)
+            raise StoreError("store: not available. See the server's log.") from None
+        return Health()
+
     return application
+
+
+def _endpoint(
+    gate: Gate, authenticate: Callable[[Request], Grant], options: Options, verbs: tuple[Verb, ...]
+) -> Callable[..., Response]:
+    """Return the endpoint for the verbs of one method and path."""
+    limiter = anyio.CapacityLimiter(options.exports)
+    read_body = parsing.no_body if parsing.is_in_query(verbs[0]) else parsing.body_within(options.body_limit)
+
+    def respond(request: Request, grant: Grant = Depends(authenticate), body: bytes = Depends(read_body)) -> Response:
+        verb, given = parsing.parse_request(verbs, request, body)
+        request.state.verb = verb.name
+        return result_response(request, verb, _answer(gate, grant, verb, given, parsing.if_match(request, verb)))
+
+    def export(request: Request, grant: Grant = Depends(authenticate)) -> Response:
+        request.state.verb = verbs[0].name
+        verb, given = parsing.parse_request(verbs, request)
+        return LinesResponse(lambda file: gate.call(grant, verb, given.arguments(), file=file), limiter)
+
+    async def lines(request: Request, grant: Grant = Depends(authenticate)) -> AsyncIterator[IO[bytes]]:
+        gate.require_right(grant, verbs[0])  # before anything is written to disk
+        parsing.require_media_type(request, NDJSON)
+        async with parsing.body_on_disk(request, options.import_limit) as file:
+            yield file
+
+    def import_(request: Request, grant: Grant = Depends(authenticate), file: IO[bytes] = Depends(lines)) -> Response:
+        request.state.verb = verbs[0].name
+        verb, given = parsing.parse_request(verbs, request)
+        return result_response(request, verb, gate.call(grant, verb, given.arguments(), file=file))
+
+    return {"export": export, "import_": import_}.get(verbs[0].name, respond)
+
+
+def _answer(gate: Gate, grant: Grant, verb: Verb, request: Any, versions: list[int] | None) -> Any:
+    """Return the result at the first of `versions` that matches the memory's version; None for any version."""
+    if versions is None:
+        return gate.answer(grant, verb, request)
+    if request.if_version is not None and versions != [request.if_version]:
+        value, problem = Words("another version than if_version"), "names another version than if_version"
+        raise InputError("If-Match", value, "Give one of them.", problem)
+    for place, version in enumerate(versions, start=1):
+        changed: VerbRequest = request.model_copy(update={"if_version": version})
+        try:
+            return gate.answer(grant, verb, changed)
+        except StaleError:
+            if place == len(versions):
+                raise
+    raise AssertionError("no version")
+
+
+async def _handle_error(request: Request, error: Exception) -> Response:
+    """Return the response for an error in a request."""
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        # a route knows only its own methods
+        matching = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in matching for method in getattr(route, "methods", None) or ()})
+        detail = "method: not allowed for this path. See the header Allow."
+        error = HttpError(error.status_code, detail, {"Allow": ", ".join(methods)})
+    return error_response(request.state.request_id, error)
 
 
 class RequestGuard:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from fastapi.responses import Response
 
 from salience.help import TOPICS
 from salience.rank import profiles
+from salience.records import Context, Memory, Page, Recall, Receipt
 from salience.server.rest.parsing import (
-    ETAGS_LIMIT,
     JSON,
     KEY_HEADER,
     KEY_LIMIT,
     KEYED_LISTS,
-    NDJSON,
     STREAMED,
     argument_names,
     is_in_query,
 )
+from salience.server.rest.responses import ETAGS_LIMIT, NDJSON
 from salience.wire import errors
-from salience.wire.requests import VerbRequest
 from salience.wire.responses import Schemas
 from salience.wire.verbs import VERBS, Verb
 
@@ -41,25 +40,17 @@ _TAG_OF: Final = {
     **dict.fromkeys(("stats", "help"), "server"),
 }
 EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "remember": {
-        "content": "Alice prefers Python for backend work",
-        "user_id": "alice",
-        "importance": 0.8,
-        "tags": ["lang"],
-    },
+    "remember": {"content": "Alice prefers Python for backend work", "user_id": "alice", "importance": 0.8,
+                 "tags": ["lang"]},
     "remember_many": {
-        "drafts": [
-            {"content": "The launch is on 3 June", "kind": "decision", "fact_key": "launch.date"},
-            {"content": "Bob writes the release notes"},
-        ],
+        "drafts": [{"content": "The launch is on 3 June", "kind": "decision", "fact_key": "launch.date"},
+                   {"content": "Bob writes the release notes"}],
         "project": "apollo",
     },
     "ingest": {
         "session_id": "monday",
-        "messages": [
-            {"role": "user", "content": "I moved to Lisbon last week."},
-            {"role": "assistant", "content": "How do you like it there?"},
-        ],
+        "messages": [{"role": "user", "content": "I moved to Lisbon last week."},
+                     {"role": "assistant", "content": "How do you like it there?"}],
     },
     "update": {"importance": 0.9, "reason": "said twice"},
     "restore": {"version": 1},
@@ -69,7 +60,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
     "context": {"query": "What language does Alice like?", "user_id": "alice", "budget_tokens": 1500},
     "explain": {"query": "What language does Alice like?", "memory_id": "5f1d2c3b", "user_id": "alice"},
     "erase": {"user_id": "alice", "dry_run": True},
-}
+}  # fmt: skip
 """Example requests by verb."""
 CHOICES: Final = {"profile": profiles.NAMES, "topic": tuple(sorted(TOPICS))}
 """Arguments with a choice of names that the server has."""
@@ -91,18 +82,31 @@ _ETAG: Final = '(W/)?"[!#-~]*"'
 def operation(verbs: Sequence[Verb]) -> Json:
     """Return the arguments of `add_api_route` that describe the verbs of one method and path."""
     first = verbs[0]
-    extra: Json = {"parameters": [*_parameters(first), *_header_parameters(verbs)]}
+    names = {name for verb in verbs for name in verb.request.model_fields}
+    statuses = {*_ALWAYS}
+    if not is_in_query(first) or first.name == "import_":
+        statuses |= {408, 413, 415, 502}
+    if names & {"id", "ids", "memory_id", "supersedes", "drafts"}:
+        statuses.add(404)
+    if first.right != "read":
+        statuses |= {409, 412}
+    extra: Json = {"parameters": [*_parameters(first), *_header_parameters(first, names)]}
     if first.name == "import_":
         extra["requestBody"] = {"required": True, "content": {NDJSON[0]: {"schema": _TEXT}}}
     elif not is_in_query(first):
-        extra["requestBody"] = _body(verbs)
+        bodies = [_request_schemas(verb)[_request_name(verb)] for verb in verbs]
+        content: Json = {"schema": _any_of([{"$ref": _SCHEMAS + _request_name(verb)} for verb in verbs])}
+        if examples := {verb.name: {"value": EXAMPLES[verb.name]} for verb in verbs if verb.name in EXAMPLES}:
+            content["examples"] = examples
+        is_required = all(one["required"] or "anyOf" in one for one in bodies)
+        extra["requestBody"] = {"required": is_required, "content": {JSON[0]: content}}
     return {
         "operation_id": first.name,
         "tags": [_TAG_OF.get(first.name, "memories")],
         "summary": " Or: ".join(verb.summary for verb in verbs),
         "description": f"Needs a key with the right `{first.right}`.",
         "response_class": Response,  # the media types are in the responses below
-        "responses": _results(verbs) | _problems(_error_statuses(verbs)),
+        "responses": _results(verbs) | _problems(statuses),
         "openapi_extra": extra,
     }
 
@@ -122,42 +126,42 @@ def complete(document: Json) -> None:
             verb.schema(schemas)
         if not is_in_query(verb):
             requests |= _request_schemas(verb)
+    responses: Json = {}
+    for status in errors.STATUSES:
+        titles = sorted({one.title for one in errors.PROBLEMS.values() if one.status == status})
+        text = ". ".join(titles or [HTTPStatus(status).phrase]) + "."
+        content = {errors.MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
+        header = [_HEADER_OF_STATUS[status]] if status in _HEADER_OF_STATUS else []
+        responses[str(status)] = {"description": text, "content": content, **_headers(header)}
+    del responses["405"]  # no operation has it
     own = document.setdefault("components", {}).setdefault("schemas", {})
     document["security"] = [{"key": []}]
     document["components"] = {
         "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "of `salience keys create`"}},
         "headers": dict(_HEADERS),
-        "responses": {str(status): _problem(status) for status in errors.STATUSES if status != 405},
+        "responses": responses,
         "schemas": {**own, **schemas.named, **requests, "Problem": errors.schema()},
     }
 
 
 def _parameters(verb: Verb) -> Iterator[Json]:
-    """Yield the parameters in the path and the query."""
-    schema = _without_titles(verb.request.model_json_schema())
-    properties = _with_choices(schema["properties"])
+    """Yield the parameters in the path and the query, without null, which has no form in a URL."""
+    whole = _without_titles(verb.request.model_json_schema())
+    properties = _with_choices(whole["properties"])
     in_path, in_query = argument_names(verb)
-    for name in in_path:
-        yield _parameter(name, properties[name]) | {"in": "path", "required": True}
-    for name in in_query:
-        parameter = _parameter(name, properties[name])
-        if verb.name == "export":  # without coordinates, it exports everything
-            parameter["schema"].pop("default", None)
-        yield parameter | {"in": "query", "required": name in schema.get("required", ())}
+    for name in (*in_path, *in_query):
+        found = properties[name]
+        schema = {key: value for key, value in found.items() if key not in ("description", "anyOf")}
+        for one in found.get("anyOf", ()):
+            schema |= one if one != {"type": "null"} else {}
+        if schema.get("default") is None or verb.name == "export":  # without coordinates, it exports everything
+            schema.pop("default", None)
+        parameter = {"name": name, "schema": schema, **{key: found[key] for key in ("description",) if key in found}}
+        where = "path" if name in in_path else "query"
+        yield parameter | {"in": where, "required": name in in_path or name in whole.get("required", ())}
 
 
-def _parameter(name: str, found: Json) -> Json:
-    """Return a parameter, without null, which has no form in a URL."""
-    schema = {key: value for key, value in found.items() if key not in ("description", "anyOf")}
-    for one in found.get("anyOf", ()):
-        schema |= one if one != {"type": "null"} else {}
-    if schema.get("default") is None:
-        schema.pop("default", None)
-    return {"name": name, "schema": schema, **{key: found[key] for key in ("description",) if key in found}}
-
-
-def _header_parameters(verbs: Sequence[Verb]) -> Iterator[Json]:
-    names = {name for verb in verbs for name in verb.request.model_fields}
+def _header_parameters(verb: Verb, names: set[str]) -> Iterator[Json]:
     if names & {"key", *KEYED_LISTS}:
         schema = {"type": "string", "minLength": 1, "maxLength": KEY_LIMIT, "pattern": "^[!-~]+$"}
         yield {"name": KEY_HEADER, "in": "header", "schema": schema, "description": "a retry with it writes nothing"}
@@ -165,18 +169,9 @@ def _header_parameters(verbs: Sequence[Verb]) -> Iterator[Json]:
         schema = {"type": "string", "pattern": rf"^(\*|{_ETAG}(, *{_ETAG}){{0,{ETAGS_LIMIT - 1}}})$"}
         text = 'refused unless the memory has one of these versions, such as `"3"`; in place of `if_version`'
         yield {"name": "If-Match", "in": "header", "schema": schema, "description": text}
-    if verbs[0].name == "get":
+    if verb.name == "get":
         text = '304 if the memory has this version, such as `"3"`'
         yield {"name": "If-None-Match", "in": "header", "schema": _TEXT, "description": text}
-
-
-def _body(verbs: Sequence[Verb]) -> Json:
-    models = [_request_schemas(verb)[_request_name(verb.request)] for verb in verbs]
-    references = [{"$ref": _SCHEMAS + _request_name(verb.request)} for verb in verbs]
-    content: Json = {"schema": references[0] if len(references) == 1 else {"anyOf": references}}
-    if examples := {verb.name: {"value": EXAMPLES[verb.name]} for verb in verbs if verb.name in EXAMPLES}:
-        content["examples"] = examples
-    return {"required": all(one["required"] or "anyOf" in one for one in models), "content": {JSON[0]: content}}
 
 
 def _request_schemas(verb: Verb) -> Json:
@@ -186,7 +181,7 @@ def _request_schemas(verb: Verb) -> Json:
     in_path, _ = argument_names(verb)
     made["properties"] = {name: one for name, one in _with_choices(made["properties"]).items() if name not in in_path}
     made["required"] = [name for name in made.get("required", ()) if name not in in_path]
-    return {**found, _request_name(verb.request): made}
+    return {**found, _request_name(verb): made}
 
 
 def _with_choices(properties: Json) -> Json:
@@ -195,8 +190,8 @@ def _with_choices(properties: Json) -> Json:
     return properties
 
 
-def _request_name(model: type[VerbRequest]) -> str:
-    return f"{model.__name__}Request"  # some have the name of a record
+def _request_name(verb: Verb) -> str:
+    return f"{verb.request.__name__}Request"  # some models have the name of a record
 
 
 def _without_titles(schema: Any) -> Any:
@@ -206,17 +201,20 @@ def _without_titles(schema: Any) -> Any:
     return [_without_titles(item) for item in schema] if isinstance(schema, list) else schema
 
 
+def _any_of(schemas: Sequence[Json]) -> Json:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
+
+
 def _results(verbs: Sequence[Verb]) -> dict[int | str, Json]:
     verb = verbs[0]
     if verb.name == "export":
         text = "One object per line: a header, then memories."
         return {200: {"description": text, "content": {NDJSON[0]: {"schema": _TEXT}}}}
-    schemas = [one.schema(Schemas(_SCHEMAS)) for one in verbs]
-    content = {JSON[0]: {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}}
+    schema = _any_of([one.schema(Schemas(_SCHEMAS)) for one in verbs])
     names = ["ETag"] if verb.name in ("get", "remember") or verb.changes else []
     names += ["Link"] if verb.name == "list" else []
     links = {f"{one.name}_{name}": link for one in verbs for name, link in _links(one)}
-    common = {"content": content, **({"links": links} if links else {})}
+    common = {"content": {JSON[0]: {"schema": schema}}, **({"links": links} if links else {})}
     found: dict[int | str, Json] = {200: {"description": "Done.", **common, **_headers(names)}}
     if verb.creates:
         found[201] = {"description": "A memory was created.", **common, **_headers([*names, "Location"])}
@@ -229,51 +227,22 @@ def _headers(names: Sequence[str]) -> Json:
     return {"headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names}} if names else {}
 
 
-def _error_statuses(verbs: Sequence[Verb]) -> set[int]:
-    names = {name for verb in verbs for name in verb.request.model_fields}
-    statuses = {*_ALWAYS}
-    if not is_in_query(verbs[0]) or verbs[0].name == "import_":
-        statuses |= {408, 413, 415, 502}
-    if names & {"id", "ids", "memory_id", "supersedes", "drafts"}:
-        statuses.add(404)
-    if verbs[0].right != "read":
-        statuses |= {409, 412}
-    return statuses
-
-
 def _problems(statuses: Iterable[int]) -> dict[int | str, Json]:
     return {status: {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}
 
 
-def _problem(status: int) -> Json:
-    titles = sorted({one.title for one in errors.PROBLEMS.values() if one.status == status})
-    text = ". ".join(titles or [HTTPStatus(status).phrase]) + "."
-    header = [_HEADER_OF_STATUS[status]] if status in _HEADER_OF_STATUS else []
-    content = {errors.MEDIA_TYPE: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
-    return {"description": text, "content": content, **_headers(header)}
-
-
-_FIRST_MEMORY: Final[Mapping[str, str]] = {
-    "remember": "/memory",
-    "remember_many": "/receipts/0/memory",
-    "ingest": "/receipts/0/memory",
-    "list": "/memories/0",
-    "get": "",
-    "update": "/memory",
-    "forget": "/memory",
-    "restore": "/memory",
-    "recall": "/hits/0/memory",
-    "recall_many": "/recalls/0/hits/0/memory",
-    "graph_recall": "/hits/0/memory",
-    "context": "/hits/0/memory",
-}
-"""Path of the first memory in the result of a verb."""
+_FIRST_MEMORY: Final[Mapping[Any, str]] = {
+    Memory: "", Receipt: "/memory", Page: "/memories/0", Recall: "/hits/0/memory", Context: "/hits/0/memory",
+}  # fmt: skip
+"""Path of the first memory in a result."""
 
 
 def _links(verb: Verb) -> Iterator[tuple[str, Json]]:
     """Yield the links from the result of a verb to other operations."""
-    memory = f"$response.body#{_FIRST_MEMORY.get(verb.name, '')}"
-    if verb.name in _FIRST_MEMORY:
+    items = get_args(verb.response)
+    kind, prefix = (items[0], f"/{verb.result_key}/0") if items else (verb.response, "")
+    memory = f"$response.body#{prefix}{_FIRST_MEMORY.get(kind, '')}"
+    if kind in _FIRST_MEMORY:
         for name in ("get", "update", "forget", "restore", "history"):
             yield name, _memory_link(name, memory)
     match verb.name:
@@ -287,7 +256,7 @@ def _links(verb: Verb) -> Iterator[tuple[str, Json]]:
             for name in ("update", "forget"):
                 yield f"{name}_unchanged", _memory_link(name, memory, {"header.If-Match": "$response.header.ETag"})
         case "history":
-            first = "$response.body#/versions/0/memory"
+            first = f"{memory}/memory"
             body = {"version": f"{first}/version", "environment": f"{first}/scope/environment"}
             parameters = {"path.id": "$request.path.id"}
             yield "restore", {"operationId": "restore", "parameters": parameters, "requestBody": body}

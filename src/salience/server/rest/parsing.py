@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from email.message import Message
 from tempfile import TemporaryFile
@@ -15,12 +15,11 @@ from pydantic_core import from_json
 
 from salience.errors import InputError, LimitError, StaleError, Words
 from salience.records import checks
-from salience.server.rest.problems import HttpError
+from salience.server.rest.responses import HttpError, etags
 from salience.wire.requests import VerbRequest, parse, type_name
 from salience.wire.verbs import Verb
 
 JSON: Final = ("application/json",)
-NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 STREAMED: Final = ("export", "import_")
 """Verbs whose body is lines of JSON, not one object."""
 WRITE_SIZE: Final = 1024 * 1024
@@ -30,9 +29,6 @@ KEY_LIMIT: Final = 200
 """Maximum length of a key in the header; the keys of items append to it."""
 KEYED_LISTS: Final = ("drafts", "messages")
 """Arguments whose items have idempotency keys."""
-ETAGS_LIMIT: Final = 8
-"""Maximum number of entity tags in a condition."""
-_ETAG: Final = re.compile(r'[ \t]*(W/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*(?:,|$)')
 _VISIBLE: Final = re.compile("[!-~]+")
 _INTEGER: Final = re.compile("-?[0-9]{1,18}")
 _BOOLEAN: Final = {"true": True, "false": False}
@@ -56,19 +52,16 @@ async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
     Raises:
         LimitError: the body is longer than the limit; raised before reading it if it has a Content-Length.
     """
+    error = LimitError(f"body: more than the {limit:,} bytes of one request. Send less at a time.")
     length = request.headers.get("content-length", "")
-    size = int(length) if length.isdecimal() and len(length) < 20 else 0
-    _check_size(limit, size)
+    if length.isdecimal() and len(length) < 20 and int(length) > limit:
+        raise error
     size = 0
     async for chunk in request.stream():
         size += len(chunk)
-        _check_size(limit, size)
+        if size > limit:
+            raise error
         yield chunk
-
-
-def _check_size(limit: int, size: int) -> None:
-    if size > limit:
-        raise LimitError(f"body: more than the {limit:,} bytes of one request. Send less at a time.")
 
 
 def body_within(limit: int) -> Callable[[Request], Any]:
@@ -111,34 +104,32 @@ def require_media_type(request: Request, accepted: Sequence[str]) -> None:
         raise HttpError(415, f"Content-Type: not supported here. Send {accepted[0]}, in UTF-8.")
 
 
-def parse_request(verbs: Sequence[Verb], request: Request, body: bytes) -> tuple[Verb, VerbRequest]:
+def parse_request(verbs: Sequence[Verb], request: Request, body: bytes = b"") -> tuple[Verb, VerbRequest]:
     """Return the verb of a request, and its arguments. A route of several verbs selects one by its required arguments.
 
     Raises:
         HttpError: the body is not JSON.
         InputError: the arguments do not match the verb.
     """
-    path, query = request.path_params, request.query_params.multi_items()
-    if is_in_query(verbs[0]):
-        verb, given = verbs[0], _query_arguments(verbs[0], query)
+    verb, path = verbs[0], request.path_params
+    if is_in_query(verb):
+        given = _query_arguments(verb, request)
     else:
-        if query:
+        if request.query_params:
             raise InputError("query", Words("a query"), "Put the arguments in the body.", "is not accepted here")
         given = _json_object(request, body)
-        verb = next((verb for verb in verbs if _required_arguments(verb) <= {*given, *path}), verbs[0])
+        for one in reversed(verbs):
+            if {name for name, field in one.request.model_fields.items() if field.is_required()} <= {*given, *path}:
+                verb = one
     for name in given.keys() & path.keys():
         raise InputError(name, Words("a second value"), "Leave it out: it is in the path.", "is given twice")
-    return verb, parse(verb.request, _with_key(verb, {**given, **path}, request.headers.get(KEY_HEADER)))
+    key = None if verb.name in STREAMED else request.headers.get(KEY_HEADER)
+    return verb, parse(verb.request, _with_key(verb, {**given, **path}, key))
 
 
-def parse_query(verb: Verb, request: Request) -> VerbRequest:
-    """Return the arguments of a verb from the query alone; raises as `parse_request`."""
-    return parse(verb.request, _query_arguments(verb, request.query_params.multi_items()))
-
-
-def _query_arguments(verb: Verb, pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _query_arguments(verb: Verb, request: Request) -> dict[str, Any]:
     given: dict[str, Any] = {}
-    for name, text in pairs:
+    for name, text in request.query_params.multi_items():
         types = _types(verb.request.model_fields[name].annotation) if name in verb.request.model_fields else set()
         if list in types:
             given.setdefault(name, []).append(text)
@@ -168,16 +159,11 @@ def _json_object(request: Request, body: bytes) -> dict[str, Any]:
         found = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         place = re.search(r"line \d+ column \d+$", str(error))
-        raise HttpError(
-            400, f"body: not JSON ({place[0] if place else 'cut off'}). Send an object, in UTF-8."
-        ) from None
+        detail = f"body: not JSON ({place[0] if place else 'cut off'}). Send an object, in UTF-8."
+        raise HttpError(400, detail) from None
     if not isinstance(found, dict):
         raise InputError("body", type_name(found), "Send an object of the arguments.")
     return found
-
-
-def _required_arguments(verb: Verb) -> set[str]:
-    return {name for name, field in verb.request.model_fields.items() if field.is_required()}
 
 
 def _with_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, Any]:
@@ -192,14 +178,13 @@ def _with_key(verb: Verb, given: dict[str, Any], key: str | None) -> dict[str, A
             value, problem = Words("another key than the body's"), "is another key than the body's"
             raise InputError(KEY_HEADER, value, "Give one of them.", problem)
         return {**given, "key": key}
-    lists = {name: given[name] for name in KEYED_LISTS if isinstance(given.get(name), list)}
-    return given | {
-        name: [
-            {**item, "key": f"{key}/{position}"} if isinstance(item, dict) and item.get("key") is None else item
-            for position, item in enumerate(items)
-        ]
-        for name, items in lists.items()
-    }
+    for name in KEYED_LISTS:
+        if isinstance(given.get(name), list):
+            given[name] = [
+                {**item, "key": f"{key}/{position}"} if isinstance(item, dict) and item.get("key") is None else item
+                for position, item in enumerate(given[name])
+            ]
+    return given
 
 
 def if_match(request: Request, verb: Verb) -> list[int] | None:
@@ -215,33 +200,7 @@ def if_match(request: Request, verb: Verb) -> list[int] | None:
     if "if_version" not in verb.request.model_fields:
         remedy = f"Leave it out: {verb.name} takes none."
         raise InputError("If-Match", Words("a condition"), remedy, "is not accepted here")
-    versions = [
-        int(tag) for is_weak, tag in _etags("If-Match", header) if not is_weak and re.fullmatch("[1-9]\\d{0,8}", tag)
-    ]
-    if not versions:
+    tags = [tag for is_weak, tag in etags("If-Match", header) if not is_weak]
+    if not (versions := [int(tag) for tag in tags if re.fullmatch("[1-9]\\d{0,8}", tag)]):
         raise StaleError("If-Match: this is not the version of a memory. Use the ETag of a response.")
     return versions
-
-
-def if_none_match(request: Request, version: int) -> bool:
-    """Return whether `If-None-Match` names a version; False for an invalid header."""
-    header = request.headers.get("if-none-match")
-    if header is None:
-        return False
-    try:
-        return header.strip() == "*" or str(version) in (tag for _, tag in _etags("If-None-Match", header))
-    except InputError:
-        return False
-
-
-def _etags(field: str, header: str) -> list[tuple[bool, str]]:
-    """Return the entity tags in a header: whether each is weak, and its text."""
-    tags: list[tuple[bool, str]] = []
-    position = 0
-    while position < len(header) and (match := _ETAG.match(header, position)) and len(tags) <= ETAGS_LIMIT:
-        tags.append((match[1] is not None, match[2]))
-        position = match.end()
-    if position < len(header) or not tags:
-        remedy = f'Give up to {ETAGS_LIMIT} of the form "3".'
-        raise InputError(field, Words("a text of another form"), remedy, "is not a list of entity tags")
-    return tags

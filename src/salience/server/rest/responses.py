@@ -1,9 +1,10 @@
-"""Results to HTTP responses: objects with status and headers, and streamed lines of JSON."""
+"""HTTP responses: results with status and headers, streamed lines of JSON, and problem details (RFC 9457)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import IO, Any, Final, cast
 from urllib.parse import urlencode
@@ -15,21 +16,82 @@ from anyio.streams.memory import MemoryObjectSendStream
 from fastapi import Request
 from fastapi.responses import Response
 from pydantic_core import to_json
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
+from salience.errors import AccessError, ForbiddenError, InputError, LimitError, SalienceError, Words
 from salience.records import Memory, Page, Receipt
-from salience.server.rest.parsing import NDJSON, if_none_match
+from salience.wire.errors import MEDIA_TYPE, UNTYPED, instance, to_problem
 from salience.wire.verbs import VERBS, Verb
 
+NDJSON: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 CREATED: Final = ("created", "superseded", "pending")
 """Receipt statuses of new memories."""
+RETRY_AFTER: Final = 1
+"""Default seconds before a retry."""
 CHUNK: Final = 64 * 1024
 """Characters per chunk of a streamed response."""
 STALLED: Final = 30.0
 """Seconds without progress after which a streamed response is cut off, because other requests wait for its slot."""
 BUFFERED: Final = 4
 """Maximum number of chunks that wait for the client."""
+ETAGS_LIMIT: Final = 8
+"""Maximum number of entity tags in a condition."""
+_ETAG: Final = re.compile(r'[ \t]*(W/)?"([\x21\x23-\x7e\x80-\xff]*)"[ \t]*(?:,|$)')
+
+
+class HttpError(Exception):
+    """The path, method, media type or syntax of a request is invalid; `detail` quotes nothing from a body."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+        super().__init__(detail)
+
+
+def http_problem(status: int, detail: str) -> dict[str, Any]:
+    """Return problem details without a type of their own."""
+    return {"type": UNTYPED, "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+
+
+def error_response(request_id: str, error: Exception) -> Response:
+    """Return the response for an error; an unexpected error reveals only the request id."""
+    headers: Mapping[str, str] = {}
+    match error:
+        case SalienceError():
+            details = to_problem(error)
+            if isinstance(error, AccessError) and not isinstance(error, ForbiddenError):
+                headers = {"WWW-Authenticate": "Bearer"}
+            elif isinstance(error, LimitError) and error.retry_after is not None:
+                headers = {"Retry-After": str(max(1, math.ceil(error.retry_after)))}
+            elif details["status"] == HTTPStatus.SERVICE_UNAVAILABLE:
+                headers = {"Retry-After": str(RETRY_AFTER)}
+        case HttpError():
+            details, headers = http_problem(error.status, error.detail), error.headers
+        case HTTPException():
+            is_missing = error.status_code == HTTPStatus.NOT_FOUND
+            detail = f"The request is refused: {HTTPStatus(error.status_code).phrase}."
+            detail = "path: not found. See /openapi.json for the paths." if is_missing else detail
+            details, headers = http_problem(error.status_code, detail), error.headers or {}
+        case _:
+            details = http_problem(500, f"The server failed. Its log has more under the request id {request_id}.")
+    body = to_json({**details, "instance": instance(request_id)})
+    return Response(body, details["status"], dict(headers), MEDIA_TYPE)
+
+
+def etags(field: str, header: str) -> list[tuple[bool, str]]:
+    """Return the entity tags in a header: whether each is weak, and its text; raises `InputError` for other text."""
+    tags: list[tuple[bool, str]] = []
+    position = 0
+    while position < len(header) and (match := _ETAG.match(header, position)) and len(tags) <= ETAGS_LIMIT:
+        tags.append((match[1] is not None, match[2]))
+        position = match.end()
+    if position < len(header) or not tags:
+        remedy = f'Give up to {ETAGS_LIMIT} of the form "3".'
+        raise InputError(field, Words("a text of another form"), remedy, "is not a list of entity tags")
+    return tags
 
 
 def result_response(request: Request, verb: Verb, result: object) -> Response:
@@ -46,8 +108,14 @@ def result_response(request: Request, verb: Verb, result: object) -> Response:
         query = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
         url = f"{request.url.path}?{urlencode([*query, ('cursor', result.cursor)])}"
         headers["Link"] = f'<{url}>; rel="next"'
-    if isinstance(result, Memory) and if_none_match(request, result.version):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    condition = request.headers.get("if-none-match", "").strip()
+    if isinstance(result, Memory) and condition:
+        try:
+            tags = [tag for _, tag in etags("If-None-Match", condition)] if condition != "*" else [str(result.version)]
+        except InputError:  # RFC 9110: a server ignores a condition that it cannot read
+            tags = []
+        if str(result.version) in tags:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
     return Response(to_json(verb.to_json(result)), status, headers, "application/json")
 
@@ -92,17 +160,37 @@ class LinesResponse(Response):
         del self.headers["content-length"]
         self._write = write
         self._limiter = limiter
-        self._error: Exception | None = None
-        self._is_connected = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response; stop writing when the client disconnects."""
         sender, receiver = anyio.create_memory_object_stream[bytes](BUFFERED)
-        has_started = False
+        has_started, is_connected = False, True
+        failure: Exception | None = None
+
+        def write() -> None:
+            pipe = _Pipe(sender)
+            self._write(cast("IO[str]", pipe))
+            pipe.flush()
+
+        async def produce() -> None:
+            nonlocal failure
+            async with sender:
+                try:
+                    await anyio.to_thread.run_sync(write, limiter=self._limiter)
+                except Exception as error:
+                    failure = error
+
+        async def watch_disconnect() -> None:
+            nonlocal is_connected
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            is_connected = False
+            sending.cancel()
+
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._run, sender)
+            tasks.start_soon(produce)
             with anyio.CancelScope() as sending, receiver:  # closing the receiver ends the writer
-                tasks.start_soon(self._watch_disconnect, receive, sending)
+                tasks.start_soon(watch_disconnect)
                 async for chunk in receiver:
                     sending.deadline = anyio.current_time() + STALLED
                     if not has_started:
@@ -111,27 +199,9 @@ class LinesResponse(Response):
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
                     sending.deadline = math.inf
             tasks.cancel_scope.cancel()
-        if sending.cancelled_caught and self._is_connected:
+        if sending.cancelled_caught and is_connected:
             raise ClientDisconnect  # the client reads too slowly; the response stays unfinished
-        if self._error is not None and self._is_connected:
-            raise self._error
+        if failure is not None and is_connected:
+            raise failure
         if has_started:
             await send({"type": "http.response.body", "body": b""})
-
-    async def _run(self, sender: MemoryObjectSendStream[bytes]) -> None:
-        def write() -> None:
-            pipe = _Pipe(sender)
-            self._write(cast("IO[str]", pipe))
-            pipe.flush()
-
-        async with sender:
-            try:
-                await anyio.to_thread.run_sync(write, limiter=self._limiter)
-            except Exception as error:
-                self._error = error
-
-    async def _watch_disconnect(self, receive: Receive, sending: anyio.CancelScope) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._is_connected = False
-        sending.cancel()
