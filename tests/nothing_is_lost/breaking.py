@@ -77,7 +77,7 @@ class Breaking:
         """Break what was armed, in every store of this process on PostgreSQL."""
         run = connections.run
 
-        def counted(connection: psycopg.Connection[Any], statements: Any) -> str | None:
+        def counted(connection: psycopg.Connection[Any], statements: Any) -> psycopg.Cursor[Any]:
             self.turn()
             cut = self.cuts(statements)
             done = run(connection, statements)

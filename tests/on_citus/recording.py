@@ -28,10 +28,10 @@ MULTI_SHARD: Final[Mapping[str, str]] = {
     "sql_store.unembedded": "it lists what has no vector yet in the order of all tenants",
     "sql_store._lay_by": "it drops what was laid by for a model that nobody goes on with, whosever it is",
     "sql_store.adopt_all": "it drops what was laid by once it is in use, whosever it is",
-    "cache.list_tenants": "it lists the tenants, so that each is changed by statements of its own",
+    "store.list_tenants": "it lists the tenants, so that each is changed by statements of its own",
 }
 """Functions of `salience.store` whose statements are about all tenants -> why; they run as the operator."""
-CHECKS: Final = ("checking", "integrity", "indexing", "security")
+CHECKS: Final = ("checking", "integrity")
 """Modules that look at, or fill, tables as a whole, at the wish of whoever looks after the server."""
 STORE: Final = "salience.store."
 _LEVELS: Final = ("read committed", "repeatable read")
@@ -111,10 +111,13 @@ def recording() -> Iterator[Record]:
     record, bounds = Record(), dict[int, Bounds]()
     run = connections.run
 
-    def turn(connection: psycopg.Connection[Any], statements: connections.Statements) -> str | None:
+    def turn(connection: psycopg.Connection[Any], statements: connections.Statements) -> psycopg.Cursor[Any]:
         found = bounds.get(id(connection), Bounds())
         for text in (statements,) if isinstance(statements, str) else statements:
-            found = after(text, found, record.turns)
+            if text.lstrip().startswith(("SELECT", "WITH")):  # a query that is sent with BEGIN
+                record.said.append(Said(text, {}, "connection.run", found))
+            else:
+                found = after(text, found, record.turns)
         bounds[id(connection)] = found
         return run(connection, statements)
 

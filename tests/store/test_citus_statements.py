@@ -140,17 +140,17 @@ def test_whose_rows_a_transaction_is_about_is_read_from_its_turns():
 
 
 def test_a_bad_statement_of_a_store_is_caught(stub_cluster, monkeypatch):
-    from salience.store.postgres import PostgresStore, cache
+    from salience.store.postgres import PostgresStore, store
 
     monkeypatch.setattr(
-        cache,
+        store,
         "READ_STATE",
-        "SELECT NULL::json, max(sequence), max(epoch), false FROM tenants WHERE epoch <> %(tenant)s",
+        "SELECT NULL::json, max(sequence), max(epoch), false FROM tenants WHERE epoch <> {tenant}",
     )
     with recording() as record:
-        store = PostgresStore.open(stub_cluster.engine, embedder="none", dimension=2, language="english")
-        store.speakers(salience.Scope(), ["Ann"])
-        store.close()
+        opened = PostgresStore.open(stub_cluster.engine, embedder="none", dimension=2, language="english")
+        opened.speakers(salience.Scope(), ["Ann"])
+        opened.close()
     (fault,) = record.faults()
     assert "tenants is bound to no tenant" in fault
 
@@ -161,8 +161,8 @@ def test_queries_of_a_turn_go_to_the_server_one_by_one_and_end_as_the_last_one_d
             connection, ("BEGIN ISOLATION LEVEL REPEATABLE READ", "SET LOCAL salience.tenant = 'a'")
         )
         asked = "SELECT current_setting('transaction_isolation'), current_setting('salience.tenant')"
-        assert (begun, connection.execute(asked).fetchone()) == ("SET", ("repeatable read", "a"))
-        assert connections.run(connection, ("COMMIT",)) == "COMMIT"
+        assert (begun.statusmessage, connection.execute(asked).fetchone()) == ("SET", ("repeatable read", "a"))
+        assert connections.run(connection, ("COMMIT",)).statusmessage == "COMMIT"
         (text,) = connection.execute("SELECT query FROM pg_stat_activity WHERE pid = pg_backend_pid()").fetchone()
     assert "COMMIT" not in text
 

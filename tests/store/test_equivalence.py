@@ -392,7 +392,7 @@ def in_length(change, dimension):
 class OnAServer(BothStores):
     """The same with handles on a PostgreSQL database, each with a pool and with what it keeps in memory."""
 
-    parts = "salience.store.postgres.cache.PART"
+    parts = "salience.store.postgres.search.PART"
 
     def __init__(self, dsn, exact_rows):
         super().__init__()

@@ -12,8 +12,7 @@ import databases
 from salience.errors import BusyError, DamagedError, InputError, StoreError
 from salience.ports import Revise, Touch
 from salience.records import ANY, Scope
-from salience.store.postgres import PostgresStore, checking, indexing
-from salience.store.postgres import admin as operating
+from salience.store.postgres import PostgresStore, admin, checking
 from salience.store.postgres.admin import PostgresDatabase
 from salience.store.postgres.connection import Address
 from salience.testing.memories import DIMENSION, NOW, add, id_of, memory, need, stored, unit
@@ -299,8 +298,8 @@ def test_what_fails_leaves_no_index_behind(database, plant):
 )
 def test_vectors_too_long_for_an_index_are_refused(dimension, is_half, remedy):
     with pytest.raises(InputError, match=remedy):
-        indexing.check_plan(indexing.Plan(dimension, is_half))
-    indexing.check_plan(indexing.Plan(4_000, True))
+        admin.check_dimension(dimension, is_half)
+    admin.check_dimension(4_000, True)
 
 
 def test_memory_that_is_none_is_refused(database):
@@ -310,7 +309,7 @@ def test_memory_that_is_none_is_refused(database):
 
 def test_one_process_at_a_time_makes_an_index(database, plant, tables):
     with psycopg.connect(tables, autocommit=True) as other:
-        other.execute(f"SELECT pg_advisory_lock({indexing.MAKING})")
+        other.execute(f"SELECT pg_advisory_lock({admin.INDEXING})")
         with pytest.raises(BusyError, match="another process makes or drops one"):
             database.index()
     assert database.index().made
@@ -346,13 +345,13 @@ def test_many_memories_without_an_index_are_worth_a_hint(database, store, plant)
 
 
 def test_deleted_rows_are_worth_a_hint_when_they_are_many(database, store, monkeypatch):
-    table = operating.TableState("memories", 40_000, 10_000, 1)
-    assert list(operating.bloated([table])) == [
+    table = admin.TableState("memories", 40_000, 10_000, 1)
+    assert list(admin.bloated([table])) == [
         "the table 'memories' holds 10,000 deleted rows. Let autovacuum come sooner, or run: "
         "VACUUM (ANALYZE) salience.memories"
     ]
-    assert list(operating.bloated([operating.TableState("memories", 60_000, 10_000, 1)])) == []
-    assert list(operating.bloated([operating.TableState("memories", 10, 9_999, 1)])) == []
+    assert list(admin.bloated([admin.TableState("memories", 60_000, 10_000, 1)])) == []
+    assert list(admin.bloated([admin.TableState("memories", 10, 9_999, 1)])) == []
 
 
 def test_the_state_tells_what_is_there(database, store, plant):

@@ -290,7 +290,7 @@ def test_older_tables_are_brought_up(database, opened, superuser, monkeypatch, r
     with monkeypatch.context() as before:
         before.setattr(admin, "HEAD", revision)
         before.setattr("alembic.command.upgrade", lambda config, _, run=command_upgrade(): run(config, revision))
-        before.setattr(admin.security, "secure", lambda _: ((), ()))
+        before.setattr(admin, "secure", lambda _: ((), ()))
         assert upgraded(database).after == revision
     report = upgraded(database)
     assert (report.before, report.after) == (revision, HEAD)
@@ -375,7 +375,7 @@ def test_a_missing_database_is_named_with_the_reason(postgres, opened):
 def test_what_the_server_says_becomes_what_to_do(database, state, kind, remedy):
     raised = f"DO $$ BEGIN RAISE EXCEPTION 'a text of somebody' USING ERRCODE = '{state}'; END $$"
     engine = create_pool(Address.parse(database), 1, 2)
-    with pytest.raises(kind) as caught, mapped("there"), transaction(engine, "BEGIN") as connection:
+    with pytest.raises(kind) as caught, mapped("there"), transaction(engine, "BEGIN") as (connection, _):
         connection.exec_driver_sql(raised)
     engine.dispose()
     assert str(caught.value).startswith(f"store: there: {remedy}")

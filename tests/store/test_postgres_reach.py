@@ -9,9 +9,8 @@ import salience
 from salience import recall
 from salience.ports import Add, Derive, Erase, Model, Near, Revise
 from salience.records import ANY, Filter, Scope
-from salience.store.postgres import PostgresStore
-from salience.store.postgres.cache import read_state
-from salience.store.postgres.search import Search
+from salience.store.postgres import PostgresStore, search
+from salience.store.postgres.store import READ_STATE, read_state
 from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import (
     DIMENSION,
@@ -64,13 +63,13 @@ def test_a_reader_of_an_earlier_state_spoils_no_later_one(opened, change, after)
     add(store, stored(1), stored(2), stored(3))
     assert numbers(store.gather(need())) == [1, 2, 3]
 
-    def early(reader):
-        _, before = read_state(reader, "default")
+    def early(reader, row):
+        _, before = read_state(row)
         store.apply([change])
         assert numbers(store.gather(need())) == after
         return store._indexes.of(reader, EVERYTHING, before, DIMENSION)
 
-    index = store._runner.read("default", early)
+    index = store._runner.read_after(READ_STATE.format(tenant="'default'"), "default", early)
     seen = [int(name, 16) for name in index.ids(index.roster["slot"])]
     assert seen in ([1, 2, 3], after)  # as of its own instant, or later
     assert numbers(store.gather(need())) == after
@@ -192,8 +191,14 @@ def test_memories_that_are_named_are_read_alone(both, monkeypatch):
     """Without a reach, each that is named comes; to read all others with them would be to read a tenant whole."""
     whole, indexes = both
     add(whole, *(stored(number, session_id="s", user_id="u") for number in range(60)))
-    sizes, arena = [], Search.index_of_ids
-    monkeypatch.setattr(Search, "index_of_ids", lambda self, ids: (sizes.append(len(ids)), arena(self, ids))[1])
+    sizes, index_of = [], search.index_of
+
+    def counted(*query):
+        index = index_of(*query)
+        sizes.append(len(index))
+        return index
+
+    monkeypatch.setattr(search, "index_of", counted)
     named = (id_of(7), id_of(20), id_of(99))
     asked = {"vector": unit(1), "terms": ("memory",)}
     few, found = whole.gather(need(ids=named, **asked)), indexes.gather(need(ids=named, **asked))
@@ -214,8 +219,14 @@ def test_a_restore_reads_what_it_restores(tables, monkeypatch, clock):
         memory.forget(first.id)
         memory.forget(second.id)
         newer = memory.remember("note of late", fact_key="n").memory
-        sizes, arena = [], Search.index_of_ids
-        monkeypatch.setattr(Search, "index_of_ids", lambda self, ids: (sizes.append(len(ids)), arena(self, ids))[1])
+        sizes, index_of = [], search.index_of
+
+        def counted(*query):
+            index = index_of(*query)
+            sizes.append(len(index))
+            return index
+
+        monkeypatch.setattr(search, "index_of", counted)
         assert memory.restore(first.id).warning is None
         assert sizes == [1]
         assert newer.short_id in memory.restore(second.id).warning

@@ -9,7 +9,6 @@ from sqlalchemy import Engine, event
 import salience
 from on_citus.statements import read
 from salience.store.postgres import connection as connections
-from salience.store.postgres import search
 from salience.testing.doubles import PlantedEmbedder
 
 ANN = {"user_id": "ann"}
@@ -31,7 +30,7 @@ def counting():
 
     event.listen(Engine, "before_cursor_execute", say)
     try:
-        with patch.object(connections, "run", turn), patch.object(search, "run", turn):
+        with patch.object(connections, "run", turn):
             yield sent
     finally:
         event.remove(Engine, "before_cursor_execute", say)

@@ -1,11 +1,13 @@
-"""Administration of a PostgreSQL database: inspection, migrations, state, indexes, repairs, API keys."""
+"""Administration of a PostgreSQL database: its state, migrations, row-level security, vector indexes and API keys."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Final, Self, TypeVar
 
 import psycopg
@@ -13,12 +15,13 @@ from psycopg import sql as literals
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from salience.errors import InputError, NotAStoreError, StoreError, VersionError, Words
+from salience.errors import BusyError, InputError, NotAStoreError, StoreError, VersionError, Words
 from salience.ports import BuildProgress, Distinguish
-from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
+from salience.records import DatabaseState, Finding, Indexed, TableState, Upgraded
 from salience.store.keyring import TableKeyring
-from salience.store.pins import Meta, Pin
-from salience.store.postgres import checking, indexing, security
+from salience.store.pins import Meta
+from salience.store.postgres import checking
+from salience.store.postgres.checking import EF_CONSTRUCTION, INDEXES, NEW, OLD, OWN, POLICY, M
 from salience.store.postgres.connection import (
     APP,
     SCHEMA,
@@ -32,32 +35,79 @@ from salience.store.postgres.connection import (
     sqlstate,
     transaction,
 )
-from salience.store.postgres.indexing import NAMES, Plan
-from salience.store.schema import HEAD, REVISIONS
+from salience.store.schema import HEAD, REVISIONS, metadata
 
+T = TypeVar("T")
 LEAST_PGVECTOR: Final = (0, 7)
 ITERATIVE_SCAN: Final = (0, 8)
 """The first pgvector that continues a search until it has found enough visible rows."""
+LONGEST: Final = {"vector": 2_000, "halfvec": 4_000}
+"""Type of the numbers -> maximum dimension that pgvector indexes."""
+INDEXING: Final = 0x53414C49494458
+"""Advisory lock of index builds."""
+MANY: Final = 10_000
+"""Deleted rows from which on a table gets a hint."""
+SHARE: Final = 0.2
+"""Share of deleted rows from which on a table gets a hint."""
+POOL: Final = 4
+"""Maximum connections of a keyring; finding a key is fast."""
+_POLL: Final = 0.5
+"""Seconds between progress reports."""
+_MIGRATING: Final = 0x53414C494D4947
+"""Advisory lock of migrations."""
+_DENIED: Final = "42501"
+_NO_TABLES: Final = "it has no tables yet. Run: salience db upgrade"
+_NO_PGVECTOR: Final = (
+    "the extension pgvector is not installed in it. Let a superuser run in it: CREATE EXTENSION vector"
+)
+_INSPECT: Final = """
+    WITH tables AS (
+        SELECT c.oid, c.relname, n.oid AS schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %(schema)s AND c.relname IN ('alembic_version', 'memories'))
+    SELECT current_setting('server_version') AS version,
+        (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+         WHERE e.extname = 'vector') AS extension,
+        (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector,
+        EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') AS citus,
+        EXISTS (SELECT 1 FROM tables WHERE relname = 'alembic_version') AS has_tables,
+        (SELECT has_schema_privilege(schema, 'USAGE') AND has_table_privilege(oid, 'SELECT') FROM tables
+         WHERE relname = 'alembic_version') AS readable,
+        r.rolname, r.rolsuper OR r.rolbypassrls AS above, r.rolname = current_user AS is_user,
+        r.rolname = current_user OR pg_has_role(current_user, r.oid, %(take)s) AS takes,
+        coalesce((SELECT has_schema_privilege(r.oid, schema, 'USAGE') AND has_table_privilege(r.oid, oid, 'SELECT')
+                  FROM tables WHERE relname = 'memories'), false) AS may
+    FROM pg_roles r WHERE r.rolname IN (current_user, %(app)s)"""
+_SPREAD: Final = f"SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('{SCHEMA}.memories')"  # noqa: S608
+_TABLES: Final = """
+    SELECT c.relname AS name, CASE WHEN c.reltuples < 0 THEN s.n_live_tup ELSE c.reltuples END::bigint AS rows,
+        coalesce(s.n_dead_tup, 0) AS dead, pg_total_relation_size(c.oid) AS bytes
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid
+    WHERE n.nspname = %s AND c.relkind IN ('r', 'p') ORDER BY c.relname"""
+_OWNER: Final = """
+    SELECT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = 'memories' AND NOT pg_has_role(current_user, c.relowner, 'USAGE')"""
+"""Query for the owner of the tables, unless the user has that role."""
+_LARGE: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM memories WHERE forgotten_at IS NULL GROUP BY tenant HAVING count(*) > %s) AS t"
+)
+_PROGRESS: Final = """
+    SELECT blocks_done, blocks_total FROM pg_stat_progress_create_index
+    WHERE pid = %s AND phase LIKE 'building%%' AND blocks_total > 0"""
+_MAKE_APP: Final = f"""
+DO $$ BEGIN
+    CREATE ROLE {APP} NOLOGIN;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;  -- created for another database at the same time
+END $$
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A role of the server.
-
-    Attributes:
-        name: name of the role.
-        above: whether the role bypasses row-level security.
-        may: whether the role may read the tables.
-    """
+    """A role of the server: whether it bypasses row-level security, and whether it may read the tables."""
 
     name: str
     above: bool
     may: bool
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether statements may run in the role."""
-        return self.may and not self.above
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,36 +143,17 @@ class Found:
         Citus connects to its workers as that role, and `APP` cannot log in.
         """
         roles = (self.user, None if self.is_spread else self.app)
-        return next((role for role in roles if role is not None and role.is_usable), None)
+        return next((role for role in roles if role is not None and role.may and not role.above), None)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The schemas of the search path."""
+        return tuple(dict.fromkeys((SCHEMA, self.extension or "public", "public")))
 
     def session(self, statement_timeout: float) -> Session:
         """Return the settings of every transaction."""
-        path = tuple(dict.fromkeys((SCHEMA, self.extension or "public", "public")))
-        return Session(
-            APP if self.role is not None and self.role == self.app else None, path, statement_timeout, self.citus
-        )
-
-
-_INSPECT: Final = """
-    WITH tables AS (
-        SELECT c.oid, c.relname, n.oid AS schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = %(schema)s AND c.relname IN ('alembic_version', 'memories'))
-    SELECT current_setting('server_version') AS version,
-        (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
-         WHERE e.extname = 'vector') AS extension,
-        (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS pgvector,
-        EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') AS citus,
-        EXISTS (SELECT 1 FROM tables WHERE relname = 'alembic_version') AS has_tables,
-        (SELECT has_schema_privilege(schema, 'USAGE') AND has_table_privilege(oid, 'SELECT') FROM tables
-         WHERE relname = 'alembic_version') AS readable,
-        r.rolname, r.rolsuper OR r.rolbypassrls AS above, r.rolname = current_user AS is_user,
-        r.rolname = current_user OR pg_has_role(current_user, r.oid, %(take)s) AS takes,
-        coalesce((SELECT has_schema_privilege(r.oid, schema, 'USAGE') AND has_table_privilege(r.oid, oid, 'SELECT')
-                  FROM tables WHERE relname = 'memories'), false) AS may
-    FROM pg_roles r WHERE r.rolname IN (current_user, %(app)s)"""
-
-
-_SPREAD: Final = f"SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('{SCHEMA}.memories')"  # noqa: S608
+        role = APP if self.role is not None and self.role == self.app else None
+        return Session(role, self.path, statement_timeout, self.citus)
 
 
 def inspect(connection: Connection) -> Found:
@@ -133,10 +164,10 @@ def inspect(connection: Connection) -> Found:
     if row.readable:
         revision = connection.exec_driver_sql(f"SELECT version_num FROM {SCHEMA}.alembic_version").scalar()  # noqa: S608
     roles = {each.is_user: Role(each.rolname, each.above, each.may) for each in rows if each.takes}
-    pgvector = numbers(row.pgvector) if row.pgvector else ()
+    pgvector = tuple(map(int, row.pgvector.split("."))) if row.pgvector else ()
     app = next((role for role in roles.values() if role.name == APP), None)
-    known = (row.version, row.extension, pgvector, row.has_tables, revision, roles[True], app)
-    return Found(*known, row.citus, row.citus and bool(connection.exec_driver_sql(_SPREAD).scalar()))
+    is_spread = row.citus and bool(connection.exec_driver_sql(_SPREAD).scalar())
+    return Found(row.version, row.extension, pgvector, row.has_tables, revision, roles[True], app, row.citus, is_spread)
 
 
 def inspect_engine(engine: Engine) -> Found:
@@ -149,70 +180,54 @@ def ready(engine: Engine, where: str, distinguish: Distinguish | None, *, create
     """Return the state of the database, after creating missing tables if `create` is set.
 
     Raises:
-        NotAStoreError: pgvector is missing or too old.
-        VersionError: its tables are of another revision.
-        StoreError: the user has no rights to the tables, or bypasses row-level security; or there are no tables and
-            they cannot or may not be created.
+        NotAStoreError, VersionError, StoreError: as `check_ready`; or the tables cannot or may not be created.
     """
     found = inspect_engine(engine)
-    if not found.has_tables and not create:
-        raise StoreError(f"store: {where}: it has no tables yet. Run: salience db upgrade")
-    if not found.has_tables:
+    if not found.has_tables and create:
         upgrade(engine, where, distinguish)
         found = inspect_engine(engine)
-    check_database(found, where)
-    if found.revision is not None:
-        check_revision(found.revision, where)
-    check_role(found, where)
+    check_ready(found, where)
     return found
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """Return a version as comparable numbers."""
-    return tuple(map(int, version.split(".")))
+def check_ready(found: Found, where: str) -> None:
+    """Check that an engine can use a database.
 
-
-def check_database(found: Found, where: str) -> None:
-    """Raise `NotAStoreError` unless pgvector is installed, and new enough."""
-    if found.extension is None:
-        remedy = "Let a superuser run in it: CREATE EXTENSION vector"
-        raise NotAStoreError(f"store: {where}: the extension pgvector is not installed in it. {remedy}")
-    if found.pgvector < LEAST_PGVECTOR:
-        version, least = (".".join(map(str, numbers)) for numbers in (found.pgvector, LEAST_PGVECTOR))
-        raise NotAStoreError(f"store: {where}: pgvector is {version}, older than {least}. Install a newer one.")
-
-
-def check_revision(revision: str, where: str) -> None:
-    """Raise `VersionError` unless the tables are of the current revision."""
-    if revision in REVISIONS[:-1]:
-        remedy = "As the user who owns them, run: salience db upgrade"
-        raise VersionError(f"store: {where}: its tables are of revision {revision!r}, older than {HEAD!r}. {remedy}")
-    if revision != HEAD:
-        raise VersionError(
-            f"store: {where}: its tables are of revision {revision!r}, newer than {HEAD!r} of this version of "
-            "Salience. Run: pip install --upgrade salience"
-        )
-
-
-def check_role(found: Found, where: str) -> None:
-    """Raise `StoreError` unless statements can run in a role under row-level security."""
+    Raises:
+        NotAStoreError: pgvector is missing or too old.
+        VersionError: its tables are of another revision.
+        StoreError: it has no tables, or the user has no rights to them, or bypasses row-level security.
+    """
+    if not found.has_tables:
+        raise StoreError(f"store: {where}: {_NO_TABLES}")
+    check_tables(found, where)
     if found.role is not None:
         return
     name = literals.Identifier(found.user.name).as_string()
-    if found.user.above and found.is_spread:
+    if not found.user.above:
+        problem = f"the user {name} has no rights to its tables. Let an administrator run: GRANT {APP} TO {name}"
+    elif found.is_spread:
         problem = f"its tables are spread by Citus, and the user {name} is above row-level security"
-        remedy = f"Connect as one who is not: CREATE ROLE name LOGIN PASSWORD '...' IN ROLE {APP}"
-        raise StoreError(f"store: {where}: {problem}. {remedy}")
-    if found.user.above:
+        problem += f". Connect as one who is not: CREATE ROLE name LOGIN PASSWORD '...' IN ROLE {APP}"
+    else:
         problem = f"the user {name} is above row-level security, and has no role {APP} under it to work in"
-        raise StoreError(f"store: {where}: {problem}. As the user who owns the tables, run: salience db upgrade")
-    problem = f"the user {name} has no rights to its tables. Let an administrator run: GRANT {APP} TO {name}"
+        problem += ". As the user who owns the tables, run: salience db upgrade"
     raise StoreError(f"store: {where}: {problem}")
 
 
-_MIGRATING: Final = 0x53414C494D4947
-"""Advisory lock of migrations."""
-_DENIED: Final = "42501"
+def check_tables(found: Found, where: str, *, upgrading: bool = False) -> None:
+    """Raise `NotAStoreError` unless pgvector is new enough, and `VersionError` for tables of another revision."""
+    if found.extension is None:
+        raise NotAStoreError(f"store: {where}: {_NO_PGVECTOR}")
+    if found.pgvector < LEAST_PGVECTOR:
+        version, least = (".".join(map(str, numbers)) for numbers in (found.pgvector, LEAST_PGVECTOR))
+        raise NotAStoreError(f"store: {where}: pgvector is {version}, older than {least}. Install a newer one.")
+    known = f"store: {where}: its tables are of revision {found.revision!r}"
+    if found.revision in REVISIONS[:-1] and not upgrading:
+        raise VersionError(f"{known}, older than {HEAD!r}. As the user who owns them, run: salience db upgrade")
+    if found.revision is not None and found.revision not in REVISIONS:
+        remedy = "Run: pip install --upgrade salience"
+        raise VersionError(f"{known}, newer than {HEAD!r} of this version of Salience. {remedy}")
 
 
 def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) -> Upgraded:
@@ -224,33 +239,29 @@ def upgrade(engine: Engine, where: str, distinguish: Distinguish | None = None) 
         StoreError: this user may not create or change tables.
     """
     begin = ("BEGIN", "SET LOCAL salience.operator = 'on'", f"SELECT pg_advisory_xact_lock({_MIGRATING})")
-    user = "who connects"
+    user, done = "who connects", list[str]()
     try:
-        with transaction(engine, begin) as connection:
+        with transaction(engine, begin) as (connection, _):
             before = inspect(connection)
             user = literals.Identifier(before.user.name).as_string()
-            if before.has_tables and before.revision not in REVISIONS:
-                check_revision(before.revision or "", where)
-            installed = () if before.extension else _install_pgvector(connection, where)
-            check_database(inspect(connection), where)
-            had_role = security.has_role(connection)
-            _migrate(connection, distinguish)
-            done, left = security.secure(connection)
-            roles = () if had_role or not security.has_role(connection) else (f"made the role {APP}",)
+            if before.extension is None:
+                done.append(_install_pgvector(connection, where))
+            found = inspect(connection)
+            check_tables(found, where, upgrading=True)
+            had_role = _has_app(connection)
+            _migrate(connection, found, distinguish)
+            steps, left = secure(connection)
+            done += [] if had_role or not _has_app(connection) else [f"made the role {APP}"]
     except (DBAPIError, psycopg.Error) as error:
         if sqlstate(error) != _DENIED:
             raise
         remedy = "As a user who may, such as the owner of the database, run: salience db upgrade"
         raise StoreError(f"store: {where}: the user {user} may not make its tables, or change them. {remedy}") from None
-    return Upgraded(where, before.revision, HEAD, (*installed, *roles, *done), left)
+    return Upgraded(where, before.revision, HEAD, (*done, *steps), left)
 
 
-def _install_pgvector(connection: Connection, where: str) -> tuple[str, ...]:
-    """Install pgvector; return the step.
-
-    Raises:
-        NotAStoreError: this user may not, or the server has no pgvector.
-    """
+def _install_pgvector(connection: Connection, where: str) -> str:
+    """Install pgvector; return the step. Raise `NotAStoreError` if the server has none, or this user may not."""
     query = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
     version = connection.exec_driver_sql(query).scalar()
     if version is None:
@@ -259,12 +270,11 @@ def _install_pgvector(connection: Connection, where: str) -> tuple[str, ...]:
     try:
         connection.exec_driver_sql("CREATE EXTENSION vector SCHEMA public")
     except DBAPIError:
-        remedy = "Let a superuser run in it: CREATE EXTENSION vector"
-        raise NotAStoreError(f"store: {where}: the extension pgvector is not installed in it. {remedy}") from None
-    return (f"installed pgvector {version}",)
+        raise NotAStoreError(f"store: {where}: {_NO_PGVECTOR}") from None
+    return f"installed pgvector {version}"
 
 
-def _migrate(connection: Connection, distinguish: Distinguish | None) -> None:
+def _migrate(connection: Connection, found: Found, distinguish: Distinguish | None) -> None:
     """Create the tables, or migrate them."""
     from alembic import command  # here, since the import is slow
     from alembic.config import Config
@@ -272,39 +282,44 @@ def _migrate(connection: Connection, distinguish: Distinguish | None) -> None:
     known = connection.exec_driver_sql("SELECT 1 FROM pg_namespace WHERE nspname = %s", (SCHEMA,)).scalar()
     if not known:  # an existing schema needs no right to create one
         connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
-    path = ", ".join(dict.fromkeys((SCHEMA, *_pgvector_schema(connection), "public")))
-    connection.exec_driver_sql(f"SET LOCAL search_path = {path}")
+    connection.exec_driver_sql(f"SET LOCAL search_path = {_quoted(found.path)}")
     scripts = str(Path(__file__).parents[1] / "migrations").replace("%", "%%")
     config = Config(attributes={"connection": connection, "distinguish": distinguish})
     config.set_main_option("script_location", scripts)
     command.upgrade(config, "head")
 
 
-def _pgvector_schema(connection: Connection) -> tuple[str, ...]:
-    """Return the quoted schema of pgvector; empty if it is not installed."""
-    query = (
-        "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
-        "WHERE e.extname = 'vector'"
-    )
-    return tuple(connection.exec_driver_sql(query).scalars())
+def _quoted(path: Iterable[str]) -> str:
+    return ", ".join(literals.Identifier(name).as_string() for name in path)
 
 
-MANY: Final = 10_000
-"""Deleted rows from which on a table gets a hint."""
-SHARE: Final = 0.2
-"""Share of deleted rows from which on a table gets a hint."""
-_TABLES: Final = """
-    SELECT c.relname AS name, CASE WHEN c.reltuples < 0 THEN s.n_live_tup ELSE c.reltuples END::bigint AS rows,
-        coalesce(s.n_dead_tup, 0) AS dead, pg_total_relation_size(c.oid) AS bytes
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid
-    WHERE n.nspname = %s AND c.relkind IN ('r', 'p') ORDER BY c.relname"""
-_OWNER: Final = """
-    SELECT quote_ident(pg_get_userbyid(c.relowner)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = %s AND c.relname = 'memories' AND NOT pg_has_role(current_user, c.relowner, 'USAGE')"""
-"""Query for the owner of the tables, unless the user has that role."""
-_LARGE: Final = (
-    "SELECT count(*) FROM (SELECT 1 FROM memories WHERE forgotten_at IS NULL GROUP BY tenant HAVING count(*) > %s) AS t"
-)
+def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Enable row-level security where it is missing, and grant `APP` its rights; return the steps done and left."""
+    done = []
+    for row in checking.unforced(connection):
+        for word in ("ENABLE", "FORCE"):
+            connection.exec_driver_sql(f"ALTER TABLE {SCHEMA}.{row.name} {word} ROW LEVEL SECURITY")
+        done.append(f"forced row-level security of {row.name}")
+    for name in checking.without_policy(connection):
+        connection.exec_driver_sql(f"DROP POLICY IF EXISTS {POLICY} ON {SCHEMA}.{name}")
+        connection.exec_driver_sql(f"CREATE POLICY {POLICY} ON {SCHEMA}.{name} USING ({OWN}) WITH CHECK ({OWN})")
+        done.append(f"made the policy of {name}")
+    may_make = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
+    if not _has_app(connection) and connection.exec_driver_sql(may_make).scalar():
+        connection.exec_driver_sql(_MAKE_APP)
+    if not _has_app(connection):
+        make = f"CREATE ROLE {APP} NOLOGIN"
+        return tuple(done), (f"let a superuser run: {make}; then run this again, for users other than this one",)
+    tables = ", ".join(f"{SCHEMA}.{name}" for name in sorted(metadata.tables))
+    connection.exec_driver_sql(f"GRANT USAGE ON SCHEMA {SCHEMA} TO {APP}")
+    connection.exec_driver_sql(f"GRANT SELECT ON {SCHEMA}.alembic_version TO {APP}")
+    connection.exec_driver_sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {APP}")
+    return tuple(done), (f"let in the user of the application: GRANT {APP} TO USER",)
+
+
+def _has_app(connection: Connection) -> bool:
+    """Return whether the server has the role `APP`."""
+    return connection.exec_driver_sql("SELECT 1 FROM pg_roles WHERE rolname = %s", (APP,)).scalar() is not None
 
 
 class PostgresDatabase:
@@ -346,8 +361,14 @@ class PostgresDatabase:
             found = inspect_engine(self._engine)
             with self._engine.connect() as connection:
                 tables = tuple(TableState(*row) for row in connection.exec_driver_sql(_TABLES, (SCHEMA,)))
-                indexes = tuple(indexing.states(connection))
-                faults = tuple(security.faults(connection)) if found.revision == HEAD else ()
+                indexes = tuple(checking.indexes(connection))
+                faults = checking.security_faults(connection) if found.revision == HEAD else []
+        try:
+            check_ready(found, self._where)
+        except StoreError as error:
+            faults.insert(0, str(error))
+        faults += [checking.invalid(index.name) for index in indexes if not index.valid]
+        has_index = any(index.method == "hnsw" and index.valid for index in indexes)
         meta = Meta({}) if found.role is None else self._runner(found).read(None, Meta.read)
         pin = meta.pin()
         return DatabaseState(
@@ -363,12 +384,8 @@ class PostgresDatabase:
             role=None if found.role is None else found.role.name,
             tables=tables,
             indexes=indexes,
-            faults=(
-                *_unready(found, self._where),
-                *faults,
-                *(checking.invalid(index.name) for index in indexes if not index.valid),
-            ),
-            hints=(*bloated(tables), *self._index_hints(found, tables, indexes)),
+            faults=tuple(faults),
+            hints=tuple(self._hints(found, tables, has_index)),
         )
 
     def index(
@@ -380,82 +397,140 @@ class PostgresDatabase:
         memory: str | None = None,
         progress: BuildProgress | None = None,
     ) -> Indexed:
-        """Build the vector index for the pinned model; see `indexing.make`."""
-        pin = self._pin()
-        plan = Plan(pin.dimension, is_half, m, ef_construction, memory)
-        with mapped(self._where), self._without_timeouts() as connection, self._engine.connect() as watching:
-            self._require_owner(connection)
-            return indexing.make(connection, watching, plan, progress)
+        """Build the vector index for the pinned model, while others read and write, unless a fitting one exists.
 
-    def drop_index(self, *, is_half: bool = False) -> Indexed:
-        """Drop the vector indexes, or only the half-precision one."""
-        names = [NAMES["halfvec"]] if is_half else list(NAMES.values())
-        with mapped(self._where), self._without_timeouts() as connection:
-            self._require_owner(connection)
-            return indexing.drop(connection, names)
-
-    def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return the problems of the tables of all tenants, repaired if `repair` is set; see `checking.check`."""
-        runner = self._runner(self._ready())
-        if repair:
-            return runner.write(None, lambda connection, _: checking.check(connection, repair=True), self._busy_timeout)
-        return runner.read(None, checking.check)
-
-    def _ready(self) -> Found:
-        """Return the state of the database; create no tables.
+        Args:
+            is_half: whether it holds half-precision numbers, which halves its size.
+            m: links of a vector on each layer; None for the value of the existing index, or pgvector's default.
+            ef_construction: breadth of the search during the build; None likewise.
+            memory: `maintenance_work_mem` of the build; None for the server's setting.
+            progress: called with the progress.
 
         Raises:
-            StoreError: the database is not ready for use.
+            InputError: the store has no model yet, pgvector has no such index, or an invalid `memory`.
+            BusyError: another process builds or drops an index.
         """
         with mapped(self._where):
             found = inspect_engine(self._engine)
-        for problem in _unready(found, self._where):
-            raise StoreError(problem)
-        return found
+        check_ready(found, self._where)
+        pin = self._runner(found).read(None, Meta.read).pin()
+        if pin is None:
+            given, problem = Words("a store that is pinned to no model"), "needs a model, and the store has none yet"
+            raise InputError("index", given, "Store a memory first: the index is made for its model.", problem)
+        check_dimension(pin.dimension, is_half)
+        began, type_ = time.monotonic(), "halfvec" if is_half else "vector"
+        name = INDEXES[type_]
+        with self._indexing() as connection:
+            known = next((index for index in checking.vector_indexes(connection) if index.name == name), None)
+            m, ef_construction = (
+                m or (known.m if known else M),
+                ef_construction or (known.ef_construction if known else EF_CONSTRUCTION),
+            )
+            if known and known.valid and (known.dimension, known.m, known.ef_construction) == (
+                pin.dimension, m, ef_construction,
+            ):  # fmt: skip
+                return Indexed(name, bytes=known.bytes)
+            _drop(connection, f"{name}{NEW}", f"{name}{OLD}")
+            if memory is not None:
+                try:
+                    set_memory = "SELECT set_config('maintenance_work_mem', %s, false)"
+                    connection.exec_driver_sql(set_memory, (memory,))
+                except DBAPIError:
+                    raise InputError("memory", memory, "Give an amount such as 512MB or 2GB.") from None
+            try:
+                with _notices(connection) as notices, self._watched(driver(connection).info.backend_pid, progress):
+                    connection.exec_driver_sql(
+                        f"CREATE INDEX CONCURRENTLY {name}{NEW} ON {SCHEMA}.memories "
+                        f"USING hnsw ((vector::{type_}({pin.dimension})) {type_}_ip_ops) "
+                        f"WITH (m = {m}, ef_construction = {ef_construction})"
+                    )
+            except BaseException:
+                _drop(connection, f"{name}{NEW}")  # an incomplete index slows down every write
+                raise
+            away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{OLD}"] if known else []
+            renamed = f"ALTER INDEX {SCHEMA}.{name}{NEW} RENAME TO {name}"
+            run(driver(connection), "; ".join(["BEGIN", *away, renamed, "COMMIT"]))
+            _drop(connection, f"{name}{OLD}")
+            size = next(index.bytes for index in checking.vector_indexes(connection) if index.name == name)
+        return Indexed(name, True, (), size, time.monotonic() - began, " ".join(notices) or None)
+
+    def drop_index(self, *, is_half: bool = False) -> Indexed:
+        """Drop the vector indexes, or only the half-precision one, while others read and write."""
+        began, names = time.monotonic(), [INDEXES["halfvec"]] if is_half else INDEXES.values()
+        with self._indexing() as connection:
+            known = {index.name for index in checking.vector_indexes(connection)}
+            gone = [name + end for name in names for end in ("", NEW, OLD) if name + end in known]
+            _drop(connection, *gone)
+        return Indexed(None, dropped=tuple(gone), seconds=time.monotonic() - began)
+
+    @contextmanager
+    def _indexing(self) -> Iterator[Connection]:
+        """Yield a connection without timeouts that holds the lock of index builds; it is discarded afterwards.
+
+        Raises:
+            StoreError: the user does not own the tables.
+            BusyError: another process holds the lock.
+        """
+        with mapped(self._where), self._engine.connect() as connection:
+            try:
+                path = _quoted(inspect(connection).path)
+                settings = f"SET statement_timeout = 0; SET lock_timeout = 0; SET search_path = {path}"
+                run(driver(connection), settings)
+                owner = connection.exec_driver_sql(_OWNER, (SCHEMA,)).scalar()
+                if owner is not None:
+                    problem = "indexes are for the user to make who owns the tables"
+                    raise StoreError(f"store: {self._where}: {problem}. Connect as {owner}.")
+                if not connection.exec_driver_sql(f"SELECT pg_try_advisory_lock({INDEXING})").scalar():
+                    raise BusyError("index: another process makes or drops one. Try again when it is done.")
+                yield connection
+            finally:
+                with suppress(DBAPIError):  # at once, since the server may notice the end of the connection later
+                    connection.exec_driver_sql(f"SELECT pg_advisory_unlock({INDEXING})")
+                connection.invalidate()
+
+    @contextmanager
+    def _watched(self, pid: int, progress: BuildProgress | None) -> Iterator[None]:
+        """Report the progress of an index build by the server process `pid` meanwhile."""
+        over = Event()
+
+        def watch(connection: Connection) -> None:
+            while progress is not None and not over.wait(_POLL):
+                row = connection.exec_driver_sql(_PROGRESS, (pid,)).one_or_none()
+                if row is not None:
+                    progress(min(row), row.blocks_total)
+
+        with self._engine.connect() as connection:
+            thread = Thread(target=watch, args=(connection,), daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+
+    def check(self, *, repair: bool = False) -> list[Finding]:
+        """Return the problems of the tables of all tenants, repaired if `repair` is set; see `checking.check`."""
+        with mapped(self._where):
+            found = inspect_engine(self._engine)
+        check_ready(found, self._where)
+        return checking.check_all(self._runner(found), repair, self._busy_timeout)
 
     def _runner(self, found: Found) -> Runner:
         return Runner(self._engine, self._where, found.session(self._statement_timeout), self._busy_timeout)
 
-    def _pin(self) -> Pin:
-        pin = self._runner(self._ready()).read(None, Meta.read).pin()
-        if pin is None:
-            given, problem = Words("a store that is pinned to no model"), "needs a model, and the store has none yet"
-            raise InputError("index", given, "Store a memory first: the index is made for its model.", problem)
-        return pin
-
-    @contextmanager
-    def _without_timeouts(self) -> Iterator[Connection]:
-        """Yield a connection without timeouts; it is discarded afterwards."""
-        with self._engine.connect() as connection:
-            path = ", ".join(dict.fromkeys((SCHEMA, *_pgvector_schema(connection), "public")))
-            settings = f"SET statement_timeout = 0; SET lock_timeout = 0; SET search_path = {path}"
-            try:
-                run(driver(connection), settings)
-                yield connection
-            finally:
-                connection.invalidate()
-
-    def _require_owner(self, connection: Connection) -> None:
-        owner = connection.exec_driver_sql(_OWNER, (SCHEMA,)).scalar()
-        if owner is not None:
-            problem = "indexes are for the user to make who owns the tables"
-            raise StoreError(f"store: {self._where}: {problem}. Connect as {owner}.")
-
-    def _index_hints(self, found: Found, tables: Iterable[TableState], indexes: Iterable[IndexState]) -> Iterator[str]:
-        """Yield a hint if tenants are large enough for a vector index, and there is none."""
-        rows = next((table.rows or 0 for table in tables if table.name == "memories"), 0)
-        has_one = any(index.method == "hnsw" and index.valid for index in indexes)
-        if has_one or rows <= self._exact_rows or found.revision != HEAD or found.role is None:
+    def _hints(self, found: Found, state_tables: Iterable[TableState], has_index: bool) -> Iterator[str]:
+        """Yield hints for tables with many deleted rows, and for large tenants without a vector index."""
+        tables = {table.name: table for table in state_tables}
+        yield from bloated(tables.values())
+        rows = tables["memories"].rows or 0 if "memories" in tables else 0
+        if has_index or rows <= self._exact_rows or found.revision != HEAD or found.role is None:
             return
-
-        def count(connection: Connection) -> int:
-            return int(connection.exec_driver_sql(_LARGE, (self._exact_rows,)).scalar_one())
-
-        if large := self._runner(found).read(None, count):
-            problem = (
-                f"{large:,} tenants have more than {self._exact_rows:,} memories, and searches no index of vectors."
-            )
-            yield f"{problem} Run: salience db index"
+        large = self._runner(found).read(
+            None, lambda connection: connection.exec_driver_sql(_LARGE, (self._exact_rows,)).scalar_one()
+        )
+        if large:
+            few = f"{self._exact_rows:,} memories, and searches no index of vectors"
+            yield f"{large:,} tenants have more than {few}. Run: salience db index"
 
     def close(self) -> None:
         """Close the connections."""
@@ -468,18 +543,34 @@ class PostgresDatabase:
         self.close()
 
 
-def _unready(found: Found, where: str) -> Iterator[str]:
-    """Yield the problem that keeps an engine from using a database, if any."""
+def check_dimension(dimension: int, is_half: bool) -> None:
+    """Raise `InputError` unless pgvector can index vectors of that length."""
+    if dimension > LONGEST["halfvec" if is_half else "vector"]:
+        longest = LONGEST["halfvec"]
+        remedy = f"An index takes up to {longest:,}; without one, all are read."
+        remedy = "Give --halfvec." if not is_half and dimension <= longest else remedy
+        vectors = f"vectors of {dimension:,} numbers"
+        raise InputError("index", Words(vectors), remedy, f"cannot hold {vectors}")
+
+
+def _drop(connection: Connection, *names: str) -> None:
+    for name in names:
+        connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {SCHEMA}.{name}")
+
+
+@contextmanager
+def _notices(connection: Connection) -> Iterator[list[str]]:
+    """Yield a list to which the server's notices are added meanwhile."""
+    notices: list[str] = []
+
+    def add(notice: psycopg.errors.Diagnostic) -> None:
+        notices.append(". ".join(filter(None, (notice.message_primary, notice.message_detail, notice.message_hint))))
+
+    driver(connection).add_notice_handler(add)
     try:
-        if not found.has_tables:
-            yield f"store: {where}: it has no tables yet. Run: salience db upgrade"
-            return
-        check_database(found, where)
-        if found.revision is not None:
-            check_revision(found.revision, where)
-        check_role(found, where)
-    except StoreError as error:
-        yield str(error)
+        yield notices
+    finally:
+        driver(connection).remove_notice_handler(add)
 
 
 def bloated(tables: Iterable[TableState]) -> Iterator[str]:
@@ -488,11 +579,6 @@ def bloated(tables: Iterable[TableState]) -> Iterator[str]:
         if table.dead and table.dead >= max(MANY, SHARE * (table.rows or 0)):
             problem = f"the table {table.name!r} holds {table.dead:,} deleted rows."
             yield f"{problem} Let autovacuum come sooner, or run: VACUUM (ANALYZE) {SCHEMA}.{table.name}"
-
-
-T = TypeVar("T")
-POOL: Final = 4
-"""Maximum connections; finding a key is fast."""
 
 
 class PostgresKeyring(TableKeyring):

@@ -1,112 +1,110 @@
-"""Checks of a PostgreSQL store's tables, and repairs.
+"""Checks of a PostgreSQL store's tables, indexes and row-level security, and repairs of the tables.
 
 The server itself enforces foreign keys. No text of a memory is shown.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, Table, bindparam, literal, select, text, tuple_, update
+from sqlalchemy import Connection, RowMapping, Table, literal, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.schema import CreateIndex
 
 from salience.errors import DamagedError
-from salience.records import Finding
+from salience.records import Finding, IndexState
 from salience.records.ids import short_id
 from salience.store import integrity
-from salience.store.integrity import ENDS, Found, is_number
+from salience.store.integrity import ENDS, Found
 from salience.store.pins import PINNED, Meta, void
-from salience.store.postgres import indexing, security, statements
-from salience.store.postgres.connection import EXCLUSIVE, SCHEMA
-from salience.store.postgres.statements import indexed
+from salience.store.postgres import statements
+from salience.store.postgres.connection import APP, EXCLUSIVE, SCHEMA, Runner
 from salience.store.rows import RECORD, to_memory, to_terms
 from salience.store.schema import memories, metadata, versions
 
 MOST: Final = 100
 """Maximum findings of one kind; one more gives the number of the rest."""
+PAGE: Final = 2_000
+"""Rows read at a time."""
+OF_A_TENANT: Final = tuple(sorted(table.name for table in metadata.tables.values() if "tenant" in table.c))
+"""Tables whose rows belong to tenants."""
+POLICY: Final = "own_tenant"
+OWN: Final = (
+    "tenant = nullif(current_setting('salience.tenant', true), '') OR current_setting('salience.operator', true) = 'on'"
+)
+"""Condition for the rows that a transaction may see and write."""
+INDEXES: Final = {"vector": "ix_memories_hnsw", "halfvec": "ix_memories_hnsw_half"}
+"""Type of the indexed numbers -> name of the vector index."""
+NEW, OLD = "_new", "_old"
+"""Suffixes of vector indexes that are being built or dropped, or were left behind."""
+M, EF_CONSTRUCTION = 16, 64
+"""Defaults of pgvector."""
 _MENDED: Final = "To mend it: salience db doctor --repair"
 _UPGRADE: Final = "As the user who owns the tables, run: salience db upgrade"
+_RESTORE: Final = "Bring the database back from a backup of the server."
+
+
+def check_all(runner: Runner, repair: bool, busy_timeout: float) -> list[Finding]:
+    """Return the problems of the tables of all tenants, repaired if `repair` is set and there is a repair."""
+    if repair:
+        return runner.write(None, lambda connection, _: check(connection, repair=True), busy_timeout, lock=EXCLUSIVE)
+    return runner.read(None, check)
 
 
 def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
-    """Return the problems of the tables of all tenants, repaired if `repair` is set and there is a repair.
-
-    The transaction has to see all tenants. A repair locks out all other writers.
-    """
+    """Return the problems that a transaction sees, which has to see all tenants; a repair locks out other writers."""
     connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # every row is read, however many there are
-    if repair:
-        connection.exec_driver_sql(EXCLUSIVE)
-    found, rows = _run_checks(connection), list(wrong_rows(connection))
-    mends = list(dict.fromkeys(mend for _, mend in found if mend is not None))
-    if any(row.right for row in rows):
-        mends = [partial(mend_rows, rows=rows), *mends, _post]
-    left = {finding for finding, _ in found} | {finding for row in rows for finding in row.findings()}
+    found = [each for check in _CHECKS for each in check(connection)]
+    left = {finding for finding, _ in found}
+    mends = dict.fromkeys(mend for _, mend in found if mend is not None)
     if repair and mends:
         for mend in mends:
             mend(connection)
         void(connection)
-        left = {finding for finding, _ in _run_checks(connection)}
-        left |= {finding for row in wrong_rows(connection, rows) for finding in row.findings()}
-    findings = [_with_remedy(finding, mend is not None, finding not in left) for finding, mend in found]
-    of_rows = (finding for row in rows for finding in row.findings())
-    findings += [_with_remedy(finding, finding.check != "rows", finding not in left) for finding in of_rows]
-    return _limited(findings)
-
-
-def _with_remedy(finding: Finding, can_be_mended: bool, repaired: bool) -> Finding:
-    """Return a finding with the next step of the operator, if one is left."""
-    if repaired:
-        return replace(finding, repaired=True)
-    return replace(finding, problem=f"{finding.problem} {_MENDED}") if can_be_mended else finding
-
-
-def _limited(findings: Iterable[Finding]) -> list[Finding]:
-    """Return up to `MOST` findings of a kind, and one with the number of the others."""
-    shown: list[Finding] = []
-    counts: Counter[tuple[str, bool]] = Counter()
-    for finding in findings:
+        left = {finding for check in _CHECKS for finding, _ in check(connection)}
+    findings, counts = list[Finding](), Counter[tuple[str, bool]]()
+    for finding, repairable in found:
+        if finding not in left:
+            finding = replace(finding, repaired=True)
+        elif repairable is not None:
+            finding = replace(finding, problem=f"{finding.problem} {_MENDED}")
         kind = (finding.check, finding.repaired)
         counts[kind] += 1
-        if counts[kind] <= MOST:
-            shown.append(finding)
+        findings += [finding] if counts[kind] <= MOST else []
     over = {kind: count - MOST for kind, count in counts.items() if count > MOST}
-    return [*shown, *(Finding(check, None, f"{count:,} more.", done) for (check, done), count in over.items())]
+    return [*findings, *(Finding(check, None, f"{count:,} more.", done) for (check, done), count in over.items())]
 
 
-def _row_security(connection: Connection) -> Iterator[Found]:
-    """Yield the faults of row-level security."""
-    for problem in security.faults(connection):
-        yield Finding("row-level security", None, problem if "Run:" in problem else f"{problem} {_UPGRADE}"), None
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """A check that finds one problem in each row of a query.
 
+    Attributes:
+        check: name of the check.
+        query: query; a column `id` is the memory's id in the finding.
+        problem: problem in words, with the columns of the row in braces.
+        repairs: statements that repair all of them; none if there is no repair.
+    """
 
-def _indexes(connection: Connection) -> Iterator[Found]:
-    """Yield the indexes that are missing, invalid or of another model."""
-    held = {state.name: state.valid for state in indexing.states(connection)}
-    for name in (name for name, valid in held.items() if not valid):
-        yield Finding("indexes", None, invalid(name)), None
-    for index in (index for table in metadata.tables.values() for index in table.indexes):
-        if index.name not in held:
-            made = str(CreateIndex(index).compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
-            problem = f"the index {index.name} is not there. In the schema {SCHEMA}, run: {' '.join(made.split())}"
-            yield Finding("indexes", None, problem), None
-    pinned = Meta.read(connection).values.get(PINNED[1], "")
-    for each in indexing.vector_indexes(connection):
-        if pinned and str(each.dimension) != pinned and not each.is_passing:
-            problem = f"the index {each.name} is of vectors of {each.dimension} numbers, not {pinned}."
-            yield Finding("indexes", None, f"{problem} Run: salience db index"), None
+    check: str
+    query: str
+    problem: str
+    repairs: tuple[str, ...] = ()
 
+    def __call__(self, connection: Connection) -> Iterator[Found]:
+        for row in connection.exec_driver_sql(self.query).mappings():
+            finding = Finding(self.check, row.get("id"), self.problem.format(**row))
+            yield finding, self.repair if self.repairs else None
 
-def invalid(name: str) -> str:
-    """Return the message for an invalid index."""
-    again = f"REINDEX INDEX CONCURRENTLY {SCHEMA}.{name}"
-    remedy = "salience db index" if indexing.is_of_vectors(name) else f"{again}, as the user who owns the tables"
-    return f"the index {name} is not valid: it is being made, or that was cut short. If so, run: {remedy}"
+    def repair(self, connection: Connection) -> None:
+        """Repair all problems."""
+        for statement in self.repairs:
+            connection.exec_driver_sql(statement)
 
 
 _BEHIND: Final = """
@@ -115,68 +113,15 @@ _BEHIND: Final = """
             SELECT tenant, seq FROM memories UNION ALL SELECT tenant, seq FROM touches) AS each
         GROUP BY each.tenant) AS w
     LEFT JOIN tenants AS t ON t.tenant = w.tenant WHERE coalesce(t.sequence, -1) < w.latest ORDER BY w.tenant"""
-
-
-def _sequences(connection: Connection) -> Iterator[Found]:
-    """Yield the tenants with rows ahead of their change sequence, which would hide writes from other processes."""
-    for row in connection.exec_driver_sql(_BEHIND):
-        problem = f"the change sequence of {row.tenant!r} stands at {row.sequence}, and a row at {row.latest}."
-        yield Finding("sequence", None, problem), _raise_sequences
-
-
-def _raise_sequences(connection: Connection) -> None:
-    raised = text(
-        "INSERT INTO tenants (tenant, sequence, epoch) VALUES (:tenant, :latest, '') "
-        "ON CONFLICT (tenant) DO UPDATE SET sequence = excluded.sequence"
-    )
-    for row in connection.exec_driver_sql(_BEHIND).all():
-        connection.execute(raised, {"tenant": row.tenant, "latest": row.latest})
-
-
-def _ends(connection: Connection) -> Iterator[Found]:
-    """Yield the versions that do not end when the next one begins."""
-    for row in connection.exec_driver_sql(ENDS):
-        yield Finding("versions", row.id, f"version {row.version} does not end when the next one begins."), _set_ends
-
-
-def _set_ends(connection: Connection) -> None:
-    connection.exec_driver_sql(
-        f"UPDATE versions AS v SET valid_to = e.due FROM ({ENDS}) AS e "  # noqa: S608 - a constant
-        "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version"
-    )
-
-
 _GAPS: Final = """
     WITH each AS (
         SELECT tenant, id, version FROM versions UNION ALL SELECT tenant, id, version FROM memories),
     following AS (
         SELECT id, version, lag(version) OVER (PARTITION BY tenant, id ORDER BY version) AS before FROM each)
     SELECT id, version, before FROM following WHERE version <> before + 1 ORDER BY id, version"""
-
-
-def _gaps(connection: Connection) -> Iterator[Found]:
-    """Yield gaps between versions; the oldest versions may be missing, since upkeep drops them."""
-    for row in connection.exec_driver_sql(_GAPS):
-        problem = f"version {row.version} follows on version {row.before}: what was between is gone."
-        yield Finding("versions", row.id, f"{problem} {_RESTORE}"), None
-
-
-def _lengths(connection: Connection) -> Iterator[Found]:
-    """Yield the vectors whose length is not that of the pinned model."""
-    dimension = _dimension(connection)
-    for table in ROW_TABLES if dimension else ():
-        misfits = f"SELECT id, version, vector_dims(vector) AS size FROM {table.name} WHERE vector_dims(vector) <> %s"  # noqa: S608
-        for row in connection.exec_driver_sql(misfits, (dimension,)):
-            problem = f"version {row.version} has a vector of {row.size} numbers, not {dimension}."
-            yield Finding("vectors", row.id, problem), _drop_misfits
-
-
-def _drop_misfits(connection: Connection) -> None:
-    for table in ROW_TABLES:
-        clear = f"UPDATE {table.name} SET vector = NULL WHERE vector_dims(vector) <> %s"  # noqa: S608
-        connection.exec_driver_sql(clear, (_dimension(connection),))
-
-
+_DIMENSION: Final = "(SELECT value::int FROM meta WHERE name = 'dimension' AND value ~ '^[0-9]+$')"
+_MISFITS: Final = f"SELECT id, version, vector_dims(vector) AS size, {_DIMENSION} AS dimension FROM {{0}} WHERE {{1}}"  # noqa: S608 - constants
+_MISFIT: Final = f"vector_dims(vector) <> {_DIMENSION}"
 _STRAY: Final = """
     FROM postings AS p WHERE NOT EXISTS (
         SELECT 1 FROM memories AS m WHERE m.tenant = p.tenant AND m.number = p.number AND m.forgotten_at IS NULL
@@ -186,46 +131,23 @@ _STRAY: Final = """
 _UNPOSTED: Final = """
     FROM memories AS p, unnest(p.search_keys) AS k (key) WHERE p.forgotten_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM postings AS o WHERE o.tenant = p.tenant AND o.key = k.key AND o.number = p.number)"""
-_POSTINGS: Final = {_STRAY: "of no memory that has them there", _UNPOSTED: "missing"}
-"""Condition on the posting table -> problem in messages."""
 
 
 def _postings(connection: Connection) -> Iterator[Found]:
     """Yield the tenants whose postings do not match their rows."""
-    for condition, problem in _POSTINGS.items():
+    for condition, problem in ((_STRAY, "of no memory that has them there"), (_UNPOSTED, "missing")):
         counted = f"SELECT p.tenant, count(*) AS count {condition} GROUP BY p.tenant ORDER BY p.tenant"
         for row in connection.exec_driver_sql(counted):
-            yield Finding("postings", None, f"{row.count:,} postings of {row.tenant!r} are {problem}."), _post
+            yield Finding("postings", None, f"{row.count:,} postings of {row.tenant!r} are {problem}."), _mend_postings
 
 
-def _post(connection: Connection) -> None:
-    """Correct the posting table from the rows."""
+def _mend_postings(connection: Connection) -> None:
     connection.exec_driver_sql(f"DELETE {_STRAY}")
     for tenant in connection.exec_driver_sql(f"SELECT DISTINCT p.tenant {_UNPOSTED} ORDER BY p.tenant").scalars().all():
-        statements.post_all(connection, tenant)
+        statements.update_postings(connection, tenant, None)
 
 
-def _dimension(connection: Connection) -> int:
-    """Return the pinned length of a vector; 0 if it is unknown."""
-    known = Meta.read(connection).values.get(PINNED[1], "")
-    return int(known) if is_number(known) else 0
-
-
-def _run_checks(connection: Connection) -> list[Found]:
-    return [each for check in _CHECKS for each in check(connection)]
-
-
-_CHECKS: Final[tuple[Callable[[Connection], Iterator[Found]], ...]] = (
-    _row_security, _indexes, integrity.pins, _sequences, _ends, _gaps, integrity.laid_by, integrity.requests,
-    integrity.keys, _lengths, _postings,
-)  # fmt: skip
-"""The checks, in this order."""
-
-
-PAGE: Final = 2_000
-"""Rows read at a time."""
-ROW_TABLES: Final = (memories, versions)
-_ROW_CHECKS: Final = {
+_DERIVED: Final = {
     "home": ("names", "its home is not that of its scope."),
     "short_id": ("names", "its short id is not that of its id."),
     "search_keys": ("search keys", "its search keys are not those of its row."),
@@ -233,84 +155,196 @@ _ROW_CHECKS: Final = {
     "length": ("search keys", "its length in terms is not that of its row."),
 }
 """Column that follows from other columns -> check and problem in its finding."""
-_RESTORE: Final = "Bring the database back from a backup of the server."
 
 
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A faulty row.
-
-    Attributes:
-        table: its table.
-        key: its primary key.
-        version: its version.
-        right: column with a wrong value -> right value, which follows from other columns.
-        problem: a problem without a repair; None for none.
-    """
-
-    table: Table
-    key: tuple[Any, ...]
-    version: int
-    right: Mapping[str, Any]
-    problem: str | None
-
-    def findings(self) -> Iterator[Finding]:
-        """Yield the findings of the row."""
-        for column in self.right:
-            check, problem = _ROW_CHECKS[column]
-            yield Finding(check, self.key[1], f"version {self.version}: {problem}")
-        if self.problem is not None:
-            yield Finding("rows", self.key[1], f"version {self.version}: {self.problem} {_RESTORE}")
+def _rows(connection: Connection) -> Iterator[Found]:
+    """Yield the rows that cannot be read, and the wrong values in columns that follow from others."""
+    for _, row, right, damaged in _read_rows(connection):
+        at = f"version {row['version']}:"
+        if damaged is not None:
+            problem = f"{at} it cannot be read: its column {damaged!r} is damaged. {_RESTORE}"
+            yield Finding("rows", row["id"], problem), None
+        for column in right:
+            check, problem = _DERIVED[column]
+            yield Finding(check, row["id"], f"{at} {problem}"), _mend_rows
 
 
-def wrong_rows(connection: Connection, among: Sequence[Wrong] | None = None) -> Iterator[Wrong]:
-    """Yield the faulty rows of all tenants that the transaction sees; of the rows in `among`, if given."""
-    for table in ROW_TABLES:
-        keys = None if among is None else [row.key for row in among if row.table is table]
-        for row in _read_rows(connection, table, keys):
-            found = _check_row(table, row)
-            if found.right or found.problem:
-                yield found
-
-
-def mend_rows(connection: Connection, rows: Iterable[Wrong]) -> None:
+def _mend_rows(connection: Connection) -> None:
     """Write the right values; a home where another memory has the key stays."""
-    for row in rows:
-        for column, value in row.right.items():
-            key = [one == part for one, part in zip(row.table.primary_key, row.key, strict=True)]
+    for table, row, right, _ in list(_read_rows(connection)):
+        key = [column == row[column.name] for column in table.primary_key]
+        for column, value in right.items():
             try:
                 with connection.begin_nested():
-                    connection.execute(update(row.table).where(*key).values({column: value}))
+                    connection.execute(update(table).where(*key).values({column: value}))
             except IntegrityError:
                 continue
+    _mend_postings(connection)
 
 
-def _read_rows(connection: Connection, table: Table, keys: Sequence[tuple[Any, ...]] | None) -> Iterator[RowMapping]:
-    """Yield the rows of a table, or of some keys, in the order of the key, without their texts."""
-    names = [name for name in (*RECORD, "home", "terms") if name != "content"]
-    names += ["short_id", "search_keys", "number", "length"] if table is memories else []
-    records = select(*(table.c[name] for name in dict.fromkeys(names)), literal("").label("content"))
-    key = tuple_(*table.primary_key)
-    if keys is not None:
-        for start in range(0, len(keys), PAGE):
-            yield from connection.execute(records.where(key.in_(keys[start : start + PAGE]))).mappings()
-        return
-    order = records.order_by(*table.primary_key).limit(PAGE)
-    page = connection.execute(order).mappings().all()
-    while page:
-        yield from page
-        last = [bindparam(None, page[-1][column.name], column.type) for column in table.primary_key]
-        page = connection.execute(order.where(key > tuple_(*last))).mappings().all()
+def _read_rows(connection: Connection) -> Iterator[tuple[Table, RowMapping, dict[str, Any], str | None]]:
+    """Yield the faulty rows without their texts: table, row, column -> right value, and the first damaged column."""
+    for table in (memories, versions):
+        names = [name for name in (*RECORD, "home", "terms") if name != "content"]
+        names += ["short_id", "search_keys", "number", "length"] if table is memories else []
+        columns = (*(table.c[name] for name in dict.fromkeys(names)), literal("").label("content"))
+        query = select(*columns).order_by(*table.primary_key)
+        for row in connection.execute(query, execution_options={"yield_per": PAGE}).mappings():
+            try:
+                memory = to_memory(row)
+            except DamagedError as error:
+                yield table, row, {}, error.column
+                continue
+            right: dict[str, Any] = {"home": memory.scope.home_key}
+            if table is memories:
+                right |= {"short_id": short_id(memory.id), **statements.indexed(memory, to_terms(row["terms"]))}
+            right = {name: value for name, value in right.items() if row[name] != value}
+            if right:
+                yield table, row, right, None
 
 
-def _check_row(table: Table, row: RowMapping) -> Wrong:
-    key = tuple(row[column.name] for column in table.primary_key)
-    try:
-        memory = to_memory(row)
-    except DamagedError as error:
-        return Wrong(table, key, row["version"], {}, f"it cannot be read: its column {error.column!r} is damaged.")
-    right: dict[str, Any] = {"home": memory.scope.home_key}
-    if table is memories:
-        right |= {"short_id": short_id(memory.id), **indexed(memory, to_terms(row["terms"]))}
-    differing = {name: value for name, value in right.items() if row[name] != value}
-    return Wrong(table, key, memory.version, differing, None)
+def unforced(connection: Connection) -> list[Any]:
+    """Return the tables of tenants whose row-level security is not forced: name, and whether it is enabled."""
+    query = """
+        SELECT c.relname AS name, c.relrowsecurity AS enabled FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s AND c.relname = ANY(%s) AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+        ORDER BY c.relname"""
+    return list(connection.exec_driver_sql(query, (SCHEMA, list(OF_A_TENANT))))
+
+
+def without_policy(connection: Connection) -> list[str]:
+    """Return the tables of tenants without the right policy."""
+
+    def bare(condition: str | None) -> str:
+        """Return a condition without the casts, spaces and parentheses that PostgreSQL adds or removes."""
+        return re.sub(r"::text|[\s()]", "", condition or "").lower()
+
+    right = {
+        row.table
+        for row in _policies(connection)
+        if row.name == POLICY and bare(row.qual) == bare(row.with_check) == bare(OWN)
+        and (row.permissive, row.cmd, row.roles) == ("PERMISSIVE", "ALL", ["public"])
+    }  # fmt: skip
+    return [name for name in OF_A_TENANT if name not in right]
+
+
+def _policies(connection: Connection) -> list[Any]:
+    query = """
+        SELECT tablename AS table, policyname AS name, permissive, cmd, roles::text[] AS roles, qual, with_check
+        FROM pg_policies WHERE schemaname = %s ORDER BY tablename, policyname"""
+    return list(connection.exec_driver_sql(query, (SCHEMA,)))
+
+
+def security_faults(connection: Connection) -> list[str]:
+    """Return the faults of row-level security as sentences."""
+    found = [
+        f"row-level security of the table {row.name!r} is not {'forced' if row.enabled else 'enabled'}."
+        for row in unforced(connection)
+    ]
+    found += [
+        f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart." for name in without_policy(connection)
+    ]
+    found += [
+        f"the policy {row.name!r} of the table {row.table!r} lets in more than the tenant. Drop it."
+        for row in _policies(connection)
+        if row.name != POLICY and row.table in OF_A_TENANT and row.permissive == "PERMISSIVE"
+    ]
+    above = "SELECT 1 FROM pg_roles WHERE rolname = %s AND (rolsuper OR rolbypassrls)"
+    if connection.exec_driver_sql(above, (APP,)).scalar():
+        found.append(f"the role {APP} is above row-level security. Run: ALTER ROLE {APP} NOSUPERUSER NOBYPASSRLS")
+    return found
+
+
+def _security(connection: Connection) -> Iterator[Found]:
+    for problem in security_faults(connection):
+        yield Finding("row-level security", None, problem if "Run:" in problem else f"{problem} {_UPGRADE}"), None
+
+
+def indexes(connection: Connection) -> list[IndexState]:
+    """Return the indexes of the store, by table and name."""
+    query = """
+        SELECT c.relname AS name, t.relname AS table, a.amname AS method, pg_relation_size(c.oid) AS bytes,
+            coalesce(s.idx_scan, 0) AS uses, i.indisvalid AND i.indisready AS valid
+        FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid
+        JOIN pg_am a ON a.oid = c.relam JOIN pg_namespace n ON n.oid = c.relnamespace
+        LEFT JOIN pg_stat_all_indexes s ON s.indexrelid = c.oid
+        WHERE n.nspname = %s ORDER BY t.relname, c.relname"""
+    return [IndexState(*row) for row in connection.exec_driver_sql(query, (SCHEMA,))]
+
+
+def vector_indexes(connection: Connection) -> list[Any]:
+    """Return the existing vector indexes, by name: name, dimension (0 if unknown), m, ef_construction, valid, bytes."""
+    query = f"""
+        SELECT c.relname AS name, i.indisvalid AND i.indisready AS valid, pg_relation_size(c.oid) AS bytes,
+            coalesce((regexp_match(pg_get_indexdef(c.oid), '(?:vector|halfvec)\\((\\d+)\\)'))[1]::int, 0) AS dimension,
+            coalesce(substring(o.options FROM '\\ym=(\\d+)')::int, {M}) AS m,
+            coalesce(substring(o.options FROM 'ef_construction=(\\d+)')::int, {EF_CONSTRUCTION}) AS ef_construction
+        FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+        JOIN pg_namespace n ON n.oid = c.relnamespace, array_to_string(c.reloptions, ' ') AS o (options)
+        WHERE n.nspname = %s AND a.amname = 'hnsw' ORDER BY c.relname"""
+    return list(connection.exec_driver_sql(query, (SCHEMA,)))
+
+
+def _indexes(connection: Connection) -> Iterator[Found]:
+    """Yield the indexes that are missing, invalid or of another model."""
+    held = {state.name: state.valid for state in indexes(connection)}
+    problems = [invalid(name) for name, valid in held.items() if not valid]
+    for index in (index for table in metadata.tables.values() for index in table.indexes if index.name not in held):
+        made = str(CreateIndex(index).compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
+        made = " ".join(made.split())
+        problems.append(f"the index {index.name} is not there. In the schema {SCHEMA}, run: {made}")
+    pinned = Meta.read(connection).values.get(PINNED[1], "")
+    for each in vector_indexes(connection):
+        if pinned and str(each.dimension) != pinned and each.name in INDEXES.values():
+            problem = f"the index {each.name} is of vectors of {each.dimension} numbers, not {pinned}."
+            problems.append(f"{problem} Run: salience db index")
+    yield from ((Finding("indexes", None, problem), None) for problem in problems)
+
+
+def invalid(name: str) -> str:
+    """Return the message for an invalid index."""
+    remedy = f"REINDEX INDEX CONCURRENTLY {SCHEMA}.{name}, as the user who owns the tables"
+    if name.removesuffix(NEW).removesuffix(OLD) in INDEXES.values():
+        remedy = "salience db index"
+    return f"the index {name} is not valid: it is being made, or that was cut short. If so, run: {remedy}"
+
+
+_CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
+    _rows,
+    _security,
+    _indexes,
+    integrity.pins,
+    _Query(
+        "sequence",
+        _BEHIND,
+        "the change sequence of {tenant!r} stands at {sequence}, and a row at {latest}.",
+        (
+            f"INSERT INTO tenants AS t (tenant, sequence, epoch) SELECT b.tenant, b.latest, '' FROM ({_BEHIND}) AS b "
+            "ON CONFLICT (tenant) DO UPDATE SET sequence = excluded.sequence",
+        ),
+    ),
+    _Query(
+        "versions",
+        ENDS,
+        "version {version} does not end when the next one begins.",
+        (
+            f"UPDATE versions AS v SET valid_to = e.due FROM ({ENDS}) AS e "
+            "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version",
+        ),
+    ),
+    # upkeep drops the oldest versions, so that these may be missing
+    _Query(
+        "versions", _GAPS, f"version {{version}} follows on version {{before}}: what was between is gone. {_RESTORE}"
+    ),
+    integrity.laid_by,
+    integrity.requests,
+    integrity.keys,
+    _Query(
+        "vectors",
+        " UNION ALL ".join(_MISFITS.format(table, _MISFIT) for table in ("memories", "versions")),
+        "version {version} has a vector of {size} numbers, not {dimension}.",
+        tuple(f"UPDATE {table} SET vector = NULL WHERE {_MISFIT}" for table in ("memories", "versions")),
+    ),
+    _postings,
+)
+"""The checks, in this order: a repair of rows changes what their postings have to be."""

@@ -6,7 +6,7 @@ Tables that are distributed already stay as they are, so that the tables of a la
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from salience.errors import InputError, NotAStoreError, StoreError, VersionError
 from salience.records import Distributed, Finding
 from salience.store.postgres import admin
-from salience.store.postgres.admin import Found, check_database, check_revision
+from salience.store.postgres.checking import OF_A_TENANT
 from salience.store.postgres.connection import (
     APP,
     EXCLUSIVE,
@@ -34,7 +34,6 @@ from salience.store.postgres.connection import (
     sqlstate,
     transaction,
 )
-from salience.store.postgres.security import OF_A_TENANT
 from salience.store.schema import memories, metadata
 
 ROOT: Final = memories.name
@@ -74,6 +73,24 @@ _SHAPE_PROBLEMS: Final[Mapping[str, str]] = {
     "rights": f"the rights of {APP} are not those to the table",
 }
 """Property of a shard that differs from its table -> problem in messages."""
+
+
+LEAST: Final = (11, 2)
+"""The oldest Citus that passes the isolation level on to its workers."""
+MOST_SHARDS: Final = 1024
+_DISTRIBUTING: Final = 0x53414C4944495354
+"""Advisory lock of the distribution of tables."""
+_SHOWN: Final = ("0A", "42", "55")
+"""Classes of SQLSTATE whose messages are about tables and rights, and never show a row."""
+_IS_SET: Final = """
+    SELECT count(*) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
+    WHERE d.datname = current_database() AND s.setrole = 0 AND %s = ANY(s.setconfig)"""
+"""Query for whether new sessions of the database pass settings on to the workers."""
+_CLUSTER: Final = """
+    SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS version,
+        (SELECT groupid FROM pg_dist_local_group LIMIT 1) AS node,
+        (SELECT count(*) FROM citus_get_active_worker_nodes()) AS workers,
+        current_database() AS database"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +133,6 @@ def spreads(connection: Connection) -> dict[str, Spread]:
     return {row.name: Spread(*row) for row in rows if row.name in (*SPREAD, *WHOLE)}
 
 
-def is_set(connection: Connection) -> bool:
-    """Return whether new sessions of the database pass settings on to the workers."""
-    query = (
-        "SELECT count(*) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase "
-        "WHERE d.datname = current_database() AND s.setrole = 0 AND %s = ANY(s.setconfig)"
-    )
-    return bool(connection.exec_driver_sql(query, (f"{SETTING}=local",)).scalar())
-
-
 def check(engine: Engine) -> Iterator[Finding]:
     """Yield the problems with the distribution of the tables."""
     with engine.connect() as connection:
@@ -135,11 +143,11 @@ def check(engine: Engine) -> Iterator[Finding]:
                 yield Finding(CHECK, None, f"the table {name!r} {problem} Run: salience db distribute")
         for name in (name for name in SPREAD if name in known):
             yield from _check_shards(connection, name)
-        if not is_set(connection):
+        if not connection.exec_driver_sql(_IS_SET, (f"{SETTING}=local",)).scalar():
             yield Finding(CHECK, None, f"the database does not set {SETTING} = 'local'. Run: salience db distribute")
-    if "tenants" in known and not reaches(engine):
-        problem = "a tenant that is set for a transaction does not reach the workers, which therefore show nothing."
-        yield Finding(CHECK, None, problem)
+        if "tenants" in known and not _tenant_arrives(connection):
+            problem = "a tenant that is set for a transaction does not reach the workers, which therefore show nothing."
+            yield Finding(CHECK, None, problem)
 
 
 def _check_shards(connection: Connection, table: str) -> Iterator[Finding]:
@@ -158,37 +166,21 @@ def _check_shards(connection: Connection, table: str) -> Iterator[Finding]:
             yield Finding(CHECK, None, f"{other} of {len(shapes)} shards of {table!r}: {problem}.")
 
 
-def reaches(engine: Engine) -> bool:
-    """Return whether the tenant that a transaction sets reaches the worker with the tenant's rows.
+def _tenant_arrives(connection: Connection) -> bool:
+    """Return whether the tenant that a transaction sets arrives at the worker with the tenant's rows.
 
     The row for the test is rolled back. The query uses its column, so that the worker answers.
     """
     tenant = quoted(f"probe {uuid4().hex}")
-    begin = ("BEGIN", f"SET LOCAL {SETTING} = 'local'", f"SET LOCAL salience.tenant = {tenant}")
+    below, values = driver(connection), f"({tenant}, 0, '')"
     setting = "current_setting(left(tenant, 0) || 'salience.tenant', true) = tenant"
-    with engine.connect() as connection:
-        try:
-            run(driver(connection), begin)
-            values = f"({tenant}, 0, '')"
-            connection.exec_driver_sql(f"INSERT INTO {SCHEMA}.tenants (tenant, sequence, epoch) VALUES {values}")  # noqa: S608
-            known = connection.exec_driver_sql(f"SELECT {setting} FROM {SCHEMA}.tenants WHERE tenant = {tenant}")  # noqa: S608
-            return known.scalar() is True
-        finally:
-            run(driver(connection), "ROLLBACK")
-
-
-LEAST: Final = (11, 2)
-"""The oldest Citus that passes the isolation level on to its workers."""
-MOST_SHARDS: Final = 1024
-_DISTRIBUTING: Final = 0x53414C4944495354
-"""Advisory lock of the distribution of tables."""
-_SHOWN: Final = ("0A", "42", "55")
-"""Classes of SQLSTATE whose messages are about tables and rights, and never show a row."""
-_CLUSTER: Final = """
-    SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS version,
-        (SELECT groupid FROM pg_dist_local_group LIMIT 1) AS node,
-        (SELECT count(*) FROM citus_get_active_worker_nodes()) AS workers,
-        current_database() AS database"""
+    try:
+        run(below, ("BEGIN", f"SET LOCAL {SETTING} = 'local'", f"SET LOCAL salience.tenant = {tenant}"))
+        connection.exec_driver_sql(f"INSERT INTO {SCHEMA}.tenants (tenant, sequence, epoch) VALUES {values}")  # noqa: S608
+        known = connection.exec_driver_sql(f"SELECT {setting} FROM {SCHEMA}.tenants WHERE tenant = {tenant}")  # noqa: S608
+        return known.scalar() is True
+    finally:
+        run(below, "ROLLBACK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,22 +190,20 @@ class Cluster:
     Attributes:
         version: version of Citus.
         workers: number of servers that take shards.
-        database: name of the database.
         spread: table -> its distribution; other tables are not distributed.
-        is_set: whether sessions of the database pass settings on to the workers.
         filled: tables with rows that are not distributed yet.
-        left: distributed tables with invisible rows left on the coordinator.
         above: whether the user bypasses row-level security.
+        last: statements to run after the distribution, each in its own transaction. One lets all sessions pass the
+            tenant on to the workers. The others delete the rows left on the coordinator, which are invisible, and
+            which no erasure deletes.
     """
 
     version: str
     workers: int
-    database: str
     spread: Mapping[str, Spread]
-    is_set: bool
     filled: tuple[str, ...]
-    left: tuple[str, ...]
     above: bool
+    last: tuple[str, ...]
 
     @property
     def shards(self) -> int | None:
@@ -245,72 +235,53 @@ def distribute(dsn: str, *, shards: int | None = None, dry_run: bool = False, pa
     try:
         with mapped(where), _refusals(where):
             cluster = _inspect(engine, where)
-            steps, last = _distribution_steps(cluster, where, shards), _final_steps(cluster)
+            steps = _distribution_steps(cluster, where, shards)
             if not dry_run:
                 _run_steps(engine, steps, patience)
                 cluster = _inspect(engine, where)
-                last = _final_steps(cluster)
-                for step in last:
+                for step in cluster.last:
                     _run_steps(engine, (step,), patience)
             findings = () if dry_run else tuple(check(engine))
     finally:
         engine.dispose()
     known = (where, cluster.version, cluster.workers, cluster.shards)
-    return Distributed(*known, (*steps, *last), dry_run, findings)
+    return Distributed(*known, (*steps, *cluster.last), dry_run, findings)
 
 
 def _inspect(engine: Engine, where: str) -> Cluster:
-    """Return the state of the database.
-
-    Raises:
-        NotAStoreError: it has no Citus, or no tables of a store.
-        VersionError: Citus is too old, or the tables are of another revision than this code's.
-        StoreError: it is not on the coordinator.
-    """
+    """Return the state of the database; raise unless it has tables that can be distributed, as `distribute` does."""
     with engine.connect() as connection:
         found = admin.inspect(connection)
-        _check_tables(found, where)
+        if not found.citus:
+            remedy = "Load citus by shared_preload_libraries, and let a superuser run in it: CREATE EXTENSION citus"
+            raise NotAStoreError(f"store: {where}: the extension Citus is not installed in it. {remedy}")
+        if not found.has_tables:
+            raise NotAStoreError(f"store: {where}: it has no tables of a store. Run: salience db upgrade")
+        admin.check_tables(found, where)
         row = connection.exec_driver_sql(_CLUSTER).one()
-        _check_coordinator(row.version, row.node, where)
+        if tuple(int(number) for number in row.version.partition("-")[0].split(".")[:2]) < LEAST:
+            least = ".".join(map(str, LEAST))
+            raise VersionError(f"store: {where}: Citus is {row.version}, older than {least}. Install a newer one.")
+        if row.node != 0:
+            raise StoreError(f"store: {where}: it is a worker of the cluster. Connect to the coordinator.")
         spread = spreads(connection)
-        left = [name for name in (*SPREAD, *WHOLE) if name in spread and spread[name].bytes_left]
-        settings_reach_workers = is_set(connection)
-    fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT]
-    filled = _with_rows(engine, [name for name in fenced if name not in spread])
-    return Cluster(
-        row.version, row.workers, row.database, spread, settings_reach_workers, filled, tuple(left), found.user.above
-    )
-
-
-def _check_tables(found: Found, where: str) -> None:
-    """Raise unless the database has Citus and tables of the current revision."""
-    if not found.citus:
-        remedy = "Load citus by shared_preload_libraries, and let a superuser run in it: CREATE EXTENSION citus"
-        raise NotAStoreError(f"store: {where}: the extension Citus is not installed in it. {remedy}")
-    if not found.has_tables:
-        raise NotAStoreError(f"store: {where}: it has no tables of a store. Run: salience db upgrade")
-    check_database(found, where)
-    check_revision(found.revision or "", where)
-
-
-def _check_coordinator(version: str, node: int, where: str) -> None:
-    """Raise unless Citus is new enough, and the node is the coordinator (number 0)."""
-    if tuple(int(number) for number in version.partition("-")[0].split(".")[:2]) < LEAST:
-        least = ".".join(map(str, LEAST))
-        raise VersionError(f"store: {where}: Citus is {version}, older than {least}. Install a newer one.")
-    if node != 0:
-        raise StoreError(f"store: {where}: it is a worker of the cluster. Connect to the coordinator.")
-
-
-def _with_rows(engine: Engine, tables: Sequence[str]) -> tuple[str, ...]:
-    """Return the tables that have rows of any tenant."""
-    with transaction(engine, ("BEGIN READ ONLY", "SET LOCAL salience.operator = 'on'")) as connection:
+        database = literals.Identifier(row.database).as_string()
+        is_set = connection.exec_driver_sql(_IS_SET, (f"{SETTING}=local",)).scalar()
+    last = [] if is_set else [f"ALTER DATABASE {database} SET {SETTING} = 'local'"]
+    last += [
+        f"SELECT truncate_local_data_after_distributing_table('{SCHEMA}.{name}')"
+        for name in (*SPREAD, *WHOLE)
+        if name in spread and spread[name].bytes_left
+    ]
+    with transaction(engine, ("BEGIN READ ONLY", "SET LOCAL salience.operator = 'on'")) as (connection, _):
         query = "SELECT EXISTS (SELECT 1 FROM {}.{})"
-        return tuple(name for name in tables if connection.exec_driver_sql(query.format(SCHEMA, name)).scalar())
+        fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT and name not in spread]
+        filled = [name for name in fenced if connection.exec_driver_sql(query.format(SCHEMA, name)).scalar()]
+    return Cluster(row.version, row.workers, spread, tuple(filled), found.user.above, tuple(last))
 
 
 def _distribution_steps(cluster: Cluster, where: str, shards: int | None) -> tuple[str, ...]:
-    """Return the statements that distribute the remaining tables, referenced tables first.
+    """Return the statements that distribute the remaining tables, referenced tables first, colocated with the root.
 
     `alembic_version` stays on the coordinator alone: an engine that connects to a worker by mistake, where its locks
     are useless, then finds no store there.
@@ -324,26 +295,6 @@ def _distribution_steps(cluster: Cluster, where: str, shards: int | None) -> tup
             f"SELECT alter_distributed_table('{SCHEMA}.{ROOT}', shard_count => {shards}, cascade_to_colocated => true)"
         )
         raise InputError("shards", shards, f"The tables have {cluster.shards} already. To change that, run: {change}")
-    _check_distribution(cluster, where)
-    steps = [_distribute(name, shards) for name in SPREAD if name not in cluster.spread]
-    steps += [f"SELECT create_reference_table('{SCHEMA}.{name}')" for name in WHOLE if name not in cluster.spread]
-    return tuple(steps)
-
-
-def _final_steps(cluster: Cluster) -> tuple[str, ...]:
-    """Return the statements to run after the distribution, each in its own transaction.
-
-    One lets all sessions pass the tenant on to the workers. The others delete the rows left on the coordinator, which
-    are invisible and out of reach of erasures.
-    """
-    name = literals.Identifier(cluster.database).as_string()
-    setting = () if cluster.is_set else (f"ALTER DATABASE {name} SET {SETTING} = 'local'",)
-    clear = "SELECT truncate_local_data_after_distributing_table('{}.{}')"
-    return (*setting, *(clear.format(SCHEMA, table) for table in cluster.left))
-
-
-def _check_distribution(cluster: Cluster, where: str) -> None:
-    """Raise `StoreError` if a table is distributed in another way, or this user may not move existing rows."""
     wrong = [name for name, spread in cluster.spread.items() if spread.problem(cluster.spread)]
     if wrong:
         names = ", ".join(sorted(wrong))
@@ -353,13 +304,16 @@ def _check_distribution(cluster: Cluster, where: str) -> None:
         tables = ", ".join(cluster.filled)
         problem = f"there are rows in {tables}, which row-level security lets no user but a superuser copy"
         raise StoreError(f"store: {where}: {problem}. Run this as one, or before the first memory is stored.")
-
-
-def _distribute(table: str, shards: int | None) -> str:
-    """Return the statement that distributes a table by tenant: the root first, all others colocated with it."""
-    together = "none" if table == ROOT else f"{SCHEMA}.{ROOT}"
-    count = f", shard_count => {shards}" if table == ROOT and shards is not None else ""
-    return f"SELECT create_distributed_table('{SCHEMA}.{table}', 'tenant', colocate_with => '{together}'{count})"
+    count = "" if shards is None else f", shard_count => {shards}"
+    together = dict.fromkeys(SPREAD, f"'{SCHEMA}.{ROOT}'") | {ROOT: f"'none'{count}"}
+    return (
+        *(
+            f"SELECT create_distributed_table('{SCHEMA}.{name}', 'tenant', colocate_with => {together[name]})"
+            for name in SPREAD
+            if name not in cluster.spread
+        ),
+        *(f"SELECT create_reference_table('{SCHEMA}.{name}')" for name in WHOLE if name not in cluster.spread),
+    )
 
 
 def _run_steps(engine: Engine, steps: tuple[str, ...], patience: float) -> None:
@@ -368,7 +322,7 @@ def _run_steps(engine: Engine, steps: tuple[str, ...], patience: float) -> None:
         return
     timeout = f"SET LOCAL lock_timeout = {int(patience * 1000)}"
     begin = ("BEGIN", timeout, "SET LOCAL statement_timeout = 0", f"SELECT pg_advisory_xact_lock({_DISTRIBUTING})")
-    with transaction(engine, begin) as connection:
+    with transaction(engine, begin) as (connection, _):
         connection.exec_driver_sql(EXCLUSIVE)
         for step in steps:
             connection.exec_driver_sql(step)

@@ -7,9 +7,10 @@ import selectors
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar
 
 import numpy as np
@@ -55,14 +56,17 @@ _BEGIN: Final[dict[Access, str]] = {
     "read": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
     "write": "BEGIN ISOLATION LEVEL READ COMMITTED",
 }
-_RECORD_WRITE: Final = (
-    "INSERT INTO commits (tenant, token) VALUES (%(tenant)s, %(token)s) ON CONFLICT (tenant, token) DO NOTHING"
-)
-_RECORD_WRITE_AND_ADVANCE: Final = f"""
-    WITH signed AS ({_RECORD_WRITE} RETURNING token), moved AS (
-        INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (%(tenant)s, %(steps)s, '')
+_RECORD: Final = """
+    WITH token AS (
+        INSERT INTO commits (tenant, token) VALUES ({tenant}, '{token}')
+        ON CONFLICT (tenant, token) DO NOTHING RETURNING token)"""
+"""Records a write. Waits for an earlier attempt whose lost connection the server has not noticed yet."""
+_ONLY_TOKEN: Final = f"{_RECORD} SELECT 0, count(*) FROM token"  # noqa: S608 - constants
+_TOKEN_AND_SEQUENCE: Final = f"""{_RECORD}, moved AS (
+        INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES ({{tenant}}, {{steps}}, '')
         ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence)
-    SELECT moved.sequence, (SELECT count(*) FROM signed) FROM moved"""  # noqa: S608 - constants
+    SELECT moved.sequence, (SELECT count(*) FROM token) FROM moved"""  # noqa: S608 - constants
+"""The tenant's new change sequence, and whether the token is new; its other writers wait for the transaction's end."""
 _SWEEP: Final = "DELETE FROM commits WHERE tenant = %s AND token < %s"
 _WAIT: Final = wait_random_exponential(multiplier=0.02, max=1.0)
 _AGAIN: Final = "Try again."
@@ -151,20 +155,34 @@ class Session:
     statement_timeout: float
     citus: bool = False
 
-    def begin(self, access: Access, tenant: str | None, patience: float, *locks: str) -> Statements:
-        """Return the statements that begin a transaction for a tenant, or, for None, for all tenants."""
+    def begin(
+        self,
+        access: Access,
+        tenant: str | None,
+        patience: float,
+        *more: str,
+        settings: Mapping[str, object] = MappingProxyType({}),
+    ) -> Statements:
+        """Return the statements that begin a transaction for a tenant, or, for None, for all tenants.
+
+        Args:
+            access: whether it writes.
+            tenant: tenant of the rows.
+            patience: seconds to wait for a lock.
+            more: further statements, sent in the same round trip; the last one may be a query.
+            settings: further settings.
+        """
         local = {
-            **(
-                {"citus.propagate_set_commands": "'local'"} if self.citus else {}
-            ),  # first, so that the others reach the workers
+            **({"citus.propagate_set_commands": "'local'"} if self.citus else {}),  # passes the others to the workers
             "search_path": ", ".join(literals.Identifier(name).as_string() for name in self.path),
-            "statement_timeout": str(int(self.statement_timeout * 1000)),
-            "lock_timeout": str(int(patience * 1000)),
+            "statement_timeout": int(self.statement_timeout * 1000),
+            "lock_timeout": int(patience * 1000),
             "plan_cache_mode": "force_custom_plan",  # a plan for one tenant is wrong for a larger one
             **_visibility(tenant),
+            **settings,
         }
         role = [] if self.role is None else [f"SET LOCAL ROLE {literals.Identifier(self.role).as_string()}"]
-        statements = (_BEGIN[access], *role, *(f"SET LOCAL {name} = {value}" for name, value in local.items()), *locks)
+        statements = (_BEGIN[access], *role, *(f"SET LOCAL {name} = {value}" for name, value in local.items()), *more)
         return statements if self.citus else "; ".join(statements)
 
 
@@ -246,22 +264,14 @@ def create_pool(address: Address, size: int, patience: float, *, prepares: bool 
     return engine
 
 
-def _refuse_ended(below: psycopg.Connection[Any], *_: object) -> None:
-    """Let the pool drop its connections if the server closed an idle one."""
-    if has_ended(below):
-        raise sqlalchemy_errors.InvalidatePoolError
-
-
-_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
-
-
-def has_ended(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether the server closed an idle connection; only then does it have data to read."""
-    if connection.closed:
-        return True
-    with _Selector() as selector:
-        selector.register(connection.fileno(), selectors.EVENT_READ)
-        return bool(selector.select(0))
+def _refuse_ended(connection: psycopg.Connection[Any], *_: object) -> None:
+    """Let the pool drop its connections if the server closed an idle one; only then is there data to read."""
+    if not connection.closed:
+        with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+            selector.register(connection.fileno(), selectors.EVENT_READ)
+            if not selector.select(0):
+                return
+    raise sqlalchemy_errors.InvalidatePoolError
 
 
 def driver(connection: Connection) -> psycopg.Connection[Any]:
@@ -271,45 +281,44 @@ def driver(connection: Connection) -> psycopg.Connection[Any]:
     return below
 
 
-def run(connection: psycopg.Connection[Any], statements: Statements) -> str | None:
-    """Run statements without parameters in one round trip; return the command tag of the last one."""
-    with psycopg.Cursor(connection) as cursor:  # the simple protocol allows several statements in one query
-        if isinstance(statements, str):
-            cursor.execute(statements, prepare=False)
-        else:
-            with connection.pipeline():
-                for statement in statements:
-                    cursor.execute(statement, prepare=False)
-        while cursor.nextset():
-            pass
-        return cursor.statusmessage
+def run(connection: psycopg.Connection[Any], statements: Statements) -> psycopg.Cursor[Any]:
+    """Run statements without parameters in one round trip; return a cursor on the result of the last one."""
+    cursor = psycopg.Cursor(connection)  # in the simple protocol, one message may hold several statements
+    if isinstance(statements, str):
+        cursor.execute(statements, prepare=False)
+    else:
+        with connection.pipeline():
+            for statement in statements:
+                cursor.execute(statement, prepare=False)
+    while cursor.nextset():
+        pass
+    return cursor
 
 
 @contextmanager
-def transaction(engine: Engine, begin: Statements) -> Iterator[Connection]:
-    """Begin a transaction with some statements; commit it, or roll it back on an error."""
+def transaction(engine: Engine, begin: Statements) -> Iterator[tuple[Connection, psycopg.Cursor[Any]]]:
+    """Begin a transaction with some statements; commit it, or roll it back on an error.
+
+    Yields the connection, and a cursor on the result of the last of the statements.
+    """
     with engine.connect() as connection:
         below = driver(connection)
         try:
-            run(below, begin)
-            yield connection
-            if run(below, "COMMIT") != "COMMIT":  # an earlier error had aborted the transaction
+            yield connection, run(below, begin)
+            if run(below, "COMMIT").statusmessage != "COMMIT":  # an earlier error had aborted the transaction
                 raise psycopg.errors.InFailedSqlTransaction
         except BaseException as error:
-            if not _rolled_back(below, error):
+            if not isinstance(error, Exception) or is_connection_lost(error) or not _rolled_back(below):
                 connection.invalidate()
             raise
 
 
-def _rolled_back(below: psycopg.Connection[Any], error: BaseException) -> bool:
+def _rolled_back(connection: psycopg.Connection[Any]) -> bool:
     """Return whether the transaction is over, so that the connection can be used again."""
-    if not isinstance(error, Exception) or is_connection_lost(error) or below.closed:
-        return False
-    try:
-        run(below, "ROLLBACK")
-    except psycopg.Error:
-        return False
-    return True
+    with suppress(psycopg.Error):
+        run(connection, "ROLLBACK")
+        return True
+    return False
 
 
 class Runner:
@@ -335,12 +344,16 @@ class Runner:
         Raises:
             StoreError: the store is closed, or the server failed for longer than the patience.
         """
+        return self.read_after("", tenant, lambda connection, _: work(connection))
+
+    def read_after(self, query: str, tenant: str | None, work: Callable[[Connection, Any], T], **settings: object) -> T:
+        """Return the result of `work`, as `read` does; it also gets the row of a query sent with BEGIN."""
         self.check_open()
-        begin = self._session.begin("read", tenant, self._patience)
+        begin = self._session.begin("read", tenant, self._patience, *filter(None, [query]), settings=settings)
 
         def once() -> T:
-            with transaction(self._engine, begin) as connection:
-                return work(connection)
+            with transaction(self._engine, begin) as (connection, begun):
+                return work(connection, begun.fetchone() if query else None)
 
         with mapped(self._where):
             return _retry(once, self._patience)
@@ -372,19 +385,26 @@ class Runner:
             StoreError: the store is closed, or the server failed for longer than the patience; nothing was written.
         """
         self.check_open()
-        begin = self._session.begin("write", tenant, patience, *([lock] if lock else []))
         token = f"{int(time.time()):016x}{secrets.token_hex(8)}"  # tokens sort by the time of making, to the second
+        record = (_TOKEN_AND_SEQUENCE if steps else _ONLY_TOKEN).format(
+            tenant=quoted(tenant or ""), token=token, steps=steps
+        )
+        first = "SELECT 0, 1" if tenant == "" else record
+        begin = self._session.begin("write", tenant, patience, *filter(None, [lock]), first)
         unsettled: list[T] = []
 
         def once() -> T:
             nonlocal unsettled
             made: list[T] = []
             try:
-                with transaction(self._engine, begin) as connection:
-                    is_first, sequence = _add_token(connection, tenant, token, steps)
+                with transaction(self._engine, begin) as (connection, begun):
+                    sequence, is_first = begun.fetchone() or (0, 0)
                     if not is_first:
                         return unsettled[0]
                     unsettled = []  # the previous attempt was rolled back
+                    if steps and sequence % TOKENS_SWEPT_EVERY < steps:
+                        oldest = f"{int(time.time() - TOKEN_SECONDS):016x}"
+                        connection.exec_driver_sql(_SWEEP, (tenant, oldest))
                     made.append(work(connection, sequence))
             except Exception as error:
                 if made and is_connection_lost(error):
@@ -419,72 +439,51 @@ class Runner:
         self._engine.dispose()
 
 
-def _add_token(connection: Connection, tenant: str | None, token: str, steps: int) -> tuple[bool, int]:
-    """Insert the token; return whether it is new, and the tenant's new change sequence.
-
-    This waits for an earlier attempt whose lost connection the server has not noticed yet.
-    """
-    if tenant == "":
-        return True, 0
-    values = {"tenant": tenant or "", "token": token}
-    if not steps:
-        return connection.exec_driver_sql(_RECORD_WRITE, values).rowcount == 1, 0
-    sequence, signed = connection.exec_driver_sql(_RECORD_WRITE_AND_ADVANCE, {**values, "steps": steps}).one()
-    if signed and sequence % TOKENS_SWEPT_EVERY < steps:
-        connection.exec_driver_sql(_SWEEP, (tenant, f"{int(time.time() - TOKEN_SECONDS):016x}"))
-    return bool(signed), sequence
-
-
 def _retry(once: Callable[[], T], patience: float) -> T:
     """Return the result of `once`, retried for `patience` seconds after transient failures."""
-    retries = Retrying(retry=retry_if_exception(can_retry), stop=stop_after_delay(patience), wait=_WAIT, reraise=True)
+
+    def is_transient(error: BaseException) -> bool:
+        return sqlstate(error) in ("40001", "40P01") or is_connection_lost(error)
+
+    retries = Retrying(
+        retry=retry_if_exception(is_transient), stop=stop_after_delay(patience), wait=_WAIT, reraise=True
+    )
     return retries(once)
 
 
 def sqlstate(error: BaseException) -> str | None:
     """Return the SQLSTATE of an error of the driver; empty for one without, None for any other error."""
     cause = error.orig if isinstance(error, DBAPIError) else error
-    return (getattr(cause, "sqlstate", None) or "") if isinstance(cause, psycopg.Error) else None
+    return (cause.sqlstate or "") if isinstance(cause, psycopg.Error) else None
 
 
 def is_connection_lost(error: BaseException) -> bool:
     """Return whether the connection is lost, or none can be made at present."""
     code = sqlstate(error)
     cause = error.orig if isinstance(error, DBAPIError) else error
-    return code is not None and (
-        code.startswith(_CONNECTION_LOST) or (not code and isinstance(cause, psycopg.OperationalError))
-    )
-
-
-def can_retry(error: BaseException) -> bool:
-    """Return whether a retry of the transaction may succeed."""
-    return sqlstate(error) in ("40001", "40P01") or is_connection_lost(error)
+    return (code or "").startswith(_CONNECTION_LOST) or (code == "" and isinstance(cause, psycopg.OperationalError))
 
 
 @contextmanager
 def mapped(where: str) -> Iterator[None]:
-    """Raise errors of the driver as `StoreError`s that name the database, without values of statements."""
+    """Raise errors of the driver as `StoreError` or `ConflictError`, which name the database and show no values."""
     try:
         yield
     except sqlalchemy_errors.TimeoutError:
         remedy = "Raise SALIENCE_POOL_SIZE, or ask less of it at once."
         raise BusyError(f"store: {where}: every connection of the pool is in use. {remedy}") from None
     except (DBAPIError, psycopg.Error) as error:
-        raise store_error(where, error) from None
-
-
-def store_error(where: str, error: DBAPIError | psycopg.Error) -> StoreError | ConflictError:
-    """Return the `StoreError` or `ConflictError` for an error of the driver."""
-    code = sqlstate(error) or ""
-    if code == "23505":  # the one such constraint that changes can violate is (tenant, home, key)
-        return ConflictError("key: the idempotency key is taken by another memory there. Use a new key.")
-    if code in _ERRORS:
-        kind, remedy = _ERRORS[code]
-        return kind(f"store: {where}: {remedy}")
-    if is_connection_lost(error):
-        lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
-        message = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's message, without a password
-        cause = f" ({message.rstrip('.')})" if message else ""
-        remedy = "Check that it runs, and what is asked of it."
-        return StoreError(f"store: {where}: the server cannot be reached, or broke off{cause}. {remedy}")
-    return StoreError(f"store: {where}: PostgreSQL failed with SQLSTATE {code}. Look that up; check the database.")
+        code = sqlstate(error) or ""
+        if code == "23505":  # the one such constraint that changes can violate is (tenant, home, key)
+            raise ConflictError("key: the idempotency key is taken by another memory there. Use a new key.") from None
+        if code in _ERRORS:
+            kind, problem = _ERRORS[code]
+            raise kind(f"store: {where}: {problem}") from None
+        if is_connection_lost(error):
+            lines = str(error.orig if isinstance(error, DBAPIError) else error).strip().splitlines()
+            message = lines[0].rpartition("failed: ")[2] if lines else ""  # libpq's message, without a password
+            cause = f" ({message.rstrip('.')})" if message else ""
+            remedy = "Check that it runs, and what is asked of it."
+            raise StoreError(f"store: {where}: the server cannot be reached, or broke off{cause}. {remedy}") from None
+        remedy = "Look that up; check the database."
+        raise StoreError(f"store: {where}: PostgreSQL failed with SQLSTATE {code}. {remedy}") from None

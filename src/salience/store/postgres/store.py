@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from sqlalchemy import Connection
 
@@ -35,18 +36,9 @@ from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import sql_store
 from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, speakers
-from salience.store.pins import Handle, Meta, keep, pinning
+from salience.store.pins import Handle, Meta, keep, new_epoch, pinning
 from salience.store.postgres import admin, checking, search, statements
-from salience.store.postgres.cache import (
-    ScopeIndexes,
-    ScopeSizes,
-    TenantState,
-    advance,
-    index_as_of,
-    list_tenants,
-    read_state,
-    void,
-)
+from salience.store.postgres.checking import INDEXES
 from salience.store.postgres.connection import (
     EXCLUSIVE,
     SHARED,
@@ -55,21 +47,41 @@ from salience.store.postgres.connection import (
     all_tenants,
     create_pool,
     mapped,
+    quoted,
     switch_tenant,
 )
-from salience.store.postgres.statements import VectorIndex
+from salience.store.postgres.search import PART, Size, index_of
+from salience.store.schema import PostgresVector
 from salience.store.sql_store import WRITERS, SQLAlchemyExecutor, Transaction, grouped, patience, tenant_of
+from salience.store.statements import INDEXED
 from salience.store.values import carries_vectors, count_changed, derives_vectors
 from salience.store.values import counted as check_counts
 
 LOOK_AGAIN: Final = 10.0
 """Seconds after which a search checks again for a vector index."""
+INDEX_OVERHEAD: Final = 8
+"""Memory of an empty index, in rows: about 15 kB; a row of 384 dimensions takes 2 kB."""
+SHARE: Final = 100
+"""A size stays valid until one in this many memories may have changed, too few to change the weight of a term."""
+READ_STATE: Final = """
+    SELECT (SELECT json_object_agg(name, value) FROM meta), coalesce(max(sequence), 0),
+        coalesce(max(epoch || ' ' || extract(epoch FROM pg_postmaster_start_time())), ''),
+        EXISTS (SELECT 1 FROM memories WHERE tenant = {tenant} AND vector IS NULL)
+    FROM tenants WHERE tenant = {tenant}"""
+"""The epoch includes the start of the server, since a restored server may reuse sequence numbers."""
 _WRITE_STATE: Final = """
     SELECT (SELECT json_object_agg(name, value) FROM meta), max(id),
         EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND vector IS NULL)
         OR EXISTS (SELECT 1 FROM versions WHERE tenant = %(tenant)s AND vector IS NULL)
     FROM memories WHERE tenant = %(tenant)s"""
 """The store's meta, the tenant's greatest id, and whether a version of it has no vector."""
+_VECTOR_INDEXES: Final = (
+    f"SELECT to_regclass('{INDEXES['vector']}') IS NOT NULL, to_regclass('{INDEXES['halfvec']}') IS NOT NULL"
+)
+_ADVANCE: Final = """
+    INSERT INTO tenants AS t (tenant, sequence, epoch) VALUES (%s, %s, '')
+    ON CONFLICT (tenant) DO UPDATE SET sequence = t.sequence + excluded.sequence RETURNING sequence"""
+"""Advances the tenant's change sequence; its other writers wait until the transaction ends."""
 
 
 class PostgresStore:
@@ -88,6 +100,7 @@ class PostgresStore:
         busy_timeout: float,
         exact_rows: int,
         cached_rows: int,
+        is_iterative: bool,
     ) -> None:
         self._runner = runner
         self._where = where
@@ -95,9 +108,9 @@ class PostgresStore:
         self._language = language
         self._busy_timeout = busy_timeout
         self._exact_rows = exact_rows
+        self._is_iterative = is_iterative
         self._indexes = ScopeIndexes(exact_rows, cached_rows)
-        self._sizes = ScopeSizes()
-        self._vectors: tuple[float, VectorIndex | None] = (0.0, None)
+        self._vectors: tuple[float, bool, bool] = (0.0, False, False)  # until when; whether each index exists
         self._embedded = set[str | None]()  # tenants whose last write left no memory without a vector
 
     @classmethod
@@ -150,9 +163,17 @@ class PostgresStore:
             with mapped(where):
                 found = admin.ready(engine, where, distinguish, create=create)
             runner = Runner(engine, where, found.session(statement_timeout), busy_timeout)
-            model = Model(embedder, dimension, fingerprint)
-            store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows)
-            store._refuse_other(moving)
+            model, is_iterative = Model(embedder, dimension, fingerprint), found.pgvector >= admin.ITERATIVE_SCAN
+            store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows, is_iterative)
+            meta = runner.read(None, Meta.read)
+            known = meta.values.get("language", language)
+            if known != language:
+                raise PinnedError(
+                    f"store: {where} was written for the language {known!r}, not for {language!r}. "
+                    f"Set SALIENCE_LANGUAGE={known}, or name a new database."
+                )
+            if not moving:
+                store._handle.claim(meta.pin())
         except BaseException:
             engine.dispose()
             raise
@@ -175,16 +196,19 @@ class PostgresStore:
         adopts = any(isinstance(change, Adopt) for change in changes)
         if adopts or carries_vectors(changes) or derives_vectors(changes):
             self._handle.own()  # before any lock: it may call a provider
-        moved = Counter(dict.fromkeys(sorted({tenant_of(change) for change in changes} - {""}), 0))
-        moved.update(tenant_of(change) for change in changes if not isinstance(change, Touch) and tenant_of(change))
-        write = _Write(self._handle, self._language, changes, {name: max(1, steps) for name, steps in moved.items()})
-        first = None if adopts else next(iter(moved), "")
-        run = partial(self._runner.write, first, steps=write.steps.get(first or "", 0))
-        waits = patience(changes, self._busy_timeout)
+        counts = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch))
+        tenants = sorted({tenant_of(change) for change in changes} - {""})
+        write = _Write(self._handle, self._language, changes, {name: max(1, counts[name]) for name in tenants})
+        first = None if adopts else next(iter(tenants), "")
+        waits, steps = patience(changes, self._busy_timeout), write.steps.get(first or "", 0)
+        make = partial(write.make, counted)
         try:
-            receipts, embedded = run(partial(write.make, counted, adopts), waits, lock=EXCLUSIVE if adopts else SHARED)
+            work = partial(make, adopts)
+            receipts, embedded = self._runner.write(
+                first, work, waits, steps=steps, lock=EXCLUSIVE if adopts else SHARED
+            )
         except _NeedsExclusiveLock:  # the first write pins the store, without other writers
-            receipts, embedded = run(partial(write.make, counted, True), waits, lock=EXCLUSIVE)
+            receipts, embedded = self._runner.write(first, partial(make, True), waits, steps=steps, lock=EXCLUSIVE)
         if embedded is not None:
             self._embedded.add(embedded)
         return receipts
@@ -199,46 +223,52 @@ class PostgresStore:
             PinnedError: vectors of another model; `MovedError` if the pin changed after the store was opened.
             StoreError: the store is closed, or cannot be read.
         """
-        directed = need.vector is not None or need.near is not None
+        scope, directed = need.scope, need.vector is not None or need.near is not None
+        is_large = need.as_of is None and self._indexes.was_large(scope)
 
-        def read(reader: Connection) -> tuple[Meta, Callable[[], Batch] | None]:
-            meta, state = read_state(reader, need.scope.tenant)
+        def read(reader: Connection, row: Any) -> tuple[Meta, Callable[[], Batch] | None]:
+            meta, state = read_state(row)
             if directed and not self._handle.owns(meta.pin()):
                 return meta, None
-            dimension, activations = self._dimension(meta), self._activations(reader, need)
-            index = self._index(reader, need.scope, dimension, state, need.as_of)
+            activations, dimension = Activations(), self._dimension(meta)
+            if "turns_since_activation" in need.columns and scope.session_key is not None and need.as_of is None:
+                activations = sql_store.session_activations(reader, scope.tenant, scope.session_key)
+            index = self._index(reader, scope, dimension, state, need.as_of)
             if index is not None:
                 return meta, partial(gather, index, need, activations)
-            size, vectors = partial(self._sizes.of, reader, need.scope, state), self._vector_index(reader, dimension)
-            answer = search.Search(reader, need, vectors, self._exact_rows, size, state.has_pending).run()
-            return meta, partial(answer, activations)
+            if not is_large:
+                return meta, None
+            size = partial(self._indexes.size, reader, scope, state)
+            indexed_as = self._indexed_as(reader, dimension)
+            found = search.Search(reader, need, indexed_as, dimension, self._exact_rows, size, state.has_pending)
+            return meta, partial(found.run(), activations)
 
-        meta, answer = self._runner.read(need.scope.tenant, read)
-        if directed:
-            self._handle.admit(meta.pin())  # after the transaction: it may call a provider
-        assert answer is not None  # noqa: S101 - `admit` has raised
-        return answer()
+        while True:
+            settings = search.settings(need, self._is_iterative) if is_large else {}
+            query = READ_STATE.format(tenant=quoted(scope.tenant))
+            meta, answer = self._runner.read_after(query, scope.tenant, read, **settings)
+            if directed:
+                self._handle.admit(meta.pin())  # after the transaction: it may call a provider
+            if answer is not None:
+                return answer()
+            is_large = True  # once more, with the settings of a search
 
-    def _vector_index(self, reader: Connection, dimension: int) -> VectorIndex:
-        """Return the properties of the vector index, at most `LOOK_AGAIN` seconds old."""
-        until, known = self._vectors
-        if known is None or known.dimension != dimension or time.monotonic() > until:
-            known = search.vector_index(reader, dimension)
-            self._vectors = (time.monotonic() + LOOK_AGAIN, known)
-        return known
-
-    def _activations(self, reader: Connection, need: Need) -> Activations:
-        if "turns_since_activation" not in need.columns or need.scope.session_key is None or need.as_of is not None:
-            return Activations()
-        return sql_store.session_activations(reader, need.scope.tenant, need.scope.session_key)
+    def _indexed_as(self, reader: Connection, dimension: int) -> PostgresVector | None:
+        """Return the type of the indexed vectors; None if there was no vector index `LOOK_AGAIN` seconds ago."""
+        until, is_whole, is_half = self._vectors
+        if time.monotonic() > until:
+            is_whole, is_half = reader.exec_driver_sql(_VECTOR_INDEXES).one()
+            self._vectors = (time.monotonic() + LOOK_AGAIN, is_whole, is_half)
+        return PostgresVector(dimension, is_half) if is_whole or is_half else None
 
     def _index(
         self, reader: Connection, scope: Scope, dimension: int, state: TenantState, as_of: datetime | None
     ) -> Index | None:
         """Return an index of the visible memories; None if there are too many at present."""
-        if as_of is not None:
-            return index_as_of(reader, scope, dimension, as_of)
-        return self._indexes.of(reader, scope, state, dimension)
+        if as_of is None:
+            return self._indexes.of(reader, scope, state, dimension)
+        rows = sql_store.rows_as_of(reader, scope.tenant, INDEXED, as_of, seen=scope)
+        return Index.empty(dimension).refreshed([tuple(row[name] for name in INDEXED) for row in rows])
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
         """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
@@ -246,15 +276,18 @@ class PostgresStore:
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
         """Return the speakers of live visible memories that match one of the names, sorted and distinct."""
+        if not names:
+            self._runner.check_open()
+            return []
+        if as_of is None and self._indexes.was_large(scope):
+            return self._runner.read(scope.tenant, lambda reader: search.speakers(reader, scope, names))
 
-        def read(reader: Connection) -> list[str] | Index:
-            if as_of is None and self._indexes.was_large(scope):
-                return search.speakers(reader, scope, names)
-            meta, state = read_state(reader, scope.tenant)
+        def read(reader: Connection, row: Any) -> list[str] | Index:
+            meta, state = read_state(row)
             index = self._index(reader, scope, self._dimension(meta), state, as_of)
             return search.speakers(reader, scope, names) if index is None else index
 
-        found = self._runner.read(scope.tenant, read)
+        found = self._runner.read_after(READ_STATE.format(tenant=quoted(scope.tenant)), scope.tenant, read)
         return found if isinstance(found, list) else speakers(found, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
@@ -332,9 +365,7 @@ class PostgresStore:
         Raises:
             StoreError: the tables cannot be read, or not be written for a repair.
         """
-        if repair:
-            return self._runner.write(None, lambda writer, _: checking.check(writer, repair=True), self._busy_timeout)
-        return self._runner.read(None, checking.check)
+        return checking.check_all(self._runner, repair, self._busy_timeout)
 
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Raise `InputError`, which names the tools of PostgreSQL for backups."""
@@ -350,20 +381,126 @@ class PostgresStore:
         self._indexes.clear()
         self._runner.close()
 
-    def _refuse_other(self, moving: bool) -> None:
-        """Raise `PinnedError` if the store is pinned to another language or model."""
-        meta = self._runner.read(None, Meta.read)
-        language = meta.values.get("language", self._language)
-        if language != self._language:
-            raise PinnedError(
-                f"store: {self._where} was written for the language {language!r}, not for {self._language!r}. "
-                f"Set SALIENCE_LANGUAGE={language}, or name a new database."
-            )
-        if not moving:
-            self._handle.claim(meta.pin())
-
     def _dimension(self, meta: Meta) -> int:
         return (meta.pin() or self._handle.bare()).dimension
+
+
+@dataclass(frozen=True, slots=True)
+class TenantState:
+    """The state of a tenant's rows in a transaction.
+
+    Attributes:
+        sequence: last change sequence that the transaction sees.
+        epoch: differs after changes that the sequence does not count, of the tenant, store or server.
+        has_pending: whether a memory has no vector.
+    """
+
+    sequence: int
+    epoch: str
+    has_pending: bool
+
+
+def read_state(row: Any) -> tuple[Meta, TenantState]:
+    """Return the store's meta and the tenant's state from the row of `READ_STATE`."""
+    values, sequence, epoch, has_pending = row
+    meta = Meta(values or {})
+    return meta, TenantState(sequence, f"{meta.epoch} {epoch}", has_pending)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known of a scope.
+
+    Attributes:
+        index: index of its memories; None if there are too many.
+        state: state of the index.
+        size: number of its memories.
+        counted: state of the size.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    index: Index | None = None
+    state: TenantState | None = None
+    size: Size | None = None
+    counted: TenantState | None = None
+
+
+class ScopeIndexes:
+    """In-memory indexes of the most recently used scopes, updated by the change sequence of the tenant.
+
+    Args:
+        most: maximum memories of a scope with an index.
+        kept: maximum rows of all indexes; the least recently used index is evicted first.
+    """
+
+    def __init__(self, most: int, kept: int) -> None:
+        self._most = most
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
+
+    def of(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
+        """Return the index of the live visible memories, as of the transaction or later.
+
+        None if there are more than `most`; they are counted again after that many changes of the tenant.
+        """
+        entry = self._entry(scope)
+        with entry.lock:
+            known, index = entry.state, entry.index
+            is_void = known is None or known.epoch != state.epoch or (index and index.dimension != dimension)
+            ahead = 0 if known is None else state.sequence - known.sequence
+            if is_void or (index is None and ahead > self._most):
+                few = reader.execute(statements.at_least(scope, self._most + 1)).scalar_one() <= self._most
+                entry.index = index_of(reader, statements.all_rows(scope), dimension) if few else None
+                entry.state = state
+            elif index is not None and known is not None and ahead > 0:
+                for rows in reader.execute(statements.newer(scope, known.sequence)).partitions(PART):
+                    index = index.refreshed(rows)
+                entry.index, entry.state = index if len(index) <= self._most else None, state
+            index = entry.index
+        with self._lock:
+            sizes = {
+                key: 1 if each.index is None else INDEX_OVERHEAD + len(each.index)
+                for key, each in self._entries.items()
+            }
+            held = sum(sizes.values())
+            while held > self._kept and len(self._entries) > 1:
+                held -= sizes[self._entries.popitem(last=False)[0]]
+        return index
+
+    def size(self, reader: Connection, scope: Scope, state: TenantState) -> Size:
+        """Return the size of a scope, counted again when a hundredth of the memories may have changed."""
+        entry = self._entry(scope)
+        with entry.lock:
+            size, counted = entry.size, entry.counted
+            is_valid = counted is not None and counted.epoch == state.epoch
+            if (
+                size is None
+                or counted is None
+                or not is_valid
+                or state.sequence - counted.sequence > size.documents // SHARE
+            ):
+                size = Size(*reader.execute(statements.size(scope)).one())
+                entry.size, entry.counted = size, state
+            return size
+
+    def was_large(self, scope: Scope) -> bool:
+        """Return whether the scope had too many memories for an index at its last read."""
+        with self._lock:
+            entry = self._entries.get(replace(scope, session_id=None))
+        return entry is not None and entry.state is not None and entry.index is None
+
+    def clear(self) -> None:
+        """Drop all indexes."""
+        with self._lock:
+            self._entries.clear()
+
+    def _entry(self, scope: Scope) -> _Entry:
+        scope = replace(scope, session_id=None)  # a session hides nothing
+        with self._lock:
+            entry = self._entries.setdefault(scope, _Entry())
+            self._entries.move_to_end(scope)
+            return entry
 
 
 class _NeedsExclusiveLock(Exception):  # noqa: N818 - never leaves this module
@@ -403,45 +540,47 @@ class _Write:
                 meta = Meta(values or {})
             else:
                 meta, lacks = Meta.read(connection), True
-            self._pin(connection, meta, is_exclusive)
-            if not lacks and carries_vectors(self.changes) and _all_embedded(self.changes):
+            brings = carries_vectors(self.changes)
+            if brings:
+                self.handle.admit(meta.pin())
+            own = self.handle.own() if brings or derives_vectors(self.changes) else self.handle.bare()
+            pins = {"language": self.language, **pinning(meta.pin(), own, self.changes)}
+            new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
+            if new and not is_exclusive:
+                raise _NeedsExclusiveLock
+            keep(connection, new)
+            if brings and not lacks and all(map(_is_embedded, self.changes)):
                 embedded = first
         return self._apply(connection, {first: sequence} if sequence else {}, last_ids, counted), embedded
-
-    def _pin(self, connection: Connection, meta: Meta, is_exclusive: bool) -> None:
-        """Admit the vectors of the changes, and pin a new store to the model and language."""
-        brings = carries_vectors(self.changes)
-        if brings:
-            self.handle.admit(meta.pin())
-        own = self.handle.own() if brings or derives_vectors(self.changes) else self.handle.bare()
-        pins = {"language": self.language, **pinning(meta.pin(), own, self.changes)}
-        new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
-        if new and not is_exclusive:
-            raise _NeedsExclusiveLock
-        keep(connection, new)
-
-    def _enter(self, connection: Connection, tenant: str) -> None:
-        """Switch to a tenant, if the transaction has several and does not see all."""
-        if len(self.steps) > 1 and not self._adopts:
-            switch_tenant(connection, tenant)
-
-    @property
-    def _adopts(self) -> bool:
-        return any(isinstance(change, Adopt) for change in self.changes)
 
     def _apply(
         self, connection: Connection, sequences: dict[str, int], last_ids: Mapping[str, str | None], counted: bool
     ) -> list[Receipt]:
         """Make the changes, and update the postings."""
+        adopts = any(isinstance(change, Adopt) for change in self.changes)
+
+        def enter(tenant: str) -> None:
+            if len(self.steps) > 1 and not adopts:  # which sees all tenants
+                switch_tenant(connection, tenant)
+
+        def counts() -> tuple[int, int]:
+            """Return the numbers of memories and of older versions of the tenants."""
+            memories, versions = 0, 0
+            for tenant in self.steps if counted else ():
+                enter(tenant)
+                held, older = sql_store.counts(connection, [tenant])
+                memories, versions = memories + held, versions + older
+            return memories, versions
+
         for tenant, steps in self.steps.items():
             if tenant not in sequences:
-                self._enter(connection, tenant)
-                sequences[tenant] = advance(connection, tenant, steps)
-        before = self._counts(connection) if counted else (0, 0)
+                enter(tenant)
+                sequences[tenant] = connection.exec_driver_sql(_ADVANCE, (tenant, steps)).scalar_one()
+        before = counts()
         posted: dict[str, statements.Posted] = {}
         for tenant, ids in _reindexed(change for change in self.changes if not isinstance(change, Add)).items():
-            self._enter(connection, tenant)
-            posted[tenant] = statements.due_postings(connection, tenant, ids)
+            enter(tenant)
+            posted[tenant] = statements.read_postings(connection, tenant, ids)
         transaction = Transaction(
             connection,
             SQLAlchemyExecutor(connection),
@@ -450,53 +589,49 @@ class _Write:
             void=partial(void, connection),
             pruned=lambda tenant, _: void(connection, tenant),
             indexed=statements.indexed,
-            of_all=nullcontext if self._adopts else partial(all_tenants, connection),
+            of_all=nullcontext if adopts else partial(all_tenants, connection),
             tenants=partial(list_tenants, connection),
             last_ids=last_ids,
         )
         receipts: list[Receipt] = []
         for kind, tenant, group in grouped(self.changes):
             if tenant:
-                self._enter(connection, tenant)
+                enter(tenant)
             receipts += WRITERS[kind](transaction, tenant, group)
         for tenant, ids in _reindexed(self.changes).items():
-            self._enter(connection, tenant)
-            statements.repost(connection, tenant, ids, posted.get(tenant, frozenset()))
+            enter(tenant)
+            statements.update_postings(connection, tenant, ids, posted.get(tenant, ([], [])))
         if counted:
-            check_counts(before, self._counts(connection), count_changed(self.changes, receipts))
+            check_counts(before, counts(), count_changed(self.changes, receipts))
         return receipts
 
-    def _counts(self, connection: Connection) -> tuple[int, int]:
-        """Return the numbers of memories and of older versions of the tenants."""
-        memories, versions = 0, 0
-        for tenant in self.steps:
-            self._enter(connection, tenant)
-            held, older = sql_store.counts(connection, [tenant])
-            memories, versions = memories + held, versions + older
-        return memories, versions
+
+def void(connection: Connection, tenant: str) -> None:
+    """Give the tenant a new epoch, which invalidates the caches of every process."""
+    connection.exec_driver_sql("UPDATE tenants SET epoch = %s WHERE tenant = %s", (new_epoch(), tenant))
 
 
-def _all_embedded(changes: Sequence[Change]) -> bool:
-    """Return whether the changes add no version without a vector."""
-    return all(
-        all(stored.vector is not None for stored in (change.stored, *change.history))
-        if isinstance(change, Add)
-        else isinstance(change, Touch | Answered) or (isinstance(change, Revise) and not change.unembeds)
-        for change in changes
-    )
+def list_tenants(connection: Connection) -> list[str]:
+    """Return all tenants that have written, sorted."""
+    return list(connection.exec_driver_sql("SELECT tenant FROM tenants ORDER BY tenant").scalars())
+
+
+def _is_embedded(change: Change) -> bool:
+    """Return whether a change leaves no version without a vector."""
+    if isinstance(change, Add):
+        return all(stored.vector is not None for stored in (change.stored, *change.history))
+    return isinstance(change, Touch | Answered) or (isinstance(change, Revise) and not change.unembeds)
 
 
 def _reindexed(changes: Iterable[Change]) -> dict[str, set[str]]:
     """Return tenant -> ids of memories whose postings may change."""
     ids: dict[str, set[str]] = {}
     for change in changes:
-        if isinstance(change, Add):
-            memory = change.stored.memory
+        if isinstance(change, Add | Revise):
+            memory = change.stored.memory if isinstance(change, Add) else change.memory
             ids.setdefault(memory.scope.tenant, set()).add(memory.id)
-        elif isinstance(change, Revise):
-            ids.setdefault(change.memory.scope.tenant, set()).add(change.memory.id)
-        elif isinstance(change, Derive) and change.terms is not None:
-            ids.setdefault(change.tenant, set()).add(change.id)
         elif isinstance(change, Erase):
             ids.setdefault(change.tenant, set()).update(change.ids)
+        elif isinstance(change, Derive) and change.terms is not None:
+            ids.setdefault(change.tenant, set()).add(change.id)
     return ids
