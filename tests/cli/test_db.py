@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from salience.cli import app
-from salience.store.postgres.connection import database_name
+from salience.store.postgres.connection import Address
 from salience.store.schema import HEAD
 
 PASSWORD = "s3cret"
@@ -46,7 +46,7 @@ def test_the_tables_are_made_once_and_the_rest_is_reported(on, database):
 
 def shown(dsn):
     """Return how messages name the test's database."""
-    return database_name(dsn)
+    return Address.parse(dsn).name
 
 
 def test_a_database_without_tables_is_reported_and_left(on, database):

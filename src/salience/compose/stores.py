@@ -327,7 +327,7 @@ def copy(
 def place_of(target: str | Path) -> str:
     """Return the name of the store in messages: the path of a file, or the URL of a database without its password."""
     if on_server(str(target)):
-        from salience.store.postgres.connection import database_name
+        from salience.store.postgres.connection import Address
 
-        return database_name(str(target))
+        return Address.parse(str(target)).name
     return str(path_of(str(target)).resolve())

@@ -21,7 +21,7 @@ from salience.records import DatabaseState, Finding, Indexed, TableState, Upgrad
 from salience.store.keyring import TableKeyring
 from salience.store.pins import Meta
 from salience.store.postgres import checking
-from salience.store.postgres.checking import EF_CONSTRUCTION, INDEXES, NEW, OLD, OWN, POLICY, M
+from salience.store.postgres.checking import EF_CONSTRUCTION, INDEXES, NEW, OLD, M
 from salience.store.postgres.connection import (
     APP,
     SCHEMA,
@@ -296,14 +296,10 @@ def _quoted(path: Iterable[str]) -> str:
 def secure(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Enable row-level security where it is missing, and grant `APP` its rights; return the steps done and left."""
     done = []
-    for row in checking.unforced(connection):
-        for word in ("ENABLE", "FORCE"):
-            connection.exec_driver_sql(f"ALTER TABLE {SCHEMA}.{row.name} {word} ROW LEVEL SECURITY")
-        done.append(f"forced row-level security of {row.name}")
-    for name in checking.without_policy(connection):
-        connection.exec_driver_sql(f"DROP POLICY IF EXISTS {POLICY} ON {SCHEMA}.{name}")
-        connection.exec_driver_sql(f"CREATE POLICY {POLICY} ON {SCHEMA}.{name} USING ({OWN}) WITH CHECK ({OWN})")
-        done.append(f"made the policy of {name}")
+    for _, step, statements in checking.security_faults(connection):
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+        done += [step] if step else []
     may_make = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = current_user"
     if not _has_app(connection) and connection.exec_driver_sql(may_make).scalar():
         connection.exec_driver_sql(_MAKE_APP)
@@ -362,7 +358,8 @@ class PostgresDatabase:
             with self._engine.connect() as connection:
                 tables = tuple(TableState(*row) for row in connection.exec_driver_sql(_TABLES, (SCHEMA,)))
                 indexes = tuple(checking.indexes(connection))
-                faults = checking.security_faults(connection) if found.revision == HEAD else []
+                insecure = checking.security_faults(connection) if found.revision == HEAD else []
+        faults = [problem for problem, _, _ in insecure]
         try:
             check_ready(found, self._where)
         except StoreError as error:

@@ -203,17 +203,21 @@ def _read_rows(connection: Connection) -> Iterator[tuple[Table, RowMapping, dict
                 yield table, row, right, None
 
 
-def unforced(connection: Connection) -> list[Any]:
-    """Return the tables of tenants whose row-level security is not forced: name, and whether it is enabled."""
-    query = """
-        SELECT c.relname AS name, c.relrowsecurity AS enabled FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+def security_faults(connection: Connection) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return the faults of row-level security: problem, step that repairs it, and the statements of the step."""
+    found: list[tuple[str, str, tuple[str, ...]]] = []
+    tables = """
+        SELECT c.relname AS name, c.relrowsecurity AS enabled
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %s AND c.relname = ANY(%s) AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
         ORDER BY c.relname"""
-    return list(connection.exec_driver_sql(query, (SCHEMA, list(OF_A_TENANT))))
-
-
-def without_policy(connection: Connection) -> list[str]:
-    """Return the tables of tenants without the right policy."""
+    for row in connection.exec_driver_sql(tables, (SCHEMA, list(OF_A_TENANT))):
+        problem = f"row-level security of the table {row.name!r} is not {'forced' if row.enabled else 'enabled'}."
+        force = [f"ALTER TABLE {SCHEMA}.{row.name} {word} ROW LEVEL SECURITY" for word in ("ENABLE", "FORCE")]
+        found.append((problem, f"forced row-level security of {row.name}", tuple(force)))
+    columns = "tablename AS table, policyname AS name, permissive, cmd, roles::text[] AS roles, qual, with_check"
+    query = f"SELECT {columns} FROM pg_policies WHERE schemaname = %s ORDER BY tablename, policyname"  # noqa: S608
+    policies = connection.exec_driver_sql(query, (SCHEMA,)).all()
 
     def bare(condition: str | None) -> str:
         """Return a condition without the casts, spaces and parentheses that PostgreSQL adds or removes."""
@@ -221,42 +225,28 @@ def without_policy(connection: Connection) -> list[str]:
 
     right = {
         row.table
-        for row in _policies(connection)
-        if row.name == POLICY and bare(row.qual) == bare(row.with_check) == bare(OWN)
-        and (row.permissive, row.cmd, row.roles) == ("PERMISSIVE", "ALL", ["public"])
-    }  # fmt: skip
-    return [name for name in OF_A_TENANT if name not in right]
-
-
-def _policies(connection: Connection) -> list[Any]:
-    query = """
-        SELECT tablename AS table, policyname AS name, permissive, cmd, roles::text[] AS roles, qual, with_check
-        FROM pg_policies WHERE schemaname = %s ORDER BY tablename, policyname"""
-    return list(connection.exec_driver_sql(query, (SCHEMA,)))
-
-
-def security_faults(connection: Connection) -> list[str]:
-    """Return the faults of row-level security as sentences."""
-    found = [
-        f"row-level security of the table {row.name!r} is not {'forced' if row.enabled else 'enabled'}."
-        for row in unforced(connection)
-    ]
-    found += [
-        f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart." for name in without_policy(connection)
-    ]
-    found += [
-        f"the policy {row.name!r} of the table {row.table!r} lets in more than the tenant. Drop it."
-        for row in _policies(connection)
-        if row.name != POLICY and row.table in OF_A_TENANT and row.permissive == "PERMISSIVE"
-    ]
+        for row in policies
+        if (row.name, row.permissive, row.cmd, row.roles) == (POLICY, "PERMISSIVE", "ALL", ["public"])
+        and bare(row.qual) == bare(row.with_check) == bare(OWN)
+    }
+    for name in (name for name in OF_A_TENANT if name not in right):
+        problem = f"the table {name!r} has no policy {POLICY!r} that keeps tenants apart."
+        drop = f"DROP POLICY IF EXISTS {POLICY} ON {SCHEMA}.{name}"
+        create = f"CREATE POLICY {POLICY} ON {SCHEMA}.{name} USING ({OWN}) WITH CHECK ({OWN})"
+        found.append((problem, f"made the policy of {name}", (drop, create)))
+    for row in policies:
+        if row.name != POLICY and row.table in OF_A_TENANT and row.permissive == "PERMISSIVE":
+            problem = f"the policy {row.name!r} of the table {row.table!r} lets in more than the tenant. Drop it."
+            found.append((problem, "", ()))
     above = "SELECT 1 FROM pg_roles WHERE rolname = %s AND (rolsuper OR rolbypassrls)"
     if connection.exec_driver_sql(above, (APP,)).scalar():
-        found.append(f"the role {APP} is above row-level security. Run: ALTER ROLE {APP} NOSUPERUSER NOBYPASSRLS")
+        remedy = f"Run: ALTER ROLE {APP} NOSUPERUSER NOBYPASSRLS"
+        found.append((f"the role {APP} is above row-level security. {remedy}", "", ()))
     return found
 
 
 def _security(connection: Connection) -> Iterator[Found]:
-    for problem in security_faults(connection):
+    for problem, _, _ in security_faults(connection):
         yield Finding("row-level security", None, problem if "Run:" in problem else f"{problem} {_UPGRADE}"), None
 
 
@@ -281,7 +271,7 @@ def vector_indexes(connection: Connection) -> list[Any]:
             coalesce(substring(o.options FROM 'ef_construction=(\\d+)')::int, {EF_CONSTRUCTION}) AS ef_construction
         FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
         JOIN pg_namespace n ON n.oid = c.relnamespace, array_to_string(c.reloptions, ' ') AS o (options)
-        WHERE n.nspname = %s AND a.amname = 'hnsw' ORDER BY c.relname"""
+        WHERE n.nspname = %s AND a.amname = 'hnsw' ORDER BY c.relname"""  # noqa: S608
     return list(connection.exec_driver_sql(query, (SCHEMA,)))
 
 
@@ -319,7 +309,7 @@ _CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
         _BEHIND,
         "the change sequence of {tenant!r} stands at {sequence}, and a row at {latest}.",
         (
-            f"INSERT INTO tenants AS t (tenant, sequence, epoch) SELECT b.tenant, b.latest, '' FROM ({_BEHIND}) AS b "
+            f"INSERT INTO tenants AS t (tenant, sequence, epoch) SELECT b.tenant, b.latest, '' FROM ({_BEHIND}) AS b "  # noqa: S608
             "ON CONFLICT (tenant) DO UPDATE SET sequence = excluded.sequence",
         ),
     ),
@@ -328,7 +318,7 @@ _CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
         ENDS,
         "version {version} does not end when the next one begins.",
         (
-            f"UPDATE versions AS v SET valid_to = e.due FROM ({ENDS}) AS e "
+            f"UPDATE versions AS v SET valid_to = e.due FROM ({ENDS}) AS e "  # noqa: S608
             "WHERE v.tenant = e.tenant AND v.id = e.id AND v.version = e.version",
         ),
     ),
@@ -343,7 +333,7 @@ _CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
         "vectors",
         " UNION ALL ".join(_MISFITS.format(table, _MISFIT) for table in ("memories", "versions")),
         "version {version} has a vector of {size} numbers, not {dimension}.",
-        tuple(f"UPDATE {table} SET vector = NULL WHERE {_MISFIT}" for table in ("memories", "versions")),
+        tuple(f"UPDATE {table} SET vector = NULL WHERE {_MISFIT}" for table in ("memories", "versions")),  # noqa: S608
     ),
     _postings,
 )

@@ -128,11 +128,6 @@ class Address:
         return make_conninfo("", **{**defaults, **self.parameters, "client_encoding": "utf8"})
 
 
-def database_name(dsn: str) -> str:
-    """Return the name of a DSN's database in messages."""
-    return Address.parse(dsn).name
-
-
 def quoted(value: str) -> str:
     """Return a text as an SQL literal."""
     return literals.Literal(value).as_string()
@@ -165,12 +160,8 @@ class Session:
     ) -> Statements:
         """Return the statements that begin a transaction for a tenant, or, for None, for all tenants.
 
-        Args:
-            access: whether it writes.
-            tenant: tenant of the rows.
-            patience: seconds to wait for a lock.
-            more: further statements, sent in the same round trip; the last one may be a query.
-            settings: further settings.
+        `patience` is the seconds to wait for a lock. The statements `more` are sent in the same round trip; the last
+        one may be a query.
         """
         local = {
             **({"citus.propagate_set_commands": "'local'"} if self.citus else {}),  # passes the others to the workers
@@ -225,11 +216,9 @@ class BinaryCursor(psycopg.Cursor[Sequence[Any]]):
 
 def connect(conninfo: str, **settings: Any) -> psycopg.Connection[Any]:
     """Return a connection in autocommit mode whose cursors are binary and which takes `BinaryVector`."""
-    connection: psycopg.Connection[Any] = psycopg.connect(
-        conninfo, autocommit=True, cursor_factory=BinaryCursor, **settings
-    )
-    connection.adapters.register_dumper(BinaryVector, VectorDumper)
-    return connection
+    made: psycopg.Connection[Any] = psycopg.connect(conninfo, autocommit=True, cursor_factory=BinaryCursor, **settings)
+    made.adapters.register_dumper(BinaryVector, VectorDumper)
+    return made
 
 
 def create_pool(address: Address, size: int, patience: float, *, prepares: bool = True) -> Engine:

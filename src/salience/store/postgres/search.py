@@ -20,7 +20,7 @@ from salience.records import PERIOD, Filter, Scope
 from salience.store.index import Activations, Index, gather
 from salience.store.postgres import statements
 from salience.store.rows import of_vector
-from salience.store.schema import PostgresVector
+from salience.store.schema import PostgresVector, memories
 from salience.store.values import means, microseconds
 from salience.text import normalise
 
@@ -139,15 +139,15 @@ class Search:
         need = self.need
         if need.reach is None and self._has_only_ids():
             ids = frozenset(need.ids or ())
-            passing = self.ids(statements.wanted(self.scope, need.filter, len(ids) + 1))
+            passing = self.ids(statements.passing(self.scope, need.filter).limit(len(ids) + 1))
             if not passing <= ids:
                 return self._near_or_named(0)
             return Candidates(passing, self._frequency(), is_complete=True)
         if need.reach is None:
-            return Candidates(statements.wanted(self.scope, need.filter), self._frequency(), is_complete=True)
+            return Candidates(statements.passing(self.scope, need.filter), self._frequency(), is_complete=True)
         if need.filter != Filter():
             most = 4 * need.reach if need.windows else self.most  # each memory would add its neighbours
-            few = self.ids(statements.wanted(self.scope, need.filter, most + 1))
+            few = self.ids(statements.passing(self.scope, need.filter).limit(most + 1))
             if len(few) <= most:
                 return Candidates(few, self._frequency(), is_complete=True)
         if need.ids is not None or need.near is not None or need.candidates is not None:
@@ -184,7 +184,7 @@ class Search:
             window = need.filter.within(cue.start, cue.end)
             queries += [statements.latest(self.scope, window, reach)] if window else []
         rows = statements.holders(self.scope, need.filter, self.keys, reach, queries)
-        found = self.reader.execute(rows).all() if rows is not None else []
+        found: Sequence[Any] = self.reader.execute(rows).all() if rows is not None else []
         frequency = {key: count for key, count, id_ in found if id_ is None}
         ids |= {id_ for _, _, id_ in found if id_ is not None}
         # a near memory may have been replaced several times; its last heir is ranked in its place
@@ -214,7 +214,8 @@ class Search:
             ids = frozenset(id_ for rows in found for id_, _ in rows)
             beyond = min(1.0, max((rows[-1][1] if len(rows) == count else -1.0) for rows in found))
         if self.has_pending:
-            pending = self.ids(statements.without_vector(self.scope, need.filter, self.most + 1))
+            lacking = statements.passing(self.scope, need.filter).where(memories.c.vector.is_(None))
+            pending = self.ids(lacking.order_by("id").limit(self.most + 1))
             ids |= pending
             beyond = beyond if len(pending) <= self.most else 1.0
         return ids, beyond
@@ -238,7 +239,7 @@ class Search:
         if self.need.filter == Filter() and spoken is not False:
             # an index counts those without a speaker
             return max(0, self.size().documents - (self._passing(False) if spoken else 0))
-        query = statements.at_least(self.scope, _FEW + 1, self.need.filter, spoken)
+        query = statements.counted(statements.passing(self.scope, self.need.filter, spoken), _FEW + 1)
         count: int = self.reader.execute(query).scalar_one()
         return count
 

@@ -53,14 +53,14 @@ _PLACE: Final = ("created_at", "turn", "id")
 """Order of the memories of a session."""
 
 
-def live(
-    scope: Scope, filter: Filter = Filter(), spoken: bool | None = None, table: FromClause = memories
-) -> Conditions:
-    """Return the conditions for the live visible memories that pass a filter.
+def live(scope: Scope, table: FromClause = memories) -> Conditions:
+    """Return the conditions for the live visible memories."""
+    return [*visible(scope, table), table.c.forgotten_at.is_(None)]
 
-    With `spoken`, these have a speaker (True), or none (False).
-    """
-    conditions = [*visible(scope, table), table.c.forgotten_at.is_(None), *accepted(filter)]
+
+def passing(scope: Scope, filter: Filter = Filter(), spoken: bool | None = None) -> Select[Any]:
+    """Return the ids of the live visible memories that pass a filter, with (True) or without (False) a speaker."""
+    conditions = [*live(scope), *accepted(filter)]
     wanted = [*(search_keys(scope.tenant, "tag", [tag]) for tag in filter.tags)]
     wanted += [search_keys(scope.tenant, "kind", filter.kinds), search_keys(scope.tenant, "session", filter.sessions)]
     for keys in wanted:
@@ -69,18 +69,29 @@ def live(
             conditions.append(memories.c.number.in_(held))
     if spoken is not None:
         conditions.append(memories.c.speaker.is_not(None) if spoken else memories.c.speaker.is_(None))
-    return conditions
+    return select(memories.c.id).where(*conditions)
 
 
-def at_least(scope: Scope, count: int, filter: Filter = Filter(), spoken: bool | None = None) -> Select[Any]:
-    """Return the number of live visible memories that pass `filter` and `spoken`, counted up to `count`."""
-    some = select(literal(1)).select_from(memories).where(*live(scope, filter, spoken))
-    return select(func.count()).select_from(some.limit(count).subquery())
+def latest(scope: Scope, filter: Filter, count: int) -> Select[Any]:
+    """Return the ids of the newest live visible memories that pass a filter."""
+    return passing(scope, filter).order_by(memories.c.created_at.desc()).limit(count)
+
+
+def counted(ids: Select[Any], most: int) -> Select[Any]:
+    """Return the number of rows of a query, up to `most`."""
+    return select(func.count()).select_from(ids.limit(most).subquery())
 
 
 def all_rows(scope: Scope) -> Select[Any]:
     """Return the columns `INDEXED` of the live visible memories."""
     return select(*_INDEXED).where(*live(scope))
+
+
+def size(scope: Scope) -> Select[Any]:
+    """Return the number of live visible memories, and of their terms."""
+    terms = cast(func.coalesce(func.sum(memories.c.length), 0), BigInteger)
+    columns: list[ColumnElement[Any]] = [func.count(), terms]  # all that an index has to hold is the length
+    return select(*columns).where(*live(scope))
 
 
 def newer(scope: Scope, sequence: int) -> Select[Any]:
@@ -100,29 +111,6 @@ def rows_of(scope: Scope, *ids: Ids) -> Select[Any]:
     )
 
 
-def size(scope: Scope) -> Select[Any]:
-    """Return the number of live visible memories, and of their terms."""
-    total = func.coalesce(func.sum(memories.c.length), 0)
-    columns: list[ColumnElement[Any]] = [func.count(), cast(total, BigInteger)]
-    return select(*columns).where(*live(scope))
-
-
-def wanted(scope: Scope, filter: Filter, count: int | None = None) -> Select[Any]:
-    """Return the ids of up to `count` live visible memories that pass `filter`."""
-    return select(memories.c.id).where(*live(scope, filter)).limit(count)
-
-
-def latest(scope: Scope, filter: Filter, count: int) -> Select[Any]:
-    """Return the ids of the newest live visible memories that pass `filter`."""
-    return select(memories.c.id).where(*live(scope, filter)).order_by(memories.c.created_at.desc()).limit(count)
-
-
-def without_vector(scope: Scope, filter: Filter, count: int) -> Select[Any]:
-    """Return the first ids of the live visible memories without a vector that pass `filter`."""
-    pending = memories.c.vector.is_(None)
-    return select(memories.c.id).where(*live(scope, filter), pending).order_by("id").limit(count)
-
-
 def nearest(
     scope: Scope, filter: Filter, vector: bytes, count: int, spoken: bool | None, indexed_as: PostgresVector | None
 ) -> Select[Any]:
@@ -135,8 +123,8 @@ def nearest(
         distance = stored.op("<#>", return_type=Double)(sent)
     else:
         distance = cast(stored, indexed_as).op("<#>", return_type=Double)(cast(sent, indexed_as))
-    conditions = [*live(scope, filter, spoken), stored.is_not(None)]
-    return select(memories.c.id, (-distance).label("cosine")).where(*conditions).order_by(distance).limit(count)
+    ids = passing(scope, filter, spoken).where(stored.is_not(None))
+    return ids.add_columns((-distance).label("cosine")).order_by(distance).limit(count)
 
 
 def frequencies(scope: Scope, keys: Sequence[int]) -> Select[Any]:
@@ -176,10 +164,9 @@ def holders(
         within = select(func.unnest(held.c.numbers[1:budget])).where(
             or_(held.c.total <= budget, held.c.total == held.c.df)
         )
-        seen = [*visible(scope), memories.c.forgotten_at.is_(None), *accepted(filter)]
         found = [
             select(held.c.key, held.c.df, cast(null(), TEXT())),
-            select(null(), null(), memories.c.id).where(*seen, memories.c.number.in_(within)),
+            select(null(), null(), memories.c.id).where(*live(scope), *accepted(filter), memories.c.number.in_(within)),
             *found,
         ]
     return union_all(*found) if found else None
@@ -256,7 +243,7 @@ def beside(scope: Scope, ids: Ids, now: int, reach: int) -> Select[Any]:
 def heirs_of(scope: Scope, ids: Ids | ColumnElement[str]) -> CompoundSelect[Any]:
     """Return the ids of the live visible memories that supersede these, or state the same facts."""
     old, new = memories.alias("old"), memories.alias("new")
-    seen = live(scope, table=new)
+    seen = live(scope, new)
     same = (new.c.fact_key == old.c.fact_key, new.c.user_id.is_not_distinct_from(old.c.user_id))
     return union_all(
         select(new.c.id).where(*seen, _among(new.c.supersedes, ids)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -84,6 +83,126 @@ _ADVANCE: Final = """
 """Advances the tenant's change sequence; its other writers wait until the transaction ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class TenantState:
+    """The state of a tenant's rows in a transaction.
+
+    Attributes:
+        sequence: last change sequence that the transaction sees.
+        epoch: differs after changes that the sequence does not count, of the tenant, store or server.
+        has_pending: whether a memory has no vector.
+    """
+
+    sequence: int
+    epoch: str
+    has_pending: bool
+
+
+def read_state(row: Any) -> tuple[Meta, TenantState]:
+    """Return the store's meta and the tenant's state from the row of `READ_STATE`."""
+    values, sequence, epoch, has_pending = row
+    meta = Meta(values or {})
+    return meta, TenantState(sequence, f"{meta.epoch} {epoch}", has_pending)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What is known of a scope.
+
+    Attributes:
+        index: index of its memories; None if there are too many.
+        state: state of the index.
+        size: number of its memories.
+        counted: state of the size.
+    """
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    index: Index | None = None
+    state: TenantState | None = None
+    size: Size | None = None
+    counted: TenantState | None = None
+
+
+class ScopeIndexes:
+    """In-memory indexes of the most recently used scopes, updated by the change sequence of the tenant.
+
+    Args:
+        most: maximum memories of a scope with an index.
+        kept: maximum rows of all indexes; the least recently used index is evicted first.
+    """
+
+    def __init__(self, most: int, kept: int) -> None:
+        self._most = most
+        self._kept = kept
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
+
+    def of(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
+        """Return the index of the live visible memories, as of the transaction or later.
+
+        None if there are more than `most`; they are counted again after that many changes of the tenant.
+        """
+        entry = self._entry(scope)
+        with entry.lock:
+            known, index = entry.state, entry.index
+            is_void = known is None or known.epoch != state.epoch or (index and index.dimension != dimension)
+            ahead = 0 if known is None else state.sequence - known.sequence
+            if is_void or (index is None and ahead > self._most):
+                counted = statements.counted(statements.passing(scope), self._most + 1)
+                few = reader.execute(counted).scalar_one() <= self._most
+                entry.index = index_of(reader, statements.all_rows(scope), dimension) if few else None
+                entry.state = state
+            elif index is not None and known is not None and ahead > 0:
+                for rows in reader.execute(statements.newer(scope, known.sequence)).partitions(PART):
+                    index = index.refreshed(rows)
+                entry.index, entry.state = index if len(index) <= self._most else None, state
+            index = entry.index
+        with self._lock:
+            sizes = {
+                key: 1 if each.index is None else INDEX_OVERHEAD + len(each.index)
+                for key, each in self._entries.items()
+            }
+            held = sum(sizes.values())
+            while held > self._kept and len(self._entries) > 1:
+                held -= sizes[self._entries.popitem(last=False)[0]]
+        return index
+
+    def size(self, reader: Connection, scope: Scope, state: TenantState) -> Size:
+        """Return the size of a scope, counted again when a hundredth of the memories may have changed."""
+        entry = self._entry(scope)
+        with entry.lock:
+            size, counted = entry.size, entry.counted
+            is_valid = counted is not None and counted.epoch == state.epoch
+            if (
+                size is None
+                or counted is None
+                or not is_valid
+                or state.sequence - counted.sequence > size.documents // SHARE
+            ):
+                size = Size(*reader.execute(statements.size(scope)).one())
+                entry.size, entry.counted = size, state
+            return size
+
+    def was_large(self, scope: Scope) -> bool:
+        """Return whether the scope had too many memories for an index at its last read."""
+        with self._lock:
+            entry = self._entries.get(replace(scope, session_id=None))
+        return entry is not None and entry.state is not None and entry.index is None
+
+    def clear(self) -> None:
+        """Drop all indexes."""
+        with self._lock:
+            self._entries.clear()
+
+    def _entry(self, scope: Scope) -> _Entry:
+        scope = replace(scope, session_id=None)  # a session hides nothing
+        with self._lock:
+            entry = self._entries.setdefault(scope, _Entry())
+            self._entries.move_to_end(scope)
+            return entry
+
+
+@dataclass(eq=False)
 class PostgresStore:
     """Memories in a PostgreSQL database; created by `open`.
 
@@ -91,27 +210,19 @@ class PostgresStore:
     for each other; readers and writers of other tenants do not.
     """
 
-    def __init__(
-        self,
-        runner: Runner,
-        where: str,
-        model: Model,
-        language: str,
-        busy_timeout: float,
-        exact_rows: int,
-        cached_rows: int,
-        is_iterative: bool,
-    ) -> None:
-        self._runner = runner
-        self._where = where
-        self._handle = Handle(model, where)
-        self._language = language
-        self._busy_timeout = busy_timeout
-        self._exact_rows = exact_rows
-        self._is_iterative = is_iterative
-        self._indexes = ScopeIndexes(exact_rows, cached_rows)
-        self._vectors: tuple[float, bool, bool] = (0.0, False, False)  # until when; whether each index exists
-        self._embedded = set[str | None]()  # tenants whose last write left no memory without a vector
+    _runner: Runner
+    _where: str
+    _handle: Handle
+    _language: str
+    _busy_timeout: float
+    _exact_rows: int
+    _indexes: ScopeIndexes
+    _is_iterative: bool
+    """Whether pgvector continues a search until it has found enough."""
+    _vectors: tuple[float, bool, bool] = (0.0, False, False)
+    """Until when this holds, and whether there is an index of vectors, and of their halves."""
+    _embedded: set[str | None] = field(default_factory=set)
+    """Tenants whose last write left no memory without a vector."""
 
     @classmethod
     def open(
@@ -132,7 +243,7 @@ class PostgresStore:
         moving: bool = False,
         create: bool = True,
     ) -> Self:
-        """Return the store in a database; create missing tables.
+        """Return the store in a database.
 
         Args:
             dsn: `postgresql://user:password@host:port/database`.
@@ -148,14 +259,12 @@ class PostgresStore:
             distinguish: returns the distinctions of memories of older revisions.
             fingerprint: as in `Model`; pinned with the first vector.
             moving: whether the database may be pinned to another model, which this one will replace.
-            create: whether to create missing tables; if not, they are a `StoreError`.
+            create: whether to create missing tables.
 
         Raises:
             InputError: an invalid DSN.
-            NotAStoreError: the database has no pgvector.
-            VersionError: the tables are of another revision.
+            NotAStoreError, VersionError, StoreError: as `admin.ready`; or the database cannot be reached.
             PinnedError: the store was written with another embedder, dimension or language.
-            StoreError: the database cannot be reached.
         """
         address = Address.parse(dsn)
         where, engine = address.name, create_pool(address, pool_size, busy_timeout, prepares=prepares)
@@ -163,8 +272,11 @@ class PostgresStore:
             with mapped(where):
                 found = admin.ready(engine, where, distinguish, create=create)
             runner = Runner(engine, where, found.session(statement_timeout), busy_timeout)
-            model, is_iterative = Model(embedder, dimension, fingerprint), found.pgvector >= admin.ITERATIVE_SCAN
-            store = cls(runner, where, model, language, busy_timeout, exact_rows, cached_rows, is_iterative)
+            handle, indexes = (
+                Handle(Model(embedder, dimension, fingerprint), where),
+                ScopeIndexes(exact_rows, cached_rows),
+            )
+            is_iterative = found.pgvector >= admin.ITERATIVE_SCAN
             meta = runner.read(None, Meta.read)
             known = meta.values.get("language", language)
             if known != language:
@@ -173,11 +285,11 @@ class PostgresStore:
                     f"Set SALIENCE_LANGUAGE={known}, or name a new database."
                 )
             if not moving:
-                store._handle.claim(meta.pin())
+                handle.claim(meta.pin())
         except BaseException:
             engine.dispose()
             raise
-        return store
+        return cls(runner, where, handle, language, busy_timeout, exact_rows, indexes, is_iterative)
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
@@ -197,20 +309,107 @@ class PostgresStore:
         if adopts or carries_vectors(changes) or derives_vectors(changes):
             self._handle.own()  # before any lock: it may call a provider
         counts = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch))
-        tenants = sorted({tenant_of(change) for change in changes} - {""})
-        write = _Write(self._handle, self._language, changes, {name: max(1, counts[name]) for name in tenants})
+        tenants = sorted({tenant_of(change) for change in changes} - {""})  # all writers lock them in one order
+        steps = {name: max(1, counts[name]) for name in tenants}
         first = None if adopts else next(iter(tenants), "")
-        waits, steps = patience(changes, self._busy_timeout), write.steps.get(first or "", 0)
-        make = partial(write.make, counted)
+        write = partial(
+            self._runner.write, first, patience=patience(changes, self._busy_timeout), steps=steps.get(first or "", 0)
+        )
+        work = partial(self._write, changes, steps, counted)
         try:
-            work = partial(make, adopts)
-            receipts, embedded = self._runner.write(
-                first, work, waits, steps=steps, lock=EXCLUSIVE if adopts else SHARED
-            )
+            receipts = write(partial(work, adopts), lock=EXCLUSIVE if adopts else SHARED)
         except _NeedsExclusiveLock:  # the first write pins the store, without other writers
-            receipts, embedded = self._runner.write(first, partial(make, True), waits, steps=steps, lock=EXCLUSIVE)
-        if embedded is not None:
-            self._embedded.add(embedded)
+            receipts = write(partial(work, True), lock=EXCLUSIVE)
+        return receipts
+
+    def _write(
+        self,
+        changes: Sequence[Change],
+        steps: Mapping[str, int],
+        counted: bool,
+        is_exclusive: bool,
+        connection: Connection,
+        sequence: int,
+    ) -> list[Receipt]:
+        """Make changes, and update the postings.
+
+        Args:
+            changes: the changes.
+            steps: tenant -> increase of its change sequence.
+            counted: whether to count memories and versions before and after.
+            is_exclusive: whether this transaction may pin the store to a model and language.
+            connection: in a transaction of the first tenant.
+            sequence: the first tenant's new change sequence; 0 if it was not advanced.
+
+        Raises:
+            _NeedsExclusiveLock: the changes pin the store, and the lock is shared.
+        """
+        first = next(iter(steps), "")
+        last_ids: dict[str, str | None] = {}
+        if not all(isinstance(change, Touch) for change in changes):
+            meta, lacks = Meta({}), True
+            if sequence:
+                values, last_ids[first], lacks = connection.exec_driver_sql(_WRITE_STATE, {"tenant": first}).one()
+                meta = Meta(values or {})
+            else:
+                meta = Meta.read(connection)
+            brings = carries_vectors(changes)
+            if brings:
+                self._handle.admit(meta.pin())
+            own = self._handle.own() if brings or derives_vectors(changes) else self._handle.bare()
+            pins = {"language": self._language, **pinning(meta.pin(), own, changes)}
+            new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
+            if new and not is_exclusive:
+                raise _NeedsExclusiveLock
+            keep(connection, new)
+            if brings and not lacks and all(map(_is_embedded, changes)):
+                self._embedded.add(first)
+        adopts = any(isinstance(change, Adopt) for change in changes)
+
+        def enter(tenant: str) -> None:
+            if len(steps) > 1 and not adopts:  # which sees all tenants
+                switch_tenant(connection, tenant)
+
+        def counts() -> tuple[int, int]:
+            """Return the numbers of memories and of older versions of the tenants."""
+            memories, versions = 0, 0
+            for tenant in steps if counted else ():
+                enter(tenant)
+                held, older = sql_store.counts(connection, [tenant])
+                memories, versions = memories + held, versions + older
+            return memories, versions
+
+        sequences = {first: sequence} if sequence else {}
+        for tenant in (tenant for tenant in steps if tenant not in sequences):
+            enter(tenant)
+            sequences[tenant] = connection.exec_driver_sql(_ADVANCE, (tenant, steps[tenant])).scalar_one()
+        before = counts()
+        posted: dict[str, statements.Posted] = {}
+        for tenant, ids in _reindexed(change for change in changes if not isinstance(change, Add)).items():
+            enter(tenant)
+            posted[tenant] = statements.read_postings(connection, tenant, ids)
+        transaction = Transaction(
+            connection,
+            SQLAlchemyExecutor(connection),
+            self._handle,
+            sequence=sequences.__getitem__,
+            void=partial(void, connection),
+            pruned=lambda tenant, _: void(connection, tenant),
+            indexed=statements.indexed,
+            of_all=nullcontext if adopts else partial(all_tenants, connection),
+            tenants=partial(list_tenants, connection),
+            last_ids=last_ids,
+        )
+        receipts: list[Receipt] = []
+        for kind, tenant, group in grouped(changes):
+            if tenant:
+                enter(tenant)
+            receipts += WRITERS[kind](transaction, tenant, group)
+        for tenant, ids in _reindexed(changes).items():
+            enter(tenant)
+            statements.update_postings(connection, tenant, ids, posted.get(tenant, ([], [])))
+        if counted:
+            check_counts(before, counts(), count_changed(changes, receipts))
         return receipts
 
     def gather(self, need: Need) -> Batch:
@@ -341,9 +540,7 @@ class PostgresStore:
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
-        made = copy.copy(self)
-        made._handle = Handle(model, self._where)
-        return made
+        return replace(self, _handle=Handle(model, self._where))
 
     @property
     def moved(self) -> bool:
@@ -385,225 +582,8 @@ class PostgresStore:
         return (meta.pin() or self._handle.bare()).dimension
 
 
-@dataclass(frozen=True, slots=True)
-class TenantState:
-    """The state of a tenant's rows in a transaction.
-
-    Attributes:
-        sequence: last change sequence that the transaction sees.
-        epoch: differs after changes that the sequence does not count, of the tenant, store or server.
-        has_pending: whether a memory has no vector.
-    """
-
-    sequence: int
-    epoch: str
-    has_pending: bool
-
-
-def read_state(row: Any) -> tuple[Meta, TenantState]:
-    """Return the store's meta and the tenant's state from the row of `READ_STATE`."""
-    values, sequence, epoch, has_pending = row
-    meta = Meta(values or {})
-    return meta, TenantState(sequence, f"{meta.epoch} {epoch}", has_pending)
-
-
-@dataclass(slots=True)
-class _Entry:
-    """What is known of a scope.
-
-    Attributes:
-        index: index of its memories; None if there are too many.
-        state: state of the index.
-        size: number of its memories.
-        counted: state of the size.
-    """
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    index: Index | None = None
-    state: TenantState | None = None
-    size: Size | None = None
-    counted: TenantState | None = None
-
-
-class ScopeIndexes:
-    """In-memory indexes of the most recently used scopes, updated by the change sequence of the tenant.
-
-    Args:
-        most: maximum memories of a scope with an index.
-        kept: maximum rows of all indexes; the least recently used index is evicted first.
-    """
-
-    def __init__(self, most: int, kept: int) -> None:
-        self._most = most
-        self._kept = kept
-        self._lock = threading.Lock()
-        self._entries: OrderedDict[Scope, _Entry] = OrderedDict()
-
-    def of(self, reader: Connection, scope: Scope, state: TenantState, dimension: int) -> Index | None:
-        """Return the index of the live visible memories, as of the transaction or later.
-
-        None if there are more than `most`; they are counted again after that many changes of the tenant.
-        """
-        entry = self._entry(scope)
-        with entry.lock:
-            known, index = entry.state, entry.index
-            is_void = known is None or known.epoch != state.epoch or (index and index.dimension != dimension)
-            ahead = 0 if known is None else state.sequence - known.sequence
-            if is_void or (index is None and ahead > self._most):
-                few = reader.execute(statements.at_least(scope, self._most + 1)).scalar_one() <= self._most
-                entry.index = index_of(reader, statements.all_rows(scope), dimension) if few else None
-                entry.state = state
-            elif index is not None and known is not None and ahead > 0:
-                for rows in reader.execute(statements.newer(scope, known.sequence)).partitions(PART):
-                    index = index.refreshed(rows)
-                entry.index, entry.state = index if len(index) <= self._most else None, state
-            index = entry.index
-        with self._lock:
-            sizes = {
-                key: 1 if each.index is None else INDEX_OVERHEAD + len(each.index)
-                for key, each in self._entries.items()
-            }
-            held = sum(sizes.values())
-            while held > self._kept and len(self._entries) > 1:
-                held -= sizes[self._entries.popitem(last=False)[0]]
-        return index
-
-    def size(self, reader: Connection, scope: Scope, state: TenantState) -> Size:
-        """Return the size of a scope, counted again when a hundredth of the memories may have changed."""
-        entry = self._entry(scope)
-        with entry.lock:
-            size, counted = entry.size, entry.counted
-            is_valid = counted is not None and counted.epoch == state.epoch
-            if (
-                size is None
-                or counted is None
-                or not is_valid
-                or state.sequence - counted.sequence > size.documents // SHARE
-            ):
-                size = Size(*reader.execute(statements.size(scope)).one())
-                entry.size, entry.counted = size, state
-            return size
-
-    def was_large(self, scope: Scope) -> bool:
-        """Return whether the scope had too many memories for an index at its last read."""
-        with self._lock:
-            entry = self._entries.get(replace(scope, session_id=None))
-        return entry is not None and entry.state is not None and entry.index is None
-
-    def clear(self) -> None:
-        """Drop all indexes."""
-        with self._lock:
-            self._entries.clear()
-
-    def _entry(self, scope: Scope) -> _Entry:
-        scope = replace(scope, session_id=None)  # a session hides nothing
-        with self._lock:
-            entry = self._entries.setdefault(scope, _Entry())
-            self._entries.move_to_end(scope)
-            return entry
-
-
 class _NeedsExclusiveLock(Exception):  # noqa: N818 - never leaves this module
     """The write has to pin the store to a model or language."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """Changes of one transaction.
-
-    Attributes:
-        handle: handle of the store.
-        language: language of the terms.
-        changes: the changes.
-        steps: tenant -> increase of its change sequence; sorted, so that all writers lock tenants in one order.
-    """
-
-    handle: Handle
-    language: str
-    changes: Sequence[Change]
-    steps: Mapping[str, int]
-
-    def make(
-        self, counted: bool, is_exclusive: bool, connection: Connection, sequence: int
-    ) -> tuple[list[Receipt], str | None]:
-        """Make the changes; return receipts, and the tenant if all its memories have vectors.
-
-        Raises:
-            _NeedsExclusiveLock: the changes pin the store, and the lock is shared.
-        """
-        first = next(iter(self.steps), "")
-        last_ids: dict[str, str | None] = {}
-        embedded = None
-        if not all(isinstance(change, Touch) for change in self.changes):
-            if sequence:
-                values, last_ids[first], lacks = connection.exec_driver_sql(_WRITE_STATE, {"tenant": first}).one()
-                meta = Meta(values or {})
-            else:
-                meta, lacks = Meta.read(connection), True
-            brings = carries_vectors(self.changes)
-            if brings:
-                self.handle.admit(meta.pin())
-            own = self.handle.own() if brings or derives_vectors(self.changes) else self.handle.bare()
-            pins = {"language": self.language, **pinning(meta.pin(), own, self.changes)}
-            new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
-            if new and not is_exclusive:
-                raise _NeedsExclusiveLock
-            keep(connection, new)
-            if brings and not lacks and all(map(_is_embedded, self.changes)):
-                embedded = first
-        return self._apply(connection, {first: sequence} if sequence else {}, last_ids, counted), embedded
-
-    def _apply(
-        self, connection: Connection, sequences: dict[str, int], last_ids: Mapping[str, str | None], counted: bool
-    ) -> list[Receipt]:
-        """Make the changes, and update the postings."""
-        adopts = any(isinstance(change, Adopt) for change in self.changes)
-
-        def enter(tenant: str) -> None:
-            if len(self.steps) > 1 and not adopts:  # which sees all tenants
-                switch_tenant(connection, tenant)
-
-        def counts() -> tuple[int, int]:
-            """Return the numbers of memories and of older versions of the tenants."""
-            memories, versions = 0, 0
-            for tenant in self.steps if counted else ():
-                enter(tenant)
-                held, older = sql_store.counts(connection, [tenant])
-                memories, versions = memories + held, versions + older
-            return memories, versions
-
-        for tenant, steps in self.steps.items():
-            if tenant not in sequences:
-                enter(tenant)
-                sequences[tenant] = connection.exec_driver_sql(_ADVANCE, (tenant, steps)).scalar_one()
-        before = counts()
-        posted: dict[str, statements.Posted] = {}
-        for tenant, ids in _reindexed(change for change in self.changes if not isinstance(change, Add)).items():
-            enter(tenant)
-            posted[tenant] = statements.read_postings(connection, tenant, ids)
-        transaction = Transaction(
-            connection,
-            SQLAlchemyExecutor(connection),
-            self.handle,
-            sequence=sequences.__getitem__,
-            void=partial(void, connection),
-            pruned=lambda tenant, _: void(connection, tenant),
-            indexed=statements.indexed,
-            of_all=nullcontext if adopts else partial(all_tenants, connection),
-            tenants=partial(list_tenants, connection),
-            last_ids=last_ids,
-        )
-        receipts: list[Receipt] = []
-        for kind, tenant, group in grouped(self.changes):
-            if tenant:
-                enter(tenant)
-            receipts += WRITERS[kind](transaction, tenant, group)
-        for tenant, ids in _reindexed(self.changes).items():
-            enter(tenant)
-            statements.update_postings(connection, tenant, ids, posted.get(tenant, ([], [])))
-        if counted:
-            check_counts(before, counts(), count_changed(self.changes, receipts))
-        return receipts
 
 
 def void(connection: Connection, tenant: str) -> None:
