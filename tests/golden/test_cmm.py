@@ -116,6 +116,15 @@ def test_a_recall_is_a_turn_and_activates_only_what_it_returns(planted):
     assert priming() == {"first": pytest.approx(1 + 0.3 * math.exp(-0.5)), "second": 1.0}
 
 
+def test_a_recall_counts_and_resets_the_clock(planted, clock):
+    memory = planted({"text": 0.9}, profile="cmm")
+    stored = memory.remember("text", importance=0.5).memory
+    clock.advance(days=1)
+    memory.recall("query")
+    after = memory.get(stored.id)
+    assert (after.access_count, after.accessed_at, after.importance) == (1, clock(), 0.5)
+
+
 def test_the_product(planted, clock):
     memory = planted({"text": 0.8}, profile="cmm")
     memory.remember("text", importance=0.75)

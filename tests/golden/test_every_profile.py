@@ -47,6 +47,14 @@ def test_a_score_recomputes_from_its_detail(planted, clock, profile, query):
             assert hit.score == pytest.approx(product, abs=1e-9)
 
 
+@pytest.mark.parametrize("profile", [name for name in profiles.NAMES if name not in ("salience", "cmm")])
+def test_a_cosine_below_0_counts_as_0(planted, profile):
+    memory = planted({"opposite": -0.4}, profile=profile)
+    memory.remember("opposite")
+    detail = memory.recall("query", min_score=0.0)[0].score_detail
+    assert next(part.raw for part in detail.parts if part.signal in ("similarity", "cosine")) == 0.0
+
+
 @pytest.mark.parametrize("profile", profiles.NAMES)
 def test_a_dry_run_leaves_counters_clocks_and_turns(planted, clock, profile):
     memory = plant(planted, clock, profile=profile)

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from salience import ConflictError, NotFoundError
+
 pytestmark = pytest.mark.filterwarnings("error")
 
 
@@ -61,6 +63,13 @@ def test_candidates_are_three_times_the_limit_and_at_least_15(planted, clock, li
     assert hits.exact == (limit == 1)  # what is left out is nearer by none than 0.49: behind the first at any age
 
 
+def test_the_default_limit_is_5(planted):
+    memory = planted({f"text {number}": 0.9 for number in range(8)}, profile="mememory")
+    for number in range(8):
+        memory.remember(f"text {number}")
+    assert len(memory.recall("query")) == 5
+
+
 def test_expired_memories_are_dropped_after_the_candidates_are_fetched(planted, clock):
     memory = planted({**{f"gone {n}": 0.9 for n in range(15)}, "there": 0.5}, profile="mememory")
     for number in range(15):
@@ -91,6 +100,15 @@ def test_a_superseded_memory_whose_successor_is_no_candidate_stays(planted):
     memory.remember("new", supersedes=old.id)
     assert memory.recall("query", limit=5)[0].memory.content == "old"
     assert "old" not in [hit.memory.content for hit in memory.recall("query", limit=6)]
+
+
+def test_superseding_an_invisible_memory_stores_nothing(planted):
+    memory = planted({}, profile="mememory")
+    hidden = memory.remember("hidden", user_id="bob").memory
+    with pytest.raises(NotFoundError):
+        memory.remember("new", supersedes=hidden.id, user_id="alice")
+    assert memory.stats(user_id="alice").memories == 0
+    assert memory.get(hidden.id, user_id="bob").weight == 1.0
 
 
 def test_update_embeds_again_and_resets_the_decay(planted, clock):
@@ -183,6 +201,12 @@ def test_scope_levels(planted):
     assert contents() == {"everywhere"}
 
 
+def test_the_default_confidence_is_1(planted):
+    memory = planted({"text": 0.9}, profile="mememory")
+    assert memory.remember("text").memory.weight == 1.0
+    assert memory.recall("query")[0].score_detail.weight == 1.0
+
+
 @pytest.mark.parametrize(("ttl", "seconds"), [("24h", 86_400), ("7d", 604_800), (90, 90), (timedelta(minutes=2), 120)])
 def test_a_time_to_live_ends_at_its_last_instant(planted, clock, ttl, seconds):
     memory = planted({"text": 0.9}, profile="mememory")
@@ -205,6 +229,15 @@ def test_an_expired_memory_supersedes_nothing_any_more(planted, clock):
     assert hits[0].score == pytest.approx(0.9 * 0.1 * math.exp(-0.005 / 24), abs=1e-6)
 
 
+def test_superseding_is_one_transaction(planted):
+    memory = planted({}, profile="mememory")
+    old = memory.remember("old", key="taken").memory
+    with pytest.raises(ConflictError):
+        memory.remember("new", supersedes=old.id, key="taken")
+    assert memory.get(old.id) == old
+    assert memory.stats().memories == 1
+
+
 def test_every_contradiction_is_reported_most_similar_first(planted):
     rivals = {f"rival {number:02}": 0.76 + number / 100 for number in range(20)}
     memory = planted({**rivals, "new": 1.0}, profile="mememory")
@@ -217,6 +250,19 @@ def test_every_contradiction_is_reported_most_similar_first(planted):
         memory_id, percent = rival.memory.short_id, f"{rival.similarity:.0%}"
         assert line == f"[{memory_id}] (similarity: {percent}) {rival.memory.content}"
     assert lines[0].endswith("(similarity: 95%) rival 19")
+
+
+def test_a_memory_without_contradictions_has_no_warning(planted):
+    memory = planted({"far": 0.2, "new": 1.0}, profile="mememory")
+    memory.remember("far")
+    assert memory.remember("new").warning is None
+
+
+def test_bootstrap_memories_start_a_context(planted):
+    memory = planted({"close": 0.9}, profile="mememory")
+    memory.remember("house rules", kind="bootstrap")
+    memory.remember("close")
+    assert [hit.memory.content for hit in memory.context("query").hits] == ["house rules", "close"]
 
 
 def test_the_tools_of_the_page_are_there(planted):

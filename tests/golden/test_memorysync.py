@@ -158,6 +158,13 @@ def test_what_a_fact_suppressed_absorbs_nothing(planted, clock):
     assert [(hit.memory.content, hit.absorbed) for hit in hits] == [("copy of old", ()), ("new", ())]
 
 
+def test_memories_without_a_fact_key_do_not_suppress_each_other(planted):
+    memory = planted({"one": 0.9, "two": 0.8}, profile="memorysync")
+    for text in ("one", "two"):
+        memory.remember(text)
+    assert len(memory.recall("query")) == 2
+
+
 def test_updating_the_older_one_makes_it_the_newest(planted, clock):
     memory = planted({"dark theme": 0.9, "light theme": 0.3}, profile="memorysync")
     dark = memory.remember("dark theme", fact_key="user.theme").memory
@@ -243,6 +250,15 @@ def test_a_collapsed_memory_is_not_refreshed(planted, clock):
     assert memory.get(ids["copy"]).accessed_at is None
 
 
+def test_a_memory_shows_importance_status_environment_and_last_recalled(planted, clock):
+    memory = planted({"text": 0.9}, profile="memorysync")
+    stored = memory.remember("text", importance=0.7, environment="staging").memory
+    memory.recall("query", environment="staging")
+    shown = memory.get(stored.id, environment="staging")
+    assert (shown.importance, shown.status, shown.scope.environment) == (0.7, "live", "staging")
+    assert shown.accessed_at == clock()
+
+
 def test_collapsed_memories_make_room_for_others_within_the_limit(planted):
     copies = {f"copy {letter}": 0.9 for letter in "abcdef"}
     memory = planted({**copies, "second": 0.5}, profile="memorysync", axes=dict.fromkeys(copies, 1) | {"second": 2})
@@ -258,3 +274,11 @@ def test_top_k_is_at_most_50(planted):
     assert len(memory.recall("query", limit=50)) == 50
     with pytest.raises(InputError, match=r"limit is 51\. .* from 0 to 50"):
         memory.recall("query", limit=51)
+
+
+def test_environment_and_project_filter_first(planted):
+    memory = planted({"staging": 0.9, "other": 0.9, "mine": 0.1}, profile="memorysync")
+    memory.remember("staging", environment="staging", project="mine")
+    memory.remember("other", project="other")
+    memory.remember("mine", project="mine")
+    assert [hit.memory.content for hit in memory.recall("query", project="mine")] == ["mine"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import salience
+from salience.rank import profiles
 from salience.records import ANY
 
 SIMILARITY, CONTEXT_SIMILARITY, CONTEXT_LEXICAL = 0.3, 0.3, 0.6
@@ -306,6 +307,16 @@ def test_of_one_fact_only_the_newest_is_shown(planted, clock):
     assert contents(memory.recall("query", tags=["x"])) == []
 
 
+def test_a_fact_read_from_a_plain_sentence_is_replaced(planted, clock):
+    memory = planted({"I live in Hamburg": 0.8, "I live in Lisbon": 0.6})
+    older = memory.remember("I live in Hamburg", user_id="u").memory
+    clock.advance(days=1)
+    newer = memory.remember("I live in Lisbon", user_id="u").memory
+    assert (older.fact_key, newer.fact_key, newer.follows) == ("user.residence", "user.residence", older.id)
+    assert contents(memory.recall("query", user_id="u")) == ["I live in Lisbon"]
+    assert memory.get(older.id, user_id="u") == older
+
+
 UPDATES = [
     ("The budget for the trip is 500 euros", "The budget for the trip is 700 euros", "query: budget trip"),
     ("The sprint ends on March 29", "The sprint ends on April 12", "query: when does the sprint end?"),
@@ -450,6 +461,22 @@ def test_recently_is_a_window_and_no_order(planted, clock):
     assert parts["long ago"] < 1.0
 
 
+def test_expired_memories_are_not_returned(planted, clock):
+    memory = planted({"gone": 0.9, "there": 0.5})
+    memory.remember("gone", ttl="1h")
+    memory.remember("there")
+    clock.advance(hours=1)
+    assert contents(memory.recall("query")) == ["there"]
+
+
+def test_equal_scores_come_in_the_order_of_storing(planted):
+    texts = [f"text {letter}" for letter in "abcdef"]
+    memory = planted(dict.fromkeys(texts, 0.5))
+    for text in reversed(texts):
+        memory.remember(text)
+    assert contents(memory.recall("query")) == texts[:0:-1]  # five of the six
+
+
 def test_a_recall_counts_and_resets_the_clock(planted, clock):
     memory = planted({"text": 0.9})
     stored = memory.remember("text", importance=0.5).memory
@@ -464,6 +491,15 @@ def test_contradictions_are_reported_above_69_per_cent(planted):
     for text in ("at", "above"):
         memory.remember(text)
     assert contents(memory.remember("query new").contradictions) == ["above"]
+
+
+def test_weights_can_be_set_for_one_recall(planted):
+    memory = plant(planted)
+    only = dict.fromkeys([term.label for term in profiles.load("salience").terms if term.combine == "sum"], 0.0)
+    hits = memory.recall("query: the vault key", weights={**only, "similarity": 1.0}, min_score=0)
+    assert [hit.score for hit in hits] == pytest.approx(
+        [0.8 * NEUTRAL, 0.6 * NEUTRAL, 0.4 * NEUTRAL, 0.2 * NEUTRAL], abs=1e-6
+    )
 
 
 def test_another_language_is_left_in_the_third_person(monkeypatch, planted):
@@ -495,3 +531,23 @@ def test_the_later_fact_of_another_is_no_update(planted, clock):
         memory.remember(f"Alice has trait {number}")
     hits = memory.recall("query: when is Alice's birthday?", min_score=0)
     assert hits[0].memory.content == "Alice's birthday is on 14 March"
+
+
+def test_without_a_query_vector_shared_words_are_found(planted):
+    memory = planted()
+    memory.remember("The vault key is under the lamp")
+    memory.remember("Bread is bought on Fridays")
+    hits = memory.recall("where on earth might that old vault be hidden?", deadline_ms=0)
+    assert hits.degraded == ("embedding",)
+    assert contents(hits) == ["The vault key is under the lamp"]
+
+
+def test_a_fact_of_one_project_does_not_replace_that_of_another(planted, clock):
+    texts = ("We use Postgres for billing", "We use MySQL for billing", "We use SQLite for billing")
+    memory = planted(dict.fromkeys(texts, 0.9))
+    for text, project in zip(texts, ("a", "b", None), strict=True):
+        memory.remember(text, project=project)
+        clock.advance(days=1)
+    assert contents(memory.recall("query", project="a")) == [texts[0], texts[2]]
+    assert len(memory.recall("query", project=salience.ANY)) == 3
+    assert contents(memory.recall("query")) == [texts[2]]

@@ -10,6 +10,7 @@ import pytest
 import salience
 from salience import ANY, NotFoundError
 from salience.engine import Engine
+from salience.records import Scope
 from salience.testing.doubles import PlantedEmbedder
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
@@ -39,7 +40,7 @@ def tenants(request, tmp_path, monkeypatch, clock):
         engine.close()
 
 
-@pytest.mark.parametrize("where", [{}, EVERYWHERE], ids=["by default", "asked for everything"])
+@pytest.mark.parametrize("where", [{}, EVERYWHERE], ids=["by default", "everywhere"])
 def test_two_tenants_see_nothing_of_each_other(tenants, where):
     ours, theirs = tenants
     stored = ours.remember(OURS, entities=["Atlas"], kind="bootstrap", tier="working", session_id="s").memory
@@ -82,6 +83,39 @@ def test_a_tenants_scores_are_those_of_a_store_of_its_own(tenants, clock):
             assert found == expected
 
 
+def test_the_same_id_in_two_tenants_is_two_memories(tenants):
+    ours, theirs = tenants
+    stored = ours.remember(OURS, key="key").memory
+    written = io.StringIO()
+    ours.export(written)
+    assert theirs.import_(io.StringIO(written.getvalue())).written == 1
+    assert theirs.get(stored.id).scope.tenant == "theirs"
+    theirs.recall("query", profile="cmm", session_id="s")
+    assert ours.recall("query", profile="cmm", session_id="s", dry_run=True)[0].score_detail.priming == 1.0
+    theirs.update(stored.id, importance=0.9)
+    theirs.forget(stored.id)
+    assert ours.get(stored.id) == stored
+    assert theirs.stats().memories == 0
+
+
+@pytest.mark.parametrize("where", [{}, EVERYWHERE], ids=["by default", "everywhere"])
+def test_a_scope_sees_no_other_tenant(where):
+    assert Scope("ours", **where).sees(Scope("ours"))
+    assert not Scope("ours", **where).sees(Scope("theirs"))
+
+
+def test_turns_and_priming_of_a_session_belong_to_a_tenant(tenants):
+    ours, theirs = tenants
+    ours.remember(OURS)
+    theirs.remember(THEIRS)
+    theirs.ingest([{"role": "user", "content": "a turn"}], session_id="s")
+    ours.recall("query", profile="cmm", session_id="s")
+    theirs.recall("query", profile="cmm", session_id="s")
+    hit = ours.recall("query", profile="cmm", session_id="s", dry_run=True)[0]
+    assert hit.score_detail.priming == pytest.approx(1.3)
+    assert ours.ingest([{"role": "user", "content": "a turn"}], session_id="s")[0].memory.turn == 2
+
+
 @pytest.mark.parametrize("hidden", [{"project": "other"}, {"user_id": "bob"}, {"agent_id": "b"}, {"environment": "e"}])
 def test_what_is_hidden_takes_no_place_among_the_candidates(planted, hidden):
     texts = {f"hidden {number}": 0.9 for number in range(20)}
@@ -90,6 +124,20 @@ def test_what_is_hidden_takes_no_place_among_the_candidates(planted, hidden):
         memory.remember(text, **hidden)
     memory.remember("seen")
     assert [hit.memory.content for hit in memory.recall("query", limit=1)] == ["seen"]
+
+
+def test_a_project_sees_its_own_and_the_general_memories(planted):
+    memory = planted({"general": 0.9, "p": 0.8, "q": 0.7})
+    memory.remember("general")
+    for project in ("p", "q"):
+        memory.remember(project, project=project)
+
+    def seen(**where):
+        return {hit.memory.content for hit in memory.recall("query", dry_run=True, **where)}
+
+    assert seen() == {"general"}
+    assert seen(project="p") == {"general", "p"}
+    assert seen(project=ANY) == {"general", "p", "q"}
 
 
 @pytest.mark.parametrize("profile", salience.rank.profiles.NAMES)

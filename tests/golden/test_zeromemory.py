@@ -75,6 +75,14 @@ def test_accessing_a_memory_resets_its_recency_clock(planted, clock):
     assert memory.recall("query")[0].score_detail.recency == 1.0
 
 
+def test_a_dry_run_has_no_side_effects(planted, clock):
+    memory = planted({"text": 0.9}, profile="zeromemory")
+    stored = memory.remember("text").memory
+    clock.advance(hours=1)
+    memory.recall("query", dry_run=True)
+    assert memory.get(stored.id) == stored
+
+
 def test_tags_filter_recall(planted):
     memory = planted({"tagged": 0.1, "untagged": 0.9}, profile="zeromemory")
     memory.remember("tagged", tags=["python"])

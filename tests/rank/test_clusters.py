@@ -69,6 +69,11 @@ def test_what_is_left_would_make_no_further_cluster(case):
             assert held < given["least"] or held < given["share"] * sum(code in codes for codes in about)
 
 
+@given(cases())
+def test_clusters_are_deterministic(case):
+    assert found(case) == found(case)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(0, 40), st.sampled_from([0.4, 0.7, 0.9]))
 def test_the_order_of_the_rows_does_not_matter_where_no_two_tie(seed, rows, tightness):
     """Two alone always tie for the middle, so clusters of three and more; of rows that lie anyhow, no others do."""
@@ -80,6 +85,18 @@ def test_the_order_of_the_rows_does_not_matter_where_no_two_tie(seed, rows, tigh
     order = random.permutation(rows)
     shuffled = clusters(vectors[order], Ragged.of([about[row] for row in order]), **given)
     assert sets(shuffled, order) == sets(found((vectors, about, given)), np.arange(rows))
+
+
+@given(cases(), st.integers(0, 40))
+def test_a_row_of_another_subject_changes_nothing(case, place):
+    vectors, about, given = case
+    place = min(place, len(about))
+    stranger = np.zeros((1, vectors.shape[1]), np.float32)
+    stranger[0, 0] = 1.0
+    names = np.insert(np.arange(len(about)), place, -1)
+    more = np.insert(vectors, place, stranger, axis=0)
+    wider = clusters(more, Ragged.of([*about[:place], [99], *about[place:]]), **given)
+    assert sets(wider, names) == sets(found(case), np.arange(len(about)))
 
 
 def fan(*degrees: float) -> Vectors32:
@@ -111,6 +128,11 @@ def test_the_nearest_to_the_middle_are_kept_where_there_are_too_many():
     assert fanned(0, 1, 5, 8, 11, greatest=3) == [(2, (1, 2, 3))]
 
 
+def test_near_rows_of_different_subjects_are_not_clustered():
+    assert fanned(0, 1, 2, 3, about=[[0], [1], [0], [1]]) == [(0, (0, 2)), (1, (1, 3))]
+    assert fanned(0, 1, 2, about=[[0], [1], []]) == []
+
+
 def test_a_subject_that_is_strewn_makes_no_cluster():
     strewn = (0, 1, 2, 60, 120, 180)
     assert fanned(*strewn, share=0.5) == [(1, (0, 1, 2))]
@@ -126,6 +148,11 @@ def test_a_row_of_zeros_is_in_no_cluster():
     vectors = np.concatenate([fan(0, 1), np.zeros((2, 2), np.float32)])
     made = clusters(vectors, Ragged.of([[0]] * 4), tightness=0.5, share=0.05, least=2, greatest=9)
     assert [one.rows for one in made] == [(0, 1)]
+
+
+def test_no_rows_make_no_clusters():
+    nothing = np.empty((0, 4), np.float32)
+    assert clusters(nothing, Ragged.of([]), tightness=0.5, share=0.5, least=2, greatest=9) == []
 
 
 @pytest.mark.parametrize(

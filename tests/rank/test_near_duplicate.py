@@ -81,6 +81,12 @@ def test_the_most_similar_of_those_that_say_the_same_absorbs():
     assert shown(texts, [[1.0, 0.0], [1.0, 0.2], [1.0, 0.21]]) == {texts[0]: [texts[2]], texts[1]: []}
 
 
+def test_below_the_threshold_nothing_collapses():
+    assert shown(["same", "same"], [[1.0, 0.0], [1.0, 1.0]]).keys() == {"same"}
+    answer, _ = ranked(["same", "same"], units([[1.0, 0.0], [1.0, 1.0]]), units([[1.0, 0.0]])[0])
+    assert answer.rows.tolist() == [0, 1]
+
+
 def test_without_distinctions_nothing_collapses():
     assert len(shown(["one text", "other text"], [[1.0, 0.0], [1.0, 0.0]])) == 1
     assert len(shown(["one text", "other text"], [[1.0, 0.0], [1.0, 0.0]], known=False)) == 2
@@ -157,3 +163,12 @@ def test_one_planted_difference_never_collapses(kind, data, seed):
     matrix = np.repeat(units(np.random.default_rng(seed).normal(size=(1, 3))), len(picked), axis=0)
     answer, _ = ranked([form.format(one) for one in picked], matrix, matrix[0])
     assert len(answer.rows) == len(picked)
+
+
+@given(seed=st.integers(0, 2**32 - 1), order=st.permutations([0, 1]), plant=st.sampled_from([" not", "n't"]))
+@settings(deadline=None)
+def test_a_planted_negation_never_collapses(seed, order, plant):
+    texts = ["The token does expire", f"The token does{plant} expire"]
+    matrix = np.repeat(units(np.random.default_rng(seed).normal(size=(1, 3))), 2, axis=0)
+    answer, _ = ranked([texts[place] for place in order], matrix, matrix[0])
+    assert len(answer.rows) == 2

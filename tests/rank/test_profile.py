@@ -189,6 +189,12 @@ def test_weights_of_one_recall_hold_under_every_intent():
     assert profile.weights("default")["recency"] == profile.weights("time")["recency"] == 0.1
 
 
+def test_the_shipped_toml_can_be_copied(tmp_path):
+    for name in profiles.NAMES:
+        (tmp_path / "copy.toml").write_text(profiles.source(name))
+        assert profiles.load(tmp_path / "copy.toml") == profiles.load(name)
+
+
 def test_calibrated_thresholds_are_a_key_of_any_profile():
     profile = parse(
         GOOD.replace("[signal.similarity]", 'threshold_scale = "calibrated"\n[signal.similarity]', 1), "mine"

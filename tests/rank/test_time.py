@@ -60,6 +60,11 @@ def test_an_open_window_has_a_slope_on_one_side():
     assert fits(TimeCue(("before",), None, at(-10)))[:4].tolist() == [1.0] * 4
 
 
+def test_a_window_without_slack_is_still_soft():
+    found = fits(TimeCue(("then",), at(-20), at(-10)), slack=0.0)
+    assert found[4] == pytest.approx(math.exp(-5 / 10))
+
+
 def test_an_order_counts_places_among_the_living():
     assert fits(TimeCue(("latest",), order="latest")) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
     assert fits(TimeCue(("first",), order="earliest")) == pytest.approx([1, 0.8, 0.6, 0.4, 0.2, 0.0])
@@ -85,6 +90,10 @@ def test_an_event_that_nobody_tells_of_bounds_nothing():
     assert fits(cue, anchor=()).tolist() == [1.0] * 6
     gone = [True, True, True, False, True, True]
     assert fits(cue, anchor=("move",), naming=(3,), alive=gone).tolist() == [1.0] * 6
+
+
+def test_no_memories_have_no_times():
+    assert fits(TimeCue(("then",), at(-2), at(-1)), days=[]).tolist() == []
 
 
 @given(

@@ -88,6 +88,12 @@ def test_an_update_answers_with_the_words_of_what_it_updates(older, newer, terms
     assert found[0, 1] == alike
 
 
+def test_without_terms_nothing_is_answered():
+    likeness = Likeness(0.6, 0.9, 0.0, 0.0)
+    assert not answers_alike(None, np.arange(3), likeness).any()
+    assert not answers_alike(lexicon_of(["a"], "", 9), np.arange(1), likeness).any()
+
+
 def test_many_pairs_are_compared_as_few_are():
     """Twelve memories, each said again with another number: of 66 pairs that are later, all are updates."""
     count = 12
