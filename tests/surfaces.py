@@ -119,7 +119,7 @@ class Surface:
     store: str
 
 
-LOCAL = {"memory": Surface(local, "memory"), "sqlite": Surface(local, "sqlite")}
+LOCAL = {store: Surface(local, store) for store in ("memory", "sqlite", "postgresql")}
 REMOTE = {
     "coroutines": Surface(local_coroutines, "memory"),
     "rest": Surface(over_http, "sqlite"),

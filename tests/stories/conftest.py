@@ -19,9 +19,12 @@ Connect = Callable[..., Any]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "every_surface: runs on an engine and over HTTP, with and without coroutines")
+    config.addinivalue_line("markers", "every_store: runs on a file and, as a slow test, on PostgreSQL")
     config.addinivalue_line(
-        "markers", "local(reason): runs on an engine alone, though its module is marked `every_surface`"
+        "markers", "every_surface: runs on every store, and on an engine and over HTTP, with and without coroutines"
+    )
+    config.addinivalue_line(
+        "markers", "local(reason): runs on a file alone, though its module is marked `every_store` or `every_surface`"
     )
 
 
@@ -29,9 +32,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "surface" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker
-    chosen = {"sqlite": surfaces.LOCAL["sqlite"]}
+    chosen: dict[str, object] = {"sqlite": surfaces.LOCAL["sqlite"]}
     if marker("every_surface") and not marker("local") and "connect" in metafunc.fixturenames:
-        chosen = surfaces.LOCAL | surfaces.REMOTE
+        chosen |= {"memory": surfaces.LOCAL["memory"], **surfaces.REMOTE}
+    if (marker("every_surface") or marker("every_store")) and not marker("local"):
+        chosen["postgresql"] = pytest.param(surfaces.LOCAL["postgresql"], marks=pytest.mark.slow)
     metafunc.parametrize("surface", chosen.values(), ids=chosen.keys(), indirect=True, scope="function")
 
 
@@ -41,7 +46,9 @@ def surface(request: pytest.FixtureRequest) -> surfaces.Surface:
 
 
 @pytest.fixture
-def target(surface: surfaces.Surface, tmp_path: Path) -> str:
+def target(surface: surfaces.Surface, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if surface.store == "postgresql":
+        return str(request.getfixturevalue("tables"))
     return ":memory:" if surface.store == "memory" else str(tmp_path / "agent.db")
 
 

@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from salience import InputError
+from salience import InputError, NotFoundError
 from salience.rank import profiles
+
+pytestmark = pytest.mark.every_store
 
 EASY = {"profile": "zeromemory", "min_score": 0.0}
 
@@ -16,7 +18,7 @@ def contents(memory, **arguments):
     return [hit.memory.content for hit in memory.recall("query", **{**EASY, **arguments})]
 
 
-def test_the_content_and_its_vector_are_those_of_then(planted, clock):
+def test_content_and_vector_are_those_at_that_instant(planted, clock):
     memory = planted({"first text": 0.9, "second text": 0.2})
     id = memory.remember("first text").memory.id
     then = clock()
@@ -26,6 +28,50 @@ def test_the_content_and_its_vector_are_those_of_then(planted, clock):
     assert (hit.memory.content, hit.memory.version) == ("first text", 1)
     assert hit.score_detail.similarity == pytest.approx(0.9)
     assert memory.recall("query", **EASY)[0].score_detail.similarity == pytest.approx(0.2)
+
+
+def test_words_match_the_text_at_that_instant(planted, clock):
+    memory = planted({"old wording": 0.5, "new wording": 0.5})
+    id = memory.remember("old wording").memory.id
+    memory.remember("old")
+    then = clock()
+    clock.advance(hours=1)
+    memory.update(id, content="new wording")
+    for profile in profiles.NAMES:
+        [*now] = memory.recall("query new", profile=profile, min_score=0.0, dry_run=True)
+        [*before] = memory.recall("query new", profile=profile, min_score=0.0, as_of=then)
+        assert "new wording" not in [hit.memory.content for hit in before]
+        assert "old wording" not in [hit.memory.content for hit in now]
+
+
+def test_importance_and_counters_are_those_at_that_instant(planted, clock):
+    memory = planted({"text": 0.9}, profile="zeromemory")
+    memory.remember("text", importance=0.5)
+    seen = []
+    for _ in range(4):
+        clock.advance(hours=1)
+        memory.recall("query")
+        seen.append((clock(), memory.recall("query", dry_run=True)[0].memory))
+    assert [round(stood.importance, 2) for _, stood in seen] == [0.55, 0.6, 0.65, 0.7]
+    for instant, stood in seen:
+        [hit] = memory.recall("query", as_of=instant)
+        assert hit.memory == stood
+    [hit] = memory.recall("query", as_of=seen[0][0] - timedelta(microseconds=1))
+    assert (hit.memory.importance, hit.memory.access_count, hit.memory.accessed_at) == (0.5, 0, None)
+    assert memory.recall("query", dry_run=True)[0].memory == seen[-1][1]
+
+
+def test_weight_and_supersession_are_those_at_that_instant(planted, clock):
+    memory = planted({"older": 0.9, "newer": 0.8})
+    old = memory.remember("older").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    new = memory.remember("newer", supersedes=old).memory.id
+    [hit] = memory.recall("query", profile="mememory", as_of=then)
+    assert (hit.memory.id, hit.memory.weight, hit.score_detail.weight) == (old, 1.0, 1.0)
+    assert [hit.memory.id for hit in memory.recall("query", profile="mememory")] == [new]
+    assert memory.explain("query", old, profile="mememory").stage == "superseded"
+    assert memory.explain("query", old, profile="mememory", as_of=then).stage == "returned"
 
 
 def test_a_fact_that_is_outdated_now_held_then(planted, clock):
@@ -42,6 +88,19 @@ def test_a_fact_that_is_outdated_now_held_then(planted, clock):
         assert (found.stage, found.by) == (stage, new)
         assert memory.explain("query", old, as_of=then, **arguments).stage == "returned"
         assert memory.explain("query", new, as_of=then, **arguments).stage == "not_stored"
+
+
+def test_a_memory_that_expired_since_was_live(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", ttl="2h").memory.id
+    clock.advance(hours=1)
+    then = clock()
+    clock.advance(hours=2)
+    assert contents(memory) == []
+    assert contents(memory, as_of=then) == ["text"]
+    assert contents(memory, as_of=then, now=clock()) == []  # the state of `then`, ranked as of now
+    assert memory.explain("query", id, as_of=then, **EASY).stage == "returned"
+    assert memory.explain("query", id, **EASY).stage == "expired"
 
 
 def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, clock):
@@ -63,6 +122,20 @@ def test_what_was_forgotten_since_is_there_and_what_came_later_is_not(planted, c
     found = memory.explain("query", second.short_id, as_of=then, **EASY)
     assert (found.stage, found.score_detail, found.path[0].outcome) == ("not_stored", None, "fell")
     assert found.reason == "It was stored on 2026-05-01T14:00:00+00:00, after the requested instant."
+
+
+def test_tiers_and_tags_are_those_at_that_instant(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", tier="working", tags=["red"], session_id="s").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.end_session("s")
+    memory.update(id, tags=["blue"])
+    assert contents(memory, tiers=["working"], tags=["red"], as_of=then) == ["text"]
+    assert contents(memory, tiers=["episodic"], as_of=then) == contents(memory, tags=["blue"], as_of=then) == []
+    assert contents(memory, tiers=["episodic"], tags=["blue"]) == ["text"]
+    assert memory.explain("query", id, tags=["blue"], as_of=then, **EASY).stage == "filtered"
+    assert memory.explain("query", id, tags=["red"], **EASY).stage == "filtered"
 
 
 def test_the_conversation_around_a_turn_is_that_of_then(planted, clock):
@@ -124,6 +197,28 @@ def test_a_state_of_the_future_is_refused(planted, clock):
         ):
             arguments("query", as_of=clock() + timedelta(seconds=1))
         arguments("query", as_of=clock())
+
+
+def test_the_past_of_another_user_is_invisible(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", user_id="u").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.forget(id, user_id="u")
+    assert contents(memory, user_id="v", as_of=then) == []
+    assert contents(memory, user_id="u", as_of=then) == ["text"]
+    with pytest.raises(NotFoundError):
+        memory.explain("query", id, user_id="v", as_of=then)
+
+
+def test_a_memory_of_another_project_was_out_of_scope(planted, clock):
+    memory = planted({"text": 0.9})
+    id = memory.remember("text", user_id="u", project="p").memory.id
+    then = clock()
+    clock.advance(hours=1)
+    memory.forget(id, user_id="u", project="p")
+    found = memory.explain("query", id, user_id="u", as_of=then, **EASY)
+    assert (found.stage, found.counterfactual) == ("out_of_scope", "Asking with project='p' would put it at rank 1.")
 
 
 @pytest.mark.parametrize("profile", profiles.NAMES)

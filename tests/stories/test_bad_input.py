@@ -236,6 +236,16 @@ def test_remember_many_refuses_by_place(planted, drafts, message):
     assert memory.stats().memories == 0
 
 
+def test_one_bad_draft_in_a_batch_stores_none(planted):
+    memory = planted()
+    hidden = memory.remember("hidden", user_id="bob").memory.id
+    with pytest.raises(NotFoundError):
+        memory.remember_many([Draft(content="good"), Draft(content="bad", supersedes=hidden)])
+    with pytest.raises(InputError, match=r"^messages\[1\].content is empty"):
+        memory.ingest([{"role": "user", "content": "good"}, {"role": "user", "content": ""}], session_id="s")
+    assert memory.stats().memories == 0
+
+
 @pytest.mark.parametrize(
     ("messages", "session", "message"),
     [

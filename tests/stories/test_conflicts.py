@@ -7,6 +7,8 @@ import pytest
 import salience
 from salience.remember.conflicts import LABELLED
 
+pytestmark = pytest.mark.every_store
+
 
 @pytest.mark.parametrize(
     ("older", "newer", "label", "because"),

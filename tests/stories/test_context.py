@@ -14,6 +14,8 @@ from salience.context import FOOTER, HEADER, UNSURE, tokens
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 from salience.text import normalise
 
+pytestmark = pytest.mark.every_surface
+
 
 def test_each_memory_is_a_line_of_json_with_id_date_and_scope(planted):
     memory = planted({"the deploy key is in the vault": 0.9})
@@ -110,6 +112,20 @@ def test_only_what_was_packed_is_touched(planted):
     assert (memory.get(long.id).access_count, memory.get(short.id).access_count) == (0, 1)
 
 
+def test_weak_hits_are_marked_and_limited(planted):
+    texts = {"near": 0.6, **{f"far {number}": 0.3 - number / 100 for number in range(9)}}
+    memory = planted(texts)
+    for text in texts:
+        memory.remember(text)
+    packed = memory.context("query", dry_run=True)
+    header, *lines, _ = packed.text.split("\n")
+    assert header == HEADER
+    assert [json.loads(line).get("weak", False) for line in lines] == [False, True, True, True, True]
+    assert packed.confident
+    assert len(memory.context("query", limit=8, dry_run=True).hits) == 8
+    assert len(memory.context("query", min_score=0, dry_run=True).hits) == 10
+
+
 def test_a_question_that_nothing_answers_says_so(planted):
     memory = planted({"far": 0.3})
     memory.remember("far")
@@ -119,6 +135,19 @@ def test_a_question_that_nothing_answers_says_so(planted):
     assert packed.tokens == tokens(packed.text)
     nothing = memory.context("who?", dry_run=True)
     assert (nothing.text, nothing.confident) == ("", False)
+
+
+@pytest.mark.parametrize("profile", ["salience", "mememory", "cmm"])
+def test_the_newer_of_two_facts_comes_first(planted, clock, profile):
+    old, new = "The rent of the flat is 1200 euros", "The rent of the flat is 1350 euros"
+    memory = planted({old: 0.9, new: 0.8, "The flat has a garden": 0.85}, axes={old: 1, new: 1}, profile=profile)
+    fact = {} if profile == "salience" else {"fact_key": "flat.rent"}
+    for text in (old, "The flat has a garden", new):
+        memory.remember(text, **(fact if "rent" in text else {}))
+        clock.advance(days=1)
+    contents = [hit.memory.content for hit in memory.context("query: the rent of the flat").hits]
+    assert contents.index(new) < contents.index(old)
+    assert len(contents) == 3
 
 
 @pytest.mark.parametrize("budget", [-1, 1.5, True, 10_000_001])

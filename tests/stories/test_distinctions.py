@@ -72,6 +72,18 @@ def test_what_two_people_say_is_two_facts(planted):
     assert [(hit.memory.speaker, len(hit.absorbed)) for hit in hits] == [("Ann", 1), ("Bob", 0)]
 
 
+def test_equal_vectors_with_different_numbers_do_not_collapse(planted):
+    texts = {"The limit is 30": 0.9, "The limit is 40": 0.9, "The limit is thirty": 0.9}
+    memory = planted(texts, profile="memorysync", axes=dict.fromkeys(texts, 1))
+    for text in texts:
+        memory.remember(text)
+    hits = memory.recall("query")
+    assert [hit.memory.content for hit in hits] == ["The limit is 30", "The limit is 40"]
+    assert [len(hit.absorbed) for hit in hits] == [1, 0]
+    memory.update(hits[1].memory.id, content="The limit is thirty")
+    assert [len(hit.absorbed) for hit in memory.recall("query")] == [2]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "shown"),
     [

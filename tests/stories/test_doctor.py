@@ -12,6 +12,7 @@ import pytest
 
 import salience
 from salience import DamagedError, EmbedderError, StoreError
+from salience.store.integrity import MOST
 from salience.testing.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.slow
 SECRET = "Alice keeps 7 bees in Lisbon"
 CHANGED = "Alice keeps 9 bees in Lisbon"
 TEXTS = [SECRET, *(f"memory {number}" for number in range(9))]
+LIST = "UPDATE memories SET tags = '[' WHERE content = :secret"
 MENDABLE = {
     "terms": "UPDATE memories SET terms = 'x' WHERE content = :secret",
     "terms of a version": "UPDATE versions SET terms = 'x'",
@@ -130,6 +132,15 @@ def test_a_sound_store_is_healthy(opened):
     assert report.healthy
     assert (report.memories, report.versions, report.pending, report.findings) == (10, 1, 0, ())
     assert told[-1] == 10
+
+
+def test_a_sound_store_in_memory_is_healthy():
+    with salience.connect(":memory:", embedder=HashedEmbedder("e", 16)) as memory:
+        first = memory.remember(SECRET).memory.id
+        memory.update(first, content=CHANGED)
+        memory.forget(first)
+        report = memory.doctor(deep=True)
+        assert (report.memories, report.versions, report.healthy) == (1, 2, True)
 
 
 @pytest.mark.parametrize("name", MENDABLE)
@@ -320,6 +331,14 @@ def test_a_cycle_of_supersedes_is_reported(opened, path):
     assert memory.doctor().healthy
 
 
+@pytest.mark.parametrize("name", [*MENDABLE, *BEYOND])
+def test_no_finding_shows_a_content(opened, path, name):
+    plant(path, {**MENDABLE, **BEYOND}[name])
+    for finding in opened().doctor(repair=True).findings:
+        for word in ("Alice", "bees", "Lisbon", "something else"):
+            assert word not in f"{finding.check} {finding.problem}"
+
+
 def test_other_processes_find_repaired_memories_at_once(opened, path):
     other = opened()
     assert other.recall(SECRET, limit=1)[0].memory.content == SECRET
@@ -347,6 +366,12 @@ def test_only_a_deep_check_sees_a_vector_of_another_text(opened, path):
     assert (finding.check, finding.repaired) == ("vectors", False)
     assert memory.doctor(deep=True, repair=True).healthy
     assert memory.doctor(deep=True).findings == ()
+
+
+def test_repair_leaves_a_memory_with_a_vector_of_the_wrong_length_pending(opened, path):
+    plant(path, MENDABLE["short vector"])
+    assert opened().doctor(repair=True).pending == 1
+    assert opened().doctor().pending == 1
 
 
 def test_repair_without_an_embedder_repairs_the_rest(opened, path):
@@ -405,6 +430,15 @@ def test_an_index_that_lost_rows_is_rebuilt(opened, path):
     memory = opened()
     report = memory.doctor()
     assert {finding.check for finding in report.findings} == {"integrity"}
+    assert memory.doctor(repair=True).healthy
+    assert memory.doctor().findings == ()
+
+
+def test_many_findings_of_one_kind_are_shortened(opened, path):
+    memory = opened()
+    memory.remember_many([{"content": f"more {number}"} for number in range(2 * MOST)])
+    plant(path, "UPDATE memories SET short_id = 'deadbeef'")
+    assert len(memory.doctor().findings) == MOST
     assert memory.doctor(repair=True).healthy
     assert memory.doctor().findings == ()
 

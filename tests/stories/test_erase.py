@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import sqlite3
 import subprocess
@@ -18,7 +19,7 @@ from salience.ports import Add, Erase, Revise
 from salience.records import Memory, Scope
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.every_store
 
 EVERYONE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
 
@@ -64,6 +65,12 @@ def test_ids_must_be_a_list_of_names(memory, ids):
     memory.remember("text", user_id="u")
     with pytest.raises(InputError, match=r"^ids"):
         memory.erase(ids, user_id="u")
+    assert contents(memory) == {"text"}
+
+
+def test_an_empty_list_of_ids_erases_nothing(memory):
+    memory.remember("text", user_id="u")
+    assert memory.erase([], user_id="u") == 0
     assert contents(memory) == {"text"}
 
 
@@ -208,6 +215,12 @@ def test_a_reflection_written_during_erase_is_erased_too(memory, clock):
     assert contents(memory) == set()
 
 
+def test_a_memory_erased_by_another_process_is_counted_once(memory):
+    ids = [memory.remember(text, user_id="u").memory.id for text in ("one", "two")]
+    assert busy(memory, lambda: memory.erase(ids[:1], user_id="u")).erase(user_id="u") == 1
+    assert contents(memory) == set()
+
+
 def test_erase_clears_the_vector_cache(memory):
     memory.remember("a secret", user_id="u")
     memory.recall("a secret", user_id="u")
@@ -216,6 +229,31 @@ def test_erase_clears_the_vector_cache(memory):
     assert not any(isinstance(key, str) for key in cached._vectors)
     memory.erase(user_id="u")
     assert len(cached._vectors) == 0
+
+
+def test_erase_of_a_user_deletes_sessions_without_memories(memory):
+    memory.remember("shared")
+    memory.remember("theirs", user_id="v", session_id="s")
+    for user, session in (("u", "s"), ("u", "t"), ("v", "s")):
+        memory.recall("shared", user_id=user, session_id=session, profile="cmm", min_score=0.0)
+    before = {user: sessions_known(memory, user) for user in "uv"}
+    assert memory.erase(user_id="u") == 0
+    assert (before, {user: sessions_known(memory, user) for user in "uv"}) == ({"u": 2, "v": 2}, {"u": 0, "v": 2})
+
+
+def sessions_known(memory: Engine, user: str) -> int:
+    """Return the number of a user's sessions in which a memory was recalled."""
+    memory.services.access_log.flush()
+    held = memory.services.store.scan(Scope(**EVERYONE), limit=100)
+    return sum(session.split("\x1f")[1] == user for stored in held for session in stored.activations)
+
+
+def test_erase_of_a_project_keeps_sessions(memory):
+    memory.remember("shared")
+    memory.remember("in p", project="p", user_id="u")
+    memory.recall("shared", user_id="u", session_id="s", profile="cmm", min_score=0.0)
+    memory.erase(project="p", user_id="u")
+    assert sessions_known(memory, "u") == 1
 
 
 SECRET, NAME = "zqsecretq", "robertobolano"
@@ -245,6 +283,7 @@ def fill(memory: Engine, clock: StoppedClock, seed: int) -> None:
             memory.recall(f"{mark} what", user_id=user, session_id=f"{mark}asked", profile="cmm", min_score=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_no_byte_of_an_erased_text_is_left_in_the_file(tmp_path, clock, seed):
     path = tmp_path / "agent.db"
@@ -294,6 +333,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_another_process_no_longer_finds_an_erased_memory(tmp_path):
     path = str(tmp_path / "agent.db")
     command = [sys.executable, "-W", "error", "-c", READER, path]
@@ -320,6 +360,16 @@ def test_another_process_no_longer_finds_an_erased_memory(tmp_path):
             assert ask("recall") == "secret_text_two text_for_all"
         finally:
             reader.stdin.close()
+
+
+def test_an_export_has_no_erased_memory(memory):
+    memory.remember("secret", user_id="u")
+    memory.update(memory.list(user_id="u").memories[0].id, content="secret too", user_id="u")
+    memory.remember("other")
+    memory.erase(user_id="u")
+    stream = io.StringIO()
+    assert memory.export(stream).written == 1
+    assert "secret" not in stream.getvalue()
 
 
 def test_an_imported_memory_is_erased_with_its_versions(memory):

@@ -28,6 +28,17 @@ def outcome(found: Explanation, stage: str) -> str:
     return next(step.outcome for step in found.path if step.stage == stage)
 
 
+def test_a_returned_memory_has_its_rank_score_and_detail(planted):
+    memory, _ = ladder(planted, profile="zeromemory")
+    for rank, hit in enumerate(memory.recall("query", dry_run=True), 1):
+        found = memory.explain("query", hit.memory.id)
+        assert (found.id, found.stage, found.rank) == (hit.memory.id, "returned", rank)
+        assert found.score_detail == hit.score_detail
+        assert found.reason == f"Returned at rank {rank} of 5 with {hit.score:.4f}."
+        assert {step.outcome for step in found.path} == {"passed"}
+        assert found.counterfactual is None
+
+
 def test_an_outranked_memory_names_its_rank_the_last_score_and_a_limit_that_holds(planted):
     memory, ids = ladder(planted, profile="zeromemory")
     found = memory.explain("query", ids[8])
@@ -45,6 +56,13 @@ def test_a_counterfactual_raises_a_low_weight(planted):
     assert found.counterfactual == "Weight 1.0 instead of 0.1 would return it at rank 2."
     memory.update(ids[1], weight=1.0)
     assert memory.recall("query")[1].memory.id == ids[1]
+
+
+def test_a_returned_memory_names_the_change_that_would_raise_it(planted):
+    memory = planted({"first": 0.9, "second": 0.8}, profile="mememory")
+    low = memory.remember("first", weight=0.5).memory.id
+    memory.remember("second")
+    assert memory.explain("query", low).counterfactual == "Weight 1.0 instead of 0.5 would put it at rank 1."
 
 
 def test_importance_is_raised_no_more_than_it_takes(planted):
@@ -120,6 +138,15 @@ def test_a_memory_that_fits_no_better_than_chance_is_cut_off(planted):
     assert len(memory.recall("query", min_score=least + 0.001, dry_run=True)) == 1
 
 
+def test_the_rank_without_the_supersession_is_named(planted):
+    memory = planted({"old": 0.9, "new": 0.8}, profile="mememory")
+    old = memory.remember("old").memory.id
+    new = memory.remember("new", supersedes=old).memory.id
+    assert (
+        memory.explain("query", old).counterfactual == f"Not being superseded by {new[-8:]} would return it at rank 2."
+    )  # its weight stays 0.1
+
+
 def test_an_older_memory_of_a_fact_names_the_newer(planted, clock):
     memory = planted({"old": 0.9, "new": 0.8}, profile="memorysync")
     old = memory.remember("old", fact_key="k").memory.id
@@ -177,6 +204,12 @@ def test_a_near_duplicate_names_the_memory_that_absorbed_it(planted):
     assert memory.recall("query", profile="memorysync", dry_run=True)[0].memory.id == gone
 
 
+def test_a_duplicate_below_the_limit_is_outranked(planted):
+    memory, ids = ladder(planted, profile="memorysync")
+    assert memory.explain("query", ids[3], limit=2).stage == "outranked"
+    assert memory.explain("query", ids[0], limit=0).reason == "It ranks 1, and the limit is 0."
+
+
 def test_activation_brings_a_memory_back(planted):
     memory = planted({"Alice leads Atlas": 0.95, "far": 0.2}, profile="cmm", axes={"Alice leads Atlas": 1, "far": 1})
     parent = memory.remember("Alice leads Atlas", importance=0.5).memory.id
@@ -189,6 +222,16 @@ def test_activation_brings_a_memory_back(planted):
         "fell", "revived", "passed",
     ]  # fmt: skip
     assert found.reason == f"Returned at rank 2 of 2 with 0.4750, passed on by {parent[-8:]}, its near neighbour."
+
+
+def test_a_memory_that_activation_adds_may_fail_the_second_threshold(planted):
+    memory = planted({"near": 0.5, "far": 0.2}, profile="cmm", axes={"near": 1, "far": 1})
+    memory.remember("near", importance=0.5)
+    found = memory.explain("query", memory.remember("far", importance=0.5).memory.id)
+    assert (found.stage, found.reason) == ("threshold", "Its score 0.250 is 0.05 below the least score, 0.300.")
+    assert [step.outcome for step in found.path if step.stage in ("threshold", "spread")] == [
+        "fell", "revived", "fell",
+    ]  # fmt: skip
 
 
 def test_a_memory_too_far_down_by_cosine_is_no_candidate(planted):
@@ -295,3 +338,10 @@ def test_the_words_for_a_fate_are_a_closed_set():
     result = re.findall(r"`(\w+)`", Explanation.__doc__.split("Attributes:")[0])
     assert set(OUTCOMES) <= set(result)
     assert all(fate in salience.help.TOPICS["explain"] for fate in OUTCOMES)
+
+
+def test_a_memory_without_similarity_has_finite_scores(planted):
+    memory = planted()
+    stored = memory.remember("nothing planted").memory.id
+    assert memory.explain("query", stored, profile="zeromemory").score_detail.similarity == pytest.approx(0, abs=1e-6)
+    assert np.isfinite(memory.explain("query", stored, profile="memlayer").score_detail.final)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from salience import NotFoundError
+from salience import ANY, NotFoundError
 
 
 def returned_at(text: str | None) -> int:
@@ -49,6 +49,15 @@ def test_only_the_conditions_that_fail_are_left_out(planted):
     memory.remember("best")
     found = memory.explain("query", stored, tags=["a"], kinds=["rule"])
     assert found.counterfactual == "Leaving out kinds=['rule'] would return it at rank 2."
+
+
+def test_explaining_a_filtered_memory_changes_no_other_score(planted):
+    memory = planted({"text": 0.9, "other": 0.5}, profile="salience")
+    stored, other = (memory.remember(text, tags=[text]).memory.id for text in ("text", "other"))
+    alone = memory.recall("query", tags=["other"], dry_run=True)
+    assert memory.explain("query", stored, tags=["other"]).stage == "filtered"
+    found = memory.explain("query", other, tags=["other"])
+    assert (found.rank, found.score_detail) == (1, alone[0].score_detail)
 
 
 def test_a_forgotten_memory_is_explained_by_either_id(planted):
@@ -95,3 +104,23 @@ def test_a_memory_of_the_same_user_elsewhere_is_out_of_scope(planted, home, aske
         assert found.path[0].outcome == "fell"
         assert {step.outcome for step in found.path[1:]} == {"not reached"}
     assert found.score_detail == memory.recall("query", dry_run=True, **{**asked, **home})[0].score_detail
+
+
+@pytest.mark.parametrize(
+    ("home", "asked"),
+    [
+        ({"user_id": "u"}, {"user_id": "v"}),
+        ({"user_id": "u", "project": "p"}, {"user_id": "v", "project": "p"}),
+        ({"user_id": "u", "project": "p"}, {"user_id": "v", "project": ANY, "agent_id": ANY, "environment": ANY}),
+    ],
+)
+def test_a_memory_of_another_user_looks_like_an_unknown_id(planted, home, asked):
+    memory = planted({"text": 0.9})
+    stored = memory.remember("text", **home).memory
+    for id, absent in ((stored.id, "0" * 32), (stored.short_id, "0" * 8)):
+        with pytest.raises(NotFoundError) as other:
+            memory.explain("query", id, **asked)
+        with pytest.raises(NotFoundError) as nobody:
+            memory.explain("query", absent, **asked)
+        assert str(other.value).replace(id, absent) == str(nobody.value)
+    assert memory.explain("query", stored.id, **{**asked, "user_id": ANY, "project": ANY}).stage == "returned"

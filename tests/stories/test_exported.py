@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salience import InputError
+import salience
+from salience import ImportLineError, InputError
 from salience.ports import Stored
 from salience.records import Scope, checks
 from salience.store.rows import of_memory, to_memory
+from salience.testing.doubles import PlantedEmbedder
 from salience.testing.memories import NOW, memory
 from salience.transfer.export import as_record
 from salience.transfer.parse import FIELDS, parse_memory, parse_vector
@@ -100,3 +104,30 @@ def test_any_vector_is_of_length_1_or_refused(value):
     if found is not None:
         assert (found.shape, found.dtype, found.flags.writeable) == ((3,), np.float32, True)
         assert abs(float(np.linalg.norm(found)) - 1) <= 1e-3
+
+
+def test_a_vector_of_length_1_is_read_unchanged():
+    assert parse_vector(written([0.6, 0, 0.8]), 3).tolist() == np.array([0.6, 0, 0.8], np.float32).tolist()
+    assert parse_vector(None, 3) is None
+
+
+@pytest.fixture
+def exported(planted):
+    engine = planted()
+    engine.remember_many([{"content": f"text {number}"} for number in range(4)])
+    stream = io.StringIO()
+    engine.export(stream)
+    return stream.getvalue().splitlines()
+
+
+def test_the_first_invalid_line_is_reported(exported):
+    records = {number: json.loads(exported[number - 1]) for number in (2, 3, 5)}
+    records[2]["vector"] = "###"
+    records[3]["memory"]["content"] = " "
+    lines = [exported[0], json.dumps(records[2]), json.dumps(records[3]), "{not json", exported[4]]
+    with salience.connect(":memory:", embedder=PlantedEmbedder()) as copy:
+        for first, what in ((2, "vector"), (3, "content"), (4, "JSON")):
+            with pytest.raises(ImportLineError, match=f"^line {first}: .*{what}"):
+                copy.import_([exported[0], *[""] * (first - 2), *lines[first - 1 :]])
+        report = copy.import_(lines, on_error="skip")
+        assert (report.written, [number for number, _ in report.skipped]) == (1, [2, 3, 4])

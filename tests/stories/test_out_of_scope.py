@@ -6,6 +6,8 @@ import pytest
 
 from salience import ANY, NotFoundError, OutOfScope, Scope
 
+pytestmark = pytest.mark.every_surface
+
 
 @pytest.fixture
 def memory(planted):
@@ -34,6 +36,11 @@ def test_a_read_that_finds_nothing_tells_where_memories_are(memory, read):
     assert read(memory, project="zen").out_of_scope == (hers,)
     assert read(memory, user_id="alice").out_of_scope == ()
     assert read(memory, user_id=ANY, project=ANY, agent_id=ANY, environment="staging").out_of_scope == ()
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_call_with_a_user_names_no_other_user(memory, read):
+    assert read(memory, user_id="bob").out_of_scope == ()
 
 
 def test_the_past_and_later_pages_tell_of_none(memory):

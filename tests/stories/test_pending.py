@@ -10,9 +10,12 @@ import pytest
 import salience
 from salience import pending
 from salience.errors import EmbedderError
-from salience.pending import REST, catch_up, embed_pending
+from salience.pending import FEW, REST, catch_up, embed_pending
 from salience.ports import FINGERPRINTED
+from salience.records import Draft
 from salience.testing.doubles import PlantedEmbedder
+
+pytestmark = pytest.mark.every_store
 
 
 class Picky(PlantedEmbedder):
@@ -73,6 +76,13 @@ def test_pages_are_embedded_in_order_and_equal_texts_once(memory, embedder, monk
     assert lacking(memory) == []
 
 
+def test_without_pending_memories_the_embedder_is_not_called(memory, embedder):
+    embedder.calls = 0
+    assert embed_pending(memory.services).embedded == 0
+    catch_up(memory.services)
+    assert embedder.calls == 0
+
+
 def test_older_versions_get_their_vectors_too(memory, embedder, clock):
     (made,) = while_down(memory, embedder, "first")
     embedder.down = True
@@ -89,17 +99,29 @@ def test_older_versions_get_their_vectors_too(memory, embedder, clock):
 def test_it_ends_where_the_embedder_stops_answering_and_keeps_what_was_done(memory, embedder, monkeypatch):
     monkeypatch.setattr(pending, "PAGE", 2)
     while_down(memory, embedder, "a", "b", "c", "d", "e")
-    arguments = []
+    calls = []
 
     def before():
-        arguments.append(True)
-        embedder.down = len(arguments) == 2
+        calls.append(True)
+        embedder.down = len(calls) == 2
 
     done = embed_pending(memory.services, before=before)
     assert (done.embedded, done.pending, done.answers) == (2, 3, False)
     assert done.warning == "embedder 'planted' failed. Wait."
     assert lacking(memory) == ["c", "d", "e"]
     assert embedder.calls == 3  # the second page, and whether it answers at all
+
+
+def test_vectors_made_before_a_failure_are_stored(memory, embedder):
+    while_down(memory, embedder, "a", "b", "poison", "c")
+    calls = []
+
+    def before():
+        calls.append(True)
+        embedder.down = len(calls) == 3
+
+    assert embed_pending(memory.services, before=before).embedded == 2
+    assert lacking(memory) == ["poison", "c"]
 
 
 @pytest.mark.parametrize("poisons", [(0,), (63,), (5, 6, 40), tuple(range(16))])
@@ -197,6 +219,12 @@ def test_another_model_of_the_same_name_embeds_nothing(tmp_path, clock):
         assert lacking(memory) == ["a"]
 
 
+def test_a_successful_write_embeds_a_few_pending_memories(memory, embedder):
+    while_down(memory, embedder, *(f"text {number}" for number in range(FEW + 3)))
+    memory.remember("well again")
+    assert lacking(memory) == [f"text {number}" for number in range(FEW, FEW + 3)]
+
+
 def test_a_write_never_fails_for_what_is_pending_and_rests_after_a_failure(memory, embedder, wait):
     while_down(memory, embedder, "poison", "a")
     assert memory.remember("well").status == "created"
@@ -208,3 +236,17 @@ def test_a_write_never_fails_for_what_is_pending_and_rests_after_a_failure(memor
     assert embedder.calls == 5
     assert lacking(memory) == ["poison", "a"]
     assert embed_pending(memory.services).embedded == 1
+
+
+def test_catch_up_ignores_a_closed_store(target, clock):
+    memory = salience.connect(target, embedder=Picky(), clock=clock)
+    memory.close()
+    assert catch_up(memory.services) is None
+
+
+def test_several_pages_are_embedded(memory, embedder):
+    embedder.down = True
+    memory.remember_many([Draft(content=f"text {number}") for number in range(300)])
+    embedder.down = False
+    assert embed_pending(memory.services).embedded == 300
+    assert lacking(memory) == []

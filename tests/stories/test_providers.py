@@ -272,6 +272,36 @@ def test_the_next_write_that_succeeds_embeds_a_few_that_are_pending(endpoint, co
     assert pending(memory) == 0
 
 
+def test_an_empty_store_gets_its_first_vectors_after_an_outage(endpoint, connect, target):
+    memory = connect()
+    endpoint.way = FAILURES["500"]
+    memory.remember(TEXT)
+    report = memory.upkeep()
+    assert (report.embedded, report.pending) == (0, 1)
+    assert f"embed: embedder 'openai:model-x': {endpoint.host} answered with status 500" in report.warning
+    endpoint.way = WELL
+    assert memory.upkeep().embedded == 1
+    assert contents(memory.recall(ASKED, profile="mememory")) == [TEXT]
+
+
+def test_a_refused_text_does_not_block_the_texts_after_it(endpoint, connect):
+    def picky(texts: list[str]) -> Any:
+        return {"error": "too long"} if any("poison" in text for text in texts) else answer(texts)
+
+    memory = connect()
+    endpoint.way = FAILURES["500"]
+    receipts = [memory.remember(f"Note {number}" + " poison" * (number in (0, 7))) for number in range(30)]
+    endpoint.way = Way(picky)
+    report = memory.upkeep()
+    assert (report.embedded, report.pending) == (28, 2)
+    for number in (0, 7):
+        assert receipts[number].memory.short_id in report.warning
+    assert "poison" not in report.warning
+    assert contents(memory.recall("poison 7", dry_run=True))[0] == "Note 7 poison"
+    endpoint.way = WELL
+    assert memory.upkeep().embedded == 2
+
+
 KILLED = """
 import os, signal, sys
 import salience

@@ -97,6 +97,13 @@ def test_visibility(planted, home, asked, visible):
             memory.update(stored.id, weight=0.5, **asked)
 
 
+def test_sessions_filter_on_request(planted):
+    memory = planted({"in s": 0.9, "in t": 0.9})
+    memory.remember("in s", session_id="s")
+    memory.remember("in t", session_id="t")
+    assert contents(memory.recall("query", sessions=["s"])) == ["in s"]
+
+
 def test_ingest_keeps_every_turn_verbatim_and_in_order(planted, clock):
     memory = planted()
     text = ["  Hi!\n", "Hello, how are you?", "Hello, how are you?", "👍🏽 fine — “thanks”"]
@@ -142,6 +149,15 @@ def test_a_retry_with_a_key_changes_nothing_that_the_first_call_superseded(plant
     assert memory.remember("new", key="k", supersedes=old.id).memory.id == first.memory.id
 
 
+def test_a_retry_for_a_forgotten_memory_warns(planted):
+    memory = planted({"text": 0.9})
+    memory.forget(memory.remember("text", key="k").memory.id)
+    late = memory.remember("text", key="k")
+    assert (late.status, late.memory.status) == ("unchanged", "forgotten")
+    assert "forgotten" in late.warning
+    assert len(memory.recall("query")) == 0
+
+
 def test_what_is_private_takes_no_weight_from_what_is_shared(planted):
     memory = planted({"lunch at twelve": 0.9, "lunch at one": 0.8}, profile="mememory")
     shared = memory.remember("lunch at twelve", project="p").memory
@@ -179,6 +195,13 @@ def test_a_recall_whose_touch_cannot_be_written_still_answers(planted, monkeypat
     answer = memory.recall("query")
     assert contents(answer) == ["text"]
     assert answer.degraded == ("touch",)
+
+
+def test_a_recall_with_a_future_now_is_accessed_now(planted, clock):
+    memory = planted({"text": 0.9}, profile="zeromemory")
+    stored = memory.remember("text").memory
+    memory.recall("query", now=clock() + timedelta(days=9000))
+    assert memory.get(stored.id).accessed_at == clock()
 
 
 def test_a_message_over_the_limit_is_split_at_paragraphs_in_order(planted):
@@ -276,6 +299,26 @@ def test_threads_stem_words_as_one_does(planted):
     assert found == [True] * len(texts)
 
 
+def test_short_ids_name_memories(planted):
+    memory = planted()
+    stored = memory.remember("text").memory
+    assert memory.get(stored.short_id).id == stored.id
+    assert memory.update(stored.short_id, weight=0.5).memory.weight == 0.5
+    assert memory.forget(stored.short_id).status == "forgotten"
+
+
+def test_a_forgotten_memory_is_not_recalled_and_keeps_its_versions(planted):
+    memory = planted({"text": 0.9})
+    stored = memory.remember("text").memory
+    receipt = memory.forget(stored.id)
+    assert receipt.memory.forgotten_at is not None
+    assert contents(memory.recall("query")) == []
+    with pytest.raises(salience.NotFoundError):
+        memory.get(stored.id)
+    kept = memory.history(stored.id)
+    assert [(item.memory.version, item.memory.change) for item in kept] == [(1, "create"), (2, "forget")]
+
+
 def test_update_keeps_what_was_and_what_is_not_named(planted, clock):
     memory = planted()
     stored = memory.remember("Alice uses vim", tags=["editor"], importance=0.9, ttl="7d", user_id="u").memory
@@ -314,6 +357,25 @@ def test_since_includes_and_until_excludes(planted, clock):
     for number in range(3):
         memory.remember(f"day {number}", created_at=clock() + number * day)
     assert contents(memory.recall("query", since=clock() + day, until=clock() + 2 * day)) == ["day 1"]
+
+
+def test_limit_0_returns_no_hits(planted):
+    memory = planted({"text": 0.9})
+    memory.remember("text")
+    for profile in salience.rank.profiles.NAMES:
+        assert len(memory.recall("query", limit=0, profile=profile)) == 0
+
+
+def test_now_sets_the_instant_of_expiry(planted, clock):
+    memory = planted({"text": 1.0})
+    memory.remember("text", ttl="1d")
+    assert len(memory.recall("query", dry_run=True)) == 1
+    later = clock() + timedelta(days=1)
+    assert len(memory.recall("query", now=later, dry_run=True)) == 0
+    assert len(memory.graph_recall("query", dry_run=True)) == 1
+    assert len(memory.graph_recall("query", now=later, dry_run=True)) == 0
+    assert len(memory.context("query", dry_run=True).hits) == 1
+    assert memory.context("query", now=later, dry_run=True).text == ""
 
 
 def test_weights_of_a_recall_hold_for_that_recall(planted):
@@ -376,6 +438,13 @@ def test_help_has_topics(planted):
     assert "ANY" in memory.help("scope")
     with pytest.raises(InputError, match="contradictions, explain, fields, profiles, scope, verbs"):
         memory.help("weather")
+
+
+def test_drafts_of_one_batch_may_have_different_scopes(planted):
+    memory = planted()
+    home = salience.records.Scope(user_id="bob")
+    memory.remember_many([Draft(content="mine"), Draft(content="his", scope=home)], user_id="alice")
+    assert [item.content for item in memory.list(user_id="bob").memories] == ["his"]
 
 
 def test_drafts_may_be_mappings(planted):

@@ -58,6 +58,17 @@ class TestOnEverySurface:
         assert memory.recall_many(["query"] * 3) == [alone] * 3
         assert {hit.memory.access_count for hit in memory.recall("query", dry_run=True)} == {3}
 
+    def test_dry_runs_and_recalls_as_of_an_instant_count_no_access(self, planted, clock):
+        memory = planted(COSINES)
+        store(memory, *COSINES)
+        memory.recall_many(["query", "query too"], dry_run=True)
+        memory.recall_many(["query", "query too"], as_of=clock())
+        assert {one.access_count for one in memory.list().memories} == {0}
+
+    def test_no_queries_return_an_empty_list(self, planted):
+        assert planted().recall_many([]) == []
+        assert planted().recall_many(iter(())) == []
+
     @pytest.mark.parametrize(
         ("given", "message"),
         [
@@ -69,6 +80,10 @@ class TestOnEverySurface:
     def test_what_is_no_list_of_questions_is_refused_by_its_place(self, planted, given, message):
         with pytest.raises(InputError, match=message):
             planted().recall_many(given)
+
+    def test_a_query_over_the_limit_is_named_by_its_index(self, planted):
+        with pytest.raises(InputError, match=r"^queries\[1\] "):
+            planted().recall_many(["fine", "x" * 70_000])
 
     def test_the_other_arguments_hold_for_each(self, planted):
         memory = planted(COSINES)

@@ -15,11 +15,13 @@ from salience.errors import LeaseError, MovedError
 from salience.maintain import reembed
 from salience.models import registry
 from salience.ports import FINGERPRINTED, Lease
+from salience.records import ANY
 from salience.testing.doubles import HashedEmbedder
 
 pytestmark = pytest.mark.slow
 
 OLD, NEW = HashedEmbedder("old", 16), HashedEmbedder("new", 24)
+EVERYWHERE = {"project": ANY, "user_id": ANY}
 
 
 class Failing(HashedEmbedder):
@@ -115,6 +117,15 @@ def test_recalls_and_writes_use_the_new_model_afterwards(memory):
     assert (memory.stats().embedder, memory.stats().dimension) == ("new", 24)
 
 
+def test_progress_ends_with_the_total(memory):
+    seed(memory, 150)
+    calls = []
+    memory.reembed(NEW, progress=lambda done, of: calls.append((done, of)))
+    assert calls[0] == (0, 150)
+    assert calls[-1] == (150, 150)
+    assert calls == sorted(calls)
+
+
 def test_equal_texts_of_a_page_are_embedded_once(memory):
     for user in "abcdef":
         memory.remember("memory of all", user_id=user)
@@ -134,6 +145,12 @@ def test_the_pinned_model_embeds_only_pending_memories(memory):
     assert memory.stats().pending == 0
 
 
+def test_an_empty_store_adopts_the_model_at_once(memory):
+    assert memory.reembed(NEW).made == 0
+    assert memory.remember("memory 1").status == "created"
+    assert memory.stats().dimension == 24
+
+
 def test_a_provider_failure_keeps_finished_vectors(memory):
     seed(memory, 200)
     with pytest.raises(EmbedderError, match="128 of 200 vectors are made and kept: run reembed again") as caught:
@@ -151,6 +168,13 @@ def test_a_third_model_starts_again(memory):
     report = memory.reembed(HashedEmbedder("third", 24))
     assert (report.made, report.resumed, report.new) == (200, 0, "third")
     assert np.array_equal(memory.services.store.unembedded(), [])
+
+
+def test_another_model_of_the_same_name_starts_again(memory):
+    seed(memory, 200)
+    with pytest.raises(EmbedderError):
+        memory.reembed(Failing("new", 24, 150))
+    assert memory.reembed(HashedEmbedder("new", 24, "another")).made == 200
 
 
 def test_a_refused_text_does_not_block_the_others(memory):
@@ -292,6 +316,15 @@ def test_the_store_opens_only_with_the_new_model(filed):
     with pytest.raises(PinnedError, match=r"salience --store .* --embedder NAME reembed"):
         filed(OLD)
     assert filed(NEW).recall("memory 3", limit=1)[0].memory.content == "memory 3"
+
+
+def test_an_engine_under_a_new_model_recalls_by_words_until_reembed(filed):
+    seed(filed(OLD))
+    moving = filed(NEW, moving=True)
+    assert moving.recall("memory 3", limit=1).degraded == ("embedding",)
+    assert moving.remember("memory of the mover").status == "pending"
+    assert moving.reembed().made == 11
+    assert moving.recall("memory of the mover", limit=1).degraded == ()
 
 
 def test_another_model_of_the_same_name_and_length_is_refused_and_can_take_over(filed):

@@ -28,7 +28,7 @@ from salience.engine import Engine
 from salience.errors import InputError
 from salience.maintain.reflect import reflect
 from salience.ports import Clustering
-from salience.records import Scope
+from salience.records import ReflectReport, Scope
 from salience.remember.reflections import stale
 from salience.testing.doubles import PlantedEmbedder
 
@@ -92,6 +92,10 @@ def test_progress_counts_examined_memories(memory):
     assert run(memory, progress=seen.append).examined == sum(seen) == 6
 
 
+def test_an_empty_store_gets_no_reflections(memory):
+    assert run(memory) == ReflectReport(examined=0)
+
+
 @pytest.mark.parametrize("apart", ["user_id", "agent_id", "project", "environment"])
 def test_only_memories_of_one_home_are_summed_up(memory, apart):
     for text, place in zip(TEA, ("x", "x", "y"), strict=True):
@@ -103,11 +107,31 @@ def test_only_memories_of_one_home_are_summed_up(memory, apart):
     assert len(made.sources) == 3
 
 
+def test_sessions_of_one_scope_share_a_reflection(memory):
+    for number, text in enumerate(TEA):
+        memory.ingest([{"content": text, "speaker": "Ana"}], session_id=f"s{number}", user_id="ana")
+    made = run(memory).made[0]
+    assert (made.scope, made.speaker, made.turn) == (ANA, "Ana", None)
+
+
+def test_only_callers_who_see_the_sources_see_the_reflection(memory):
+    store(memory)
+    made = run(memory).made[0]
+    assert made.id in recalled(memory, user_id="ana")
+    assert recalled(memory, user_id="bo") == recalled(memory) == []
+
+
 def test_only_memories_visible_to_the_caller_are_examined(memory):
     store(memory)
     store(memory, BOAT, user_id="bo")
     assert run(memory, Scope(user_id="bo")).made[0].scope == Scope(user_id="bo")
     assert run(memory, Scope()).examined == 0
+
+
+def test_speakers_are_not_mixed(memory):
+    for speaker, text in zip(("Ana", "Ana", "Bo"), TEA, strict=True):
+        memory.ingest([{"content": text, "speaker": speaker}], session_id="s", user_id="ana")
+    assert counts(run(memory)) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +157,12 @@ def test_expired_and_excluded_memories_are_left_out(memory, clock, values):
     if "fact_key" in values:
         store(memory, BOAT[:1], **values)
     clock.advance(hours=2)
+    assert counts(run(memory)) == (0, 0, 0, 0)
+
+
+def test_superseded_memories_are_left_out(memory):
+    old = store(memory)[2]
+    memory.remember("Tea keeps nobody awake", supersedes=old.id, user_id="ana")
     assert counts(run(memory)) == (0, 0, 0, 0)
 
 
@@ -207,6 +237,15 @@ def test_a_change_without_a_new_text_keeps_the_reflection(memory):
     assert counts(run(memory)) == (0, 0, 0, 1)
 
 
+def test_an_updated_source_renews_the_text(memory):
+    sources = store(memory)
+    made = run(memory).made[0]
+    memory.update(sources[0].id, content=MORE, user_id="ana")
+    again = run(memory).renewed[0]
+    assert (again.id, again.sources) == (made.id, made.sources)
+    assert made.content == TEA[0] != again.content
+
+
 def test_a_reflection_with_too_few_sources_stays_stale(memory):
     sources = store(memory)
     made = run(memory).made[0]
@@ -217,6 +256,16 @@ def test_a_reflection_with_too_few_sources_stays_stale(memory):
     before = versions(memory)
     assert counts(run(memory)) == (0, 0, 0, 0)
     assert versions(memory) == before
+
+
+def test_a_stale_reflection_returns_with_enough_sources(memory):
+    sources = store(memory)
+    made = run(memory).made[0]
+    memory.forget(sources[0].id, user_id="ana")
+    run(memory)
+    store(memory, [MORE])
+    report = run(memory)
+    assert (counts(report), report.renewed[0].id) == ((0, 1, 0, 0), made.id)
 
 
 def test_a_new_related_memory_renews_the_reflection(memory):
@@ -281,6 +330,16 @@ def test_a_restored_reflection_stays_for_the_same_sources(memory):
     assert counts(run(memory)) == (0, 0, 0, 1)
 
 
+def test_a_restored_source_renews_the_reflection(memory):
+    sources = store(memory, (*TEA, MORE))
+    made = run(memory).made[0]
+    memory.forget(sources[0].id, user_id="ana")
+    assert len(run(memory).renewed[0].sources) == 3
+    memory.restore(sources[0].id, user_id="ana")
+    again = run(memory).renewed[0]
+    assert (again.id, len(again.sources)) == (made.id, 4)
+
+
 def test_erased_sources_leave_no_reflection(memory):
     sources = store(memory)
     made = run(memory).made[0]
@@ -307,6 +366,14 @@ def test_an_edited_reflection_stays_for_the_same_sources(memory):
     assert memory.get(made.id, user_id="ana").content == "Ana likes tea"
     store(memory, [MORE])
     assert run(memory).renewed[0].content != "Ana likes tea"
+
+
+def test_two_groups_keep_their_own_reflections(memory):
+    store(memory, (*TEA, *BOAT))
+    tea, boat = run(memory).made
+    store(memory, [MORE])
+    assert [again.id for again in run(memory).renewed] == [tea.id]
+    assert memory.get(boat.id, user_id="ana") == boat
 
 
 def test_stale_leaves_out_reflections_that_are_changed_themselves(memory, clock):

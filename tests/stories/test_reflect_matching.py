@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.extract.subjects import Subjects
-from salience.maintain.groups import Group, groups, match
+from salience.maintain.groups import Group, groups, match, reflectable
 from salience.maintain.reflect import common_labels
 from salience.ports import Calibration, Clustering
 from salience.records import Memory
@@ -45,6 +46,10 @@ def test_a_group_is_matched_with_the_reflection_of_greatest_overlap():
     near, nearer = reflection(90, 1, 2, 7), reflection(91, 1, 2, 3)
     assert matched([group(1, 2, 3, 4)], [near, nearer]) == ([id_of(91)], [id_of(90)])
     assert matched([group(1, 2, 3), group(4, 5, 7)], [reflection(90, 1, 2, 3, 4, 5)]) == ([id_of(90), None], [])
+
+
+def test_of_equal_overlaps_the_older_reflection_is_chosen():
+    assert matched([group(1, 2, 3, 4)], [reflection(91, 3, 4), reflection(90, 1, 2)]) == ([id_of(90)], [id_of(91)])
 
 
 def test_the_same_memories_are_the_same_reflection_whatever_its_text_rests_on():
@@ -86,6 +91,12 @@ def test_groups_do_not_depend_on_the_order_of_the_memories():
     ]
     assert [(one.subject, len(one.members)) for one in straight] == [("tea", 4), ("boat", 3)]
     assert all(np.array_equal(one.vector, vectors[one.medoid.id]) for one in straight)
+
+
+def test_only_the_newest_memory_of_a_fact_is_summed_up():
+    older = memory(1, fact_key="ana.home", updated_at=NOW)
+    newer = memory(2, fact_key="ana.home", updated_at=NOW + timedelta(days=1))
+    assert reflectable([newer, older], NOW) == [newer]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, now, run, store, versions
+from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, failing, now, run, store, versions
 
 from salience.engine import Engine
 from salience.errors import MovedError, SummariserError
@@ -36,6 +36,17 @@ def test_a_reflection_has_the_common_fields_of_its_sources(memory, clock):
     assert made.expires_at == clock() + timedelta(days=1)
 
 
+def test_weight_depends_on_the_relatedness_to_the_sources(memory):
+    store(memory, weight=0.5)
+    likeness = [sum(a * b for a, b in zip(*pair, strict=True)) for pair in _pairs(TEA[0])]
+    assert run(memory).made[0].weight == pytest.approx(0.5 * sum(likeness) / 3, rel=1e-6)
+
+
+def _pairs(text: str) -> list[Any]:
+    vectors = PlantedEmbedder(COSINES, axes=AXES).embed([text, *TEA])
+    return [(vectors[0].tolist(), other.tolist()) for other in vectors[1:]]
+
+
 def test_a_reflection_is_found_by_words_and_by_vector(memory):
     store(memory)
     made = run(memory).made[0]
@@ -44,6 +55,12 @@ def test_a_reflection_is_found_by_words_and_by_vector(memory):
     assert stored.terms == source.terms
     assert stored.distinctions == source.distinctions
     assert (stored.vector == source.vector).all()
+
+
+def test_the_text_of_a_medoid_is_not_embedded_again(memory, monkeypatch):
+    store(memory)
+    monkeypatch.setattr(PlantedEmbedder, "embed", failing)
+    assert counts(run(memory)) == (1, 0, 0, 0)
 
 
 # Who writes the text
@@ -92,6 +109,14 @@ def test_a_summariser_writes_the_text(memory, clock):
     assert len(writer.asked) == 1
 
 
+def test_the_summariser_reads_speaker_and_day(memory):
+    writer = Writer(all_of(SAID))
+    with_writer(memory, writer)
+    memory.ingest([{"content": text, "speaker": "Ana"} for text in TEA], session_id="s", user_id="ana")
+    assert run(memory).made[0].speaker is None
+    assert [text for _, text in writer.asked[0]] == [f"2026-05-01 Ana: {text}" for text in TEA]
+
+
 def test_a_summary_names_the_sources_that_it_uses(memory):
     with_writer(memory, Writer(lambda sources: Summary(SAID, (sources[2][0], sources[0][0]))))
     sources = store(memory)
@@ -130,6 +155,14 @@ def test_after_any_failure_the_text_is_that_of_the_medoid(memory, answer):
     store(memory)
     report = run(memory)
     assert (report.made[0].content, len(report.made[0].sources), report.fell_back) == (TEA[0], 3, 1)
+
+
+def test_a_summary_that_cannot_be_embedded_is_not_used(memory, monkeypatch):
+    with_writer(memory, Writer(all_of(SAID)))
+    store(memory)
+    monkeypatch.setattr(PlantedEmbedder, "embed", failing)
+    report = run(memory)
+    assert (report.made[0].content, report.fell_back) == (TEA[0], 1)
 
 
 def test_a_failed_summary_is_tried_again(memory):
@@ -182,6 +215,21 @@ def test_concurrent_runs_make_one_reflection(planted, target):
     assert {memory.content for memory in held} == {SAID}
     assert counts(late) == (0, 2, 0, 0)
     assert len(writer.asked) == 2
+
+
+def test_a_source_changed_meanwhile_is_read_again(memory):
+    sources = store(memory, (*TEA, MORE))
+
+    def answer(texts: Sequence[tuple[str, str]]) -> Summary:
+        if len(texts) == 4:
+            memory.forget(sources[3].id, user_id="ana")
+        return all_of(SAID)(texts)
+
+    with_writer(memory, Writer(answer))
+    report = run(memory)
+    assert counts(report) == (1, 0, 0, 0)
+    assert report.made[0].sources == tuple(source.id for source in sources[:3])
+    assert memory.get(report.made[0].id, user_id="ana") == report.made[0]
 
 
 @pytest.mark.parametrize("what", ["forget", "update"])

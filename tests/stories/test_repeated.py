@@ -7,6 +7,10 @@ from threading import Barrier, Thread
 import pytest
 
 import salience
+from salience.errors import InputError
+from salience.rank import profiles
+
+pytestmark = pytest.mark.every_surface
 
 TEXT = "Mira drinks green tea"
 
@@ -120,6 +124,12 @@ def test_a_key_a_time_an_end_or_another_session_make_another_memory(memory, cloc
     assert stored(memory) == 7
 
 
+def test_a_memory_with_an_expiry_is_never_matched(memory):
+    memory.remember(TEXT, ttl="1h")
+    lasting = memory.remember(TEXT)
+    assert (lasting.status, lasting.memory.expires_at) == ("created", None)
+
+
 @pytest.mark.parametrize(
     "where", [{"user_id": "mira"}, {"project": "atlas"}, {"agent_id": "helper"}, {"environment": "test"}]
 )
@@ -137,6 +147,13 @@ def test_only_current_memories_are_matched(memory):
     memory.remember("Mira drinks coffee", supersedes=second.memory.id)
     third = memory.remember(TEXT)
     assert (third.status, third.memory.weight) == ("created", 1.0)
+
+
+def test_a_memory_whose_successor_was_forgotten_is_not_matched(memory):
+    first = memory.remember(TEXT).memory
+    memory.forget(memory.remember("Mira drinks coffee", supersedes=first.id).memory.id)
+    again = memory.remember(TEXT)
+    assert (again.status, again.memory.weight) == ("created", 1.0)
 
 
 def test_a_fact_that_becomes_true_again_is_stored(planted):
@@ -161,11 +178,26 @@ def test_within_a_batch_the_first_is_stored(memory):
     assert [hit.memory.content for hit in memory.recall("where", min_score=0, limit=9)].count("I live in Berlin") <= 1
 
 
+def test_duplicate_stores_a_text_again(memory):
+    drafts = [{"content": TEXT}, {"content": TEXT, "duplicate": True}]
+    assert [receipt.status for receipt in memory.remember_many(drafts)] == ["created", "created"]
+    with pytest.raises(InputError, match="duplicate"):
+        memory.remember(TEXT, duplicate="yes")
+
+
 def test_turns_are_never_matched(memory):
     turns = [{"role": "user", "content": "ok"}, {"role": "user", "content": "ok"}]
     receipts = memory.ingest(turns, session_id="s") + memory.ingest(turns, session_id="s")
     assert [receipt.memory.turn for receipt in receipts] == [1, 2, 3, 4]
     assert memory.remember("ok", session_id="s").status == "created"
+
+
+@pytest.mark.parametrize("profile", profiles.NAMES)
+def test_every_profile_stores_a_text_once(planted, profile):
+    memory = planted({TEXT: 0.9}, profile=profile)
+    memory.remember(TEXT)
+    assert memory.remember(TEXT).status == "unchanged"
+    assert stored(memory) == 1
 
 
 def test_concurrent_writers_of_one_text_both_get_a_receipt(planted):
@@ -195,3 +227,13 @@ def test_a_near_duplicate_gets_its_own_warning(planted):
     assert f"[{old.short_id}] (similarity: 100%) {one}" in receipt.warning
     for verb in ("forget(id=", "update(id="):
         assert verb in receipt.warning
+
+
+def test_duplicates_beside_a_contradiction_get_the_usual_warning(planted):
+    texts = ["The limit is 30", "The limit is 40", "the limit is 40!"]
+    memory = planted(dict.fromkeys(texts, 0.9), axes=dict.fromkeys(texts, 1))
+    for text in texts[:2]:
+        memory.remember(text)
+    receipt = memory.remember(texts[2])
+    assert sorted(found.label for found in receipt.contradictions) == ["contradiction", "duplicate"]
+    assert receipt.warning.startswith("CONTRADICTION DETECTED")

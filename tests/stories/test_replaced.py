@@ -6,6 +6,8 @@ import pytest
 
 from salience.records.ids import short_id
 
+pytestmark = pytest.mark.every_surface
+
 BERLIN, LISBON, ROME = "I live in Berlin", "User lives in Lisbon", "I moved to Rome"
 CITIES = {BERLIN: 0.9, LISBON: 0.89, ROME: 0.88}
 OTHER = "Deploys need two approvals"
@@ -39,6 +41,15 @@ def test_the_remedy_in_the_warning_keeps_both(memory, kept):
     assert returned(memory) == {BERLIN, LISBON}
 
 
+def test_only_the_current_memory_is_named(memory):
+    memory.remember(BERLIN)
+    second = memory.remember(LISBON).memory
+    third = memory.remember(ROME)
+    assert third.superseded == second.id
+    assert third.warning.count("This replaces") == 1
+    assert third.warning.count("\n") == 0
+
+
 def test_in_a_batch_each_replaces_the_one_before_it(memory):
     stored = memory.remember(BERLIN).memory
     one, other = memory.remember_many([{"content": LISBON}, {"content": ROME}])
@@ -53,6 +64,28 @@ def test_a_memory_of_an_earlier_time_replaces_none(memory, clock):
     assert returned(memory) == {ROME}
 
 
+def test_an_expired_memory_of_the_fact_is_not_named(memory, clock):
+    first = memory.remember(BERLIN).memory
+    memory.remember(LISBON, ttl=60)
+    clock.advance(minutes=2)
+    assert returned(memory) == {BERLIN}
+    assert memory.remember(ROME).superseded == first.id
+
+
+def test_facts_of_another_user_are_not_replaced(memory):
+    memory.remember(BERLIN, user_id="alice")
+    memory.remember("I live in Germany", user_id="bob")
+    assert memory.remember(LISBON, user_id="bob").superseded is None
+    assert returned(memory, user_id="alice") == {BERLIN}
+
+
+def test_an_invisible_memory_is_not_named(memory):
+    hidden = memory.remember(BERLIN, user_id="alice", agent_id="a").memory
+    receipt = memory.remember(LISBON, user_id="alice")
+    assert receipt.superseded is None
+    assert hidden.short_id not in (receipt.warning or "")
+
+
 def test_forgetting_the_successor_brings_back_the_superseded_memory(memory):
     old = memory.remember(BERLIN).memory
     new = memory.remember(OTHER, supersedes=old.short_id)
@@ -64,6 +97,15 @@ def test_forgetting_the_successor_brings_back_the_superseded_memory(memory):
     assert returned(memory) == {OTHER}
     memory.forget(new.memory.id)
     assert returned(memory) == {BERLIN}
+
+
+def test_the_warning_names_the_superseded_memory_and_the_fact(memory):
+    note, fact = (memory.remember(text).memory for text in (OTHER, BERLIN))
+    receipt = memory.remember(LISBON, supersedes=note.id)
+    assert receipt.superseded == note.id
+    assert f"supersedes memory {note.short_id};" in receipt.warning
+    assert f"replaces memory {fact.short_id} as" in receipt.warning
+    assert returned(memory) == {LISBON}
 
 
 def test_an_update_that_states_the_fact_names_what_it_replaces(memory, clock):
@@ -127,6 +169,14 @@ def test_profiles_that_ignore_facts_replace_nothing(planted, profile):
     receipt = memory.remember(LISBON)
     assert (receipt.status, receipt.superseded) == ("created", None)
     assert "This replaces" not in (receipt.warning or "")
+
+
+def test_a_replaced_memory_is_no_contradiction_in_the_warning(planted):
+    memory = planted(CITIES, axes=dict.fromkeys(CITIES, 1))
+    old = memory.remember(BERLIN).memory
+    receipt = memory.remember(LISBON)
+    assert [(found.memory.id, found.label) for found in receipt.contradictions] == [(old.id, "update")]
+    assert "CONTRADICTION" not in receipt.warning
 
 
 def test_receipts_agree_with_recalls(memory):

@@ -10,8 +10,10 @@ import pytest
 
 import salience
 from salience.errors import ConflictError, InputError, NotFoundError, StaleError, UnsettledError
-from salience.ports import Revise
+from salience.ports import Answered, Revise
 from salience.testing.doubles import PlantedEmbedder
+
+pytestmark = pytest.mark.every_store
 
 TEXT, OTHER = "The crocus blooms", "The boat leaks"
 VERBS = {
@@ -53,6 +55,12 @@ def test_a_retry_writes_nothing_and_gets_the_first_receipt(memory, id, clock, ve
     assert versions(memory, id) == [1, 2, 3]
 
 
+def test_a_short_id_is_the_same_request(memory, id, verb):
+    call, _ = verb
+    first = call(memory, id, key="k")
+    assert call(memory, id[-8:], key="k").memory == first.memory
+
+
 def test_a_retry_after_other_changes_gets_the_first_version(memory, id, clock):
     first = memory.update(id, importance=0.9, key="k")
     memory.update(id, importance=0.1, content="Something else")
@@ -61,6 +69,12 @@ def test_a_retry_after_other_changes_gets_the_first_version(memory, id, clock):
     assert again.memory == first.memory
     assert (again.status, again.memory.content, again.memory.forgotten_at) == ("updated", OTHER, None)
     assert versions(memory, id) == [1, 2, 3, 4, 5]
+
+
+def test_without_a_key_each_call_counts(memory, id):
+    for _ in range(2):
+        memory.update(id, tags=["again"])
+    assert versions(memory, id) == [1, 2, 3, 4]
 
 
 def test_a_key_belongs_to_one_memory_and_verb(memory, id):
@@ -93,11 +107,28 @@ def test_keys_of_remember_are_separate(memory):
     assert memory.remember(TEXT, key="k").status == "unchanged"
 
 
+def test_a_failed_request_is_not_recorded(memory, id):
+    with pytest.raises(InputError):
+        memory.update(id, importance=2, key="k")
+    with pytest.raises(NotFoundError):
+        memory.forget("nobody", key="k")
+    assert memory.forget(id, key="k").status == "forgotten"
+
+
 @pytest.mark.parametrize("values", [{"key": ""}, {"key": 7}, {"key": "a\nb"}, {"if_version": 0}, {"if_version": "1"}])
 def test_an_invalid_key_or_version_is_refused(memory, id, values):
     with pytest.raises(InputError, match=next(iter(values))):
         memory.forget(id, **values)
     assert versions(memory, id) == [1, 2]
+
+
+def test_erase_deletes_the_requests_of_a_memory(memory, id):
+    memory.forget(id, key="k")
+    memory.erase([id])
+    with pytest.raises(NotFoundError):
+        memory.forget(id, key="k")
+    again = memory.remember(TEXT).memory.id
+    assert memory.forget(again, key="k").status == "forgotten"
 
 
 @pytest.mark.parametrize("change", [lambda memory, id, **how: memory.update(id, tags=["a"], **how),
@@ -110,6 +141,11 @@ def test_a_change_to_another_version_is_refused(memory, id, change):
     assert change(memory, id, if_version=2).memory.version == 3
     with pytest.raises((StaleError, NotFoundError)):
         change(memory, id, if_version=2)
+
+
+def test_a_retry_with_the_old_version_gets_the_first_receipt(memory, id):
+    first = memory.update(id, tags=["a"], if_version=2, key="k")
+    assert memory.update(id, tags=["a"], if_version=2, key="k") == first
 
 
 class Meanwhile:
@@ -214,6 +250,16 @@ def test_a_retry_for_a_dropped_version_gets_the_current_memory(memory, id, clock
     assert memory.update(id, tags=["a"], key="k") == salience.Receipt(now, "updated")
 
 
+def test_a_retry_makes_a_reflection_stale_once(memory, clock):
+    source = memory.remember(TEXT).memory
+    made = memory.remember("It blooms", kind="reflection").memory
+    changes = [Revise(made.changed("reflect", clock(), sources=(source.id,)))]
+    memory.services.store.apply([*changes, Revise(source.changed("reflect", clock(), reflection=made.id))])
+    for _ in range(2):
+        memory.forget(source.id, key="k")
+    assert versions(memory, made.id) == [1, 2, 3]
+
+
 def test_an_engine_of_another_tenant_shares_only_the_store(memory, id):
     other = memory.of("other")
     assert (other.services.tenant, memory.services.tenant) == ("other", "default")
@@ -231,3 +277,13 @@ def test_an_engine_of_another_tenant_shares_only_the_store(memory, id):
     for wrong in ("", "a\nb", None):
         with pytest.raises(InputError, match="tenant"):
             memory.of(wrong)
+
+
+def test_an_answer_is_recorded_with_its_change(memory, id):
+    seen = []
+    store = Meanwhile(memory.services.store)
+    mine = salience.engine.Engine(replace(memory.services, store=store))
+    store.apply = lambda changes, **options: (seen.append(changes), memory.services.store.apply(changes, **options))[1]
+    mine.forget(id, key="k")
+    mine.restore(id)
+    assert [[type(change) for change in changes] for changes in seen] == [[Revise, Answered], [Revise]]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import salience
+from salience import InputError
 from salience.testing.doubles import PlantedEmbedder
 
 pytestmark = pytest.mark.slow
@@ -90,6 +91,11 @@ def test_the_best_are_put_in_the_rerankers_order_and_cut_to_the_limit(connected,
     assert list(found.timings) == ["need", "embed", "gather", "rank", "fetch", "rerank", "touch"]
 
 
+def test_a_limit_above_rerank_top_reranks_limit_hits(connected, monkeypatch):
+    monkeypatch.setenv("SALIENCE_RERANK_TOP", "2")
+    assert contents(connected(Reversing()).recall("query", limit=5)) == TEXTS[4::-1]
+
+
 def test_ties_keep_their_former_order(connected):
     found = connected(Answering(np.zeros)).recall("query", limit=5)
     assert contents(found) == TEXTS[:5]
@@ -107,6 +113,19 @@ def test_scores_stay_those_of_the_profile(connected, profile):
         assert hit.score == pytest.approx(hit.score_detail.recompute(), abs=1e-9)
 
 
+def test_only_what_was_returned_is_touched(connected, monkeypatch):
+    monkeypatch.setenv("SALIENCE_RERANK_TOP", "4")
+    memory = connected(Reversing())
+    memory.recall("query", limit=1)
+    counts = {item.content: item.access_count for item in memory.list().memories}
+    assert counts == {text: int(text == TEXTS[3]) for text in TEXTS}
+
+
+def test_a_memory_below_min_score_is_not_reranked(connected):
+    found = connected(Reversing(), profile="memlayer").recall("query", limit=12, min_score=0.7)
+    assert contents(found) == TEXTS[5::-1]
+
+
 def test_near_duplicates_collapse_before_and_make_room(connected, monkeypatch):
     monkeypatch.setenv("SALIENCE_RERANK_TOP", "3")
     alike = dict.fromkeys(["tea it is", "tea it was", "tea then"], 0.95)
@@ -119,6 +138,16 @@ def test_near_duplicates_collapse_before_and_make_room(connected, monkeypatch):
     found = memory.recall("query", limit=3)
     assert contents(found) == ["other 04", "other 03", "tea it is"]
     assert len(found[2].absorbed) == 2
+
+
+def test_a_reranker_does_not_change_where_activation_spreads_from(connected, monkeypatch):
+    monkeypatch.setenv("SALIENCE_RERANK_TOP", "12")
+    plain, own = connected(profile="cmm"), connected(Answering(np.zeros), profile="cmm")
+    expected = plain.recall("query", limit=2, dry_run=True)
+    found = own.recall("query", limit=2, dry_run=True)
+    assert [(hit.memory.content, hit.score) for hit in found] == [
+        (hit.memory.content, pytest.approx(hit.score, abs=1e-9)) for hit in expected
+    ]
 
 
 def test_a_turn_is_read_with_its_speaker(connected):
@@ -180,6 +209,18 @@ def test_a_late_reranker_leaves_the_profiles_order_and_is_reported(connected, sl
     assert not slow.done.is_set()
 
 
+def test_without_a_deadline_a_recall_waits_for_the_reranker(connected, slow):
+    memory, found = connected(slow), []
+    asking = threading.Thread(target=lambda: found.append(memory.recall("query", limit=2)))
+    asking.start()
+    assert slow.begun.wait(60)
+    assert found == []
+    slow.go.set()
+    asking.join(60)
+    assert contents(found[0]) == [TEXTS[11], TEXTS[10]]
+    assert found[0].degraded == ()
+
+
 def test_the_deadline_counts_from_the_start_of_the_recall(connected):
     """With nothing left of it when the reranker's turn comes, the reranker is not asked."""
     own = Reversing()
@@ -201,3 +242,14 @@ def test_an_empty_answer_asks_no_reranker(connected):
     for found in (memory.recall("query", limit=0), memory.recall("query", user_id="a", tags=["none"])):
         assert (list(found), found.degraded, found.reranker) == ([], (), None)
     assert own.asked == []
+
+
+def test_the_settings_choose_the_reranker(monkeypatch):
+    monkeypatch.setenv("SALIENCE_RERANKER", "bert")
+    with pytest.raises(InputError, match="reranker 'bert' is unknown"):
+        salience.connect(":memory:", embedder=PlantedEmbedder(), profile="zeromemory")
+
+
+def test_a_context_is_packed_in_the_rerankers_order(connected):
+    packed = connected(Reversing()).context("query", budget_tokens=2000)
+    assert [hit.memory.content for hit in packed.hits] == TEXTS[::-1]

@@ -13,6 +13,8 @@ import salience
 from salience.errors import StoreError
 from salience.maintain.tiers import promotion
 
+pytestmark = pytest.mark.every_store
+
 HOUR = timedelta(hours=1)
 
 
@@ -45,6 +47,26 @@ def test_promotion(planted, clock, tier, hours, importance, accesses, ended, ear
     assert earned_tier(memory, clock() + hours * HOUR, ended) == earned
 
 
+def test_working_memory_is_promoted_by_its_last_access(planted, clock):
+    memory = planted().remember("text", tier="working").memory
+    accessed = replace(memory, accessed_at=clock() + 3 * HOUR)
+    assert earned_tier(accessed, clock() + 4 * HOUR, ended=False) == "working"
+
+
+def test_end_session_promotes_what_its_memories_earned(planted, clock):
+    memory = planted({"used": 0.9}, profile="zeromemory")
+    used = memory.remember("used", session_id="s", importance=0.4).memory
+    plain = memory.remember("plain", session_id="s").memory
+    for _ in range(3):
+        memory.recall("query", limit=1)
+    clock.advance(hours=24)
+    assert memory.end_session("s").promoted == (used.id,)
+    moved = memory.get(used.id)
+    assert (moved.tier, moved.tier_since, moved.change) == ("semantic", clock(), "promote")
+    assert moved.importance == pytest.approx(0.55)
+    assert memory.get(plain.id) == plain
+
+
 def test_consolidate_promotes_and_says_why(planted, clock):
     memory = planted({"used": 0.9}, profile="zeromemory")
     used = memory.remember("used", importance=0.4).memory
@@ -64,6 +86,31 @@ def test_consolidate_promotes_and_says_why(planted, clock):
         "idle": ("promote", "upkeep", "idle for 24 hours"),
         "used": ("promote", "upkeep", "recalled 3 times and 24 hours in its tier"),
     }
+
+
+def test_a_working_memory_that_is_recalled_often_waits_half_as_long(planted, clock):
+    memory = planted({"used": 0.9}, profile="zeromemory")
+    memory.remember("used", tier="working", importance=0.1)
+    for _ in range(3):
+        memory.recall("query", limit=1)
+    clock.advance(hours=1, minutes=59)
+    assert memory.consolidate().promoted["episodic"] == ()
+    clock.advance(minutes=1)
+    memory.consolidate()
+    (moved,) = memory.list().memories
+    assert (moved.tier, moved.reason) == ("episodic", "idle for 2 hours and recalled 3 times")
+
+
+def test_a_second_consolidation_changes_nothing(planted, clock):
+    memory = planted()
+    made = [memory.remember(f"text {number}", tier="working", importance=0.4).memory for number in range(20)]
+    clock.advance(hours=4)
+    assert len(memory.consolidate().promoted["episodic"]) == 20
+    assert memory.consolidate().promoted == {"episodic": (), "semantic": ()}
+    held = memory.list().memories
+    assert [found.id for found in held] == [found.id for found in made]
+    assert {found.version for found in held} == {2}
+    assert {found.importance for found in held} == {0.4}
 
 
 def test_a_dry_run_reports_what_the_next_run_does(planted, clock):
@@ -144,6 +191,7 @@ def lose_a_row(memory, target, monkeypatch):
             file.execute(trigger)
 
 
+@pytest.mark.local("the trigger that loses a row is SQLite's")
 def test_a_consolidation_that_would_lose_a_memory_writes_nothing(planted, target, clock, monkeypatch):
     memory = planted()
     for number in range(3):

@@ -84,6 +84,30 @@ def test_history_round_trips_and_can_be_restored(planted, tmp_path, clock):
             assert "first" not in str(everything(copy))
 
 
+def test_an_import_reuses_exported_vectors(full, tmp_path, clock):
+    path = tmp_path / "all.ndjson"
+    full.export(path)
+    embedder = PlantedEmbedder()
+    with salience.connect(":memory:", embedder=embedder, clock=clock) as copy:
+        copy.import_(path)
+        assert embedder.texts == [FINGERPRINTED]
+
+
+def test_an_import_embeds_again_under_another_embedder(full, tmp_path, clock):
+    path = tmp_path / "all.ndjson"
+    full.export(path)
+    embedder = PlantedEmbedder(dimension=8)
+    embedder.name = "another"
+    with salience.connect(":memory:", embedder=embedder, clock=clock) as copy:
+        copy.import_(path)
+        assert set(embedder.texts) - {FINGERPRINTED} == {memory.content for memory, *_ in everything(full)}
+
+
+def test_a_scope_narrows_an_export(full, tmp_path):
+    path = tmp_path / "u.ndjson"
+    assert full.export(path, environment="staging", user_id="u", project="p", agent_id="a").written == 1
+
+
 def test_drafts_are_imported_with_their_scopes_and_supersession(planted, clock):
     memory = planted()
     old = memory.remember("old", user_id="u").memory
@@ -226,6 +250,15 @@ def test_versions_out_of_order_are_refused(full):
         with pytest.raises(ImportLineError, match=r"memory\.version 1 is out of order"):
             copy.import_(io.StringIO("\n".join([head, lines[0], lines[0]])))
         assert copy.stats().memories == 0
+
+
+def test_an_import_without_a_header_embeds_again(full):
+    stream = io.StringIO()
+    full.export(stream)
+    embedder = PlantedEmbedder()
+    with salience.connect(":memory:", embedder=embedder) as copy:
+        copy.import_(io.StringIO("\n".join(stream.getvalue().split("\n")[1:])))
+        assert embedder.texts
 
 
 def test_an_export_replaces_only_an_export_and_only_when_complete(full, tmp_path, target):

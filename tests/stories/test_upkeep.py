@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -10,7 +12,7 @@ import salience
 from salience import compose, settings
 from salience.errors import EmbedderError, InputError, LeaseError, NotFoundError, StoreError
 from salience.ports import Lease, Revise
-from salience.records import ANY
+from salience.records import ANY, Draft
 from salience.testing.doubles import PlantedEmbedder
 
 EVERYWHERE = {"environment": ANY, "project": ANY, "user_id": ANY, "agent_id": ANY}
@@ -94,6 +96,16 @@ def test_a_reflection_of_an_expired_memory_becomes_stale(kept, clock):
     assert (gone.status, gone.changed_by, gone.reason) == ("stale", "upkeep", "the time of a source ran out")
 
 
+def test_without_a_setting_all_versions_are_kept(kept, clock):
+    memory = kept()
+    made = memory.remember("text").memory
+    for number in range(5):
+        memory.update(made.id, content=f"text {number}")
+    clock.advance(days=20_000)
+    assert memory.upkeep().pruned == 0
+    assert versions(memory, made.id) == [1, 2, 3, 4, 5, 6]
+
+
 def test_versions_that_ended_long_ago_are_dropped(kept, clock):
     memory = kept(keep_versions="30d")
     made = memory.remember("text", user_id="ann", environment="prod").memory
@@ -111,6 +123,28 @@ def test_versions_that_ended_long_ago_are_dropped(kept, clock):
     assert memory.upkeep().pruned == 3
     assert versions(memory, made.id) == [5]
     assert memory.upkeep().pruned == 0
+
+
+def test_the_version_that_restore_needs_is_kept(kept, clock):
+    memory = kept(keep_versions="1d")
+    made = memory.remember("text").memory
+    memory.update(made.id, content="text, changed")
+    memory.forget(made.id)
+    clock.advance(days=9)
+    assert memory.upkeep().pruned == 1
+    assert versions(memory, made.id) == [2, 3]
+    assert memory.restore(made.id).memory.content == "text, changed"
+
+
+def test_versions_are_dropped_in_chunks(kept, clock, monkeypatch):
+    monkeypatch.setattr("salience.maintain.upkeep.CHUNK", 3)
+    memory = kept(keep_versions="1d")
+    made = [receipt.memory for receipt in memory.remember_many([Draft(content=f"text {n}") for n in range(4)])]
+    for memory_id in [item.id for item in made] * 2:
+        memory.update(memory_id, weight=0.5)
+    clock.advance(days=2)
+    assert memory.upkeep().pruned == 8
+    assert [versions(memory, item.id) for item in made] == [[3]] * 4
 
 
 def test_earlier_recall_counters_are_kept_as_long_as_set(kept, clock):
@@ -135,6 +169,13 @@ def test_durations_are_set_in_words_or_seconds(monkeypatch, given, days):
     assert settings.load(keep_versions=given, keep_touches=given).keep_versions == expected
     monkeypatch.setenv("SALIENCE_KEEP_TOUCHES", str(given))
     assert settings.load().keep_touches == expected
+
+
+def test_durations_are_read_from_the_config_file():
+    settings.config_file().parent.mkdir(parents=True)
+    settings.config_file().write_text('keep_versions = "2w"\nkeep_touches = 3600\n')
+    loaded = settings.load()
+    assert (loaded.keep_versions, loaded.keep_touches) == (timedelta(weeks=2), timedelta(hours=1))
 
 
 @pytest.mark.parametrize("given", ["soon", "0", "-3d", "", "1y", True])
@@ -265,3 +306,32 @@ def test_a_long_pass_renews_its_lease(kept, embedder, clock, monkeypatch):
     embedder.meanwhile = slow
     assert memory.upkeep().embedded == 9
     assert len(refused) == 5
+
+
+def test_one_of_many_threads_does_the_upkeep(kept, embedder, clock):
+    memory = kept()
+    memory.remember("text")
+    embedder.down = True
+    memory.remember("pending", ttl="1h", tier="working")
+    embedder.down = False
+    clock.advance(hours=5)
+    arrived, others_done = threading.Event(), threading.Event()
+
+    def hold():
+        arrived.set()
+        assert others_done.wait(30)
+
+    embedder.meanwhile = hold
+
+    def one(_):
+        with pytest.raises(LeaseError):
+            memory.upkeep()
+
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(memory.upkeep)
+        assert arrived.wait(30)
+        list(pool.map(one, range(16)))
+        others_done.set()
+        report = first.result()
+    assert (report.embedded, len(report.expired)) == (1, 1)
+    assert memory.upkeep().expired == ()

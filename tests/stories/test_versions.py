@@ -13,7 +13,9 @@ from salience import InputError, NotFoundError
 from salience.engine import Engine
 from salience.ports import Add, Derive, Model, Revise, Stored
 from salience.records import Memory, Scope
-from salience.testing.doubles import StoppedClock
+from salience.testing.doubles import PlantedEmbedder, StoppedClock
+
+pytestmark = pytest.mark.every_store
 
 LYON, OSLO, NICE = "I live in Lyon", "I live in Oslo", "I live in Nice"
 COSINES = {LYON: 0.9, OSLO: 0.7, NICE: 0.5}
@@ -144,6 +146,14 @@ def test_restore_takes_all_fields_of_the_version(memory, clock):
     assert statuses(memory, id) == ["create", "update", "restore"]
 
 
+def test_restore_in_the_same_tier_keeps_tier_since(memory, clock):
+    first = memory.remember(LYON).memory
+    clock.advance(hours=1)
+    memory.update(first.id, tags=["a"])
+    clock.advance(hours=1)
+    assert memory.restore(first.id, 1).memory.tier_since == first.tier_since
+
+
 def test_restore_keeps_the_recall_counters(memory, clock):
     id = memory.remember(LYON, importance=0.5).memory.id
     clock.advance(hours=1)
@@ -167,6 +177,15 @@ def test_a_version_of_a_forgotten_memory_can_be_restored(memory, clock):
     assert [hit.memory.content for hit in memory.recall("query", **EASY)] == [LYON]
 
 
+def test_restore_returns_the_weight_of_a_superseded_memory(memory, clock):
+    old = memory.remember(LYON, weight=0.9).memory
+    clock.advance(hours=1)
+    new = memory.remember(OSLO, supersedes=old.id).memory
+    assert memory.get(old.id).weight == 0.1
+    assert memory.restore(old.id, 1).memory.weight == 0.9
+    assert memory.get(new.id).supersedes == old.id
+
+
 def test_an_expired_memory_is_restored_without_its_expiry(memory, clock):
     held = memory.remember(LYON, ttl="1h").memory
     clock.advance(hours=2)
@@ -178,6 +197,13 @@ def test_an_expired_memory_is_restored_without_its_expiry(memory, clock):
     made = memory.restore(held.id).memory
     assert (made.expires_at, made.status) == (None, "live")
     assert [hit.memory.id for hit in memory.recall("query", **EASY)] == [held.id]
+
+
+def test_an_expiry_in_the_future_is_kept(memory, clock):
+    held = memory.remember(LYON, ttl="3h").memory
+    memory.forget(held.id)
+    clock.advance(hours=1)
+    assert memory.restore(held.id).memory.expires_at == held.expires_at
 
 
 @pytest.mark.parametrize(
@@ -204,6 +230,21 @@ def test_the_error_lists_the_versions_that_can_be_restored(memory, version, mess
     assert memory.history(id) == before
 
 
+def test_a_memory_with_one_version_cannot_be_restored(memory):
+    id = memory.remember(LYON).memory.id
+    for version in (None, 1, 2):
+        with pytest.raises(InputError, match=r"There is no other version of it\.$"):
+            memory.restore(id, version)
+
+
+def test_version_numbers_are_listed_as_ranges(memory):
+    id = memory.remember(LYON).memory.id
+    for number in range(40):
+        memory.update(id, tags=[str(number)])
+    with pytest.raises(InputError, match=r"Name one of these: 1 to 40\.$"):
+        memory.restore(id, 77)
+
+
 @pytest.mark.parametrize("reason", ["", "x" * 257, "two\nlines", 5])
 def test_a_reason_must_be_a_short_text(memory, reason):
     id = memory.remember(LYON).memory.id
@@ -211,6 +252,14 @@ def test_a_reason_must_be_a_short_text(memory, reason):
     with pytest.raises(InputError, match=r"^reason (is|has) "):
         memory.restore(id, reason=reason)
     assert memory.history(id)[-1].memory.status == "forgotten"
+
+
+def test_no_message_shows_a_content(memory):
+    id = memory.remember("a secret of mine").memory.id
+    for version in (None, 1, 9):
+        with pytest.raises(InputError) as caught:
+            memory.restore(id, version)
+        assert "secret" not in str(caught.value)
 
 
 @pytest.fixture
@@ -314,6 +363,16 @@ def test_restoring_the_same_text_keeps_the_reflection(memory, clock):
     assert memory.get(reflection.id) == reflection
 
 
+def test_restoring_a_former_source_keeps_the_reflection(memory, clock):
+    [lyon, nice], reflection = summed_up(memory, clock, LYON, NICE)
+    memory.forget(lyon.id)
+    gone = memory.history(reflection.id)[-1].memory
+    renewed = gone.changed("reflect", clock(), sources=(nice.id,), forgotten_at=None)
+    memory.services.store.apply([Revise(renewed)])
+    memory.restore(lyon.id)
+    assert memory.get(reflection.id).sources == (nice.id,)
+
+
 def test_a_stale_reflection_can_be_restored_with_a_warning(memory, clock):
     [lyon, _], reflection = summed_up(memory, clock, LYON, NICE)
     memory.update(lyon.id, content=OSLO)
@@ -321,6 +380,24 @@ def test_a_stale_reflection_can_be_restored_with_a_warning(memory, clock):
     assert (receipt.status, receipt.memory.sources) == ("restored", reflection.sources)
     assert receipt.warning.startswith("Its text may be outdated")
     assert memory.get(reflection.id).content == reflection.content
+
+
+def test_two_engines_on_a_file_see_the_same_versions(tmp_path, clock):
+    engines = [
+        salience.connect(tmp_path / "a.db", embedder=PlantedEmbedder(COSINES), clock=clock, profile="zeromemory")
+        for _ in range(2)
+    ]
+    one, other = engines
+    id = one.remember(LYON).memory.id
+    assert [hit.memory.id for hit in other.recall("query", dry_run=True)] == [id]
+    one.update(id, content=OSLO)
+    one.forget(id)
+    assert other.recall("query").hits == ()
+    other.restore(id, 1)
+    assert [hit.memory.content for hit in one.recall("query", dry_run=True)] == [LYON]
+    assert one.history(id) == other.history(id)
+    for engine in engines:
+        engine.close()
 
 
 def test_a_removed_fact_key_stays_removed(planted):

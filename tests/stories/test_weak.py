@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+pytestmark = pytest.mark.every_store
+
 TEXTS = {"near": 0.6, "far": 0.3}
 
 
