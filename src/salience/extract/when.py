@@ -1,43 +1,486 @@
-"""Time cues: the window, order or event that an English query names. Times are in UTC.
+"""Times that an English query names: a window, an order, or an event that it is before or after. Times are in UTC.
 
-`read` combines three kinds of cues. *Dates* are `dates.mentions`; of several, one relative to now counts ("what did I
-say last week about the trip of May 2022?"), else the first. *Orders* are words such as "the first time" and "latest".
-*Relations* name an event instead of a date: "before the move". A question for a time ("when did ...") names none.
+`read` combines three kinds of cues. A *date* is a window relative to now or of its own year: `FORMS` finds it,
+`MODIFIERS` ("the second week of") change it, a second date makes it a range ("from May to July"), and words such as
+"since" open one side. An *order* is asked for by words such as "the first time" and "latest". A *relation* names an
+event instead of a date: "before the move".
+
+Ambiguous forms need a lead word: `May` can be a verb or a person, `2022` a number. A recurring time counts only if the
+tense fits: "on Friday" is last Friday in "What did we say on Friday?", and no window in "Is the shop open on Friday?".
+Word lists give the tense; a parser would cost more than a recall. `dateparser` was no alternative: it returns instants
+instead of windows, knows no seasons, weekends, holidays or ranges, and reads "May I" as a date.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple
 
 from salience.extract import periods
-from salience.extract.dates import BOUNDS, FLAGS, NUMBERS, Mention, meant, mentions, one_of, recount
+from salience.extract.periods import Window
 from salience.extract.wordlists import load
 from salience.records import TimeCue
 from salience.text import ENGLISH_STOPWORDS, words
 
-Order = Literal["earliest", "latest"]
-Relation = Literal["before", "after"]
+FLAGS: Final = re.ASCII | re.IGNORECASE
+"""Flags of all patterns here; `re` compiles each pattern when it is first used."""
+MAX_LENGTH: Final = 2000
+"""Characters of a query that are read; a longer text is no question."""
+RECENT_DAYS: Final = 30
+"""Length of the window of "recently"."""
+_LISTS: Final = load("time")
+_ANYTHING: Final = ENGLISH_STOPWORDS.union(_LISTS["anything"])
+"""Words that ask for anything at all."""
+
+# --- Tense -----------------------------------------------------------------------------------------------------------
+
+Tense = Literal["past", "coming", "unsaid"]
+"""Direction of a time by the words around it; "unsaid" if no verb gives one."""
+ALWAYS: Final = frozenset[Tense]({"past", "coming", "unsaid"})
+LOOKING_BACK: Final = frozenset[Tense]({"past"})
+"""A recurring time means the latest one only in the past tense: "on Friday", "in July", "at Christmas"."""
+NOT_AHEAD: Final = frozenset[Tense]({"past", "unsaid"})
+"""A day of a month means the latest one unless the words look ahead: "the minutes of 8 May"."""
+PAST_FORMS: Final = frozenset(_LISTS["past_forms"])
+NOT_PAST: Final = frozenset(_LISTS["not_past"])
+
+_PAST_FORM = rf"(?:{'|'.join(sorted(PAST_FORMS))}|(?:did|was|were|had)n['’]t)\b"
+_REGULAR = rf"(?!(?:{'|'.join(sorted(NOT_PAST))})\b)\w\w+(?<!e)ed\b"
+_PARTICIPLE = rf"(?:{_PAST_FORM}|{_REGULAR})"
+_DETERMINER = r"(?:the|an?|my|our|your|his|her|its|their|this|that)"
+_BE = r"(?:\b(?:is|are|am|be|being|gets?)(?:n['’]t)?|\b(?:who|what|where|when|how|it|he|she|that)['’]s|['’](?:re|m))"
+_NO_CLAUSE = r"(?!(?:who|what|which|that|where|when|how|why)\b)"  # "that is what happened" is no passive
+_NO_AGENT = r"(?!(?:i|we|you|he|she|it|they)\b|(?-i:[A-Z]))"  # nor is "is the cake we baked"
+_PASSIVE = (  # "is closed", "is the shop closed", "isn't Bob invited": a state with a participle
+    rf"{_BE}\s+(?:(?:not|always|usually|often|only|still|already|ever)\s+)?"
+    rf"(?:(?:{_DETERMINER}\s+)?{_NO_CLAUSE}\w+\s+(?:{_NO_AGENT}\w+\s+)?)?{_PARTICIPLE}"
+)
+_AHEAD = (
+    r"\b(?:will|wo|shall|should|can|could|would|might|must)(?:n['’]t)?\b|['’]ll\b|\bgonna\b"
+    r"|\b(?:do|does)(?:n['’]t)?\s+(?:i|we|you|he|she|they|it|people)\b|(?:\b(?:is|are|am)|['’](?:s|re|m))\s+going\s+to\b"
+    r"|\b(?:plan(?:s|ned|ning)?|schedul(?:es?|ed|ing)|book(?:ed|ings?)|arranged|intend(?:s|ed)?)\s+(?:for|to)\b"
+    r"|\bplan(?:s|ned|ning)?\s+on\b"
+)
+_BACK = r"\b(?:ago|previously|last\s+time|since|back\s+(?:in|on|at|around))\b"
+_DIRECTION = rf"(?P<coming>{_PASSIVE}|{_AHEAD})|(?P<past>{_BACK}|\b{_PARTICIPLE})"
+
+
+def directions(text: str) -> list[tuple[int, Tense]]:
+    """Return the position and tense of the words in `text` that give a tense, in order."""
+    found = re.finditer(_DIRECTION, text, FLAGS)
+    return [(match.start(), "past" if match["past"] else "coming") for match in found]
+
+
+def tense(found: Sequence[tuple[int, Tense]], until: int) -> Tense:
+    """Return the tense of a time that ends at `until`: of the nearest direction before it, else the first after it."""
+    before = bisect_left(found, until, key=itemgetter(0))
+    return found[max(before - 1, 0)][1] if found else "unsaid"
+
+
+# --- Forms of dates --------------------------------------------------------------------------------------------------
+
+Groups = Mapping[str, str]
+"""Groups of a match in lower case with single spaces; empty where a group did not match."""
+Kind = Literal["fixed", "floating", "deictic"]
+"""Fixed: has its year. Floating: the latest of its name. Deictic: relative to now."""
+
+
+class Form(NamedTuple):
+    """A form of dates.
+
+    Attributes:
+        pattern: regular expression of the form.
+        read: (groups, now) -> window; a `ValueError` or `OverflowError` if there is no such day.
+        kind: whether it depends on now.
+        needs: lead words of which one must precede it; empty if it is a date by itself.
+        tenses: tenses in which it counts.
+    """
+
+    pattern: str
+    read: Callable[[Groups, datetime], Window]
+    kind: Kind
+    needs: frozenset[str] = frozenset()
+    tenses: frozenset[Tense] = ALWAYS
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Return a pattern of alternatives, the longest first."""
+    return f"(?:{'|'.join(sorted(names, key=len, reverse=True))})".replace(" ", r"\s+")
+
+
+def _groups(match: re.Match[str]) -> Groups:
+    return {name: " ".join((held or "").casefold().split()) for name, held in match.groupdict().items()}
+
+
+NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
+    "a": (1, 1), "an": (1, 1), "one": (1, 1), "two": (2, 2), "three": (3, 3), "four": (4, 4), "five": (5, 5),
+    "six": (6, 6), "seven": (7, 7), "eight": (8, 8), "nine": (9, 9), "ten": (10, 10), "eleven": (11, 11),
+    "twelve": (12, 12), "a couple of": (2, 2), "a couple": (2, 2), "couple of": (2, 2), "couple": (2, 2),
+    "few": (2, 4), "a few": (2, 4), "several": (3, 7),
+}  # fmt: skip
+"""Least and greatest meaning of a number."""
+TURNS: Final[Mapping[str, tuple[int, Literal["last", "this", "next"]]]] = {
+    "last": (1, "last"), "past": (1, "last"), "previous": (1, "last"), "this": (0, "this"), "current": (0, "this"),
+    "next": (-1, "next"), "coming": (-1, "next"), "upcoming": (-1, "next"),
+}  # fmt: skip
+"""Units back, and the choice among recurring windows."""
+DAYS: Final[Mapping[str, tuple[int, str]]] = {
+    "today": (0, ""), "yesterday": (-1, ""), "tomorrow": (1, ""), "tonight": (0, "night"), "last night": (-1, "night"),
+    **{f"this {part}": (0, part) for part in periods.DAY_PARTS},
+}  # fmt: skip
+"""Names of days relative to today: days from today, and the part of the day."""
+CLAUSE_END: Final = "end of the clause"
+"""A need that is met at the end of a clause."""
+TIME_LEADS: Final = frozenset(
+    {"in", "on", "during", "since", "until", "till", "before", "after", "over", "throughout", "within", "through"}
+)
+"""Words before a date, seldom before a person."""
+OTHER_LEADS: Final = frozenset({"by", "of", "from", "between", "around", "at", "for", "the"})
+"""Words before a date, and as often before other things."""
+
+_FULL_DAYS = one_of(name for name in periods.WEEKDAYS if name.endswith("day"))
+_SHORT_DAYS = one_of(name for name in periods.WEEKDAYS if not name.endswith(("day", "end")))
+_PERSONS: Final = frozenset({"april", "may", "june", "march"})  # verbs and names as well as months
+_SURE_MONTHS = one_of(name for name in periods.MONTHS if len(name) > 4 and name not in _PERSONS)
+_MONTH = one_of(periods.MONTHS)
+_ANY_UNIT = one_of(periods.UNITS)
+_UNIT = one_of(set(periods.UNITS) - {"minute", "hour", "night"})
+_LONG_UNIT = one_of(set(periods.UNITS) - {"minute", "hour", "night", "day"})
+_ROLLING_UNIT = one_of(set(periods.UNITS) - {"night", "weekend"})
+_LASTING_UNIT = one_of(set(periods.UNITS) - {"minute", "night", "day", "weekend"})  # "the last day" ends something
+_NUMBER = rf"(?:\d{{1,3}}|{one_of(NUMBERS)})"
+_ORDINAL = one_of(periods.ORDINALS)
+_DAY = r"(?<![\w/.:$-])\d{1,2}(?:st|nd|rd|th)?(?![\w:/%]|\.\d)"
+_DAYS = rf"{_DAY}(?:\s*(?:[-–]|to|and|or|through|until)\s*(?:the\s+)?(?:(?<=[-–])\d{{1,2}}\b|{_DAY}))?"
+_DATED = rf"(?:{_DAYS}\s+(?:of\s+)?{_MONTH}|{_MONTH}\.?\s+(?:the\s+)?{_DAYS})"
+_SEASON = one_of(periods.SEASONS)
+_HOLIDAY = one_of(re.sub(r"s\b", "['’]?s", name) for name in (*periods.HOLIDAYS, periods.EASTER))
+_QUARTER = r"(?:q[1-4]|(?:first|second|third|fourth|1st|2nd|3rd|4th)\s+quarter)"
+_NAMED = rf"(?:{_DATED}|{_HOLIDAY}|{_SEASON}|{_QUARTER}|{_MONTH})"
+_YEAR = r"(?:1[89]|20)\d\d"
+_TURN = rf"(?:this\s+)?(?P<turn>{one_of(TURNS)})"
+_LAST, _NEXT = r"(?:this\s+)?(?:last|past|previous)", r"(?:this\s+)?(?:next|coming|upcoming)"
+_PART_OF_DAY = one_of(periods.DAY_PARTS)
+_NOT_A_NAME = r"(?!['’]s\b|s\b|\s+(?-i:[A-Z]))"  # "April's", "Mays", "Spring Boot"
+
+
+def _number(words: str) -> tuple[int, int]:
+    return NUMBERS[words] if words in NUMBERS else (int(words), int(words))
+
+
+def _relative_day(held: Groups, now: datetime) -> Window:
+    days, part = DAYS[held["day"]]
+    day = periods.unit("day", now + timedelta(days=days))
+    return periods.day_part(part, day.start) if part else day
+
+
+def _date(held: Groups, _: datetime) -> Window:
+    """Read digits, with the day before the month unless the date is impossible that way: 5/23/2023."""
+    year, month, day = int(held["year"]), int(held.get("month") or 1), int(held.get("day") or 1)
+    if year < 100:
+        year += 2000 if year < 70 else 1900
+    month, day = (day, month) if month > 12 and "swaps" in held else (month, day)
+    grain = "day" if held.get("day") else "month" if held.get("month") else "year"
+    return periods.unit(grain, datetime(year, month, day, tzinfo=UTC))
+
+
+def _ago(held: Groups, now: datetime) -> Window:
+    low, high = _number(held["number"])
+    return periods.back(held["unit"], now, low, _number(held["most"])[1] if held["most"] else high)
+
+
+def _unit_at_turn(held: Groups, now: datetime) -> Window:
+    steps, _ = TURNS[held["turn"]]
+    return periods.back(held["unit"], now, steps, steps)
+
+
+def _past(held: Groups, now: datetime) -> Window:
+    return periods.past(held["unit"], _number(held.get("number") or "one")[1], now)
+
+
+def _latest(held: Groups, now: datetime) -> Window:
+    return periods.recurring(held["name"], now, "latest")
+
+
+FORMS: Final[Sequence[Form]] = (
+    Form(r"(?<![\w./:-])(?P<year>\d{4})-(?P<month>\d\d)(?:-(?P<day>\d\d))?(?:(?=T\d)|(?![\w/-]|\.\d))", _date, "fixed"),
+    Form(r"(?<![\w./:-])(?P<year>\d{4})/(?P<month>\d\d?)/(?P<day>\d\d?)(?![\w/-]|\.\d)", _date, "fixed"),
+    Form(
+        r"(?<![\w./:-])(?P<day>\d\d?)(?P<swaps>[/.])(?P<month>\d\d?)(?P=swaps)"
+        r"(?P<year>\d{4}|(?<=/)\d\d)(?![\w/:-]|\.\d)",
+        _date,
+        "fixed",
+    ),
+    Form(
+        rf"(?:(?<![\w./:#$€£-])|(?<=\b\d{{4}}-))(?P<year>{_YEAR})(?![\w/:]|-(?!\d{{4}}\b)|[.,]\d)",
+        _date,
+        "fixed",
+        TIME_LEADS | OTHER_LEADS,
+    ),
+    Form(rf"(?<!as of )\b(?P<day>{one_of(DAYS)})\b", _relative_day, "deictic"),
+    Form(
+        rf"\b(?:the\s+)?(?P<unit>{_UNIT}|night)\s+before\s+last\b",
+        lambda held, now: periods.back(held["unit"], now, 2, 2),
+        "deictic",
+    ),
+    Form(rf"\bthe\s+last\s+(?P<unit>{_LASTING_UNIT})\b", _past, "deictic"),
+    Form(rf"\b(?:this\s+)?past\s+(?P<unit>{_ROLLING_UNIT})\b", _past, "deictic"),
+    Form(rf"\b{_TURN}\s+(?P<unit>{_LONG_UNIT})\b", _unit_at_turn, "deictic"),
+    Form(
+        rf"\b{_TURN}\s+(?P<name>{_FULL_DAYS}|{_SHORT_DAYS}|{_NAMED})\b",
+        lambda held, now: periods.recurring(held["name"], now, TURNS[held["turn"]][1]),
+        "deictic",
+    ),
+    Form(rf"\b{_LAST}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_ANY_UNIT})s?\b", _past, "deictic"),
+    Form(
+        rf"\b{_NEXT}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_ANY_UNIT})s?\b",
+        lambda held, now: periods.coming(held["unit"], _number(held["number"])[1], now),
+        "deictic",
+    ),
+    Form(
+        rf"(?<![\w.,-])(?<!half )(?P<number>{_NUMBER})(?:\s*(?:[-–]|or|to)\s*(?P<most>{_NUMBER}))?"
+        rf"\s+(?P<unit>{_ANY_UNIT})s?\s+ago\b",
+        _ago,
+        "deictic",
+    ),
+    Form(rf"\b(?P<name>{_DATED})\b", _latest, "floating", tenses=NOT_AHEAD),
+    Form(rf"\b(?P<name>{_FULL_DAYS}|{_SURE_MONTHS})\b", _latest, "floating", tenses=LOOKING_BACK),
+    Form(
+        rf"\b(?P<name>{_MONTH}|{_SHORT_DAYS}|{_SEASON}|{_QUARTER}|weekend)\b{_NOT_A_NAME}",
+        _latest,
+        "floating",
+        TIME_LEADS,
+        LOOKING_BACK,
+    ),
+    Form(
+        rf"\b(?P<name>{_HOLIDAY})(?!\w)",
+        _latest,
+        "floating",
+        (TIME_LEADS | OTHER_LEADS | {CLAUSE_END}) - {"the"},
+        LOOKING_BACK,
+    ),
+)
+"""Forms of dates. Of two overlapping dates, the one that starts first counts, then the longer one."""
+
+# --- Modifiers -------------------------------------------------------------------------------------------------------
+
+
+def _named_in_year(held: Groups, window: Window) -> Window | None:
+    return periods.named(held["name"], window.start.year) if window == periods.unit("year", window.start) else None
+
+
+def _of_day(held: Groups, window: Window) -> Window | None:
+    """Return the date of "Monday, 8 May", whatever weekday it was, and the evening of "the evening of 8 May"."""
+    if window != periods.unit("day", window.start):
+        return None
+    return periods.day_part(held["part"], window.start) if held.get("part") else window
+
+
+def _day_of_week(held: Groups, window: Window) -> Window | None:
+    return periods.nth(held["unit"], window, 1) if window == periods.unit("week", window.start) else None
+
+
+def _unit_around(held: Groups, window: Window) -> Window | None:
+    around = periods.unit(held["unit"], window.start)
+    return around if around.end >= window.end else None
+
+
+def _nth_inside(held: Groups, window: Window) -> Window | None:
+    inside = periods.nth(held["unit"], window, periods.ORDINALS[held["number"]])
+    return inside if window.start <= inside.start and inside.end <= window.end else None
+
+
+def _beside(held: Groups, window: Window) -> Window:
+    name, sign = held["unit"], -1 if held["side"][0] in "bp" else 1
+    if not held["number"]:
+        return periods.beside(name, window, sign)
+    low, high = _number(held["number"])
+    if name in periods.WEEKDAYS:
+        return periods.hull(*(periods.beside(name, window, sign * number) for number in (low, high)))
+    return periods.back(name, window.start, *sorted((-sign * low, -sign * high)))
+
+
+MODIFIERS: Final[Sequence[tuple[str, Callable[[Groups, Window], Window | None]]]] = (
+    (rf"(?<!\w)(?P<name>{_NAMED})(?:,\s*|\s+)(?:(?:of|in)\s+)?(?:the\s+year\s+(?:of\s+)?)?\Z", _named_in_year),
+    (rf"\b(?:{_FULL_DAYS}|{_SHORT_DAYS}),?\s+(?:the\s+)?\Z", _of_day),
+    (rf"\b(?P<unit>{_FULL_DAYS}|weekend)\s+(?:of\s+)?\Z", _day_of_week),
+    (rf"\b(?:the\s+)?(?P<unit>{_UNIT})\s+(?:of|that\s+began\s+on)\s+(?:the\s+)?\Z", _unit_around),
+    (
+        rf"\b(?:the\s+)?(?:very\s+)?(?P<number>{_ORDINAL})\s+(?P<unit>{_UNIT}|{_FULL_DAYS})\s+(?:of|in)\s+(?:the\s+)?\Z",
+        _nth_inside,
+    ),
+    (
+        r"\b(?:the\s+)?(?P<part>early|mid|late|(?:first|second|last)\s+half(?=\s+of)|(?:beginning|start|middle|end)(?=\s+of))"
+        r"(?:\s*-\s*|\s+(?:of\s+|in\s+)?)(?:the\s+)?\Z",
+        lambda held, window: periods.part(held["part"], window),
+    ),
+    (
+        rf"\b(?:(?P<number>{_NUMBER})\s+|(?:the|last|that)\s+)?(?P<unit>{_ANY_UNIT}|{_FULL_DAYS})s?"
+        r"\s+(?P<side>before|prior\s+to|preceding|after|following)\s+(?:the\s+)?\Z",
+        _beside,
+    ),
+    (rf"\b(?:the\s+)?(?P<part>{_PART_OF_DAY})\s+(?:of|on)\s+(?:the\s+)?\Z", _of_day),
+)
+"""Words before a date, and the window that they change it to (None if they do not fit); applied until none fits."""
+
+# --- Dates in a text -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class OrderForm:
+class Mention:
+    """A date in a text.
+
+    Attributes:
+        at, until: its position in the text.
+        start, end: its window, `start < end`; None if open.
+        kind, needs, tenses: as in `Form`.
+    """
+
+    at: int
+    until: int
+    start: datetime | None
+    end: datetime | None
+    kind: Kind
+    needs: frozenset[str] = frozenset()
+    tenses: frozenset[Tense] = ALWAYS
+
+    @property
+    def window(self) -> Window | None:
+        """The window if neither side is open."""
+        return Window(self.start, self.end) if self.start and self.end else None
+
+
+BOUNDS: Final[Mapping[str, tuple[str | None, str | None]]] = {
+    "since": ("start", None), "after": ("end", None), "before": (None, "start"), "prior to": (None, "start"),
+    "until": (None, "end"), "till": (None, "end"), "up to": (None, "end"), "by": (None, "end"),
+}  # fmt: skip
+"""Lead words that open one side: the edges of the window that become start and end."""
+_LEADS = one_of((TIME_LEADS | OTHER_LEADS | set(BOUNDS)) - {"the"})
+_LEAD = rf"(?<![\w-])(?:(?:ever|back|only|sometime)\s+)?(?P<lead>{_LEADS}(?:\s+the)?|the)\s+\Z"
+_STRAY_LEADS: Final = OTHER_LEADS - {"between", "by", "the"}
+_BLOCK = r"\b(?:every|each|most|some|any)\s+\Z"
+_STOP = r"\A\s*(?:[?.!,;:]|\Z)"
+_LINK = r"\A\s*(?:(?:and|to|or|till|until|through|thru)\s+(?:the\s+|in\s+)?|[-–—]\s*)\Z"
+_OPENING = r"\b(?:from|between)\s+(?:the\s+)?\Z"
+_NEAR: Final = 60
+"""Most characters beside a date that can belong to it."""
+
+
+def mentions(text: str, now: datetime) -> list[Mention]:
+    """Return the dates that `text` names, in order, without overlaps.
+
+    Args:
+        text: any text; only English dates are found.
+        now: the instant in UTC to which "yesterday" and a month without a year refer.
+    """
+    outer: list[Mention] = []
+    for mention in _spot(text, now):
+        while outer and outer[-1].until > mention.at:  # June in "June 2023" is part of the year's mention by now
+            outer.pop()
+        outer.append(mention)
+    linked: list[Mention] = []
+    for mention in outer:
+        if linked and re.search(_LINK, text[linked[-1].until : mention.at], FLAGS):
+            linked.append(_range(text, linked.pop(), mention))
+        else:
+            linked.append(mention)
+    return [mention for mention in (_with_lead(text, mention) for mention in linked) if mention]
+
+
+def _spot(text: str, now: datetime) -> list[Mention]:
+    """Return the dates by their forms, each extended by the modifiers before it."""
+    found: list[Mention] = []
+    for form in FORMS:
+        for match in re.finditer(form.pattern, text, FLAGS):
+            try:
+                window = form.read(_groups(match), now)
+            except (ValueError, OverflowError):  # no such day, or outside the calendar
+                continue
+            found.append(Mention(*match.span(), *window, form.kind, form.needs, form.tenses))
+    apart: list[Mention] = []
+    for mention in sorted(found, key=lambda mention: (mention.at, -mention.until)):
+        if not apart or mention.at >= apart[-1].until:
+            apart.append(mention)
+    return [_modified(text, mention) for mention in apart]
+
+
+def _modified(text: str, mention: Mention) -> Mention:
+    before = text[max(0, mention.at - _NEAR) : mention.at]
+    for pattern, modify in MODIFIERS:
+        match = re.search(pattern, before, FLAGS)
+        try:
+            window = modify(_groups(match), mention.window) if match and mention.window else None
+        except (ValueError, OverflowError):
+            continue
+        if match and window:
+            at = mention.at - len(match[0])
+            return _modified(text, replace(mention, at=at, start=window.start, end=window.end, needs=frozenset()))
+    return mention
+
+
+def _range(text: str, left: Mention, right: Mention) -> Mention:
+    """Return the range from one date to another; a floating first date gets the year of the second."""
+    if left.kind == "floating":
+        left = _relative_to(text, left, right)
+    if not left.window or not right.window:
+        return right
+    window = periods.hull(left.window, right.window)
+    opening = re.search(_OPENING, text[max(0, left.at - _NEAR) : left.at], FLAGS)
+    at, needs = (left.at - len(opening[0]), frozenset[str]()) if opening else (left.at, left.needs)
+    kind: Kind = "deictic" if right.kind == "deictic" else "fixed"  # both have a year by now
+    return Mention(at, right.until, *window, kind, needs, left.tenses | right.tenses)
+
+
+def _relative_to(text: str, mention: Mention, reference: Mention) -> Mention:
+    """Return a mention relative to the start of another one: the Friday in "last Friday, on 23 January"."""
+    piece = text[mention.at : mention.until]
+    found = _spot(piece, reference.start) if reference.start else []
+    same = [again for again in found if again.until == len(piece)]
+    return replace(mention, start=same[0].start, end=same[0].end) if same else mention
+
+
+def _with_lead(text: str, mention: Mention) -> Mention | None:
+    """Return a mention with its lead word, which can open one side; None if it needs one and has none."""
+    before, after = text[max(0, mention.at - _NEAR) : mention.at], text[mention.until : mention.until + _NEAR]
+    match = re.search(_LEAD, before, FLAGS)
+    whole = _groups(match)["lead"] if match else ""
+    lead = whole.removesuffix(" the")
+    met = {whole, lead, CLAUSE_END if re.search(_STOP, after, FLAGS) else ""}
+    if re.search(_BLOCK, before, FLAGS) or (mention.needs and mention.needs.isdisjoint(met)):
+        return None
+    if not match or (lead in _STRAY_LEADS and not mention.needs):  # it may belong to a verb: "volunteer at last week"
+        return mention
+    start, end = BOUNDS.get(lead, ("start", "end"))
+    return replace(
+        mention,
+        at=mention.at - len(match[0]),
+        start=getattr(mention, start) if start else None,
+        end=getattr(mention, end) if end else None,
+    )
+
+
+# --- Orders and events -----------------------------------------------------------------------------------------------
+
+Relation = Literal["before", "after"]
+
+
+class OrderForm(NamedTuple):
     """Words that ask for an order.
 
     Attributes:
         pattern: regular expression of the words; a group `cue` marks the words that name the order.
-        order: the order; None for a window only.
-        days: length of the window of "recently"; None for no window.
+        order: the order; None for the window of "recently" only.
         is_vague: whether a date beside these words makes them redundant.
     """
 
     pattern: str
-    order: Order | None
-    days: int | None = None
+    order: Literal["earliest", "latest"] | None
     is_vague: bool = False
 
 
@@ -50,34 +493,18 @@ class Event(NamedTuple):
     anchor: str
 
 
-class Ordering(NamedTuple):
-    """Words that ask for an order: their position, the order, and the days of a window."""
-
-    at: int
-    until: int
-    order: Order | None
-    days: int | None
-
-
-Placed = Mention | Event | Ordering
-
-
-RECENT_DAYS: Final = 30
-"""Length of the window of "recently"."""
-
 _WHOSE = r"\b(?:the|my|our|your|his|her|their|its|\w+['’]s)\s+"
 _LINKS = "of|and|or|to|in|at|on|for|from|is|was|are|were|but|that"
-_PLACES = (
+_PLACES = (  # things that are first or last in a row, not in time
     "name|names|place|person|row|column|line|lines|page|item|element|character|letter|digits?|words?|chapter|paragraph"
     "|section|argument|parameter|step|steps"
 )
-"""Things that are first or last in a row, not in time."""
 _FIRST_THINGS = "aid|class|language|half|floor|lady|hand|grade|base|degree|responders?|thing|impression"
 _LAST_THINGS = "resort|straw|minute|mile|chance|supper|stand|legs|laugh|ditch"
 _CURRENT_THINGS = (
     "accounts?|affairs|events?|directory|folder|working|users?|line|row|page|file|thread|process|density|draw|sensor"
 )
-_ASKED = (  # a subject with or without auxiliary: "did Joanna", "we"
+_SUBJECT = (  # with or without auxiliary: "did Joanna", "we"
     r"(?:\b(?:i|we|you|he|she|they)\s+|\b(?:did|do|does|has|have|had|was|were)\s+(?:\w[\w'’.-]*\s+){0,3}?"
     rf"(?!(?:the|an?|my|our|your|his|her|their|its|very|with|{_LINKS})\b)\w[\w-]*\s+)"
 )
@@ -91,24 +518,24 @@ ORDER_FORMS: Final[Sequence[OrderForm]] = (
     OrderForm(r"\boriginally\b|\binitially\b|\bthe\s+(?:original|initial)\b", "earliest"),
     OrderForm(rf"{_WHOSE}(?P<cue>original|initial)\s+\w", "earliest"),
     OrderForm(r"(?<!\bat )(?<!\bat the )\bearliest\b", "earliest"),
-    OrderForm(r"\bat\s+first\b(?!\s+(?:glance|sight|light|hand))|\bto\s+(?:begin|start)\s+with\b", "earliest"),
+    OrderForm(r"\bat\s+first\b(?!\s+(?:glance|sight|light|hand))", "earliest"),
     OrderForm(rf"{_WHOSE}(?:very\s+)?(?P<cue>first)\s+(?!(?:{_LINKS}|{_PLACES}|{_FIRST_THINGS})\b)\w", "earliest"),
-    OrderForm(rf"{_ASKED}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]", "earliest"),
+    OrderForm(rf"{_SUBJECT}(?P<cue>first)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_FIRST_THINGS})\b)[a-z]", "earliest"),
     OrderForm(r"\b(?:did|had)\s+(?:[\w'’.-]+\s+){1,8}?(?P<cue>first)(?=\s*(?:[?.!,;]|\Z))", "earliest"),
     OrderForm(r"(?<!how long )\b(?:did|had)\s+(?:[\w'’.-]+\s+){2,8}?(?P<cue>last)(?=\s*(?:[?.!,;]|\Z))", "latest"),
     OrderForm(r"\b(?:the\s+)?(?:very\s+)?last\s+time\b|\bmost\s+recent(?:ly)?\b|\bnewest\b", "latest"),
     OrderForm(r"(?<!\bat )(?<!\bat the )\blatest\b", "latest"),
     OrderForm(rf"{_WHOSE}(?:very\s+)?(?P<cue>last)\s+(?!(?:{_LINKS}|{_PLACES}|{_LAST_THINGS})\b)\w", "latest"),
-    OrderForm(rf"{_ASKED}(?P<cue>last)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_LAST_THINGS})\b)[a-z]", "latest"),
-    OrderForm(r"\bjust\s+now\b", "latest", days=1, is_vague=True),
-    OrderForm(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b", None, days=RECENT_DAYS, is_vague=True),
-    OrderForm(r"\bcurrently\b|\bpresently\b|\bnowadays\b|\bthese\s+days\b", "latest", is_vague=True),
-    OrderForm(r"\bat\s+(?:the\s+moment|present)\b|\bas\s+of\s+(?:now|today)\b", "latest", is_vague=True),
+    OrderForm(rf"{_SUBJECT}(?P<cue>last)\s+(?!(?:{_NO_VERB}|{_PLACES}|{_LAST_THINGS})\b)[a-z]", "latest"),
+    OrderForm(r"\brecent(?:ly)?\b|\blately\b|\bof\s+late\b", None, is_vague=True),
     OrderForm(
-        (
-            r"\bright\s+now\b|(?<=\w\s)(?<!\buntil )(?<!\btill )(?<!\bby )(?<!\bfrom )(?<!\bbefore )"
-            r"now\b(?!,|\s+(?:and|or|then|that|on)\b)"
-        ),
+        r"\b(?:currently|presently|nowadays|these\s+days|right\s+now|at\s+(?:the\s+moment|present))\b"
+        r"|\bas\s+of\s+(?:now|today)\b",
+        "latest",
+        is_vague=True,
+    ),
+    OrderForm(
+        r"(?<=\w\s)(?<!\buntil )(?<!\btill )(?<!\bby )(?<!\bfrom )(?<!\bbefore )now\b(?!,|\s+(?:and|or|then|that|on)\b)",
         "latest",
         is_vague=True,
     ),
@@ -119,73 +546,119 @@ ORDER_FORMS: Final[Sequence[OrderForm]] = (
 RELATIONS: Final[Mapping[str, Relation]] = {
     "before": "before", "prior to": "before", "until": "before", "till": "before", "after": "after", "since": "after",
 }  # fmt: skip
-_UNIT = one_of(periods.UNITS)
-_NUMBER = rf"(?:\d+|{one_of(NUMBERS)})"
 _DAILY = r"(?:work|school|class|breakfast|lunch|dinner|bed|bedtime|midnight|noon|dark)"
 """Daily events, which are not looked up: "what does she do after work"."""
 _OWN_AFTER = "".join(rf"(?<!\b{verb} )" for verb in "look looks looked looking running named chased".split())
 """Verbs that "after" belongs to."""
+_AMOUNT = rf"(?:\d+|{one_of(NUMBERS)})"
 EVENT = (
-    rf"(?<![\w-])(?:(?:the|{_NUMBER})\s+{_UNIT}s?\s+)?(?:(?:right|just|shortly|soon|immediately|ever)\s+)?"
+    rf"(?<![\w-])(?:(?:the|{_AMOUNT})\s+{_ANY_UNIT}s?\s+)?(?:(?:right|just|shortly|soon|immediately|ever)\s+)?"
     rf"{_OWN_AFTER}(?P<word>{one_of(RELATIONS)})\s+"
     rf"(?!(?:that|this|then|it|all|long|hours|now|you|and|or|what|which|who|whom|how|when|while|further|there|but|because|so|if)\b)"
-    rf"(?!{_NUMBER}\s+(?:more\s+)?{_UNIT}s?\b)(?!{_DAILY}\s*(?:[,.;:?!]|\Z))"
+    rf"(?!{_AMOUNT}\s+(?:more\s+)?{_ANY_UNIT}s?\b)(?!{_DAILY}\s*(?:[,.;:?!]|\Z))"
     r"(?P<anchor>(?=[^,;?!()\n—]*[a-z])(?:[^,.;:?!()\n—]|[.:](?=\w)){1,120}(?!\w))"
 )
 _CLAUSE = r"\s+(?:but|because|although|though|whereas)\b"
 _QUESTION = r"\s+(?:what|where|who|which|how|why|when|did|does|do)\b"
-_SAID = (
+_STATED = (  # text between a date and the day of its statement: "last week, as mentioned on 6 November"
     r"[\s,]*(?:(?:as|that|which|he|she|they|i|we|you|was|were)\s+)*"
     r"(?:(?:mentioned|said|told|shared|discussed|described|wrote)\s+)?"
 )
-"""Text between a time and the day of its statement: "last week, as mentioned on 6 November"."""
 
-_ANYTHING: Final = ENGLISH_STOPWORDS.union(load("time")["anything"])
-"""Words that ask for anything at all."""
+# --- Reading a query -------------------------------------------------------------------------------------------------
 
-MAX_LENGTH: Final = 2000
-"""Characters of a query that are read; a longer text is no question."""
 _TRIGGERS: Final = frozenset(
-    {*"0123456789", *periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, *periods.DAY_PARTS}
-    | {form for unit in periods.UNITS for form in (unit, f"{unit}s")}
-    | {name.split()[0] for name in periods.HOLIDAYS if "day" not in name} - {"new"}  # "New Year" is covered by "year"
-    | {word for name in BOUNDS for word in name.split()} - {"to", "by", "up"}
-    | set(
-        """
-        easter valentine today tonight yesterday tomorrow ago first last latest earliest newest recent recently lately
-        late now currently current presently present moment these nowadays originally initially original initial begin
-        start
-        """.split()
-    )
+    {*"0123456789", *periods.WEEKDAYS, *periods.MONTHS, *periods.SEASONS, *periods.DAY_PARTS, *periods.UNITS}
+    | {f"{unit}s" for unit in periods.UNITS}
+    | {name.split()[0] for name in (*periods.HOLIDAYS, periods.EASTER) if name.split()[0] not in ("new", "st")}
+    | {"prior", "after", "before", "since", "until", "till", "years", "patrick", "patricks"}
+    | set("today tonight yesterday tomorrow ago first last latest earliest newest recent recently lately late".split())
+    | set("now currently current presently present moment these nowadays originally initially original initial".split())
 )
 """Words and digits; a text that names a time contains at least one."""
-_TRIGGER_SHAPE = re.compile(r"[a-z]+|\d")
 
 
 def read(text: str, now: datetime) -> TimeCue | None:
     """Return the time that `text` is about, or None if it names none.
+
+    Of several dates, one relative to now counts ("what did I say last week about the trip of May 2022?"), else the
+    first. A question for a time ("when did ...") names none.
 
     Args:
         text: a query in English.
         now: the instant of the query in UTC.
     """
     text = text[:MAX_LENGTH]
-    if _TRIGGERS.isdisjoint(_TRIGGER_SHAPE.findall(text.casefold())):
-        return None  # most queries
+    if _TRIGGERS.isdisjoint(re.findall(r"[a-z]+|\d", text.casefold())):
+        return None  # most queries: a search for all patterns takes a quarter of a recall
     found = mentions(text, now)
+    around = directions(text) if any(mention.tenses != ALWAYS for mention in found) else []
     event = _event(text, found)
-    date = _date(text, meant(text, found), event)
-    taken: list[Placed] = [*found, *filter(None, [event])]
-    ordering = _ordering(text, taken, is_dated=date is not None)
+    date = _meant(text, [one for one in found if tense(around, one.until) in one.tenses], event)
+    taken = [(piece.at, piece.until) for piece in (*found, event) if piece]
+    order, ordered_at = _order(text, taken, is_dated=date is not None)
+    start, end = (date.start, date.end) if date else (None, None)
+    if order is not None and order.order is None and not date:
+        try:
+            start = periods.past("day", RECENT_DAYS, now).start
+        except (ValueError, OverflowError):  # outside the calendar
+            return None
+    runs: list[tuple[int, int]] = []
+    for at, until in sorted([*((piece.at, piece.until) for piece in (date, event) if piece), *ordered_at]):
+        joined = runs.pop()[0] if runs and at <= runs[-1][1] else at
+        runs.append((joined, until))
     cue = TimeCue(
-        _runs(text, [piece for piece in (date, event, ordering) if piece]),
-        date.start if date else _recent(ordering, now),
-        date.end if date else None,
-        ordering.order if ordering else None,
+        tuple(text[at:until].strip() for at, until in runs),
+        start,
+        end,
+        order.order if order else None,
         event.relation if event else None,
         event.anchor if event else "",
     )
     return cue if cue.start or cue.end or cue.order or cue.relation else None
+
+
+def _meant(text: str, found: list[Mention], event: Event | None) -> Mention | None:
+    """Return the date that the query is about."""
+    for left, right in pairwise(found):
+        if left.kind != "fixed" and right.kind == "fixed" and re.fullmatch(_STATED, text[left.until : right.at], FLAGS):
+            left = _relative_to(text, left, right)
+            if not left.window or not right.window:
+                return right
+            return Mention(left.at, right.until, *periods.hull(left.window, right.window), "fixed")
+    date = next((mention for mention in found if mention.kind == "deictic"), found[0] if found else None)
+    if date and date.window and event and event.until == date.at:  # "after his trip in August" is since August
+        return replace(date, end=None) if event.relation == "after" else replace(date, start=None)
+    return date
+
+
+def _order(
+    text: str, taken: Sequence[tuple[int, int]], *, is_dated: bool
+) -> tuple[OrderForm | None, list[tuple[int, int]]]:
+    """Return the first match of `ORDER_FORMS` that overlaps no other cue, and its position."""
+    for form in ORDER_FORMS:
+        if form.is_vague and is_dated:
+            continue
+        for match in re.finditer(form.pattern, text, FLAGS):
+            at, until = match.span("cue" if "cue" in match.re.groupindex else 0)
+            if not any(start < until and at < end for start, end in taken):
+                return form, [(at, until)]
+    return None, []
+
+
+def _event(text: str, found: list[Mention]) -> Event | None:
+    """Return the first event that the query refers to."""
+    for match in re.finditer(EVENT, text, FLAGS):
+        at, start = match.start("word"), match.start("anchor")
+        if any(mention.at <= at < mention.until for mention in found):
+            continue
+        until = min([match.end(), *(mention.at for mention in found if mention.at >= start)])
+        anchor = re.split(_CLAUSE, text[start:until], maxsplit=1, flags=FLAGS)[0]
+        if not text[: match.start()].strip():  # the question follows the event
+            anchor = re.split(_QUESTION, anchor, maxsplit=1, flags=FLAGS)[0]
+        if anchor.strip():
+            return Event(match.start(), start + len(anchor), RELATIONS[_groups(match)["word"]], anchor.strip())
+    return None
 
 
 def asks_only_time(text: str, cue: TimeCue, now: datetime, names: Iterable[str]) -> bool:
@@ -202,67 +675,3 @@ def asks_only_time(text: str, cue: TimeCue, now: datetime, names: Iterable[str])
     for run in cue.words:
         text = text.replace(run, " ")
     return set(words(text)) <= _ANYTHING.union(*map(words, names))
-
-
-def _runs(text: str, pieces: Iterable[Placed]) -> tuple[str, ...]:
-    """Return the text of the pieces in order, adjacent pieces joined."""
-    runs: list[tuple[int, int]] = []
-    for at, until in sorted((piece.at, piece.until) for piece in pieces):
-        joined = runs.pop()[0] if runs and at <= runs[-1][1] else at
-        runs.append((joined, until))
-    return tuple(text[at:until].strip() for at, until in runs)
-
-
-def _recent(ordering: Ordering | None, now: datetime) -> datetime | None:
-    try:
-        return periods.past("day", ordering.days, now).start if ordering and ordering.days else None
-    except (ValueError, OverflowError):  # outside the calendar
-        return None
-
-
-def _date(text: str, found: list[Mention], event: Event | None) -> Mention | None:
-    """Return the time that the query is about."""
-    for left, right in pairwise(found):
-        if left.kind != "fixed" and right.kind == "fixed" and re.fullmatch(_SAID, text[left.until : right.at], FLAGS):
-            return _told(text, left, right)
-    date = next((mention for mention in found if mention.kind == "deictic"), found[0] if found else None)
-    if date and date.window and event and event.until == date.at:  # "after his trip in August" is since August
-        return replace(date, end=None) if event.relation == "after" else replace(date, start=None)
-    return date
-
-
-def _told(text: str, left: Mention, right: Mention) -> Mention:
-    """Return a time and the day of its statement as one window; the time is relative to that day."""
-    left = recount(text, left, right)
-    if not left.window or not right.window:
-        return right
-    window = periods.hull(left.window, right.window)
-    return Mention(left.at, right.until, window.start, window.end, "fixed")
-
-
-def _ordering(text: str, taken: Sequence[Placed], *, is_dated: bool) -> Ordering | None:
-    """Return the first match of `ORDER_FORMS`, in the order of the table, that overlaps no other cue."""
-    for form in ORDER_FORMS:
-        if form.is_vague and is_dated:
-            continue
-        for match in re.finditer(form.pattern, text, FLAGS):
-            at, until = match.span("cue" if "cue" in match.re.groupindex else 0)
-            if not any(piece.at < until and at < piece.until for piece in taken):
-                return Ordering(at, until, form.order, form.days)
-    return None
-
-
-def _event(text: str, found: list[Mention]) -> Event | None:
-    """Return the first event that the query refers to."""
-    for match in re.finditer(EVENT, text, FLAGS):
-        at = match.start("word")
-        if any(mention.at <= at < mention.until for mention in found):
-            continue
-        until = min([match.end(), *(mention.at for mention in found if mention.at >= match.start("anchor"))])
-        anchor = re.split(_CLAUSE, text[match.start("anchor") : until], maxsplit=1, flags=FLAGS)[0]
-        if not text[: match.start()].strip():  # the question follows the event
-            anchor = re.split(_QUESTION, anchor, maxsplit=1, flags=FLAGS)[0]
-        if anchor.strip():
-            relation = RELATIONS[" ".join(match["word"].casefold().split())]
-            return Event(match.start(), match.start("anchor") + len(anchor), relation, anchor.strip())
-    return None
