@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from salience.extract import distinctions as distinctions_module
-from salience.extract.distinctions import distinctions, may_count, may_distinguish
+from salience.extract.distinctions import distinctions
 from salience.extract.entities import Piece, distinct, entities, marks, names, read, read_whole
 from salience.extract.phrases import Phrasebook
 from salience.text import Kept, Tokeniser, is_plain_word, normalise, words
@@ -88,11 +88,7 @@ def test_phrases_are_found_wherever_they_stand(phrases, text):
 @given(TEXTS | st.text("abcxyzñ'B1-", max_size=4))
 def test_a_plain_word_is_what_reading_it_letter_by_letter_gives(written):
     def told() -> list[object]:
-        return [
-            read_whole(written),
-            distinctions_module._tokens(written),
-            may_count(written),
-        ]
+        return [read_whole(written), distinctions_module._tokens(written)]
 
     at_a_glance = told()
     with patch("salience.text.is_plain_word", never), patch("salience.extract.distinctions.is_plain_word", never):
@@ -103,14 +99,6 @@ def test_a_plain_word_is_what_reading_it_letter_by_letter_gives(written):
 
 def never(text: str) -> bool:
     return False
-
-
-@given(TEXTS, st.sampled_from([None, "Mira"]))
-def test_a_text_that_tells_nothing_is_not_read_further(text, speaker):
-    found = distinctions(text, speaker)
-    with patch("salience.extract.distinctions.may_distinguish", lambda text: True):
-        assert distinctions(text, speaker) == found
-    assert may_distinguish(text) or len(found) == 1 + (speaker is not None)
 
 
 def test_what_is_kept_is_made_once_and_bounded():

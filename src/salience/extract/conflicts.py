@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Final
 
 from salience import text
@@ -45,10 +45,6 @@ DENIED: Final = 0.75
 """Share of the content words of a denial that the other text must contain."""
 ADDED: Final = 1
 """Content words that one of two texts may add; one more if their cosine reaches the paraphrase threshold."""
-MAX_VALUE: Final = 4
-"""Longest value, in words."""
-VALUES: Final = ("number", "date", "name")
-"""Kinds of distinctions that are values."""
 ORDERED: Final = (("number",), ("date",), ("name", "claim"))
 """Kinds of distinctions that are compared in order, as in `rank.stages.ORDERED`."""
 
@@ -59,12 +55,9 @@ TRANSITIONS: Final[Mapping[str, str]] = {
     "replaced": r"\breplac(?:ed|es|ing) (?!by\b|with\b)(?P<old>[^.,;]+?)(?: (?:with|by) \S|[.,;]|\Z)"
     r"|(?P<old2>[^.,;]+?) (?:was|were|is|are|has been|have been|got) replaced (?:with|by) \S",
     "instead": r"\b(?:instead of|rather than|in place of) (?P<old>[^.,;]+)",
-    "not": r", not (?P<old>[^.,;]+)|\bnot (?!only|just)(?P<old2>[^.,;]+?),? but \S",
     "took over": r"\b(?:supersedes|superseded|(?:takes|took) over (?:[^.,;]+ )?from) (?P<old>[^.,;]+)",
 }
 """Patterns of the replaced value."""
-_MOVING: Final = frozenset({"yesterday", "today", "tomorrow", *RELATIVE})
-"""Dates relative to the day of the statement."""
 _TELLS_WHEN: Final = re.compile(r"(?:19|20)\d\d|rank \d+")
 """A year or an ordinal."""
 _DAY: Final = re.compile(r"(1[0-2]|[1-9])-(\d{1,2})")
@@ -124,11 +117,11 @@ def relation(
         new_speaker: speaker of the new text, if known.
         old_speaker: speaker of the old text, if known.
     """
-    speakers = _name(old_speaker), _name(new_speaker)
+    speakers = [text.normalise(speaker) if speaker else "nobody" for speaker in (old_speaker, new_speaker)]
     is_one = speakers[0] == speakers[1]
     if is_one and text.normalise(new) == text.normalise(old):
         return Relation("duplicate", ("same words",))
-    if is_one and (stated := _stated(new, old, new_speaker)):
+    if is_one and (stated := _same_fact(new, old, new_speaker)):
         return stated
     if similarity < paraphrase * MIN_SHARE - EDGE:
         return Relation("related")
@@ -146,11 +139,7 @@ def relation(
     return Relation("related")
 
 
-def _name(speaker: str | None) -> str:
-    return text.normalise(speaker) if speaker else "nobody"
-
-
-def _stated(new: str, old: str, speaker: str | None) -> Relation | None:
+def _same_fact(new: str, old: str, speaker: str | None) -> Relation | None:
     """Return the label of two plain statements of one fact; None if they are not."""
     mine = fact(new, speaker=speaker)
     theirs = fact(old, speaker=speaker) if mine else None
@@ -168,25 +157,20 @@ def _over(mine: Reading, theirs: Reading) -> Evidence:
     """Return the phrase by which the new text says that the older state is over."""
     if not mine.ended or theirs.ended or strangers(mine, theirs):
         return ()
-    held = mine.stems & theirs.stems
-    subject = {stem for stem, word in mine.terms if word in mine.opening}
-    if len(held) < DENIED * len(mine.stems) or not held - subject:
-        return ()
-    if mine.ended == ("left",) and not phrases("single_verbs", theirs.words):
-        return ()  # people leave an office daily and a company once
-    return (f"time: {mine.ended[0]}",)
+    shared = mine.stems & theirs.stems
+    return (f"time: {mine.ended[0]}",) if shared and len(shared) >= DENIED * len(mine.stems) else ()
 
 
 def _replaced(mine: Reading, theirs: Reading) -> Evidence:
     """Return what the new text replaces in the older one: "from Vim to Emacs"."""
     if strangers(mine, theirs):
         return ()
-    for name, form in TRANSITIONS.items():
+    for name, pattern in TRANSITIONS.items():
         if name == "replaced" and "replac" not in mine.content.lower():  # this pattern is slow on long texts
             continue
-        match = re.search(form, mine.content, re.IGNORECASE)
+        match = re.search(pattern, mine.content, re.IGNORECASE)
         gone = match and next(filter(None, match.groups()), None)
-        if not gone or (name == "from" and not mine.later) or re.search(form, theirs.content, re.IGNORECASE):
+        if not gone or (name == "from" and not mine.later):
             continue
         words = set(text.words(gone)) - text.ENGLISH_STOPWORDS
         if words and words.issubset(theirs.words) and not set(mine.words) <= set(theirs.words):
@@ -259,7 +243,7 @@ def _denied(mine: Reading, theirs: Reading) -> Evidence:
     no, yes = (mine, theirs) if mine.denies else (theirs, mine)
     if not no.stems or len(no.stems & yes.stems) < DENIED * len(no.stems):
         return ()
-    if _lacking(no.values(*VALUES), yes.values(*VALUES)):
+    if set(no.values("number", "date", "name")) - set(yes.values("number", "date", "name")):
         return ()  # "not 60" allows "30"
     denying, saying = apart(no, yes)
     if any(opposites([word for word in denying if word not in NEGATORS], saying)):
@@ -272,19 +256,19 @@ def _opposite(mine: Reading, theirs: Reading) -> Evidence:
     if mine.is_indefinite or theirs.is_indefinite:
         return ()
     for new, old in opposites(*apart(mine, theirs)):
-        tells_which = _tells_which(mine, new) and _tells_which(theirs, old)
-        if not tells_which and _framed(mine, theirs, (new, old), True):
+        says_which = _says_which(mine, new) and _says_which(theirs, old)
+        if not says_which and _same_subject(mine, theirs, (new, old), True):
             return (f"opposite: {old} -> {new}",)
     return ()
 
 
-def _tells_which(said: Reading, word: str) -> bool:
+def _says_which(said: Reading, word: str) -> bool:
     """Return whether a word only says which thing is meant: "the upload limit is 20"."""
-    after, copulas = said.after(word), _LISTS["copulas"]
+    after, copulas = said.words[said.words.index(word) + 1 :], _LISTS["copulas"]
     return word not in _LISTS["quantities"] and not copulas.isdisjoint(after[1:]) and after[0] not in copulas
 
 
-def _framed(mine: Reading, theirs: Reading, values: Iterable[str], alike: bool) -> bool:
+def _same_subject(mine: Reading, theirs: Reading, values: Iterable[str], alike: bool) -> bool:
     """Return whether two texts are about the same thing: apart from `values`, at most one says a little more."""
     held = set(values)
     taken = {stem for stem, word in (*mine.terms, *theirs.terms) if word in held}
@@ -298,23 +282,22 @@ def _other_number(mine: Reading, theirs: Reading, alike: bool) -> Evidence:
         return ()
     is_event = states_event((*mine.words, *theirs.words)) and not mine.later
     for kind in ("number", "date"):
-        new, old = _lacking(mine.values(kind), theirs.values(kind)), _lacking(theirs.values(kind), mine.values(kind))
+        new = [value for value in mine.values(kind) if value not in theirs.values(kind)]
+        old = [value for value in theirs.values(kind) if value not in mine.values(kind)]
         is_time = kind == "date" or all(map(_TELLS_WHEN.fullmatch, (*new, *old)))
-        if new and old and not (is_event and is_time) and _framed(mine, theirs, (*new, *old), alike):
+        if new and old and not (is_event and is_time) and _same_subject(mine, theirs, (*new, *old), alike):
             return (f"{kind}: {_shown(old)} -> {_shown(new)}",)
     return ()
 
 
-def _lacking(values: Sequence[str], others: Sequence[str]) -> list[str]:
-    return [value for value in values if value not in others and value not in _MOVING]
-
-
 def _shown(values: Sequence[str]) -> str:
     """Return the most specific of some numbers or dates: a day before its month, a number with its unit."""
-    if day := next(filter(None, map(_DAY.fullmatch, values)), None):
-        return f"{day[2]} {MONTHS[int(day[1]) - 1].title()}"
-    if month := next(filter(None, map(_MONTH.fullmatch, values)), None):
-        return MONTHS[int(month[1]) - 1].title()
+    for value in values:
+        if day := re.fullmatch(r"(1[0-2]|[1-9])-(\d{1,2})", value):
+            return f"{day[2]} {MONTHS[int(day[1]) - 1].title()}"
+    for value in values:
+        if value.startswith("month "):
+            return MONTHS[int(value.removeprefix("month ")) - 1].title()
     return quoted(next((value for value in values if value.startswith(f"{values[0]} ")), values[0]))
 
 
@@ -327,55 +310,32 @@ def _opens_with_number(words: Sequence[str]) -> bool:
 
 
 def _other_value(mine: Reading, theirs: Reading) -> Evidence:
-    """Return the new value of a property that has one value at a time."""
+    """Return the new value of a property that has one value at a time.
+
+    Either the same noun or verb with one value at a time precedes both values ("the status is"), or the same words do
+    and a word such as "now" replaces the old value.
+    """
     new, old = ([word for word in words if word not in EMPTY and word.isalpha()] for words in apart(mine, theirs))
-    if mine.is_indefinite or theirs.is_indefinite or not mine.stems & theirs.stems:
+    if not new or not old or mine.is_indefinite or theirs.is_indefinite or not mine.stems & theirs.stems:
         return ()
-    if not _is_a_value(mine, new) or not _is_a_value(theirs, old):
-        return ()
-    if not (_has_one_value(mine, theirs, new[0], old[0]) or _holds_now(mine, theirs, new[0], old[0])):
-        return ()
+    before = mine.words[: mine.words.index(new[0])], theirs.words[: theirs.words.index(old[0])]
+    noun = _LISTS["single_nouns"].intersection(before[0]).intersection(before[1])
+    verb = set(phrases("single_verbs", before[0])).intersection(phrases("single_verbs", before[1]))
+    if not verb and not (noun and all(map(_introduces_value, before))):
+        leads = [[word for word in words if word not in _LISTS["adverbs"]] for words in before]
+        if leads[0] != leads[1] or len(leads[0]) < 2 or not _LISTS["additive"].isdisjoint(leads[0]):
+            return ()
+        if _LISTS["weak"].issuperset(mine.later):  # also without any such word
+            return ()
     names = {word for value in (*mine.values("name"), *theirs.values("name")) for word in text.words(value)}
     kind = "name" if names.issuperset((*new, *old)) else "value"
     return (f"{kind}: {quoted(' '.join(old))} -> {quoted(' '.join(new))}",)
-
-
-def _is_a_value(said: Reading, words: Sequence[str]) -> bool:
-    """Return whether these words are few, adjacent, and not at the start."""
-    if not 0 < len(words) <= MAX_VALUE:
-        return False
-    first, last = said.words.index(words[0]), said.words.index(words[-1])
-    return first > 0 and last - first < len(words) + 1
-
-
-def _has_one_value(mine: Reading, theirs: Reading, new: str, old: str) -> bool:
-    """Return whether the same noun or verb with one value at a time precedes both values."""
-    both = (mine.before(new), theirs.before(old))
-    if any(map(states_event, both)):
-        return False
-    noun = _LISTS["single_nouns"].intersection(both[0]).intersection(both[1])
-    verb = set(phrases("single_verbs", both[0])).intersection(phrases("single_verbs", both[1]))
-    return bool(noun and all(map(_introduces_value, both))) or bool(verb and all(map(_ends_in_verb, both)))
 
 
 def _introduces_value(words: Sequence[str]) -> bool:
     """Return whether the last word, small words aside, is a copula or the noun itself."""
     last = next((word for word in reversed(words) if word not in _LISTS["between"] or word in _LISTS["changed"]), "")
     return last.endswith("'s") or any(last in _LISTS[name] for name in ("copulas", "single_nouns", "changed"))
-
-
-def _ends_in_verb(words: Sequence[str]) -> bool:
-    last = [word for word in words if word not in ("the", "a", "an", "our", "my")][-4:]
-    return any(" ".join(last[start:]) in _LISTS["single_verbs"] for start in range(len(last)))
-
-
-def _holds_now(mine: Reading, theirs: Reading, new: str, old: str) -> bool:
-    """Return whether the same words precede both values, and a word such as "now" replaces the old one."""
-    leads = [
-        [word for word in before if word not in _LISTS["adverbs"]] for before in (mine.before(new), theirs.before(old))
-    ]
-    is_said = leads[0] == leads[1] and len(leads[0]) > 1 and _LISTS["additive"].isdisjoint(leads[0])
-    return is_said and not _LISTS["weak"].issuperset(mine.later)  # true for an empty `later`, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,31 +386,22 @@ class Reading:
         """Return the values of the distinctions of these kinds, in order."""
         return [value for kind, value in self.distinctions if kind in kinds]
 
-    def before(self, word: str) -> tuple[str, ...]:
-        """Return the words before the first occurrence of a word."""
-        return self.words[: self.words.index(word)]
-
-    def after(self, word: str) -> tuple[str, ...]:
-        """Return the words after the first occurrence of a word."""
-        return self.words[self.words.index(word) + 1 :]
-
 
 def read(content: str) -> Reading:
     """Return a text prepared for comparison."""
     content = content[:MAX_LENGTH]
     words = tuple(text.words(content))
     found = tuple((kind, value) for kind, _, value in (one.partition(":") for one in distinctions(content)))
-    return Reading(content, words, tuple(terms(words)), found, phrases("later", words), phrases("ended", words))
-
-
-def terms(words: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Return (stem, word) of the content words, without negating prefixes."""
-    return chain.from_iterable(map(_TERMS.__getitem__, words))
+    bases = [BASES.get(word, word).removesuffix("'s") for word in words if word not in EMPTY]
+    terms = [(stem, base) for base in bases if base not in EMPTY and not has_figure(base)
+             for stem in _tokeniser().terms(base)]  # fmt: skip
+    return Reading(content, words, tuple(terms), found, phrases("later", words), phrases("ended", words))
 
 
 def stems(words: Iterable[str]) -> list[str]:
     """Return the stems of the words, except function words, light words and numerals, in order."""
-    return list(chain.from_iterable(map(_STEMS.__getitem__, words)))
+    plain = (word.removesuffix("'s") for word in words if word not in _SMALL and not has_figure(word))
+    return [stem for word in plain for stem in _tokeniser().terms(word)]
 
 
 def has_figure(word: str) -> bool:
@@ -493,21 +444,6 @@ def quoted(value: str) -> str:
     return line if len(line) <= MAX_QUOTE else f"{line[: MAX_QUOTE - 1]}…"
 
 
-def _terms_of(word: str) -> tuple[tuple[str, str], ...]:
-    plain = BASES.get(word, word).removesuffix("'s")
-    if plain in EMPTY or word in EMPTY or has_figure(plain):
-        return ()
-    return tuple((stem, plain) for stem in _tokeniser().terms(plain))
-
-
-def _stems_of(word: str) -> tuple[str, ...]:
-    return () if word in _SMALL or has_figure(word) else _tokeniser().terms(word.removesuffix("'s"))
-
-
-_TERMS: Final = text.Kept(_terms_of)
-_STEMS: Final = text.Kept(_stems_of)
-
-
 @cache
 def _tokeniser() -> text.Tokeniser:
     return text.Tokeniser()
@@ -518,25 +454,20 @@ def _book(name: str) -> Phrasebook:
     return Phrasebook((*_PHRASES[name], *_PHRASES["hiding"]))
 
 
-def _sides() -> dict[str, frozenset[tuple[int, bool]]]:
-    """Return word -> (number of the pair, whether it is on the second side) for each pair that it is in."""
+@cache
+def sides() -> dict[str, frozenset[tuple[int, bool]]]:
+    """Return word -> (number of the pair, whether the word is on its second side) for all pairs of opposites."""
     lines = resources.files(__package__).joinpath("words", "opposites.txt").read_text("utf-8").splitlines()
-    sides: dict[str, set[tuple[int, bool]]] = {}
+    found: dict[str, set[tuple[int, bool]]] = {}
     for pair, line in enumerate(line for line in lines if not line.startswith("#")):
         for second, words in enumerate(line.split("|")):
             for word in words.split():
-                sides.setdefault(word, set()).add((pair, bool(second)))
-    return {word: frozenset(places) for word, places in sides.items()}
-
-
-SIDES: Final = _sides()
-
-
-def opposed(one: str, other: str) -> bool:
-    """Return whether two words in lower case are opposites."""
-    return any((pair, not second) in SIDES.get(other, ()) for pair, second in SIDES.get(one, ()))
+                found.setdefault(word, set()).add((pair, bool(second)))
+    return {word: frozenset(places) for word, places in found.items()}
 
 
 def opposites(words: Sequence[str], others: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each pair of opposites, the first from `words` and the second from `others`, in their order."""
-    yield from ((word, other) for word in words if word in SIDES for other in others if opposed(word, other))
+    for word in words:
+        across = {(pair, not second) for pair, second in sides().get(word, ())}
+        yield from ((word, other) for other in others if not across.isdisjoint(sides().get(other, ())))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from math import inf
 from typing import Final
 
 from salience import text
-from salience.extract.entities import Found, Piece, marks, names, read, read_whole
+from salience.extract.entities import Found, marks, names, read
 from salience.extract.phrases import Phrasebook
 from salience.extract.wordlists import MONTHS, WEEKDAYS, load
 from salience.text import Kept, is_plain_word
@@ -41,49 +41,15 @@ def distinctions(content: str, speaker: str | None = None) -> tuple[str, ...]:
     The first is `text:` with a hash of the text in normal form; `speaker:` follows if there is one. Then follow the
     numbers and dates of `numerals`, then the names and marks of `entities` and the claims of `CONTRASTS`, each group in
     the order of the text and with repetitions.
-
-    Args:
-        content: any text.
-        speaker: the speaker of the text.
     """
-    by_speaker = [_SPEAKER[speaker]] if speaker else []
-    found = (*numerals(content), *_names_and_claims(content)) if may_distinguish(content) else ()
     wording = hashlib.sha256(text.normalise(content).encode("utf-8")).hexdigest()[:16]
-    return (f"text:{wording}", *by_speaker, *found)
-
-
-def may_distinguish(content: str) -> bool:
-    """Return whether a text can contain a number, date, name or claim; False is certain."""
-    return any(map(_MAY_DISTINGUISH.__getitem__, content.split()))
-
-
-def _may_distinguish(part: str) -> bool:
-    """Return whether a text without white space can be a number, date, name or claim, or a part of one."""
-    if text.is_plain_word(part):
-        return may_count(part) or _BOOK.may_hold((part,))
-    if "`" in part or may_count(part):
-        return True
-    pieces = read_whole(part)
-    return any(piece.is_mark or piece.may_name or _BOOK.may_hold(piece.words) for piece in pieces)
-
-
-_MAY_DISTINGUISH: Final = text.Kept(_may_distinguish)
-_SPEAKER: Final = text.Kept(lambda speaker: f"speaker:{text.normalise(speaker)}")
-
-
-def _names_and_claims(content: str) -> list[str]:
+    by_speaker = [f"speaker:{text.normalise(speaker)}"] if speaker else []
     pieces = read(content)
-    named = [(at, f"name:{text.normalise(name)}") for at, name in (*marks(pieces), *names(pieces))]
-    return [found for _, found in sorted(named + _claims(pieces))]
-
-
-def _claims(pieces: Sequence[Piece]) -> list[Found]:
-    """Return the position and value of each claim."""
-    found = _BOOK.find(list(chain.from_iterable(piece.words for piece in pieces)))
-    if not found:
-        return []
-    piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
-    return [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in found if phrase in _CLAIMS]
+    found: list[Found] = [(at, f"name:{text.normalise(name)}") for at, name in (*marks(pieces), *names(pieces))]
+    if claims := _BOOK.find(list(chain.from_iterable(piece.words for piece in pieces))):
+        piece_of = [at for at, piece in enumerate(pieces) for _ in piece.words]
+        found += [(piece_of[start], f"claim:{_CLAIMS[phrase]}") for start, _, phrase in claims if phrase in _CLAIMS]
+    return (f"text:{wording}", *by_speaker, *numerals(content), *(value for _, value in sorted(found)))
 
 
 _ONES: Final = (
@@ -164,14 +130,18 @@ def _by_form(names: Sequence[str]) -> dict[str, int]:
 
 
 _UNIT: Final = _by_spelling(UNITS)
-_MOMENT: Final = _by_spelling(MOMENTS)
 _MONTH: Final = {**_by_form(MONTHS), "sept": 9}
 _WEEKDAY: Final = {**_by_form(WEEKDAYS), "tues": 2, "thur": 4, "thurs": 4}
-_AFTER_RELATIVE: Final = PERIODS | _MONTH.keys() | _WEEKDAY.keys() | _MOMENT.keys()
+_MOMENT: Final = {**_by_spelling(MOMENTS), **{form: WEEKDAYS[number - 1] for form, number in _WEEKDAY.items()}}
+_AFTER_RELATIVE: Final = PERIODS | _MONTH.keys() | _MOMENT.keys()
+_FIRST: Final = (
+    {*CARDINALS, *HUNDREDS} | ORDINALS.keys() | MULTIPLES.keys() | _MONTH.keys() | _MOMENT.keys() | EACH | RELATIVE
+)
+"""Words that can begin a value."""
 
 Words = Sequence[str]
 Reading = tuple[int, list[str]]
-"""The position after a reading, and the values read."""
+"""The position after a value, and the distinctions that it gives."""
 
 
 def numerals(content: str) -> list[str]:
@@ -182,27 +152,20 @@ def numerals(content: str) -> list[str]:
     `date:month 5` and `date:5-3`, so that the values of a less specific text are among those of a more specific one. A
     number that is part of nothing else stands for itself.
     """
-    parts = content.split()
-    if not any(map(_MAY_COUNT.__getitem__, parts)):
-        return []
-    words = _words(parts)
+    tokens = list(chain.from_iterable(map(_TOKENS.__getitem__, content.split())))
+    words = [token.casefold() for token in tokens]
+    for at, token in enumerate(tokens):
+        if token in CAPITALISED and not any(
+            word[:1].isdecimal() or word in ENDINGS for word in (_at(words, at - 1), _at(words, at + 1))
+        ):
+            words[at] = "_"  # "may", "march" and "sun" in lower case are no dates
     found: list[str] = []
     end = 0
     for at, word in enumerate(words):
-        if at >= end and (word in _READERS or not word.isalpha()):
-            end, values = _READERS.get(word, _figures if word[0].isdecimal() else _other)(words, at)
+        if at >= end and (word in _FIRST or not word.isalpha()):
+            end, values = _value(words, at)
             found += values
     return found
-
-
-def _words(parts: Iterable[str]) -> list[str]:
-    """Return words, numbers and signs in lower case; a word that only looks like a month or weekday becomes `_`."""
-    tokens = list(chain.from_iterable(map(_TOKENS.__getitem__, parts)))
-    words = [token.casefold() for token in tokens]
-    return [
-        "_" if word in CAPITALISED and token == word and not _beside_figures(words, at) else word
-        for at, (token, word) in enumerate(zip(tokens, words, strict=True))
-    ]
 
 
 def _tokens(part: str) -> tuple[str, ...]:
@@ -215,41 +178,42 @@ def _tokens(part: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(normal))
 
 
-def may_count(part: str) -> bool:
-    """Return whether a text without white space can be or complete a number or date; False is certain."""
-    if is_plain_word(part):
-        return part in _COUNTING
-    return any(token.casefold() in _COUNTING or any(map(str.isdecimal, token)) for token in _tokens(part))
-
-
-_TOKENS: Final = Kept(_tokens)
-_MAY_COUNT: Final = Kept(may_count)
-
-
-def _beside_figures(words: Words, at: int) -> bool:
-    return any(word[:1].isdecimal() or word in ENDINGS for word in (_at(words, at - 1), _at(words, at + 1)))
+_TOKENS: Final = Kept(_tokens)  # a bulk write reads the same words again and again
 
 
 def _at(words: Words, at: int) -> str:
     return words[at] if 0 <= at < len(words) else ""
 
 
-def _other(words: Words, at: int) -> Reading:
-    """Read a word with a digit as itself."""
-    word = words[at]
-    return at + 1, [f"number:{word}"] if any(map(str.isdecimal, word)) else []
+def _value(words: Words, at: int) -> Reading:
+    """Return the value that begins at a position."""
+    word, before, after = words[at], _at(words, at - 1), _at(words, at + 1)
+    if word[0].isdecimal():
+        return _figures(words, at)
+    if word in CARDINALS or word in HUNDREDS:
+        return _written(words, at)
+    values: list[str] = []
+    if word in ORDINALS:
+        values = [] if word == "second" and before in EACH else [f"number:rank {ORDINALS[word]}"]
+    elif word in MULTIPLES:
+        values = [f"number:{MULTIPLES[word]}"]
+    elif word in _MONTH:
+        if not _is_day(after):
+            return _month(words, at + 1, _MONTH[word], None)
+        return _month(words, at + 2 + (_at(words, at + 2) in ENDINGS), _MONTH[word], int(after))
+    elif word in _MOMENT:
+        values = [f"date:{_MOMENT[word]}"]
+    elif word in EACH and after in PERIODS:
+        return at + 2, [f"date:every {after}"]
+    elif word in RELATIVE and after in _AFTER_RELATIVE:
+        values = [f"date:{word}"]
+    elif any(map(str.isdecimal, word)):
+        values = [f"number:{word}"]
+    return at + 1, values
 
 
-def _figures(words: Words, at: int) -> Reading:
-    for reader in (_iso_date, _clock, _day_and_month, _rank):
-        if (found := reader(words, at)) is not None:
-            return found
-    return _amount(words, at)
-
-
-def _iso_date(words: Words, at: int) -> Reading | None:
-    match = _ISO_DATE.fullmatch(words[at])
-    return match and (at + 1, _day(int(match[2]), int(match[3]), match[1]))
+def _is_day(word: str) -> bool:
+    return word.isdecimal() and len(word) <= 2 and 1 <= int(word) <= 31
 
 
 def _day(month: int, day: int | None, year: str) -> list[str]:
@@ -257,60 +221,39 @@ def _day(month: int, day: int | None, year: str) -> list[str]:
     return [f"date:month {month}", *days, *([f"number:{year}", f"date:{year} {month}"] if year else [])]
 
 
-def _clock(words: Words, at: int) -> Reading | None:
-    """Read a time of day: 15:00, 3 pm, 3.30 p.m."""
-    match, half, end = _CLOCK.fullmatch(words[at]), _at(words, at + 1), at + 2
-    if half in ("a", "p") and _at(words, end) == "m":
-        half, end = f"{half}m", end + 1
-    if half not in ("am", "pm"):
-        return (at + 1, [f"date:{int(match[1])}:{match[2]}{match[3] or ''}"]) if match and ":" in match[0] else None
-    hour, rest = (match[1], f"{match[2]}{match[3] or ''}") if match else (words[at], "00")
-    if not hour.isdecimal() or int(hour) > 12:
-        return None
-    return end, [f"date:{int(hour) % 12 + 12 * (half == 'pm')}:{rest}"]
-
-
-def _is_day(word: str) -> bool:
-    return word.isdecimal() and len(word) <= 2 and 1 <= int(word) <= 31
-
-
-def _day_and_month(words: Words, at: int) -> Reading | None:
-    end = at + 1
-    end += _at(words, end) in ENDINGS
-    end += _at(words, end) == "of"
-    if not _is_day(words[at]) or _at(words, end) not in _MONTH:
-        return None
-    return _year_after(words, end + 1, _MONTH[words[end]], int(words[at]))
-
-
-def _month(words: Words, at: int) -> Reading:
-    if not _is_day(_at(words, at + 1)):
-        return _year_after(words, at + 1, _MONTH[words[at]], None)
-    end = at + 2 + (_at(words, at + 2) in ENDINGS)
-    return _year_after(words, end, _MONTH[words[at]], int(words[at + 1]))
-
-
-def _year_after(words: Words, at: int, month: int, day: int | None) -> Reading:
+def _month(words: Words, at: int, month: int, day: int | None) -> Reading:
+    """Return a month or day with the year that follows it, if any."""
     year = _at(words, at)
-    if not (year.isdecimal() and len(year) == 4):
-        return at, _day(month, day, "")
-    return at + 1, _day(month, day, year)
+    return (at + 1, _day(month, day, year)) if year.isdecimal() and len(year) == 4 else (at, _day(month, day, ""))
 
 
-def _rank(words: Words, at: int) -> Reading | None:
-    return (at + 2, [f"number:rank {words[at]}"]) if _at(words, at + 1) in ENDINGS else None
-
-
-def _amount(words: Words, at: int) -> Reading:
-    """Read digits with sign, scale and unit; "1,000" is one number, "1,2" two."""
-    if not _THOUSANDS.fullmatch(words[at]) and re.search("[,:]", words[at]):
-        return at + 1, [f"number:{figures}" for figures in re.split("[,:]", words[at])]
-    figures, end = words[at].replace(",", ""), at + 1
-    if _at(words, end) in SCALES and figures.count(".") <= 1 and len(figures) <= MAX_DIGITS:
-        figures, end = f"{(Decimal(figures) * SCALES[words[end]]).normalize():f}", end + 1
+def _figures(words: Words, at: int) -> Reading:
+    """Return a date, a time of day, a rank, or a number with sign, scale and unit; "1,000" is one number, "1,2" two."""
+    word, after, end = words[at], _at(words, at + 1), at + 1
+    if match := _ISO_DATE.fullmatch(word):
+        return end, _day(int(match[2]), int(match[3]), match[1])
+    clock, half, past_half = _CLOCK.fullmatch(word), after, at + 2
+    if half in ("a", "p") and _at(words, at + 2) == "m":
+        half, past_half = f"{half}m", at + 3
+    hour, rest = (clock[1], f"{clock[2]}{clock[3] or ''}") if clock else (word, "00")
+    if half in ("am", "pm") and hour.isdecimal() and int(hour) <= 12:
+        return past_half, [f"date:{int(hour) % 12 + 12 * (half == 'pm')}:{rest}"]
+    if clock and ":" in word and half not in ("am", "pm"):
+        return end, [f"date:{int(hour)}:{rest}"]
+    past_of = end + (after in ENDINGS)
+    past_of += _at(words, past_of) == "of"
+    if _is_day(word) and _at(words, past_of) in _MONTH:
+        return _month(words, past_of + 1, _MONTH[words[past_of]], int(word))
+    if after in ENDINGS:
+        return at + 2, [f"number:rank {word}"]
+    if not _THOUSANDS.fullmatch(word) and re.search("[,:]", word):
+        return end, [f"number:{figures}" for figures in re.split("[,:]", word)]
+    number = word.replace(",", "")
+    if after in SCALES and number.count(".") <= 1 and len(number) <= MAX_DIGITS:
+        number, end = f"{(Decimal(number) * SCALES[after]).normalize():f}", end + 1
     money = _UNIT[words[at - 1]] if _at(words, at - 1) in CURRENCIES else ""
     sign = _at(words, at - 2 if money else at - 1)
-    return _with_unit(words, end, f"-{figures}" if sign in ("-", "−") else figures, money)
+    return _with_unit(words, end, f"-{number}" if sign in ("-", "−") else number, money)
 
 
 def _with_unit(words: Words, end: int, number: str, unit: str = "") -> Reading:
@@ -320,7 +263,7 @@ def _with_unit(words: Words, end: int, number: str, unit: str = "") -> Reading:
 
 
 def _written(words: Words, at: int) -> Reading:
-    """Read a number in words: "two", "twenty-five", "a hundred and two", "three million", "twenty-first"."""
+    """Return a number in words: "two", "twenty-five", "a hundred and two", "three million", "twenty-first"."""
     if words[at] == "one" and (_at(words, at - 1) in BEFORE_A_PRONOUN or _at(words, at + 1) in AFTER_A_PRONOUN):
         return at + 1, []
     total, current, room, end = 0, 0, inf, at
@@ -339,39 +282,3 @@ def _written(words: Words, at: int) -> Reading:
     if room == 10 and _at(words, end) in ORDINALS:
         return end + 1, [f"number:rank {total + current + ORDINALS[words[end]]}"]
     return _with_unit(words, end, str(total + current))
-
-
-def _ordinal(words: Words, at: int) -> Reading:
-    is_time = words[at] == "second" and _at(words, at - 1) in EACH
-    return at + 1, [] if is_time else [f"number:rank {ORDINALS[words[at]]}"]
-
-
-def _multiple(words: Words, at: int) -> Reading:
-    return at + 1, [f"number:{MULTIPLES[words[at]]}"]
-
-
-def _weekday(words: Words, at: int) -> Reading:
-    return at + 1, [f"date:{WEEKDAYS[_WEEKDAY[words[at]] - 1]}"]
-
-
-def _moment(words: Words, at: int) -> Reading:
-    return at + 1, [f"date:{_MOMENT[words[at]]}"]
-
-
-def _each(words: Words, at: int) -> Reading:
-    period = _at(words, at + 1)
-    return (at + 2, [f"date:every {period}"]) if period in PERIODS else (at + 1, [])
-
-
-def _relative(words: Words, at: int) -> Reading:
-    return at + 1, [f"date:{words[at]}"] if _at(words, at + 1) in _AFTER_RELATIVE else []
-
-
-_READERS: Final[Mapping[str, Callable[[Words, int], Reading]]] = {
-    **dict.fromkeys(EACH, _each), **dict.fromkeys(RELATIVE, _relative), **dict.fromkeys(_MOMENT, _moment),
-    **dict.fromkeys(_WEEKDAY, _weekday), **dict.fromkeys(_MONTH, _month), **dict.fromkeys(MULTIPLES, _multiple),
-    **dict.fromkeys(ORDINALS, _ordinal), **dict.fromkeys((*CARDINALS, *HUNDREDS), _written),
-}  # fmt: skip
-"""First word -> the function that reads a value there."""
-_COUNTING: Final = (_READERS.keys() - EACH - RELATIVE) | PERIODS
-"""Words that are values, or complete a word before them."""

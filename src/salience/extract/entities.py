@@ -10,7 +10,7 @@ A version is not part of a name: "Python 3.12" names Python, which links everyth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from importlib import import_module
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -109,19 +109,14 @@ def read(content: str) -> list[Piece]:
     """
     parts = content.split(" ") if "`" not in content else [content]
     cut = list(map(_CUT.__getitem__, parts))
-    if not all(cut):
-        cut = list(map(_CUT.__getitem__, _without_blanks(parts, cut)))
+    if not all(cut):  # a part without any piece, such as "-", belongs to the gap between its neighbours
+        joined: list[str] = []
+        start = 0
+        for end in [at for at, pieces in enumerate(cut) if pieces][1:]:
+            joined.append(" ".join(parts[start:end]))
+            start = end
+        cut = list(map(_CUT.__getitem__, [*joined, " ".join(parts[start:])]))
     return list(chain.from_iterable(cut))
-
-
-def _without_blanks(parts: Sequence[str], cut: Sequence[Sequence[Piece]]) -> list[str]:
-    """Return the parts, with parts without any piece joined to their neighbours."""
-    joined: list[str] = []
-    start = 0
-    for end in [at for at, pieces in enumerate(cut) if pieces][1:]:
-        joined.append(" ".join(parts[start:end]))
-        start = end
-    return [*joined, " ".join(parts[start:])]
 
 
 def read_whole(content: str) -> tuple[Piece, ...]:
@@ -147,6 +142,7 @@ _CUT: Final = text.Kept(read_whole)
 
 
 def _cut(content: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield position, text, and whether it is a mark, of each word and mark."""
     for chunk in _CHUNK.finditer(content):
         if chunk["code"]:
             yield chunk.start("code"), chunk["code"], True
@@ -155,17 +151,11 @@ def _cut(content: str) -> Iterator[tuple[int, str, bool]]:
         start = chunk.start() + chunk[0].find(core)
         if core.isalpha() and (len(core) == 1 or core[1:].islower()):  # most words
             yield start, core, False
+        elif len(core) <= MAX_CHUNK and (found := mark(core)) is not None:
+            yield start + core.find(found), found, True
         elif len(core) <= MAX_CHUNK:
-            yield from _look_into(core, start)
-
-
-def _look_into(core: str, start: int) -> Iterator[tuple[int, str, bool]]:
-    found = mark(core)
-    if found is not None:
-        yield start + core.find(found), found, True
-        return
-    for match in _WORD.finditer(core):
-        yield start + match.start(), _CLITIC.sub("", match[0]), False
+            for match in _WORD.finditer(core):
+                yield start + match.start(), _CLITIC.sub("", match[0]), False
 
 
 def mark(chunk: str) -> str | None:
@@ -176,13 +166,9 @@ def mark(chunk: str) -> str | None:
     core = _POSSESSIVE_END.sub("", chunk)
     if url := _URL.match(core):
         return (url[1].removeprefix("www.") + url[2]).rstrip("/") or None
-    return core if _FORM.fullmatch(core) and not _is_missing_space(core) else None
-
-
-def _is_missing_space(chunk: str) -> bool:
-    """Return whether `chunk` is the end of one sentence and the start of the next: "vault.The"."""
-    last = chunk.rpartition(".")[2]
-    return last[:1].isupper() and last.lower() in NEVER
+    last = core.rpartition(".")[2]
+    is_missing_space = last[:1].isupper() and last.lower() in NEVER  # "vault.The"
+    return core if _FORM.fullmatch(core) and not is_missing_space else None
 
 
 def marks(pieces: Sequence[Piece]) -> list[Found]:
@@ -197,53 +183,39 @@ def names(pieces: Sequence[Piece]) -> list[Found]:
     it is capitalised inside another sentence, or if it is not listed as ordinary and is the subject: followed by 's, a
     verb, "and", or a comma and another name.
     """
-    may = _capitalised(pieces)
-    runs = [run for run in _runs(pieces, may) if len(run) <= MAX_NAME and _holds_a_word(pieces, run)]
+    may = [at for at, piece in enumerate(pieces) if piece.may_name]
+    capitals = sum(piece.text.isupper() for piece in pieces)
+    if len(pieces) >= 4 and capitals * 2 > len(pieces):  # capitals carry no meaning in a shouted text
+        may = [at for at in may if not pieces[at].text.isupper()]
+    runs = [run for run in _runs(pieces, may) if len(run) <= MAX_NAME]
+    runs = [run for run in runs if any(len(pieces[at].text) > 1 for at in run)]
     openers = {run[0] for run in runs if len(run) == 1 and _opens(pieces, run[0])}
     if openers:
-        inside = {pieces[at].text for run in runs for at in run if at in may and not _opens(pieces, at)}
-        openers = {at for at in openers if pieces[at].text not in inside and not _stands_alone(pieces, may, at)}
+        named = set(may)
+        inside = {pieces[at].text for run in runs for at in run if at in named and not _opens(pieces, at)}
+        openers = {at for at in openers if pieces[at].text not in inside and not _is_subject(pieces, named, at)}
     return [(run[0], _written(pieces, run)) for run in runs if run[0] not in openers]
 
 
-def _capitalised(pieces: Sequence[Piece]) -> dict[int, None]:
-    """Return the positions of the words that can be part of a name, in order."""
-    places = [at for at, piece in enumerate(pieces) if piece.may_name]
-    quiet = [at for at in places if not pieces[at].text.isupper()]
-    return dict.fromkeys(quiet if len(quiet) < len(places) and _is_shouted(pieces) else places)
+def _runs(pieces: Sequence[Piece], may: Sequence[int]) -> Iterator[range]:
+    """Yield the positions of each run: capitalised words with at most two particles between them.
 
-
-def _is_shouted(pieces: Sequence[Piece]) -> bool:
-    """Return whether most of at least four words are in capitals, which then carry no meaning."""
-    capitals = sum(piece.text.isupper() for piece in pieces)
-    return len(pieces) >= 4 and capitals * 2 > len(pieces)
-
-
-def _runs(pieces: Sequence[Piece], may: Mapping[int, None]) -> Iterator[range]:
-    """Yield the positions of each run, without an imperative that opens the sentence."""
-    end = 0
+    An imperative that opens the sentence is not part of a run.
+    """
+    named, end = set(may), 0
     for start in may:
         if start < end:
             continue
-        end = start + 1
-        while (following := _next_in_run(pieces, may, end)) is not None:
-            end = following + 1
+        end = at = start + 1
+        while at < min(end + 3, len(pieces)) and _is_joined(pieces, at):
+            written = pieces[at].text
+            if at in named:
+                end = at + 1
+            elif written not in PARTICLES and not (written == "the" and at > end):
+                break
+            at += 1
         skip = end - start > 1 and _opens(pieces, start) and _lower(pieces[start].text) in IMPERATIVES
         yield range(start + skip, end)
-
-
-def _next_in_run(pieces: Sequence[Piece], may: Mapping[int, None], at: int) -> int | None:
-    """Return the position of the next capitalised word of the run that ends before `at`, past at most two particles."""
-    for place in range(at, min(at + 3, len(pieces))):
-        if not (place in may or _is_particle(pieces[place].text, place > at)) or not _is_joined(pieces, place):
-            return None
-        if place in may:
-            return place
-    return None
-
-
-def _is_particle(written: str, follows_one: bool) -> bool:
-    return written in PARTICLES or (follows_one and written == "the")
 
 
 def _gap(pieces: Sequence[Piece], at: int) -> str:
@@ -257,6 +229,7 @@ def _is_joined(pieces: Sequence[Piece], at: int) -> bool:
 
 
 def _opens(pieces: Sequence[Piece], at: int) -> bool:
+    """Return whether a piece opens a sentence."""
     if at == 0:
         return True
     gap = _gap(pieces, at)
@@ -267,11 +240,7 @@ def _is_abbreviated(written: str) -> bool:
     return len(written) == 1 or "." in written or written.lower() in ABBREVIATED
 
 
-def _holds_a_word(pieces: Sequence[Piece], run: range) -> bool:
-    return len(pieces[run[0]].text) > 1 or any(len(pieces[at].text) > 1 for at in run)
-
-
-def _stands_alone(pieces: Sequence[Piece], may: Mapping[int, None], at: int) -> bool:
+def _is_subject(pieces: Sequence[Piece], named: Set[int], at: int) -> bool:
     """Return whether a word that opens a sentence is a name."""
     written, plain = pieces[at].text, _lower(pieces[at].text)
     if written[1:] != written[1:].lower():
@@ -283,17 +252,13 @@ def _stands_alone(pieces: Sequence[Piece], may: Mapping[int, None], at: int) -> 
     if is_last or gap.startswith(_POSSESSIVE):
         return gap.startswith(_POSSESSIVE)
     if gap == ", ":
-        return at + 1 in may
-    return gap == " " and _is_verb(pieces[at + 1].text)
-
-
-def _is_verb(word: str) -> bool:
-    return word.islower() and (word in FINITE or (len(word) > 3 and word.endswith(("s", "ed"))))
+        return at + 1 in named
+    word = pieces[at + 1].text
+    is_verb = word.islower() and (word in FINITE or (len(word) > 3 and word.endswith(("s", "ed"))))
+    return gap == " " and is_verb
 
 
 def _written(pieces: Sequence[Piece], run: range) -> str:
-    if len(run) == 1:
-        return pieces[run[0]].text
     rest = (_gap(pieces, at) + pieces[at].text for at in run[1:])
     return " ".join("".join((pieces[run[0]].text, *rest)).split())
 

@@ -535,7 +535,8 @@ ORDER_FORMS: Final[Sequence[OrderForm]] = (
         is_vague=True,
     ),
     OrderForm(
-        r"(?<=\w\s)(?<!\buntil )(?<!\btill )(?<!\bby )(?<!\bfrom )(?<!\bbefore )now\b(?!,|\s+(?:and|or|then|that|on)\b)",
+        r"(?<=\w\s)(?<!\buntil )(?<!\btill )(?<!\bby )(?<!\bfrom )(?<!\bbefore )now\b"
+        r"(?!,|\s+(?:and|or|then|that|on)\b)",
         "latest",
         is_vague=True,
     ),
