@@ -86,12 +86,8 @@ def place(value: str) -> bool:
     words = value.replace(",", "").casefold().split()
     inner = any(sign.isupper() or sign.isdigit() for word in value.split() for sign in word[1:] if not word.isupper())
     is_name = _has_no_case(value) or named(value.replace(",", ""))
-    return (
-        not inner
-        and is_name
-        and (NO_PLACES | CALENDAR).isdisjoint(words)
-        and not _LISTS["no_persons"].issuperset(words)
-    )
+    is_other = not (NO_PLACES | CALENDAR).isdisjoint(words) or _LISTS["no_persons"].issuperset(words)
+    return is_name and not inner and not is_other
 
 
 def destination(value: str) -> bool:
@@ -145,12 +141,8 @@ def job(value: str) -> bool:
 def dated(value: str) -> bool:
     """Return whether `value` is a day: a number with a month, or in the form of a date."""
     held = value.casefold().replace(",", "").split()
-    return (
-        bool(_NUMBER.search(value))
-        and bool(_DAY.search(value))
-        and len(held) <= MAX_WORDS
-        and _LISTS["clause"].isdisjoint(held)
-    )
+    is_short = len(held) <= MAX_WORDS and _LISTS["clause"].isdisjoint(held)
+    return is_short and bool(_NUMBER.search(value)) and bool(_DAY.search(value))
 
 
 def placed(value: str) -> bool:
@@ -158,36 +150,6 @@ def placed(value: str) -> bool:
     if not {"from", "away", "blocks", "minutes"}.isdisjoint(value.casefold().split()):
         return False
     return bool(_NUMBER.search(value)) and bool(re.search("[A-Z]", value)) and len(value.split()) <= 2 * MAX_WORDS
-
-
-def coloured(value: str) -> bool:
-    """Return whether `value` can be a theme."""
-    return plain(value) and not value.casefold().endswith("ing")
-
-
-CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
-    "plain": plain,
-    "name": named,
-    "own name": named,
-    "person": person,
-    "place": place,
-    "destination": destination,
-    "language": language,
-    "tool": tool,
-    "employer": employer,
-    "job": job,
-    "date": dated,
-    "address": placed,
-    "look": coloured,
-    "age": lambda value: bool(_AGE.fullmatch(value)) and int(value.split()[0]) <= MAX_AGE,
-    "blood": lambda value: bool(_BLOOD.fullmatch(value)),
-    "currency": lambda value: bool(re.fullmatch("[A-Z]{3}|[$€£¥₹]", value)) or value.casefold() in _LISTS["currencies"],
-    "mail": lambda value: bool(_MAIL.fullmatch(value)),
-    "phone": lambda value: bool(_PHONE.fullmatch(value)),
-    "zone": lambda value: bool(_ZONE.fullmatch(value)) and value != "OK",
-    "number": lambda value: bool(_MEASURE.fullmatch(value)),
-}
-"""Checks of values, by name."""
 
 
 def favourite(what: str) -> bool:
@@ -208,19 +170,41 @@ def named_thing(what: str) -> bool:
 def purpose(what: str) -> bool:
     """Return whether `what` can be the purpose of a tool."""
     words = [word for word in what.casefold().split() if word not in SKIPPED]
-    if words in (["work"], ["data"]) or not _LISTS["several"].isdisjoint(
-        words[-1:] + [word.rstrip("s") for word in words[-1:]]
+    if (
+        not words
+        or words in (["work"], ["data"])
+        or not _LISTS["several"].isdisjoint((words[-1], words[-1].rstrip("s")))
     ):
         return False
-    return bool(words) and named_thing(what) and words[0] not in _LISTS["no_purposes"] and not _NUMBER.search(what)
+    return named_thing(what) and words[0] not in _LISTS["no_purposes"] and not _NUMBER.search(what)
 
 
-KINDS: Final[Mapping[str, Callable[[str], bool]]] = {
+CHECKS: Final[Mapping[str, Callable[[str], bool]]] = {
+    "plain": plain,
+    "name": named,
+    "own name": named,
+    "person": person,
+    "place": place,
+    "destination": destination,
+    "language": language,
+    "tool": tool,
+    "employer": employer,
+    "job": job,
+    "date": dated,
+    "address": placed,
+    "look": lambda value: plain(value) and not value.casefold().endswith("ing"),
+    "age": lambda value: bool(_AGE.fullmatch(value)) and int(value.split()[0]) <= MAX_AGE,
+    "blood": lambda value: bool(_BLOOD.fullmatch(value)),
+    "currency": lambda value: bool(re.fullmatch("[A-Z]{3}|[$€£¥₹]", value)) or value.casefold() in _LISTS["currencies"],
+    "mail": lambda value: bool(_MAIL.fullmatch(value)),
+    "phone": lambda value: bool(_PHONE.fullmatch(value)),
+    "zone": lambda value: bool(_ZONE.fullmatch(value)) and value != "OK",
+    "number": lambda value: bool(_MEASURE.fullmatch(value)),
     "favourite": favourite,
-    "thing": named_thing,
     "purpose": purpose,
 }
-"""Checks of the middle part of a key, by name."""
+"""Checks of values and of the middle part of a key, by name."""
+
 
 _TOWN: Final = re.compile(
     r"(?:(?:San|Santa|Santo|São|Saint|Sainte|St|Los|Las|Fort|Port|Mount|Bad) [^\W\d_]\w+.*"

@@ -20,7 +20,6 @@ from salience.extract.fact_values import (
     CHECKS,
     COMMON,
     GUARDS,
-    KINDS,
     NO_NAMES,
     NOUNS_IN_ING,
     SKIPPED,
@@ -145,7 +144,7 @@ class Form:
             The ending of a group `verb` shows whether the subject is one third person.
         key: the key after the subject.
         check: the check of the value, a name of `fact_values.CHECKS`; an attribute has its own.
-        kinds: the check of `what`, a name of `fact_values.KINDS`; None if `what` is optional.
+        kinds: the check of `what`, a name of `fact_values.CHECKS`; None if `what` is optional.
         is_taste: whether the statement gets no fact key, since people can like several things, and only helps to label
             a pair of texts.
     """
@@ -287,7 +286,7 @@ def fact(content: str, *, speaker: str | None = None, user_id: str | None = None
     for form in FORMS:
         match = re.fullmatch(form.pattern, sentence)
         if match and (found := _read(form, match, speaker, user_id)):
-            return found._replace(is_taste=form.is_taste)
+            return found
     return _either(sentence, speaker, user_id)
 
 
@@ -301,18 +300,14 @@ def _sentence(content: str, user_id: str | None) -> str | None:
         line = line[opening.end() :]
     while tail := TAILS.search(line):
         line = line[: tail.start()]
-    line = _with_subject(line, user_id)
+    if verb := _NOBODY.match(line):
+        line = f"User {verb[0].lower()}{line[verb.end() :]}"
+    elif user_id and line.casefold().startswith((f"{user_id.casefold()} ", f"{user_id.casefold()}'s ")):
+        line = f"User{line[len(user_id) :]}"
+    elif line.startswith(("i ", "i'")):
+        line = f"I{line[1:]}"
     is_one = not _SENTENCE_END.search(line)
     return line if is_one and GUARDS.isdisjoint(text.words(_MAY.sub("", line))) else None
-
-
-def _with_subject(line: str, user_id: str | None) -> str:
-    """Return the line with an explicit subject: "Lives in Rome" becomes "User lives in Rome"."""
-    if verb := _NOBODY.match(line):
-        return f"User {verb[0].lower()}{line[verb.end() :]}"
-    if user_id and line.casefold().startswith((f"{user_id.casefold()} ", f"{user_id.casefold()}'s ")):
-        return f"User{line[len(user_id) :]}"
-    return f"I{line[1:]}" if line.startswith(("i ", "i'")) else line
 
 
 def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | None) -> Fact | None:
@@ -321,26 +316,36 @@ def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | 
     value, old, what = held["value"], held.get("old"), held.get("what") or ""
     attribute = _attribute(held["attribute"]) if "attribute" in held else None
     subject, about, check = _subject(match, speaker, user_id), slug(what), attribute.check if attribute else form.check
-    if subject is None or not CHECKS[check](_cased(value, check, match.string)):
+    named = value
+    if check == "own name" and not value.startswith("the ") and value not in NO_NAMES and len(value.split()) <= 2:
+        rest = match.string.removeprefix("I").removeprefix("User").removeprefix("My")
+        named = value.title() if rest == rest.lower() else value  # a line without capitals
+    if subject is None or not CHECKS[check](named):
         return None
     if check in ("place", "destination") and old and not CHECKS["place"](old):
         return None
-    if form.kinds is not None and not (about and KINDS[form.kinds](what)):
+    if form.kinds is not None and not (about and CHECKS[form.kinds](what)):
         return None
-    if form.kinds == "favourite" and _is_doing(value) and ACTIVITIES.isdisjoint(text.words(what)):
-        return None
-    if form.kinds == "favourite" and not favoured(value, what):
+    is_odd = _is_doing(value) and ACTIVITIES.isdisjoint(text.words(what))
+    if form.kinds == "favourite" and (is_odd or not favoured(value, what)):
         return None
     if subject == TEAM and not form.key.startswith("uses."):
         return None
     key = form.key.format(attribute=attribute and attribute.key, what=about)
     if key == "residence" and "old" not in held and is_country(value):
         key = "residence.country"  # living in Germany leaves "lives in Berlin" true; moving to Germany does not
-    return _named(f"{subject}.{key}".rstrip("."), value)
+    key = f"{subject}.{key}".rstrip(".")
+    return Fact(key, value, form.is_taste) if len(key) <= NAME_LIMIT else None
 
 
-def _attribute(spelling: str) -> Attribute:
-    return next(one for one in ATTRIBUTES if re.fullmatch(one.spellings, spelling, re.IGNORECASE))
+def _attribute(spelling: str) -> Attribute | None:
+    return next((one for one in ATTRIBUTES if re.fullmatch(one.spellings, spelling, re.IGNORECASE)), None)
+
+
+def attribute_key(spelling: str) -> str | None:
+    """Return the key of an attribute in any spelling, such as `email` for "e-mail", or None."""
+    attribute = _attribute(spelling)
+    return attribute.key if attribute else None
 
 
 def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | None:
@@ -349,34 +354,19 @@ def _either(sentence: str, speaker: str | None, user_id: str | None) -> Fact | N
     subject = match and _subject(match, speaker, user_id)
     if match is None or subject is None:
         return None
-    both = match["one"], match["other"]
-    choices = sorted(map(slug, both))
-    if not all(choices) or not all(plain(choice) and named_thing(choice) for choice in both):
-        return None
-    if both[0].startswith("to ") or not _is_choice(match["word"], *both):
-        return None
-    return _named(f"{subject}.prefers.{'_or_'.join(choices)}", match["one"])
-
-
-def _is_choice(word: str, one: str, other: str) -> bool:
-    """Return whether "one to other" or "one over other" is a preference."""
+    one, other = match["one"], match["other"]
     last = one.split()[-1].casefold()
-    if word == "over":
-        return last not in TALKS
-    if word == "to":
-        is_odd = _is_doing(one) != _is_doing(other) or last in WITH_TO  # "I prefer walking to work"
-        return not is_odd and one[0].isupper() == other[0].isupper()  # "I prefer Alice to go first"
-    return True
-
-
-def attribute_key(spelling: str) -> str | None:
-    """Return the key of an attribute in any spelling, such as `email` for "e-mail", or None."""
-    known = (one.key for one in ATTRIBUTES if re.fullmatch(one.spellings, spelling, re.IGNORECASE))
-    return next(known, None)
-
-
-def _named(key: str, value: str) -> Fact | None:
-    return Fact(key, value) if len(key) <= NAME_LIMIT else None
+    if one.startswith("to ") or not all(plain(choice) and named_thing(choice) for choice in (one, other)):
+        return None
+    if match["word"] == "over" and last in TALKS:
+        return None
+    if match["word"] == "to" and (  # "I prefer walking to work", "I prefer Alice to go first"
+        _is_doing(one) != _is_doing(other) or last in WITH_TO or one[0].isupper() != other[0].isupper()
+    ):
+        return None
+    choices = sorted(map(slug, (one, other)))
+    key = f"{subject}.prefers.{'_or_'.join(choices)}"
+    return Fact(key, one) if all(choices) and len(key) <= NAME_LIMIT else None
 
 
 def _is_doing(value: str) -> bool:
@@ -384,19 +374,13 @@ def _is_doing(value: str) -> bool:
     return word.endswith("ing") and word.islower() and word not in NOUNS_IN_ING
 
 
-def _cased(value: str, check: str, line: str) -> str:
-    """Return `value`; capitalise an own name in a line without capitals."""
-    small = line.removeprefix("I").removeprefix("User").removeprefix("My")
-    is_name = check == "own name" and not value.startswith("the ") and value not in NO_NAMES
-    return value.title() if is_name and small == small.lower() and len(value.split()) <= 2 else value
-
-
 def _subject(match: re.Match[str], speaker: str | None, user_id: str | None) -> str | None:
     """Return the subject of a fact as in its key; None if it is unclear or plural."""
     who = text.normalise(match["who"]).removesuffix("'s")
-    is_one = match.groupdict().get("verb", "s").endswith("s")  # "penguins live" is plural
-    if who not in TEAMS | SELVES and (_is_common(who) or not is_one):
-        return None
+    if who not in TEAMS | SELVES:
+        is_plural = not match.groupdict().get("verb", "s").endswith("s")  # "penguins live"
+        if is_plural or (who not in USERS and not COMMON.isdisjoint(who.split())):
+            return None
     return subject_key(who, speaker, user_id)
 
 
@@ -411,15 +395,11 @@ def subject_key(who: str, speaker: str | None, user_id: str | None) -> str | Non
     return "_".join(text.words(who)) or None
 
 
-def _is_common(who: str) -> bool:
-    return who not in USERS and not COMMON.isdisjoint(who.split())
-
-
 def slug(words: str) -> str:
     """Return words as a part of a key: singular, in one spelling, joined by `_`."""
-    kept = (_singular(word) for word in text.words(words) if word not in SKIPPED)
-    return "_".join(SPELLINGS.get(word, word) for word in kept)
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+    singular = [
+        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+        for word in text.words(words)
+        if word not in SKIPPED
+    ]
+    return "_".join(SPELLINGS.get(word, word) for word in singular)
