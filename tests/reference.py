@@ -15,9 +15,9 @@ import numpy as np
 
 from salience.batch import (
     COLUMNS,
-    NEAREST,
-    OWN,
-    REACH,
+    CONTEXT_RADIUS,
+    OWN_COPIES,
+    WINDOW_RADIUS,
     Batch,
     Codes,
     Column,
@@ -410,7 +410,7 @@ Neighbours = list[dict[int, Stored]]
 
 
 def neighbours(memories: Sequence[Stored], visible: Sequence[Stored], now: datetime) -> Neighbours:
-    """Return the neighbours, up to `REACH` places away, of each of some `visible` memories."""
+    """Return the neighbours, up to `WINDOW_RADIUS` places away, of each of some `visible` memories."""
     sessions: dict[str, list[Stored]] = {}
     for stored in visible:
         key = stored.memory.scope.session_key
@@ -423,7 +423,7 @@ def neighbours(memories: Sequence[Stored], visible: Sequence[Stored], now: datet
     for stored in memories:
         key, place = places.get(stored.memory.id, ("", 0))
         held = sessions.get(key, [])
-        steps = (step for step in range(-REACH, REACH + 1) if step and 0 <= place + step < len(held))
+        steps = (step for step in range(-WINDOW_RADIUS, WINDOW_RADIUS + 1) if step and 0 <= place + step < len(held))
         found.append({step: held[place + step] for step in steps})
     return found
 
@@ -437,10 +437,10 @@ def cosine_to(need: Need, stored: Stored) -> float:
 
 
 def context_cosine(memories: Sequence[Stored], around: Neighbours, need: Need) -> Floats:
-    """Return the mean cosine of each memory and its `NEAREST` neighbours, those with a vector; 0 where none has."""
+    """Return the mean cosine of each memory and its context, those with a vector; 0 where none has."""
     means = []
     for stored, near in zip(memories, around, strict=True):
-        steps = [step for distance in range(1, NEAREST + 1) for step in (-distance, distance) if step in near]
+        steps = [step for distance in range(1, CONTEXT_RADIUS + 1) for step in (-distance, distance) if step in near]
         held = [one for one in (stored, *(near[step] for step in steps)) if one.vector is not None]
         total = 0.0
         for one in held:
@@ -452,7 +452,7 @@ def context_cosine(memories: Sequence[Stored], around: Neighbours, need: Need) -
 def windows(batch: Sequence[Stored], visible: Sequence[Stored], now: datetime, terms: tuple[str, ...]) -> Lexicon:
     """Return the statistics of the windows of the `visible` memories, and the postings of those of `batch`."""
     window = {
-        stored.memory.id: Counter((*stored.terms * OWN, *(term for one in near.values() for term in one.terms)))
+        stored.memory.id: Counter((*stored.terms * OWN_COPIES, *(term for one in near.values() for term in one.terms)))
         for stored, near in zip(visible, neighbours(visible, visible, now), strict=True)
     }
     return lexicon([window[stored.memory.id] for stored in batch], list(window.values()), terms)

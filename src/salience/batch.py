@@ -47,7 +47,7 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
     "successor": _CODE,  # the code of the visible memory that replaces it, whatever the filter; -1: none
     "fact": _CODE,  # one number for each (user_id, fact_key); -1: none
     "turns_since_activation": ColumnSpec(np.float64, 0.0, np.inf, np.inf),  # in the query's session; inf: never
-    "context_cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # mean over the memory and `NEAREST` on either side
+    "context_cosine": ColumnSpec(np.float64, -1.0, 1.0, 0.0),  # mean over the memory and its context
     "speaker_named": ColumnSpec(np.bool_, 0, 1, 0),  # the query names its speaker, or, without one, an entity of it
     "speaker": _CODE,  # one number for each speaker; -1: none
     "embedded": ColumnSpec(np.bool_, 0, 1, 1),  # the memory has a vector; without one its cosines are 0
@@ -56,11 +56,11 @@ COLUMNS: Final[Mapping[str, ColumnSpec]] = {
 PARTS: Final = frozenset({"terms", "windows", "entities", "vectors", "distinctions"})
 """Other parts of a batch that they can read; `terms` is `Batch.lexicon`."""
 
-NEAREST: Final = 1
+CONTEXT_RADIUS: Final = 1
 """Memories on either side, in its session, in a memory's `context_cosine`."""
-REACH: Final = 2
+WINDOW_RADIUS: Final = 2
 """Memories on either side, in its session, in a memory's window of text."""
-OWN: Final = 2
+OWN_COPIES: Final = 2
 """Copies of a memory's own text in its window."""
 KINDS: Final = ("text", "speaker", "number", "date", "name", "claim")
 """Kinds of distinctions. A distinction is a detail that tells a text from similar ones, written `kind:value`."""
@@ -233,7 +233,7 @@ class Batch:
         ids: object[n] of str, ascending.
         columns: the needed columns of `COLUMNS`, each of length n.
         vectors, lexicon, windows, entities: None unless needed. `windows` is the lexicon of texts in context: each
-            memory's own text `OWN` times, and the texts of the `REACH` memories on either side of it.
+            memory's own text `OWN_COPIES` times, and the texts of the `WINDOW_RADIUS` memories on either side of it.
         distinctions: codes (see `coded`) of each memory's distinctions, in the order of the text; None unless needed.
         complete: whether the batch holds every visible memory that passes the filter.
         beyond: upper bound of the cosine to the query of the memories left out, as far as an index can tell.

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from salience.batch import OWN, REACH, Codes, Column, Floats, Rows
+from salience.batch import OWN_COPIES, WINDOW_RADIUS, Codes, Column, Floats, Rows
 from salience.records import ANY, NARROWING, Scope
 from salience.store.index.columns import NEVER, Bools, Index
 from salience.store.index.postings import Numbers32, find
@@ -36,7 +36,7 @@ class Occurrences:
     Attributes:
         places: intp[h], ascending: the memories whose window contains the term.
         own: float32[h], how often the memory's own text contains it; 0 where only a neighbour's does.
-        windows: float32[h], how often the window contains it, >= 1; the own text counts `OWN` times.
+        windows: float32[h], how often the window contains it, >= 1; the own text counts `OWN_COPIES` times.
         texts: how many texts contain it.
         impacts: BM25 shares, by (is_window, k1, b); see `View.impact`.
     """
@@ -112,7 +112,7 @@ class View:
 
     @cached_property
     def around(self) -> Column:
-        """intp[2 x REACH, m], the places of the neighbours in the session, nearest first; -1 for none.
+        """intp[2 x WINDOW_RADIUS, m], the places of the neighbours in the session, nearest first; -1 for none.
 
         Expired memories are left out.
         """
@@ -120,8 +120,8 @@ class View:
         line = line[line >= 0]
         line = line[self.valid[line]]
         session = self.column("session")[line]
-        around = np.full((2 * REACH, len(self.slots)), -1, np.intp)
-        for away in range(1, REACH + 1):
+        around = np.full((2 * WINDOW_RADIUS, len(self.slots)), -1, np.intp)
+        for away in range(1, WINDOW_RADIUS + 1):
             same = session[away:] == session[:-away]
             before, after = line[:-away][same], line[away:][same]
             around[2 * away - 2, after] = before
@@ -143,9 +143,9 @@ class View:
 
     @cached_property
     def window_length(self) -> Floats:
-        """float64[m], the terms of each memory's window: its own counted `OWN` times, plus its neighbours'."""
+        """float64[m], the terms of each memory's window: its own counted `OWN_COPIES` times, plus its neighbours'."""
         padded = np.append(self.length, 0.0)
-        lengths: Floats = OWN * self.length + padded[self.around].sum(axis=0)
+        lengths: Floats = OWN_COPIES * self.length + padded[self.around].sum(axis=0)
         return lengths
 
     @cached_property
@@ -167,7 +167,7 @@ class View:
         places, counts = places[places >= 0], counts[places >= 0].astype(np.float32)
         own = np.zeros(len(self.slots) + 1, np.float32)  # the last one for "no neighbour", -1
         own[places] = counts
-        windows = OWN * own
+        windows = OWN_COPIES * own
         for neighbours in self.around:
             windows[neighbours[places]] += counts  # no memory is the same neighbour of two others
         found = np.flatnonzero(windows[:-1])

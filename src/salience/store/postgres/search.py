@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from sqlalchemy import Connection, Select, select
 
-from salience.batch import NEAREST, REACH, Batch, Vectors32
+from salience.batch import CONTEXT_RADIUS, WINDOW_RADIUS, Batch, Vectors32
 from salience.ports import Need
 from salience.records import PERIOD, Filter, Scope
 from salience.store.index import Activations, Index, gather
@@ -188,13 +188,13 @@ class Search:
         frequency = {key: count for key, count, id_ in found if id_ is None}
         ids |= {id_ for _, _, id_ in found if id_ is not None}
         # a near memory may have been replaced several times; its last heir is ranked in its place
-        heirs, line = bool(_REPLACING & need.columns), 2 * REACH if need.windows else 0
+        heirs, line = bool(_REPLACING & need.columns), 2 * WINDOW_RADIUS if need.windows else 0
         if not ids or not (heirs or line):
             return Candidates(ids, frequency, is_wide=False, beyond=beyond)
         now = microseconds(need.now)
         near = self.reader.execute(statements.around(self.scope, ids, heirs=heirs, reach=line, now=now)).all()
         closed = frozenset(id_ for id_, step in near if not step)
-        ids = frozenset(id_ for id_, step in near if step <= REACH)
+        ids = frozenset(id_ for id_, step in near if step <= WINDOW_RADIUS)
         known = frozenset(id_ for id_, _ in near)
         return Candidates(
             ids, frequency, False, False, beyond, known if line else None, closed if heirs else frozenset()
@@ -260,7 +260,8 @@ class Search:
         if chosen.line is not None:
             found.append(chosen.line)
         elif reach := max(
-            REACH if need.windows and need.terms else 0, NEAREST if "context_cosine" in need.columns else 0
+            WINDOW_RADIUS if need.windows and need.terms else 0,
+            CONTEXT_RADIUS if "context_cosine" in need.columns else 0,
         ):
             near = statements.beside(scope, ids, microseconds(need.now), reach).subquery()
             found.append(select(near.c.id))
