@@ -2,16 +2,14 @@
 
 ```
 process     ServerConfig, run; the supervisor and its workers; the socket
-server      uvicorn in one process, and its shutdown
+server      uvicorn in one process: limits on connections, shutdown
 app         the application of one process
 rest/       the verbs over HTTP
 mcp/        the verbs as MCP tools
-gate        rights, bounds and limits of every request
+gate        rights, bounds, limits and rates of every request
 auth        API keys, authentication
 oauth       access tokens of an OAuth issuer
-limits      the rate of a caller
-connections limits on the number and speed of connections
 upkeep      upkeep in the background
-metrics, traces, telemetry, logs
+metrics, telemetry, logs
 ```
 """

@@ -11,23 +11,21 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from salience.engine import Engine, warm_in_background
+from salience.engine import warm_in_background
 from salience.errors import InputError
 from salience.ports import FINGERPRINTED, Embedder, Keyring
 from salience.records import Grant
-from salience.server import connections, metrics, oauth
+from salience.server import metrics, oauth, server
 from salience.server.auth import Authenticator, verify_key
-from salience.server.gate import Gate, Limits
-from salience.server.limits import rate_limiter
+from salience.server.gate import Gate, Limits, rate_limiter
 from salience.server.mcp import http as mcp
 from salience.server.mcp import tools
 from salience.server.metrics import Metrics
 from salience.server.process import ServerConfig, exposing_setting, open_store
-from salience.server.rest import app as rest
 from salience.server.rest.app import Options
+from salience.server.rest.app import app as rest_app
 from salience.server.server import Streams
-from salience.server.telemetry import MeasuredEmbedder, RequestTelemetry, VerbTelemetry
-from salience.server.traces import Traces
+from salience.server.telemetry import MeasuredEmbedder, RequestTelemetry, Traces, VerbTelemetry
 from salience.server.upkeep import UpkeepThread
 from salience.settings import Settings
 from salience.steps import embed_with
@@ -72,9 +70,20 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
         warm_in_background(engine)
         upkeep = UpkeepThread(engine, keyring, settings.server_upkeep, counters)
         stack.callback(upkeep.stop)
-        anonymous = AnonymousAccess(settings, keyring, engine.services.tenant)
-        counters.watch_pool(getattr(engine.services.store, "connections", dict))
-        authenticator = build_authenticator(settings, keyring, engine, anonymous)
+        counters.connections = getattr(engine.services.store, "connections", dict)
+
+        anonymous, clock = AnonymousAccess(settings, keyring, engine.services.tenant), engine.services.clock
+        verifiers: list[Callable[[str], Grant | None]] = [lambda token: verify_key(keyring, token, clock())]
+        resource = None
+        if settings.oauth_issuer is not None:
+            if settings.oauth_audience is None:
+                raise InputError("oauth_audience", None, "Set the audience of the issuer's tokens.")
+            issuer, audience = settings.oauth_issuer, settings.oauth_audience
+            keys, tenant = settings.oauth_jwks_url, settings.oauth_tenant_claim
+            verifiers.append(oauth.token_verifier(issuer, audience, keys, tenant, clock=clock))
+            resource = mcp.protected_resource(audience, issuer)
+        authenticator = Authenticator(verifiers, anonymous)
+
         limits = Limits(
             batch=settings.server_batch_limit,
             answer=settings.server_answer_limit,
@@ -84,50 +93,38 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
         rest_gate, mcp_gate = (
             Gate(engine, limits, check_rate, VerbTelemetry(counters, traces, surface)) for surface in (None, "mcp")
         )
-        app = _application(settings, rest_gate, mcp_gate, authenticator, upkeep, anonymous.is_open)
-        app.router.routes.append(metrics.route(counters, anonymous.is_open, settings.metrics_token))
+        endpoint = mcp.Endpoint(
+            mcp_gate,
+            authenticator,
+            threads=settings.server_threads,
+            body_limit=settings.server_body_limit,
+            metadata_url=resource.metadata_url if resource else None,
+            tools=tools.chosen(settings.mcp_tools),
+        )
+
+        @asynccontextmanager
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+            upkeep.start()
+            async with endpoint.running():
+                yield
+
+        options = Options(
+            threads=settings.server_threads,
+            body_limit=settings.server_body_limit,
+            import_limit=settings.server_import_limit,
+            hosts=settings.server_hosts,
+            origins=settings.server_origins,
+            is_open=anonymous.is_open,
+        )
+        app = rest_app(rest_gate, authenticator, options, lifespan)
+        app.router.routes += [
+            Route(mcp.PATH, endpoint),
+            *(resource.routes if resource else ()),
+            metrics.route(counters, anonymous.is_open, settings.metrics_token),
+        ]
         streams = Streams(app)
         asgi = RequestTelemetry(streams, mcp.PATH, counters, traces)
-        yield ServerApp(asgi, connections.protocol(settings), anonymous.is_open, streams.end)
-
-
-def _application(
-    settings: Settings,
-    rest_gate: Gate,
-    mcp_gate: Gate,
-    authenticator: Authenticator,
-    upkeep: UpkeepThread,
-    is_open: Callable[[], bool],
-) -> FastAPI:
-    resource = None
-    if settings.oauth_issuer is not None and settings.oauth_audience is not None:
-        resource = mcp.protected_resource(settings.oauth_audience, settings.oauth_issuer)
-    endpoint = mcp.Endpoint(
-        mcp_gate,
-        authenticator,
-        threads=settings.server_threads,
-        body_limit=settings.server_body_limit,
-        metadata_url=resource.metadata_url if resource else None,
-        tools=tools.chosen(settings.mcp_tools),
-    )
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        upkeep.start()
-        async with endpoint.running():
-            yield
-
-    options = Options(
-        threads=settings.server_threads,
-        body_limit=settings.server_body_limit,
-        import_limit=settings.server_import_limit,
-        hosts=settings.server_hosts,
-        origins=settings.server_origins,
-        is_open=is_open,
-    )
-    app = rest.app(rest_gate, authenticator, options, lifespan)
-    app.router.routes += [Route(mcp.PATH, endpoint), *(resource.routes if resource else ())]
-    return app
+        yield ServerApp(asgi, server.protocol(settings), anonymous.is_open, streams.end)
 
 
 def loaded(embedder: Embedder) -> Embedder:
@@ -161,28 +158,3 @@ class AnonymousAccess:
     def is_open(self) -> bool:
         """Return whether callers need no key."""
         return self() is not None
-
-
-def build_authenticator(
-    settings: Settings, keyring: Keyring, engine: Engine, anonymous: AnonymousAccess
-) -> Authenticator:
-    """Return the authenticator for keys, and for tokens of the OAuth issuer in the settings.
-
-    Raises:
-        InputError: an issuer without an audience, or an issuer whose URL is not https.
-    """
-    clock = engine.services.clock
-    verifiers: list[Callable[[str], Grant | None]] = [lambda token: verify_key(keyring, token, clock())]
-    if settings.oauth_issuer is not None:
-        if settings.oauth_audience is None:
-            raise InputError("oauth_audience", None, "Set the audience of the issuer's tokens.")
-        verifiers.append(
-            oauth.token_verifier(
-                settings.oauth_issuer,
-                settings.oauth_audience,
-                settings.oauth_jwks_url,
-                settings.oauth_tenant_claim,
-                clock=clock,
-            )
-        )
-    return Authenticator(verifiers, anonymous)

@@ -7,6 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+import limits as rates
+from limits.storage import MemoryStorage
+from limits.strategies import MovingWindowRateLimiter
+
 from salience import keywords, remember
 from salience.engine import Engine
 from salience.errors import ForbiddenError, InputError, LimitError, Words, shown
@@ -125,36 +129,36 @@ class Gate:
         """Return the engine of the caller's tenant, and the arguments that the caller may pass to it."""
         self._check_rate(grant.name)
         self.require_right(grant, verb)
-        _check_batches(self.limits.batch, given)
-        arguments = {**given, **_engine_values(given)}
-        _check_names(arguments)
+        batch = self.limits.batch
+        for name, limit in {**dict.fromkeys(_BATCHES, batch), "queries": min(batch, QUERIES_LIMIT)}.items():
+            if (count := len(given.get(name) or ())) > limit:
+                raise LimitError(f"{name}: {count:,} are more than the {limit:,} of one request. Send fewer.")
+        arguments = {**given, **_wildcards(given)}
+        if given.get("profile") is not None:
+            arguments["profile"] = _profile(given["profile"])
+        for name in ("drafts", "messages"):
+            if name in given:
+                items = [item.model_dump(exclude_unset=True) for item in given[name]]
+                arguments[name] = [{**item, **_wildcards(item)} for item in items]
+        for path, part in _parts(arguments):
+            for name in _NAME_LISTS:
+                if (count := len(part.get(name) or ())) > NAMES_LIMIT:
+                    value, remedy = Words(f"a list of {count:,} names"), f"Give up to {NAMES_LIMIT:,}."
+                    raise InputError(f"{path}{name}", value, remedy, f"has {count:,} names")
         engine = self.engine.of(grant.tenant, self.limits.answer)
-        if "deadline_ms" in verb.request.model_fields and arguments.get("deadline_ms") is None:
+        fields = verb.request.model_fields
+        if "deadline_ms" in fields and arguments.get("deadline_ms") is None:
             arguments["deadline_ms"] = self.limits.deadline_ms
-        if "dry_run" in verb.request.model_fields and verb.right == "read" and not _counts(grant, given):
-            arguments["dry_run"] = True
+        if "dry_run" in fields and verb.right == "read":
+            # a custom profile of a bound caller could change the importance of shared memories
+            counts = grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
+            arguments |= {} if counts else {"dry_run": True}
         if verb.name in ("remember", "remember_many") and not grant.may("read"):
             for one in arguments.get("drafts", [arguments]):
                 one["duplicate"] = True  # write-only callers must not learn which texts exist
         if grant.bound:
             arguments |= _bound_arguments(engine, grant, verb, arguments)
         return engine, arguments
-
-
-def _check_batches(batch: int, given: Mapping[str, Any]) -> None:
-    for name, limit in {**dict.fromkeys(_BATCHES, batch), "queries": min(batch, QUERIES_LIMIT)}.items():
-        count = len(given.get(name) or ())
-        if count > limit:
-            raise LimitError(f"{name}: {count:,} are more than the {limit:,} of one request. Send fewer.")
-
-
-def _check_names(arguments: Mapping[str, Any]) -> None:
-    for path, given in _parts(arguments):
-        for name in _NAME_LISTS:
-            count = len(given.get(name) or ())
-            if count > NAMES_LIMIT:
-                value, remedy = Words(f"a list of {count:,} names"), f"Give up to {NAMES_LIMIT:,}."
-                raise InputError(f"{path}{name}", value, remedy, f"has {count:,} names")
 
 
 def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -166,11 +170,6 @@ def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
 
 def _rights(verb: Verb) -> tuple[str, ...]:
     return (verb.right, "read") if verb.name in _READ_TOO else (verb.right,)
-
-
-def _counts(grant: Grant, given: Mapping[str, Any]) -> bool:
-    """Return whether a recall updates counters. A custom profile could change the importance of shared memories."""
-    return grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
 
 
 def _redacted(grant: Grant, result: Any) -> Any:
@@ -207,18 +206,6 @@ def _within_size(limit: int, result: Any) -> Any:
     return fitted if isinstance(result, list) else fitted[0]
 
 
-def _engine_values(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments whose wire form differs from the engine's."""
-    found: dict[str, Any] = _wildcards(arguments)
-    if arguments.get("profile") is not None:
-        found["profile"] = _profile(arguments["profile"])
-    for name in ("drafts", "messages"):
-        if name in arguments:
-            items = [item.model_dump(exclude_unset=True) for item in arguments[name]]
-            found[name] = [{**item, **_wildcards(item)} for item in items]
-    return found
-
-
 def _wildcards(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: ANY for name in BOUNDS if given.get(name) == ANY.value}
 
@@ -238,8 +225,8 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
     """Return the coordinates that a bound sets.
 
     Raises:
-        ForbiddenError: the request is outside the bound.
-        NotFoundError: the request explains a memory that the caller cannot see.
+        ForbiddenError: the request is outside the bound, or changes a memory that is stored outside it.
+        NotFoundError: the request explains or changes a memory that the caller cannot see.
     """
     if verb.name in _STORE_WIDE:
         raise ForbiddenError(f"{verb.name}: not allowed for a key bound to {_bound_text(grant)}. Use an unbound key.")
@@ -252,25 +239,50 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
                 argument = f"{path}{name}: {shown(given[name])}"
                 raise ForbiddenError(f"{argument} is outside the bound of this key, {_bound_text(grant)}.")
     scope = {name: value for name, value in {**arguments, **where}.items() if name in keywords.NAMES}
-    for memory_id in [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ():
-        _require_inside(engine, grant, memory_id, scope)
+    ids = [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ()
+    changed = [(memory_id, scope) for memory_id in ids]
     for _, draft in _parts(arguments):
         if draft.get("supersedes") is not None:
             own = {name: value for name, value in draft.items() if name in keywords.NAMES}
-            _require_inside(engine, grant, draft["supersedes"], {**scope, **own, **where})
+            changed.append((draft["supersedes"], {**scope, **own, **where}))
+    for memory_id, at in changed:
+        home = remember.versions_of(engine.services, keywords.scope(grant.tenant, at)[0], memory_id)[-1].memory.scope
+        if any(getattr(home, name) != value for name, value in grant.bound.items()):
+            text = f"id: memory {shown(memory_id)} is shared beyond {_bound_text(grant)}."
+            raise ForbiddenError(f"{text} Use a key without this bound.")
     if verb.name == "explain":
         engine.history(arguments["memory_id"], **scope)  # raises NotFoundError for memories outside the scope
     return where
 
 
-def _require_inside(engine: Engine, grant: Grant, id: str, where: Mapping[str, Any]) -> None:
-    """Raise `ForbiddenError` unless a memory is stored inside the bound; shared memories are not."""
-    home = remember.versions_of(engine.services, keywords.scope(grant.tenant, where)[0], id)[-1].memory.scope
-    if any(getattr(home, name) != value for name, value in grant.bound.items()):
-        raise ForbiddenError(
-            f"id: memory {shown(id)} is shared beyond {_bound_text(grant)}. Use a key without this bound."
-        )
-
-
 def _bound_text(grant: Grant) -> str:
     return ", ".join(f"{name} {shown(value)}" for name, value in grant.bound.items())
+
+
+def rate_limiter(rate: str | None) -> Callable[[str], None]:
+    """Return a function that takes the name of a caller and raises `LimitError` above the rate.
+
+    The window is a moving one; rejected requests do not count. Each worker process counts separately.
+
+    Args:
+        rate: such as `600/minute`, `10/second` or `1000 per 5 minutes`; None for no limit.
+
+    Raises:
+        InputError: an invalid rate.
+    """
+    if rate is None:
+        return lambda _: None
+    try:
+        found = rates.parse_many(rate)
+    except ValueError:
+        found = []
+    if len(found) != 1 or found[0].amount < 1:
+        raise InputError("server_rate", rate, "Write one number and a span: 600/minute, 10/second, 100 per 5 minutes.")
+    limit, limiter = found[0], MovingWindowRateLimiter(MemoryStorage())
+
+    def check(name: str) -> None:
+        if not limiter.hit(limit, name):
+            wait = max(0.0, limiter.get_window_stats(limit, name).reset_time - time.time())
+            raise LimitError(f"rate: more than {rate} with one key. Retry in {wait:.1f} s.", wait)
+
+    return check

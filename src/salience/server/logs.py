@@ -25,6 +25,7 @@ FRAMES: Final = 30
 _TRUSTED: Final = ("salience", "uvicorn")
 """Loggers whose messages quote no user text."""
 _PACKAGES: Final = "site-packages/"
+Event = MutableMapping[str, Any]
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:
@@ -34,19 +35,18 @@ def configure(level: str, stream: TextIO | None = None) -> None:
         level: of `LEVELS`; others raise `InputError`. Libraries log from `warning` on, unless the level is `debug`.
         stream: the destination.
     """
-    forms = (
-        [_format_exception, structlog.dev.ConsoleRenderer()],
-        [structlog.processors.JSONRenderer(default=lambda value: type(value).__name__)],
-    )
     least, out = LEVELS[checks.choice("log_level", level, LEVELS)], stream or sys.stderr
+    if out.isatty():
+        form: list[Any] = [_exception_as_text, structlog.dev.ConsoleRenderer()]
+    else:
+        form = [structlog.processors.JSONRenderer(default=lambda value: type(value).__name__)]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _shorten_exception,
-            _order_fields,
-            *(forms[0] if out.isatty() else forms[1]),
+            *form,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=structlog.WriteLoggerFactory(cast("TextIO", _TolerantStream(out))),
@@ -56,9 +56,13 @@ def configure(level: str, stream: TextIO | None = None) -> None:
     logging.basicConfig(handlers=[_Forwarding()], level=foreign, force=True)
     logging.getLogger("salience").setLevel(least)
     logging.captureWarnings(True)
-    sys.excepthook = lambda _, error, __: _died("process", error)
-    threading.excepthook = lambda args: _died(args.thread.name if args.thread else "a thread", args.exc_value)
-    sys.unraisablehook = lambda args: _died("a finalizer", args.exc_value)
+
+    def died(where: str, error: BaseException | None) -> None:
+        structlog.get_logger().error("died", where=where, exc_info=error)
+
+    sys.excepthook = lambda _, error, __: died("process", error)
+    threading.excepthook = lambda args: died(args.thread.name if args.thread else "a thread", args.exc_value)
+    sys.unraisablehook = lambda args: died("a finalizer", args.exc_value)
 
 
 class _TolerantStream:
@@ -83,38 +87,25 @@ class _Forwarding(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Forward a line."""
-        log: Any = structlog.get_logger()
-        log.log(
-            record.levelno,
-            _message(record),
-            logger=record.name,
-            place=f"{Path(record.pathname).name}:{record.lineno}",
-            **({"exc_info": record.exc_info} if record.exc_info and record.exc_info[1] else {}),
-        )
+        if record.name.split(".")[0] in _TRUSTED:
+            message = record.getMessage().strip()
+        else:
+            message = str(record.msg) if record.args else "a message of a library; see its place"
+        place = f"{Path(record.pathname).name}:{record.lineno}"
+        error = {"exc_info": record.exc_info} if record.exc_info and record.exc_info[1] else {}
+        structlog.get_logger().log(record.levelno, message, logger=record.name, place=place, **error)
 
 
-def _message(record: logging.LogRecord) -> str:
-    if record.name.split(".")[0] in _TRUSTED:
-        return record.getMessage().strip()
-    return str(record.msg) if record.args else "a message of a library; see its place"
-
-
-def _shorten_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Replace the exception by classes and frames."""
+def _shorten_exception(_logger: object, _method: str, event: Event) -> Event:
+    """Replace the exception by classes and frames, and put the common fields first."""
     found = event.pop("exc_info", None)
     error = found[1] if isinstance(found, tuple) else sys.exc_info()[1] if found is True else found
     if isinstance(error, BaseException):
         event["exception"] = list(exception_chain(error))
-    return event
-
-
-def _order_fields(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Put the common fields first."""
     return {name: event.pop(name) for name in ("timestamp", "level", "event")} | dict(event)
 
 
-def _format_exception(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Format the exception as text."""
+def _exception_as_text(_logger: object, _method: str, event: Event) -> Event:
     if "exception" in event:
         found = [(one["type"], *(f"  {frame}" for frame in one["frames"])) for one in event["exception"]]
         event["exception"] = "\n".join(line for one in found for line in one)
@@ -130,16 +121,10 @@ def exception_chain(error: BaseException) -> Iterator[dict[str, Any]]:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        yield {"type": f"{type(one).__module__}.{type(one).__qualname__}", "frames": _frames(one)}
+        frames = traceback.extract_tb(one.__traceback__)[-FRAMES:]
+        yield {
+            "type": f"{type(one).__module__}.{type(one).__qualname__}",
+            "frames": [f"{at.filename.rpartition(_PACKAGES)[2]}:{at.lineno} {at.name}" for at in frames],
+        }
         queue += one.exceptions if isinstance(one, BaseExceptionGroup) else ()
         queue.append(one.__cause__ or (None if one.__suppress_context__ else one.__context__))
-
-
-def _frames(error: BaseException) -> list[str]:
-    frames = traceback.extract_tb(error.__traceback__)[-FRAMES:]
-    return [f"{frame.filename.rpartition(_PACKAGES)[2]}:{frame.lineno} {frame.name}" for frame in frames]
-
-
-def _died(where: str, error: BaseException | None) -> None:
-    log: Any = structlog.get_logger()
-    log.error("died", where=where, exc_info=error)

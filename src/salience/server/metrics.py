@@ -34,25 +34,27 @@ _DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric.
+    """One metric; no label contains the text of a user.
 
     Attributes:
-        labels: never contain the text of a user.
         buckets: upper bounds of a histogram, seconds.
-        multiprocess_mode: how the values of a gauge in several processes are combined.
+        multiprocess_mode: of a gauge: how the values of several processes are combined.
     """
 
     kind: Literal["counter", "gauge", "histogram"]
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    multiprocess_mode: Literal["livesum", "mostrecent"] = "livesum"
+    multiprocess_mode: Literal["livesum", "mostrecent"] | None = None
+
+
+_KINDS: Final[Mapping[str, Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
 
 METRICS: Final[Mapping[str, Metric]] = {
     "salience_requests_total": Metric("counter", "Requests answered, by HTTP status.", ("surface", "verb", "status")),
     "salience_request_seconds": Metric("histogram", "How long a request took.", ("surface", "verb"), _REQUEST),
-    "salience_requests_in_progress": Metric("gauge", "Requests in progress."),
+    "salience_requests_in_progress": Metric("gauge", "Requests in progress.", multiprocess_mode="livesum"),
     "salience_recall_step_seconds": Metric("histogram", "How long a step of a recall took.", ("step",), _STEP),
     "salience_degraded_total": Metric("counter", "Recalls without a step, by step.", ("step",)),
     "salience_embedded_texts_total": Metric("counter", "Texts given to the embedder.", ("outcome",)),
@@ -60,7 +62,9 @@ METRICS: Final[Mapping[str, Metric]] = {
     "salience_pending_memories": Metric(
         "gauge", "Memories without a vector, as the last upkeep found them.", multiprocess_mode="mostrecent"
     ),
-    "salience_pool_connections": Metric("gauge", "Connections to PostgreSQL, by state.", ("state",)),
+    "salience_pool_connections": Metric(
+        "gauge", "Connections to PostgreSQL, by state.", ("state",), multiprocess_mode="livesum"
+    ),
     "salience_upkeep_passes_total": Metric("counter", "Passes of upkeep, by outcome.", ("outcome",)),
     "salience_upkeep_changes_total": Metric("counter", "Memories or versions that upkeep changed.", ("change",)),
     "salience_rate_limited_total": Metric("counter", "Requests rejected by the rate limit of a key."),
@@ -74,24 +78,22 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
-        self._metrics = {name: _create(name, metric, self.registry) for name, metric in METRICS.items()}
-        self._connections: Callable[[], Mapping[str, int]] = dict
+        self.connections: Callable[[], Mapping[str, int]] = dict
+        """Returns the number of connections of the pool by state; read at the end of each request."""
+        self._metrics: dict[str, Any] = {}
+        for name, one in METRICS.items():
+            options = {"buckets": one.buckets, "multiprocess_mode": one.multiprocess_mode}
+            given = {key: value for key, value in options.items() if value}
+            self._metrics[name] = _KINDS[one.kind](name, one.help, one.labels, registry=self.registry, **given)
 
-    def watch_pool(self, connections: Callable[[], Mapping[str, int]]) -> None:
-        """Record the number of connections by state at the end of each request."""
-        self._connections = connections
-
-    def request_started(self) -> None:
-        """Count a request in progress."""
-        self._metrics["salience_requests_in_progress"].inc()
-
-    def request_ended(self) -> None:
-        """Uncount a request in progress."""
-        self._metrics["salience_requests_in_progress"].dec()
-        self._record_pool()
+    def in_progress(self, change: int) -> None:
+        """Count a request that begins (1) or ends (-1)."""
+        self._metrics["salience_requests_in_progress"].inc(change)
+        if change < 0:
+            self._record_pool()
 
     def _record_pool(self) -> None:
-        for state, count in self._connections().items():
+        for state, count in self.connections().items():
             self._metrics["salience_pool_connections"].labels(state).set(count)
 
     def request(self, surface: str, verb: str, status: int, seconds: float) -> None:
@@ -152,18 +154,6 @@ def changes(report: UpkeepReport) -> dict[str, int]:
     }
 
 
-def _create(name: str, metric: Metric, registry: CollectorRegistry) -> Any:
-    match metric.kind:
-        case "counter":
-            return Counter(name, metric.help, metric.labels, registry=registry)
-        case "gauge":
-            return Gauge(
-                name, metric.help, metric.labels, registry=registry, multiprocess_mode=metric.multiprocess_mode
-            )
-        case "histogram":
-            return Histogram(name, metric.help, metric.labels, buckets=metric.buckets, registry=registry)
-
-
 @contextmanager
 def shared_directory() -> Iterator[None]:
     """Share the metrics of processes started within the block, in a temporary directory."""
@@ -189,15 +179,12 @@ def route(metrics: Metrics, is_open: Callable[[], bool], token: SecretStr | None
 
     def page(request: Request) -> Response:
         if not is_open():
-            if token is None or not token.get_secret_value():  # anyone could guess the empty token
+            expected = b"" if token is None else token.get_secret_value().encode("utf-8", "surrogatepass")
+            if not expected:  # anyone could guess the empty token
                 raise HTTPException(404)
             given = bearer_token(request.headers.get("authorization"))
-            if given is None or not hmac.compare_digest(_bytes(given), _bytes(token.get_secret_value())):
+            if given is None or not hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected):
                 raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
         return Response(metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return Route(PATH, page)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

@@ -14,7 +14,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -85,27 +85,41 @@ def token_verifier(
     where = None if jwks_url is None else _trusted_url("oauth_jwks_url", jwks_url)
     issuer_url = _trusted_url("oauth_issuer", issuer)
     keys = IssuerKeys(lambda: fetch_keys(issuer_url, where, timeout), monotonic)
+    # `verify` checks the times itself, with `clock`
+    options: Any = {name: False for name in ("verify_exp", "verify_nbf", "verify_iat")}
+    options["require"] = ["iss", "aud", "sub", "exp"]
 
     def verify(token: str) -> Grant | None:
         try:
-            key = keys.get(_key_name(token))
-            if key is None:
+            if len(token) > TOKEN_LIMIT:
+                raise jwt.DecodeError("too long")
+            header = jwt.get_unverified_header(token)
+            if header.get("alg") not in ALGORITHMS.values():
+                raise jwt.InvalidAlgorithmError("not accepted")
+            if (key := keys.get(header.get("kid"))) is None:
                 return None
-            # `_is_current` checks the times with `clock`
             claims = jwt.decode(
                 token,
                 key,
                 algorithms=[key.algorithm_name],
                 issuer=issuer,
                 audience=audience,
-                options={
-                    "require": ["iss", "aud", "sub", "exp"],
-                    "verify_exp": False,
-                    "verify_nbf": False,
-                    "verify_iat": False,
-                },
+                options=options,
             )
-            return _grant(claims, tenant_claim) if _is_current(claims, clock().timestamp()) else None
+            begins, ends = _seconds(claims.get("nbf", 0)), _seconds(claims.get("exp"))
+            if not begins - LEEWAY <= clock().timestamp() < ends + LEEWAY:
+                return None
+            scopes = claims.get("scope", claims.get("scp", ""))  # RFC 9068: text with spaces; others: a list, or `scp`
+            if isinstance(scopes, str):
+                scopes = scopes.split()
+            rights = [right for right in RIGHTS if isinstance(scopes, list) and SCOPE_PREFIX + right in scopes]
+            # raises InputError without a tenant or a right, and for an invalid bound, which must not mean no bound
+            return Grant(
+                tenant=claims.get(tenant_claim, ""),
+                rights=rights,
+                bound=claims.get(BOUND_CLAIM, {}),
+                name=claims["sub"],
+            )
         except (jwt.PyJWTError, SalienceError, ValueError, RecursionError) as error:
             _log.debug("oauth: a token was refused: %s", type(error).__name__)  # the message may quote the token
             return None
@@ -113,46 +127,11 @@ def token_verifier(
     return verify
 
 
-def _key_name(token: str) -> str | None:
-    """Return the `kid` of a token.
-
-    Raises:
-        jwt.PyJWTError: not a token, or an algorithm that is not in `ALGORITHMS`.
-    """
-    if len(token) > TOKEN_LIMIT:
-        raise jwt.DecodeError("too long")
-    header = jwt.get_unverified_header(token)
-    if header.get("alg") not in ALGORITHMS.values():
-        raise jwt.InvalidAlgorithmError("not accepted")
-    name: str | None = header.get("kid")
-    return name
-
-
-def _is_current(claims: Mapping[str, Any], now: float) -> bool:
-    begins, ends = _seconds(claims.get("nbf", 0)), _seconds(claims.get("exp"))
-    return begins - LEEWAY <= now < ends + LEEWAY
-
-
 def _seconds(value: object) -> float:
     """Return a time in seconds; NaN, which compares False, for an invalid value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > LATEST:
         return math.nan
     return float(value)
-
-
-def _grant(claims: Mapping[str, Any], tenant_claim: str) -> Grant:
-    """Return the grant of claims.
-
-    Raises:
-        InputError: no tenant, no right, or an invalid bound (which must not mean no bound).
-    """
-    scopes = claims.get("scope", claims.get("scp", ""))  # RFC 9068: text with spaces; others: a list, or `scp`
-    if isinstance(scopes, str):
-        scopes = scopes.split()
-    rights = [right for right in RIGHTS if isinstance(scopes, list) and SCOPE_PREFIX + right in scopes]
-    return Grant(
-        tenant=claims.get(tenant_claim, ""), rights=rights, bound=claims.get(BOUND_CLAIM, {}), name=claims["sub"]
-    )
 
 
 class KeysError(Exception):
@@ -185,8 +164,14 @@ class IssuerKeys:
         if not self._lock.acquire(blocking=found is None):
             return found
         try:
-            if self._now() - self._tried >= MIN_INTERVAL:
-                self._refresh()
+            if (tried := self._now()) - self._tried >= MIN_INTERVAL:
+                try:
+                    self._keys = self._fetch()
+                    self._fetched = tried
+                except KeysError as error:
+                    message = "oauth: cannot fetch the keys of the issuer; its tokens are not accepted: %s"
+                    _log.warning(message, error)
+                self._tried = tried
         finally:
             self._lock.release()
         return self._cached(name)
@@ -199,18 +184,9 @@ class IssuerKeys:
             return next(iter(keys.values())) if len(keys) == 1 else None
         return keys.get(name)
 
-    def _refresh(self) -> None:
-        tried = self._now()
-        try:
-            self._keys = self._fetch()
-            self._fetched = tried
-        except KeysError as error:
-            _log.warning("oauth: cannot fetch the keys of the issuer; its tokens are not accepted: %s", error)
-        self._tried = tried
-
 
 def fetch_keys(issuer: str, jwks_url: str | None, timeout: float) -> dict[str, jwt.PyJWK]:
-    """Return the keys of an issuer by name.
+    """Return the signing keys of an issuer by name, without private, weak and unsupported keys.
 
     Raises:
         KeysError: the issuer does not respond, or publishes no usable key.
@@ -219,9 +195,22 @@ def fetch_keys(issuer: str, jwks_url: str | None, timeout: float) -> dict[str, j
     try:
         with httpx.Client(headers={"accept": "application/json"}) as client:
             url = jwks_url or _discover_jwks_url(client, issuer, deadline)
-            keys = dict(_usable_keys(_get_json(client, url, deadline).get("keys")))
+            published = _get_json(client, url, deadline).get("keys")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise KeysError(type(error).__name__) from None
+    keys: dict[str, jwt.PyJWK] = {}
+    for item in published if isinstance(published, list) else ():
+        algorithm = ALGORITHMS.get(str(item.get("kty"))) if isinstance(item, dict) else None
+        if algorithm is None or (item.get("use", "sig"), item.get("alg", algorithm)) != ("sig", algorithm):
+            continue
+        if "d" in item:  # a published private key is compromised
+            continue
+        try:
+            key = jwt.PyJWK(item, algorithm)
+        except (jwt.PyJWTError, ValueError, TypeError):
+            continue
+        if algorithm != "RS256" or key.key.key_size >= RSA_BITS:
+            keys[str(item.get("kid", ""))] = key
     if not keys:
         raise KeysError("the issuer publishes no usable key")
     return keys
@@ -275,22 +264,6 @@ def _get_json(client: httpx.Client, url: str, deadline: float) -> dict[str, Any]
     if not isinstance(found, dict):
         raise KeysError("the response is not a JSON object")
     return found
-
-
-def _usable_keys(keys: object) -> Iterator[tuple[str, jwt.PyJWK]]:
-    """Yield the signing keys of a JWK set by name; skip private, weak and unsupported keys."""
-    for item in keys if isinstance(keys, list) else ():
-        algorithm = ALGORITHMS.get(str(item.get("kty"))) if isinstance(item, dict) else None
-        if algorithm is None or (item.get("use", "sig"), item.get("alg", algorithm)) != ("sig", algorithm):
-            continue
-        if "d" in item:  # a published private key is compromised
-            continue
-        try:
-            key = jwt.PyJWK(item, algorithm)
-        except (jwt.PyJWTError, ValueError, TypeError):
-            continue
-        if algorithm != "RS256" or key.key.key_size >= RSA_BITS:
-            yield str(item.get("kid", "")), key
 
 
 def _trusted_url(field: str, url: object) -> str:

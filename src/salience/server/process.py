@@ -25,7 +25,7 @@ from salience.models.registry import embedder as named_embedder
 from salience.ports import Embedder, Keyring
 from salience.rank import profiles
 from salience.server import logs, metrics
-from salience.server.limits import rate_limiter
+from salience.server.gate import rate_limiter
 from salience.settings import Settings, masked
 
 MAKE_A_KEY: Final = "salience keys create --right read --right write"
@@ -80,32 +80,23 @@ def run(config: ServerConfig) -> None:
     """
     config.check()
     logs.configure(config.settings.log_level)
-    if config.settings.server_workers > 1:
-        _run_supervisor(config)
+    settings = config.settings
+    if settings.server_workers > 1:
+        with open_store(config) as (_, keyring):
+            is_open = settings.oauth_issuer is None and keyring.is_empty()
+        with bind(settings.server_host, settings.server_port) as listening, metrics.shared_directory():
+            _announce(settings, listening, is_open)
+            Supervisor(config, listening).run()
+        gc.freeze()  # as `exit_if_stuck` does
     else:
-        _run_alone(config)
+        from salience.server.app import build_app  # only a process that serves loads the web libraries
+        from salience.server.server import exit_if_stuck, serve
+
+        with build_app(config) as app, bind(settings.server_host, settings.server_port) as listening:
+            _announce(settings, listening, app.is_open())
+            serve(app.asgi, app.protocol, app.end_streams, listening, settings.server_shutdown)
+        exit_if_stuck()
     _log.info("ended")
-
-
-def _run_alone(config: ServerConfig) -> None:
-    from salience.server.app import build_app  # only a process that serves loads the web libraries
-    from salience.server.server import exit_if_stuck, serve
-
-    settings = config.settings
-    with build_app(config) as app, bind(settings.server_host, settings.server_port) as listening:
-        _announce(settings, listening, app.is_open())
-        serve(app.asgi, app.protocol, app.end_streams, listening, settings.server_shutdown)
-    exit_if_stuck()
-
-
-def _run_supervisor(config: ServerConfig) -> None:
-    settings = config.settings
-    with open_store(config) as (_, keyring):
-        is_open = settings.oauth_issuer is None and keyring.is_empty()
-    with bind(settings.server_host, settings.server_port) as listening, metrics.shared_directory():
-        _announce(settings, listening, is_open)
-        Supervisor(config, listening).run()
-    gc.freeze()  # as `exit_if_stuck` does
 
 
 def _announce(settings: Settings, listening: socket.socket, is_open: bool) -> None:
@@ -145,22 +136,18 @@ class Supervisor:
         Raises:
             SalienceError: one of the first workers cannot serve. Its replacements are restarted instead.
         """
-        with self._signal_handlers():
+
+        def record(number: int, _: object) -> None:
+            self._signals.append(number)
+
+        before = {number: signal.signal(number, record) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
             self._workers = [self._start(is_first=True) for _ in range(self._config.settings.server_workers)]
             while not self._signals:
                 wait([worker.process.sentinel for worker in self._workers], POLL)
                 self._workers = [self._alive(worker) for worker in self._workers]
             self._listening.close()
             self._end()
-
-    @contextmanager
-    def _signal_handlers(self) -> Iterator[None]:
-        def record(number: int, _: object) -> None:
-            self._signals.append(number)
-
-        before = {number: signal.signal(number, record) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -233,13 +220,9 @@ def open_store(
     with closing(engine), closing(compose.keyring(settings.url)) as keyring:
         field = exposing_setting(settings)
         if field is not None and settings.oauth_issuer is None and keyring.is_empty():
-            value = getattr(settings, field)
-            raise InputError(
-                field,
-                value,
-                f"No API key exists, so everyone could read and write. Create one: {MAKE_A_KEY}; or serve 127.0.0.1.",
-                f"{shown(value)} lets other machines reach the server",
-            )
+            value, cause = getattr(settings, field), "No API key exists, so everyone could read and write"
+            remedy = f"{cause}. Create one: {MAKE_A_KEY}; or serve 127.0.0.1."
+            raise InputError(field, value, remedy, f"{shown(value)} lets other machines reach the server")
         yield engine, keyring
 
 

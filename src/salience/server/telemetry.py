@@ -1,25 +1,35 @@
-"""Telemetry of requests and verbs: a log line, metrics and a span each. Only the route of a URL is recorded."""
+"""Telemetry of requests and verbs: a log line, metrics and an OpenTelemetry span each, none with user text.
+
+Only the route of a URL is recorded. Spans are sent with OTLP over HTTP.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
+from opentelemetry.trace import NoOpTracerProvider, SpanKind, Status, StatusCode, TracerProvider
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+import salience
 from salience.batch import Vectors32
 from salience.errors import SalienceError
 from salience.models.cache import Wrapped
 from salience.ports import Embedder
-from salience.records import Grant
+from salience.records import Grant, Recall
 from salience.server.metrics import NO_VERB, Metrics
-from salience.server.traces import Traces
 from salience.wire.errors import problem_of
 
+Attributes = Mapping[str, str | int]
+FLUSH_TIMEOUT: Final = 3.0
+"""Timeout for the remaining spans when the server ends, seconds."""
 PROBES: Final = ("/healthz", "/readyz", "/metrics")
 """Paths that are not counted, and logged at the level `debug` only."""
 UNKNOWN: Final = "-"
@@ -27,7 +37,80 @@ CLIENT_GONE: Final = 499
 """Status of a request whose client disconnected before the response, as in nginx; never sent."""
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """Methods that are logged by name; clients can send any other."""
+_PATH: Final = "/v1/traces"
+_PROPAGATED: Final = (b"traceparent", b"tracestate")
+_UNRECORDED: Final[Mapping[str, Any]] = {"record_exception": False, "set_status_on_exception": False}
+"""OpenTelemetry records no exception: its message may quote user text."""
 _log: Any = structlog.get_logger()
+
+
+class Traces:
+    """Creates spans. A thread sends them in batches; if the collector is down, they are dropped.
+
+    Args:
+        endpoint: of the collector, such as `http://localhost:4318`, with or without `/v1/traces`; None for no traces.
+    """
+
+    def __init__(self, endpoint: str | None) -> None:
+        self._shutdown: Callable[[], None] | None = None
+        provider: TracerProvider = NoOpTracerProvider()
+        if endpoint is not None:
+            # slow to load
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+            from opentelemetry.sdk.trace import TracerProvider as SdkProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+            url = endpoint if endpoint.endswith(_PATH) else endpoint.rstrip("/") + _PATH
+            resource = Resource({"service.name": "salience", "service.version": salience.__version__})
+            provider = SdkProvider(resource=resource.merge(OTELResourceDetector().detect()), shutdown_on_exit=False)
+            provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(url)))
+            self._shutdown = provider.shutdown
+        self._tracer = provider.get_tracer("salience", salience.__version__)
+        self._propagator = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def request(self, headers: Iterable[tuple[bytes, bytes]]) -> Iterator[Callable[[str, Attributes], None]]:
+        """Trace a request, as a child of the trace in its headers; yields a function that sets name and attributes."""
+        carrier = {name.decode("ascii"): value.decode("latin-1") for name, value in headers if name in _PROPAGATED}
+        parent = self._propagator.extract(carrier)
+        with self._tracer.start_as_current_span("request", parent, SpanKind.SERVER, **_UNRECORDED) as span:
+
+            def finish(name: str, attributes: Attributes) -> None:
+                span.update_name(name)
+                span.set_attributes(dict(attributes))
+                if int(attributes.get("http.response.status_code", 0)) >= 500:
+                    span.set_status(Status(StatusCode.ERROR))
+
+            yield finish
+
+    def add_steps(self, outcome: object) -> None:
+        """Add consecutive spans for the steps of a recall that has just ended."""
+        for one in outcome if isinstance(outcome, list) else [outcome]:
+            if isinstance(one, Recall):
+                steps = {step: int(milliseconds * 1e6) for step, milliseconds in one.timings.items()}
+                at = time.time_ns() - sum(steps.values())
+                for step, length in steps.items():
+                    self._tracer.start_span(f"recall.{step}", start_time=at).end(at + length)
+                    at += length
+
+    @contextmanager
+    def embedding(self, name: str, texts: int) -> Iterator[None]:
+        """Trace a call of an embedder."""
+        attributes: Attributes = {"salience.embedder": name, "salience.texts": texts}
+        with self._tracer.start_as_current_span("embedder", attributes=attributes, **_UNRECORDED) as span:
+            try:
+                yield
+            except Exception as error:
+                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
+                raise
+
+    def close(self) -> None:
+        """Send the remaining spans, for at most `FLUSH_TIMEOUT` seconds."""
+        if self._shutdown is not None:
+            last = threading.Thread(target=self._shutdown, name="salience-traces", daemon=True)
+            last.start()
+            last.join(FLUSH_TIMEOUT)
 
 
 @dataclass(slots=True)
@@ -61,13 +144,12 @@ class VerbTelemetry:
 
     def observe(self, verb: str, grant: Grant, seconds: float, outcome: object) -> None:
         """Record a verb: the caller, the duration, and the result or the error."""
+        error = outcome if isinstance(outcome, BaseException) else None
         record = CURRENT.get()
         if record is not None:
-            record.verb, record.grant = verb, grant
-            record.error = outcome if isinstance(outcome, BaseException) else None
+            record.verb, record.grant, record.error = verb, grant, error
         if self._surface is not None:
-            known = isinstance(outcome, SalienceError)
-            status = problem_of(outcome).status if known else 500 if isinstance(outcome, BaseException) else 200  # type: ignore[arg-type]
+            status = problem_of(error).status if isinstance(error, SalienceError) else 200 if error is None else 500
             self._metrics.request(self._surface, verb, status, seconds)
         self._metrics.outcome(outcome)
         self._traces.add_steps(outcome)
@@ -109,7 +191,7 @@ class RequestTelemetry:
             await send(message)
 
         token = CURRENT.set(record)
-        self._metrics.request_started()
+        self._metrics.in_progress(1)
         try:
             with self._traces.request(scope["headers"]) as finish:
                 try:
@@ -117,11 +199,23 @@ class RequestTelemetry:
                     record.status = record.status if is_answered else CLIENT_GONE
                 finally:
                     facts = self._facts(scope, record)
-                    finish(f"{facts['method']} {facts['route']}", _attributes(facts))
+                    named = {f"salience.{name}": facts[name] for name in _SPAN_FACTS}
+                    http = {"request.method": "method", "route": "route", "response.status_code": "status"}
+                    named |= {f"http.{name}": facts[ours] for name, ours in http.items()}
+                    finish(f"{facts['method']} {facts['route']}", named)
         finally:
             CURRENT.reset(token)
-            self._metrics.request_ended()
-            self._record(record, self._facts(scope, record))
+            self._metrics.in_progress(-1)
+            facts, seconds = self._facts(scope, record), time.perf_counter() - record.began
+            if record.surface == "rest" or (record.verb == NO_VERB and record.status >= 400):
+                self._metrics.request(record.surface, facts["verb"], record.status, seconds)
+            if isinstance(record.error, SalienceError):
+                problem = problem_of(record.error)
+                facts["error"] = problem.code
+                facts |= {"detail": str(record.error)} if problem.status >= 500 else {}  # these quote no user text
+            elif record.error is not None:
+                facts["error"] = type(record.error).__name__
+            (_log.info if record.status < 500 else _log.error)("request", ms=round(seconds * 1e3, 2), **facts)
 
     def _facts(self, scope: Scope, record: RequestRecord) -> dict[str, Any]:
         """Return the fields of the log line and the span."""
@@ -138,30 +232,9 @@ class RequestTelemetry:
             "key": grant.name if grant else UNKNOWN,
         }
 
-    def _record(self, record: RequestRecord, facts: dict[str, Any]) -> None:
-        seconds = time.perf_counter() - record.began
-        if record.surface == "rest" or (record.verb == NO_VERB and record.status >= 400):
-            self._metrics.request(record.surface, facts["verb"], record.status, seconds)
-        log = _log.info if record.status < 500 else _log.error
-        log("request", ms=round(seconds * 1e3, 2), **facts, **_error_fields(record.error))
 
-
-def _attributes(facts: dict[str, Any]) -> dict[str, str | int]:
-    """Return the facts of a request under the names of OpenTelemetry's conventions, or our own."""
-    return {
-        "http.request.method": facts["method"],
-        "http.route": facts["route"],
-        "http.response.status_code": facts["status"],
-        **{f"salience.{name}": facts[name] for name in ("request_id", "verb", "surface", "tenant", "key")},
-    }
-
-
-def _error_fields(error: BaseException | None) -> dict[str, Any]:
-    """Return the code of an error, and the message of a server error, which quotes no user text."""
-    if not isinstance(error, SalienceError):
-        return {} if error is None else {"error": type(error).__name__}
-    problem = problem_of(error)
-    return {"error": problem.code, **({"detail": str(error)} if problem.status >= 500 else {})}
+_SPAN_FACTS: Final = ("request_id", "verb", "surface", "tenant", "key")
+"""Facts in a span besides those that have a name in OpenTelemetry's conventions."""
 
 
 class MeasuredEmbedder(Wrapped):

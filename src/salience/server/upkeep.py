@@ -62,27 +62,26 @@ class UpkeepThread:
     """
 
     def __init__(self, engine: Engine, keyring: Keyring, every: timedelta | None, metrics: Metrics) -> None:
-        self._rounds = TenantRounds(engine, keyring)
-        self._every = every
         self._metrics = metrics
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="salience-upkeep", daemon=True)
+        self._thread: threading.Thread | None = None
+        if every is not None:
+            rounds = TenantRounds(engine, keyring)
+            args = (rounds.next, SharedPace(every, tenants=lambda: len(rounds.tenants)), self._stop)
+            self._thread = threading.Thread(
+                target=keep, args=(*args, self._done, self._failed), name="salience-upkeep", daemon=True
+            )
 
     def start(self) -> None:
         """Start with an immediate pass."""
-        if self._every is not None:
+        if self._thread is not None:
             self._thread.start()
 
     def stop(self) -> None:
         """Stop after the current step, or after `STOP_TIMEOUT`; finished steps are stored."""
         self._stop.set()
-        if self._thread.is_alive():
+        if self._thread is not None and self._thread.is_alive():
             self._thread.join(STOP_TIMEOUT)
-
-    def _run(self) -> None:
-        assert self._every is not None  # noqa: S101 - see `start`
-        pace = SharedPace(self._every, tenants=lambda: len(self._rounds.tenants))
-        keep(self._rounds.next, pace, self._stop, self._done, self._failed)
 
     def _done(self, report: UpkeepReport) -> None:
         self._metrics.upkeep(report)

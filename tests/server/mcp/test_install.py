@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from salience import settings
 from salience.cli import app
-from salience.server.mcp import jsonc
+from salience.server.mcp import install as jsonc
 from salience.server.mcp.install import command
 from speaking import COMMAND
 
@@ -156,11 +156,11 @@ def test_what_is_there_stays_comments_too(install, home):
     result = install("--client", "cursor", "--yes")
     lines = file.read_text().splitlines()
     assert [line for line in OTHERS.splitlines() if line not in lines] == []
-    assert set(jsonc.parse(file.read_text(), comments=True)["mcpServers"]) == {"other", "salience"}
+    assert set(jsonc.parse_jsonc(file.read_text(), comments=True)["mcpServers"]) == {"other", "salience"}
     assert Path(result["kept"]).read_text() == OTHERS
     assert all(line[0] != "-" or line.startswith("---") for line in result["diff"].splitlines())
     install("--client", "cursor", "--yes", "--remove")
-    assert jsonc.parse(file.read_text(), comments=True) == jsonc.parse(OTHERS, comments=True)
+    assert jsonc.parse_jsonc(file.read_text(), comments=True) == jsonc.parse_jsonc(OTHERS, comments=True)
     assert "/* stays */" in file.read_text()
 
 
@@ -300,13 +300,13 @@ def test_an_edit_changes_one_member_and_no_other(others, servers, name, value, i
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["a", "b", "new"])
 def test_comments_and_commas_that_nothing_follows_are_no_trouble(text, name):
-    held = jsonc.parse(text, comments=True)
+    held = jsonc.parse_jsonc(text, comments=True)
     put = jsonc.set_member(text, "servers", name, {"command": "x"})
     servers = {**held.get("servers", {}), name: {"command": "x"}}
-    assert jsonc.parse(put, comments=True) == {**held, "servers": servers}
+    assert jsonc.parse_jsonc(put, comments=True) == {**held, "servers": servers}
     taken = jsonc.remove_member(put, "servers", name)
     servers.pop(name)
-    assert jsonc.parse(taken, comments=True) == {**held, "servers": servers}
+    assert jsonc.parse_jsonc(taken, comments=True) == {**held, "servers": servers}
     for comment in ("// first", "// of b", "/* last */", "// top", "/* none */", "// none"):
         assert (comment in taken) == (comment in text)
 
@@ -329,7 +329,7 @@ def test_a_byte_order_mark_and_line_ends_stay(install, home, client):
 def test_a_file_of_one_comment_without_a_line_end_is_no_trouble():
     put = jsonc.set_member("// mine", "servers", "a", {"command": "x"})
     assert put.startswith("// mine\n{")
-    assert jsonc.parse(put, comments=True) == {"servers": {"a": {"command": "x"}}}
+    assert jsonc.parse_jsonc(put, comments=True) == {"servers": {"a": {"command": "x"}}}
 
 
 def rendered(value, draw, ends):
@@ -366,13 +366,13 @@ def rendered(value, draw, ends):
 def test_comments_stay_wherever_they_stand(data, servers, value, ends):
     held = {"theme": 1, "servers": servers, "last": None}
     text, comments = rendered(held, data.draw, ends)
-    assert jsonc.parse(text, comments=True) == held
+    assert jsonc.parse_jsonc(text, comments=True) == held
     put = jsonc.set_member(text, "servers", "a", value)
-    assert jsonc.parse(put, comments=True) == {**held, "servers": {**servers, "a": value}}
+    assert jsonc.parse_jsonc(put, comments=True) == {**held, "servers": {**servers, "a": value}}
     if "a" not in servers:
         assert [one for one in comments if one not in put] == []
     taken = jsonc.remove_member(text, "servers", "b")
-    assert jsonc.parse(taken, comments=True) == {
+    assert jsonc.parse_jsonc(taken, comments=True) == {
         **held, "servers": {name: item for name, item in servers.items() if name != "b"}
     }  # fmt: skip
     if "b" not in servers:

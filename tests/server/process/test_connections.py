@@ -13,7 +13,7 @@ import pytest
 
 from salience import compose
 from salience.server.auth import create_key
-from salience.server.connections import ConnectionLimits
+from salience.server.server import ConnectionLimits
 
 pytestmark = pytest.mark.slow
 

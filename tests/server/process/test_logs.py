@@ -15,8 +15,7 @@ import structlog
 from salience.server import logs
 from salience.server.metrics import Metrics
 from salience.server.server import Streams
-from salience.server.telemetry import RequestTelemetry
-from salience.server.traces import Traces
+from salience.server.telemetry import RequestTelemetry, Traces
 from salience.store.sqlite import SQLiteStore
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from salience.errors import InputError, LimitError
-from salience.server.limits import rate_limiter
+from salience.server.gate import rate_limiter
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from salience.server import traces
+from salience.server import telemetry as traces
 from salience.server.app import build_app
 
 pytestmark = pytest.mark.slow

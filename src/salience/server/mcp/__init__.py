@@ -7,7 +7,6 @@ prompts     prompts and resources
 server      the handlers, put into the SDK's server; the server on standard input and output
 http        the server as an ASGI application
 install     our entry in the configuration file of an MCP client
-jsonc       edits of JSON with comments
 ```
 
 The SDK is imported as `mcp`; this package is `salience.server.mcp`.

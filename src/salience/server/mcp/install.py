@@ -1,9 +1,15 @@
-"""Adds Salience to the configuration file of an MCP client: shows a diff, then writes with a backup."""
+"""Adds Salience to the configuration file of an MCP client: shows a diff, then writes with a backup.
+
+Edits of JSON keep everything else: comments, order, white space, other members. Comments and trailing commas are
+replaced by spaces before parsing, so that positions stay the same.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -11,13 +17,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from salience.errors import InputError, Words, shown
-from salience.server.mcp import jsonc
 
 PRIVATE: Final = stat.S_IRUSR | stat.S_IWUSR
 """Mode of a new file: entries of other servers may contain their keys."""
+_SPACE: Final = re.compile(r"\s*")
+_NOISE: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_INDENT: Final = "  "
+_BOM: Final = "\ufeff"
+_DECODER: Final = json.JSONDecoder()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,36 +83,15 @@ def _applications() -> Path:
 
 
 _ALL: Final = (
-    Client(
-        name="claude-code",
-        user=lambda: Path.home() / ".claude.json",
-        project=".mcp.json",
-        typed=True,
-        variable="${{{}}}",
-    ),
-    Client(
-        name="claude-desktop",
-        user=lambda: _applications() / "Claude" / "claude_desktop_config.json",
-        project=None,
-    ),
-    Client(
-        name="cursor",
-        user=lambda: Path.home() / ".cursor" / "mcp.json",
-        project=".cursor/mcp.json",
-        comments=True,
-        variable="${{env:{}}}",
-    ),
-    Client(
-        name="vscode",
-        user=lambda: _applications() / "Code" / "User" / "mcp.json",
-        project=".vscode/mcp.json",
-        key="servers",
-        comments=True,
-        typed=True,
-        variable="${{env:{}}}",
-    ),
-)
-
+    Client(name="claude-code", user=lambda: Path.home() / ".claude.json", project=".mcp.json", typed=True,
+           variable="${{{}}}"),
+    Client(name="claude-desktop", user=lambda: _applications() / "Claude" / "claude_desktop_config.json",
+           project=None),
+    Client(name="cursor", user=lambda: Path.home() / ".cursor" / "mcp.json", project=".cursor/mcp.json",
+           comments=True, variable="${{env:{}}}"),
+    Client(name="vscode", user=lambda: _applications() / "Code" / "User" / "mcp.json", project=".vscode/mcp.json",
+           key="servers", comments=True, typed=True, variable="${{env:{}}}"),
+)  # fmt: skip
 CLIENTS: Final[Mapping[str, Client]] = {client.name: client for client in _ALL}
 """All clients by name."""
 
@@ -149,16 +138,16 @@ def planned(client: Client, file: Path, name: str, entry: Mapping[str, Any] | No
     before = _read(file)
     text = before or ""
     try:
-        config = jsonc.parse(text, client.comments)
+        config = parse_jsonc(text, client.comments)
     except ValueError as error:
         raise _refused(file, f"is not JSON: {error}") from None
     if not isinstance(config, dict) or not isinstance(config.get(client.key, {}), dict):
         raise _refused(file, f"is not an object with an object under {client.key!r}")
     if entry is None:
-        return Change(file, before, jsonc.remove_member(text, client.key, name))
-    if config.get(client.key, {}).get(name) == entry:
-        return Change(file, before, text)
-    return Change(file, before, jsonc.set_member(text, client.key, name, entry))
+        text = remove_member(text, client.key, name)
+    elif config.get(client.key, {}).get(name) != entry:
+        text = set_member(text, client.key, name, entry)
+    return Change(file, before, text)
 
 
 def _read(file: Path) -> str | None:
@@ -206,3 +195,146 @@ def _replace(file: Path, text: str, mode: int) -> None:
     except BaseException:
         Path(path).unlink(missing_ok=True)
         raise
+
+
+def _without_comments(text: str) -> str:
+    plain = _NOISE.sub(lambda match: " " * len(match[0]) if match[0].startswith("/") else match[0], text)
+    return " " + plain[1:] if plain.startswith(_BOM) else plain
+
+
+def _plain(text: str) -> str:
+    """Return the text with byte order mark, comments and trailing commas as spaces."""
+    return _NOISE.sub(lambda match: " " if match[0] == "," else match[0], _without_comments(text))
+
+
+def parse_jsonc(text: str, comments: bool = True) -> Any:
+    """Return the value; an empty object for an empty text. Raises `ValueError` if the text is not JSON."""
+    plain = _plain(text) if comments else text.removeprefix(_BOM)
+    return json.loads(plain) if plain.strip() else {}
+
+
+class _Member(NamedTuple):
+    """Positions of a member: its name, its value, its end."""
+
+    start: int
+    value: int
+    end: int
+
+
+class _Object(NamedTuple):
+    """Positions of an object and its members."""
+
+    start: int
+    end: int
+    members: dict[str, _Member]
+
+
+def _object_at(plain: str, start: int) -> _Object:
+    """Return the object that starts at or after a position; raises `ValueError` if there is none."""
+
+    def skip_space(at: int) -> int:
+        found = _SPACE.match(plain, at)
+        return at if found is None else found.end()
+
+    start = skip_space(start)
+    if plain[start] != "{":
+        raise ValueError("not an object")
+    at, members = skip_space(start + 1), dict[str, _Member]()
+    while plain[at] != "}":
+        name, colon = _DECODER.raw_decode(plain, at)
+        value = skip_space(skip_space(colon) + 1)
+        members[name] = _Member(at, value, _DECODER.raw_decode(plain, value)[1])
+        at = skip_space(members[name].end)
+        at = skip_space(at + 1) if plain[at] == "," else at
+    return _Object(start, at + 1, members)
+
+
+def set_member(text: str, key: str, name: str, value: Any) -> str:
+    """Return the text with a member in the object under `key`; the object is created if it is missing.
+
+    Raises:
+        ValueError: the text, or the value under the key, is not an object.
+    """
+    plain, line_end = _plain(text), _line_end(text)
+    if not plain.strip():
+        head = text if text.endswith("\n") or not text.strip(_BOM) else text + line_end
+        return head + _dump({key: {name: value}}, "", text) + line_end
+    into = _object_at(plain, 0)
+    if key in into.members:
+        into = _object_at(plain, into.members[key].value)
+    else:
+        name, value = key, {name: value}
+    if name in into.members:
+        member = into.members[name]
+        return text[: member.value] + _dump(value, _margin(text, member.start), text) + text[member.end :]
+    head, end = f"{json.dumps(name, ensure_ascii=False)}: ", into.end - 1
+    if not into.members:
+        outer = _margin(text, into.start)
+        before = text[: into.start + 1] + text[into.start + 1 : end].rstrip()
+        added = f"{line_end}{outer}{_INDENT}{head}{_dump(value, outer + _INDENT, text)}"
+        return f"{before}{added}{line_end}{outer}{text[end:]}"
+    # a new last member, on a line of its own after the comments of the previous one
+    last = max(into.members.values(), key=lambda member: member.end)
+    margin = _margin(text, last.start)
+    added = f"{line_end}{margin}{head}{_dump(value, margin, text)}"
+    uncommented = _without_comments(text)
+    comma = uncommented.find(",", last.end, end)  # a trailing one
+    line = uncommented.find("\n", max(last.end, comma), end)
+    if line < 0:  # no comment follows on this line
+        line = last.end + len(text[last.end : end].rstrip())
+    elif text[line - 1] == "\r":
+        line -= 1
+    if comma >= 0:
+        return f"{text[:line]}{added},{text[line:]}"
+    return f"{text[: last.end]},{text[last.end : line]}{added}{text[line:]}"
+
+
+def remove_member(text: str, key: str, name: str) -> str:
+    """Return the text without a member of the object under `key`, and without its comma.
+
+    Comments around it stay; an empty line is removed. Raises `ValueError` as `set_member`.
+    """
+    plain = _plain(text)
+    root = _object_at(plain, 0) if plain.strip() else _Object(0, 0, {})
+    inner = _object_at(plain, root.members[key].value) if key in root.members else root
+    if key not in root.members or name not in inner.members:
+        return text
+    uncommented, (start, _, end) = _without_comments(text), inner.members[name]
+    later = [other.start for other in inner.members.values() if other.start >= end]
+    comma = uncommented.find(",", end, min(later, default=inner.end - 1))
+    if comma >= 0:
+        between = text[end:comma]
+        text = text[:start] + between + text[comma + 1 :]
+        end = start + len(between)
+    else:
+        text = text[:start] + text[end:]
+        if earlier := [other.end for other in inner.members.values() if other.end <= start]:
+            comma = uncommented.index(",", max(earlier))
+            text = text[:comma] + text[comma + 1 :]
+            start -= 1
+        end = start
+    if text[start:end].strip():
+        return text
+    # the blanks that the member left
+    before, after = text[:start].rstrip(" \t"), text[end:].lstrip(" \t")
+    if not text[inner.start + 1 : start].strip() and after.lstrip()[:1] == "}":  # the object is empty now
+        return text[: inner.start + 1] + after.lstrip()
+    if before.endswith("\n") and after.startswith(("\n", "\r\n")):  # an empty line
+        return before + after.removeprefix("\r").removeprefix("\n")
+    if before.endswith("\n"):
+        return text[:start] + after
+    return before + ("" if after[:1] in ("}", "\n", "\r") or before[-1:] == "{" else " ") + after
+
+
+def _dump(value: Any, margin: str, text: str) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", f"{_line_end(text)}{margin}")
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _margin(text: str, at: int) -> str:
+    """Return the white space at the beginning of the line of a position."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
