@@ -86,8 +86,8 @@ def token_verifier(
     issuer_url = _trusted_url("oauth_issuer", issuer)
     keys = IssuerKeys(lambda: fetch_keys(issuer_url, where, timeout), monotonic)
     # `verify` checks the times itself, with `clock`
-    options: Any = {name: False for name in ("verify_exp", "verify_nbf", "verify_iat")}
-    options["require"] = ["iss", "aud", "sub", "exp"]
+    options: Any = {"require": ["iss", "aud", "sub", "exp"]}
+    options |= dict.fromkeys(("verify_exp", "verify_nbf", "verify_iat"), False)
 
     def verify(token: str) -> Grant | None:
         try:

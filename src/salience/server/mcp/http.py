@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
@@ -93,7 +92,10 @@ class Endpoint:
             # in a thread, because it reads the store
             grant = await to_thread.run_sync(self._authenticate, authorization, limiter=self._threads)
         except SalienceError as error:
-            await self._error_response(scope, error)(scope, receive, send)
+            details, request_id = to_problem(error), scope.get("state", {}).get("request_id")
+            details |= {} if request_id is None else {"instance": instance(request_id)}
+            headers = {"WWW-Authenticate": self._challenge} if isinstance(error, AccessError) else {}
+            await Response(to_json(details), details["status"], headers, MEDIA_TYPE)(scope, receive, send)
             return
         scope.setdefault("state", {})["grant"] = grant
         # the SDK separates callers by client_id and subject
@@ -101,15 +103,8 @@ class Endpoint:
         token = AccessToken(token=NO_TOKEN, client_id=grant.name, subject=grant.tenant, scopes=scopes)
         await self._answer({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
-    def _error_response(self, scope: Scope, error: SalienceError) -> Response:
-        details, request_id = to_problem(error), scope.get("state", {}).get("request_id")
-        details |= {} if request_id is None else {"instance": instance(request_id)}
-        headers = {"WWW-Authenticate": self._challenge} if isinstance(error, AccessError) else {}
-        return Response(to_json(details), details["status"], headers, MEDIA_TYPE)
 
-
-@dataclass(frozen=True, slots=True)
-class ProtectedResource:
+class ProtectedResource(NamedTuple):
     """The server as an OAuth resource: the URL of its metadata, and the routes that serve it."""
 
     metadata_url: str

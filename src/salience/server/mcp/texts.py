@@ -63,9 +63,10 @@ def _warned(made: Receipt) -> Iterator[str]:
 
 def receipts(made: Sequence[Receipt]) -> str:
     """Return the outcome of several writes."""
-    lines = [f"{one.status} [{one.memory.short_id}]" for one in made]
-    warned = [line for one in made for line in _warned(one)]
-    return "\n".join([f"{counted(len(made), 'turn')} stored.", *_at_most(lines), *warned])
+    lines = _at_most([f"{one.status} [{one.memory.short_id}]" for one in made])
+    return "\n".join(
+        [f"{counted(len(made), 'turn')} stored.", *lines, *(line for one in made for line in _warned(one))]
+    )
 
 
 def recall(found: Recall) -> str:
@@ -121,14 +122,12 @@ def page(found: Page) -> str:
 def stats(found: Stats) -> str:
     """Return counts."""
     pending = f", {found.pending:,} of them without a vector yet" if found.pending else ""
-    head = f"{counted(found.memories, 'memory', 'memories')}{pending}; {counted(found.sessions, 'session')}."
-    counts = [_counts(name, getattr(found, name)) for name in _COUNTS if getattr(found, name)]
-    return "\n".join([head, *counts, *_elsewhere(found.out_of_scope)])
-
-
-def _counts(name: str, counts: Mapping[str, int]) -> str:
-    shown = _at_most([f"{one_line(key) or '(none)'} {count:,}" for key, count in counts.items()])
-    return f"{name.replace('_', ' ')}: {', '.join(shown)}"
+    lines = [f"{counted(found.memories, 'memory', 'memories')}{pending}; {counted(found.sessions, 'session')}."]
+    for name in _COUNTS:
+        if counts := getattr(found, name):
+            shown = _at_most([f"{one_line(key) or '(none)'} {count:,}" for key, count in counts.items()])
+            lines.append(f"{name.replace('_', ' ')}: {', '.join(shown)}")
+    return "\n".join([*lines, *_elsewhere(found.out_of_scope)])
 
 
 def versions(found: Sequence[Version]) -> str:
@@ -164,12 +163,7 @@ def memory(one: Memory) -> str:
     if one.status != "live":
         parts.append(f"({one.status})")
     speaker = f"{one_line(one.speaker)}: " if one.speaker else ""
-    return f"{' '.join(parts)} {speaker}{quotation(one.content)}"
-
-
-def quotation(text: str) -> str:
-    """Return a text as a JSON string on one line, with hidden characters escaped."""
-    return spelled(json.dumps(text, ensure_ascii=False))
+    return f"{' '.join(parts)} {speaker}{spelled(json.dumps(one.content, ensure_ascii=False))}"
 
 
 def _at_most(lines: Sequence[str]) -> Iterable[str]:
@@ -177,10 +171,7 @@ def _at_most(lines: Sequence[str]) -> Iterable[str]:
 
 
 TEXTS: Final[Mapping[str, Callable[[Any], str]]] = {
-    "remember": receipt,
-    "update": receipt,
-    "forget": receipt,
-    "restore": receipt,
+    **dict.fromkeys(("remember", "update", "forget", "restore"), receipt),
     "ingest": receipts,
     "recall": recall,
     "recall_many": recalls,
