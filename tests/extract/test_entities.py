@@ -1,7 +1,6 @@
 """Entities by rules: names, marks, their order, and hostile input."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -148,8 +147,3 @@ def test_every_entity_is_distinct_not_blank_and_in_the_text(content: str) -> Non
 
 def test_the_rule_extractor_joins_importance_and_entities() -> None:
     assert RuleExtractor().extract("Never page Nadia") == Extract(1.0, ("Nadia",))
-
-
-@given(st.text() | st.sampled_from(["I live in Berlin", "My favourite colour is blue", "Never page Nadia"]))
-def test_without_the_fact_all_else_is_the_same(content):
-    assert RuleExtractor().but_for_fact(content) == replace(RuleExtractor().extract(content), fact_key=None)

@@ -29,7 +29,7 @@ from salience.errors import InputError
 from salience.maintain.reflect import reflect
 from salience.ports import Clustering
 from salience.records import ReflectReport, Scope
-from salience.remember.reflections import stale
+from salience.remember import stale
 from salience.testing.doubles import PlantedEmbedder
 
 

@@ -274,10 +274,6 @@ class RuleExtractor:
         """Return the importance, entities and fact of `content`."""
         return Extract(importance(content), entities(content), fact_key(content, speaker=speaker, user_id=user_id))
 
-    def but_for_fact(self, content: str) -> Extract:
-        """Return the importance and entities of `content`, for a text that is not read for facts."""
-        return Extract(importance(content), entities(content))
-
 
 class SpacyExtractor:
     """Entities by a spaCy pipeline, plus marks; importance and facts by rules.

@@ -22,7 +22,7 @@ from salience.maintain.tiers import REACHED, UPKEEP, consolidate
 from salience.pending import Embedded, embed_pending
 from salience.ports import Lease, Prune, Revise, Services
 from salience.records import ANY, ConsolidateReport, Memory, Scope, UpkeepReport
-from salience.remember.reflections import stale
+from salience.remember import stale
 from salience.steps import retry_stale, scan
 
 HELD: Final = timedelta(minutes=2)

@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from salience.batch import cosines
+from salience.batch import Vectors32, cosines
+from salience.extract.conflicts import relation
 from salience.ports import EDGE, Calibration, Need, Services, Stored
 from salience.ports import Near as NearVectors
 from salience.rank.profile import Profile
@@ -46,36 +47,23 @@ def neighbours(services: Services, profile: Profile, stored: Sequence[Stored], n
         return found
     above = min(_threshold(services, profile), SAME_TEXT)
     for scope in dict.fromkeys(item.memory.scope for item in stored):
-        positions = [position for position, item in enumerate(stored) if item.memory.scope == scope]
-        near = _search(services, profile, [stored[position] for position in positions], above, now)
-        for position, pairs in zip(positions, near, strict=True):
-            found[position] = pairs
+        places = [place for place, item in enumerate(stored) if item.memory.scope == scope]
+        vectors = _vectors([stored[place] for place in places])
+        columns, near = frozenset({"expires_at", "code", "supersedes"}), NearVectors(vectors, above)
+        need = Need(scope=scope, now=now, columns=columns, vectors=True, near=near, reach=REACH)
+        batch = services.store.gather(need)
+        if not len(batch) or batch.vectors is None:
+            continue
+        rows = superseded(expired(State.start(profile, batch, need))).rows
+        if not len(rows):
+            continue
+        ids = [str(batch.ids[row]) for row in rows]
+        memories = {memory.id: memory for memory in services.store.fetch(scope, ids)}
+        alike = cosines(batch.vectors.at(rows), vectors)
+        for number, place in enumerate(places):
+            hits = np.flatnonzero(alike[:, number] > above).tolist()
+            found[place] = [(float(alike[hit, number]), memories[ids[hit]]) for hit in hits if ids[hit] in memories]
     return found
-
-
-def _search(services: Services, profile: Profile, stored: Sequence[Stored], above: float, now: datetime) -> list[Near]:
-    """Return the neighbours with a cosine `above` a bound, for new memories of one scope."""
-    vectors = np.stack([item.vector for item in stored if item.vector is not None])
-    scope = stored[0].memory.scope
-    columns = frozenset({"expires_at", "code", "supersedes"})
-    need = Need(scope=scope, now=now, columns=columns, vectors=True, near=NearVectors(vectors, above), reach=REACH)
-    batch = services.store.gather(need)
-    if not len(batch) or batch.vectors is None:
-        return [[] for _ in stored]
-    rows = superseded(expired(State.start(profile, batch, need))).rows
-    if not len(rows):
-        return [[] for _ in stored]
-    ids = [str(batch.ids[row]) for row in rows]
-    memories = {memory.id: memory for memory in services.store.fetch(scope, ids)}
-    alike = cosines(batch.vectors.at(rows), vectors)
-    return [
-        [
-            (float(alike[place, number]), memories[ids[place]])
-            for place in np.flatnonzero(alike[:, number] > above)
-            if ids[place] in memories
-        ]
-        for number in range(len(stored))
-    ]
 
 
 def contradictions(
@@ -89,18 +77,44 @@ def contradictions(
     if profile.contradiction_above is None or not stored or any(item.vector is None for item in stored):
         return [()] * len(stored)
     above, scale = _threshold(services, profile), _scale(services, profile)
+    vectors = _vectors(stored)
     found: list[tuple[Contradiction, ...]] = []
-    for item, pairs, earlier in zip(stored, near, _earlier(stored, above, now), strict=True):
-        rivals = [(cosine, memory) for cosine, memory in pairs if cosine > above]
-        rivals = [pair for pair in rivals if pair[1].id != item.memory.supersedes] + earlier
+    for place, item in enumerate(stored):
+        rivals = [(cosine, old) for cosine, old in near[place] if cosine > above and old.id != item.memory.supersedes]
+        alike = cosines(vectors[:place], vectors[place])
+        for other in np.flatnonzero(alike > above).tolist():
+            rival = stored[other].memory
+            if item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now):
+                rivals.append((float(alike[other]), rival))
         rivals.sort(key=lambda pair: -pair[0])
         found.append(
             tuple(
-                _contradiction(item.memory, memory, cosine, scale, services.calibration.paraphrase, place < LABELLED)
-                for place, (cosine, memory) in enumerate(rivals)
+                _labelled(services, item.memory, rival, cosine, scale, has_label=rank < LABELLED)
+                for rank, (cosine, rival) in enumerate(rivals)
             )
         )
     return found
+
+
+def _labelled(
+    services: Services, new: Memory, old: Memory, cosine: float, scale: Calibration, *, has_label: bool
+) -> Contradiction:
+    similarity = float(np.interp(cosine, scale.cosine, scale.relatedness))
+    if not has_label:
+        return Contradiction(old, similarity)
+    found = relation(
+        new.content,
+        old.content,
+        similarity=cosine,
+        paraphrase=services.calibration.paraphrase,
+        new_speaker=new.speaker,
+        old_speaker=old.speaker,
+    )
+    return Contradiction(old, similarity, found.label, found.because)
+
+
+def _vectors(stored: Sequence[Stored]) -> Vectors32:
+    return np.stack([item.vector for item in stored if item.vector is not None])
 
 
 def _scale(services: Services, profile: Profile) -> Calibration:
@@ -113,44 +127,6 @@ def _threshold(services: Services, profile: Profile) -> float:
         return float("inf")
     scale = _scale(services, profile)
     return float(np.interp(profile.contradiction_above, scale.relatedness, scale.cosine)) + EDGE
-
-
-def _contradiction(
-    new: Memory, old: Memory, cosine: float, scale: Calibration, paraphrase: float, is_labelled: bool
-) -> Contradiction:
-    from salience.extract.conflicts import relation  # imports the date library, which only conflicts need
-
-    on_scale = float(np.interp(cosine, scale.cosine, scale.relatedness))
-    if not is_labelled:
-        return Contradiction(old, on_scale)
-    found = relation(
-        new.content,
-        old.content,
-        similarity=cosine,
-        paraphrase=paraphrase,
-        new_speaker=new.speaker,
-        old_speaker=old.speaker,
-    )
-    return Contradiction(old, on_scale, found.label, found.because)
-
-
-def _earlier(stored: Sequence[Stored], above: float, now: datetime) -> list[Near]:
-    """Return, for each new memory, the live visible neighbours before it in the same call."""
-    if len(stored) == 1:
-        return [[]]
-    vectors = np.stack([item.vector for item in stored if item.vector is not None])
-    found: list[Near] = []
-    for position, item in enumerate(stored):
-        alike = cosines(vectors[:position], vectors[position])
-        near = [(float(alike[other]), stored[other].memory) for other in np.flatnonzero(alike > above).tolist()]
-        found.append(
-            [
-                (cosine, rival)
-                for cosine, rival in near
-                if item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now)
-            ]
-        )
-    return found
 
 
 def warning(memory: Memory, found: Sequence[Contradiction]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from salience.batch import Vectors32
@@ -112,31 +112,23 @@ def split(text: str, limit: int) -> Sequence[str]:
     parts, start = [], 0
     while start < len(text):
         window = text[start : start + limit].encode()[:limit].decode(errors="ignore") or text[start]
-        end = len(window) if start + len(window) == len(text) else _boundary(window)
+        end = len(window)
+        if start + end < len(text):
+            for boundary in BOUNDARIES:
+                end = max((match.end() for match in boundary.finditer(window)), default=0)
+                if end >= len(window) // LEAST_PART:
+                    break
+            end = end or len(window)
         if not window[:end].isspace():
             parts.append(window[:end])
         start += end
     return parts
 
 
-def _boundary(window: str) -> int:
-    """Return the index at which to end a part that may be as long as `window`."""
-    end = 0
-    for boundary in BOUNDARIES:
-        end = max((match.end() for match in boundary.finditer(window)), default=0)
-        if end >= len(window) // LEAST_PART:
-            break
-    return end or len(window)
-
-
 def clean(services: Services, draft: Draft, now: datetime, caller: Scope | None = None) -> Memory:
     """Return the memory for a draft, with omitted fields extracted from the text or set to their defaults.
 
-    Args:
-        services: the ports.
-        draft: the draft.
-        now: the instant of the call.
-        caller: the scope of the call: home of a draft without a scope, and author of the version.
+    `caller` is the scope of the call: home of a draft without a scope, and author of the version.
 
     Raises:
         InputError: the content is too long, the scope is no home, or the time to live ends after the year 9999.
@@ -145,24 +137,31 @@ def clean(services: Services, draft: Draft, now: datetime, caller: Scope | None 
     home = (draft.scope or caller or Scope()).as_home()
     if home.tenant != services.tenant:
         home = replace(home, tenant=services.tenant)
-    found = _extract(services, draft, home)
+    states_fact = draft.fact_key is None and draft.kind != "turn"  # people say more than they mean to be remembered
+    found = Extract(draft.importance or 0.0, ())
+    if draft.importance is None or draft.entities is None or states_fact:
+        found = services.extractor.extract(draft.content, speaker=draft.speaker, user_id=user_of(home))
     entities = draft.entities
     if entities is None:
         speaker = (draft.speaker,) if draft.speaker else ()
         entities = checks.first_labels(dict.fromkeys((*speaker, *found.entities)))
     created = draft.created_at or now
+    try:
+        expires = None if draft.ttl is None else created + draft.ttl
+    except OverflowError:
+        raise InputError("ttl", str(draft.ttl), "Give one that ends before the year 10000, or none.") from None
     return Memory(
         id=services.new_id(now),
         scope=home,
         content=draft.content,
         content_hash=content_hash(draft.content),
         kind=draft.kind,
-        importance=draft.importance if draft.importance is not None else found.importance,
+        importance=found.importance if draft.importance is None else draft.importance,
         weight=draft.weight,
         tier=draft.tier,
         tags=tuple(draft.tags),
         entities=tuple(entities),
-        fact_key=draft.fact_key if draft.fact_key is not None else found.fact_key,
+        fact_key=project_fact_key(found.fact_key, home) if states_fact else draft.fact_key,
         supersedes=draft.supersedes,
         metadata=draft.metadata,
         key=draft.key,
@@ -172,23 +171,8 @@ def clean(services: Services, draft: Draft, now: datetime, caller: Scope | None 
         tier_since=created,
         changed_at=now,
         changed_by=None if caller is None else caller.who,
-        expires_at=_expiry(created, draft.ttl),
+        expires_at=expires,
     )
-
-
-def _extract(services: Services, draft: Draft, home: Scope) -> Extract:
-    """Return the importance, entities and fact of the text, as far as the draft omits them.
-
-    A conversation turn has no fact: people say more than they mean to be remembered.
-    """
-    states_fact = draft.fact_key is None and draft.kind != "turn"
-    if draft.importance is not None and draft.entities is not None and not states_fact:
-        return Extract(draft.importance, ())
-    but_for_fact: Callable[[str], Extract] | None = getattr(services.extractor, "but_for_fact", None)
-    if not states_fact and but_for_fact is not None:
-        return but_for_fact(draft.content)
-    found = services.extractor.extract(draft.content, speaker=draft.speaker, user_id=user_of(home))
-    return replace(found, fact_key=project_fact_key(found.fact_key, home) if states_fact else None)
 
 
 def user_of(scope: Scope) -> str | None:
@@ -203,21 +187,9 @@ def project_fact_key(key: str | None, home: Scope) -> str | None:
     return f"{slug(str(home.project)) or 'project'}{key.removeprefix(TEAM)}"
 
 
-def _expiry(created: datetime, ttl: timedelta | None) -> datetime | None:
-    try:
-        return None if ttl is None else created + ttl
-    except OverflowError:
-        raise InputError("ttl", str(ttl), "Give one that ends before the year 10000, or none.") from None
-
-
 def derive(
     services: Services, memory: Memory, vector: Vectors32 | None = None, activations: Mapping[str, int] | None = None
 ) -> Stored:
     """Return a memory with the terms and distinctions of its text."""
-    terms, told_apart = terms_and_distinctions(services, memory)
-    return Stored(memory, vector, terms, activations or {}, told_apart)
-
-
-def terms_and_distinctions(services: Services, memory: Memory) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the index terms and the distinctions of a memory."""
-    return index_terms(services.tokeniser, memory), distinctions(memory.content, memory.speaker)
+    terms = index_terms(services.tokeniser, memory)
+    return Stored(memory, vector, terms, activations or {}, distinctions(memory.content, memory.speaker))

@@ -75,15 +75,8 @@ def replaced_facts(
 ) -> list[str | None]:
     """Return, for each memory to be written, the id of the memory that it replaces as the current one of its fact.
 
-    None: recalls returned no memory of the fact before, or the profile ignores facts.
-
-    Args:
-        services: the ports.
-        profile: how recalls rank.
-        memories: new memories or next versions, in the order of writing.
-        facts: the result of `stored_facts` for them.
-        now: the instant of the call.
-        retried: ids of new memories that will not be stored.
+    None: recalls returned no memory of the fact before, or the profile ignores facts. `facts` is the result of
+    `stored_facts`; memories whose id is in `retried` will not be stored.
     """
     found: list[str | None] = [None] * len(memories)
     if FACT_STAGES.isdisjoint(profile.stages):
@@ -123,15 +116,8 @@ def repeats(
     """Return position -> current memory, for each new memory that repeats one in the store or earlier in the call.
 
     A memory repeats another one of the same scope that has the same text and every field that the caller gave.
-    Conversation turns never repeat one another.
-
-    Args:
-        services: the ports.
-        drafts: the drafts as given by the caller.
-        stored: the new memories made of them.
-        near: the neighbours of each in the store.
-        retried: ids of new memories whose idempotency key is taken: they will not be stored.
-        now: the instant of the call.
+    Conversation turns never repeat one another, and neither do memories whose id is in `retried`: they will not be
+    stored. `near` holds the neighbours of each new memory in the store.
     """
     candidates = [
         [] if item.memory.id in retried else [old for _, old in found if _is_repeat(draft, item.memory, old)]
@@ -174,9 +160,8 @@ def _is_repeat(draft: Draft, new: Memory, old: Memory) -> bool:
         return False
     if "turn" in (new.kind, old.kind) or old.kind == "reflection" or new.speaker != old.speaker:
         return False
-    if new.scope.without_session != old.scope.without_session:
-        return False
-    if new.scope.session_id not in (None, old.scope.session_id):
+    is_elsewhere = new.scope.without_session != old.scope.without_session
+    if is_elsewhere or new.scope.session_id not in (None, old.scope.session_id):
         return False
     if old.weight <= SUPERSEDED_WEIGHT and new.weight != old.weight:  # the memory that superseded it was forgotten
         return False

@@ -42,11 +42,7 @@ def ask(
 ) -> list[Answer | None]:
     """Return the model's answer for each item; None from the first batch on that fails or is late. Never raises.
 
-    Args:
-        items: the items to ask about.
-        model: returns one answer for each item; any exception counts as a failure.
-        seconds: time limit for all items.
-        slots: limit of concurrent requests of this kind.
+    `seconds` is the time limit for all items; `slots` limits concurrent requests of this kind.
     """
     until, answers = time.monotonic() + seconds, list[Answer | None]()
     for start in range(0, len(items), BATCH):
@@ -61,11 +57,9 @@ def ask(
 
 def with_facts(services: Services, memories: Sequence[Memory]) -> list[Memory]:
     """Return the memories, with the fact keys that the configured fact reader finds for those without one."""
-    if services.fact_reader is None:
-        return list(memories)
     unknown = [memory for memory in memories if memory.fact_key is None]
-    keys = {memory.id: key for memory, key in zip(unknown, read_facts(services, unknown), strict=True)}
-    return [replace(memory, fact_key=keys.get(memory.id) or memory.fact_key) for memory in memories]
+    keys = dict(zip((memory.id for memory in unknown), read_facts(services, unknown), strict=True))
+    return [replace(memory, fact_key=keys[memory.id]) if keys.get(memory.id) else memory for memory in memories]
 
 
 def read_facts(services: Services, memories: Sequence[Memory]) -> list[str | None]:
@@ -91,24 +85,22 @@ def judged(services: Services, receipts: Sequence[Receipt]) -> list[Receipt]:
     judge = services.judge
     if judge is None:
         return list(receipts)
-    pairs = list(
-        dict.fromkeys(
-            (receipt.memory.content, conflict.memory.content)
-            for receipt in receipts
-            for conflict in receipt.contradictions[:JUDGED]
-            if _is_open(conflict)
-        )
-    )
-    labels = dict(zip(pairs, ask(pairs, judge.judge, services.judge_timeout, _judge_places), strict=True))
-
-    def relabel(new: str, conflict: Contradiction) -> Contradiction:
-        label = labels.get((new, conflict.memory.content)) if _is_open(conflict) else None
-        return replace(conflict, label=label, because=(f"judge: {judge.name}",)) if label in LABELS else conflict
-
-    return [
-        replace(receipt, contradictions=tuple(relabel(receipt.memory.content, one) for one in receipt.contradictions))
+    pairs = {
+        (receipt.memory.content, conflict.memory.content): None
         for receipt in receipts
-    ]
+        for conflict in receipt.contradictions[:JUDGED]
+        if _is_open(conflict)
+    }
+    labels = dict(zip(pairs, ask(list(pairs), judge.judge, services.judge_timeout, _judge_places), strict=True))
+    found: list[Receipt] = []
+    for receipt in receipts:
+        conflicts = list(receipt.contradictions)
+        for place, conflict in enumerate(conflicts):
+            label = labels.get((receipt.memory.content, conflict.memory.content)) if _is_open(conflict) else None
+            if label in LABELS:
+                conflicts[place] = replace(conflict, label=label, because=(f"judge: {judge.name}",))
+        found.append(replace(receipt, contradictions=tuple(conflicts)))
+    return found
 
 
 def _is_open(conflict: Contradiction) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -27,8 +27,7 @@ from salience.records.ids import short_id
 from salience.remember.drafts import clean, derive, project_fact_key, user_of
 from salience.remember.facts import replaced_facts, stored_facts
 from salience.remember.llm import read_facts, with_facts
-from salience.remember.reflections import stale
-from salience.remember.write import replaces
+from salience.remember.write import replaces, stale
 from salience.steps import get_memory, retry_stale, try_embed
 
 MAX_VERSION: Final = 2**62
@@ -42,11 +41,9 @@ OUTDATED: Final = "Its text may be outdated: it sums up its sources as they were
 REPLACED: Final = "Memory {id} is current instead, so some profiles leave this one out. Forget or update that memory."
 
 Verb = Literal["update", "forget", "restore"]
-_STATUS: Final[dict[str, Literal["updated", "forgotten", "restored"]]] = {
-    "update": "updated",
-    "forget": "forgotten",
-    "restore": "restored",
-}
+_STATUS: Final[dict[Verb, Literal["updated", "forgotten", "restored"]]] = {
+    "update": "updated", "forget": "forgotten", "restore": "restored",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +200,7 @@ def update(
             unembeds=has_new_text and vectors is None,
         )
         outdated = stale(services, [old], now, by=scope.who) if has_new_text else []
-        older = _replaced_fact(services, profile, new, now)
+        older = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
         receipt = services.store.apply([change, *outdated, *request.answer(new)])[0]
         lines = [*([failure] if failure else []), *([replaces(new, older)] if older else [])]
         return replace(receipt, superseded=older, warning="\n".join(lines) or None)
@@ -222,7 +219,13 @@ def _updated(services: Services, old: Memory, given: Mapping[str, Any], now: dat
     fields |= {"fact_key": None if has_content else old.fact_key, "entities": None if has_content else (), **given}
     fresh = clean(services, Draft(**fields, scope=old.scope, speaker=old.speaker), now)
     if has_content and "fact_key" not in given:
-        fresh = _with_fact(services, old, fresh)
+        found = services.extractor.extract(old.content, speaker=old.speaker, user_id=user_of(old.scope))
+        if old.fact_key in (None, project_fact_key(found.fact_key, old.scope)):
+            fresh = with_facts(services, [fresh])[0]
+        else:  # one request for both texts: a key that the reader does not find in the old text is the caller's
+            before, after = read_facts(services, [old, fresh])
+            fact_key = old.fact_key if before != old.fact_key else fresh.fact_key or after
+            fresh = replace(fresh, fact_key=fact_key)
     return old.changed(
         "update",
         now,
@@ -240,26 +243,6 @@ def _updated(services: Services, old: Memory, given: Mapping[str, Any], now: dat
         expires_at=fresh.expires_at if "ttl" in given else old.expires_at,
         updated_at=now,
     )
-
-
-def _with_fact(services: Services, old: Memory, fresh: Memory) -> Memory:
-    """Return a memory of new content with the fact of that content, or with the old fact key if a caller had given it.
-
-    A caller had given it if neither the rules nor the fact reader find it in the old text. The reader gets both texts
-    in one request.
-    """
-    found = services.extractor.extract(old.content, speaker=old.speaker, user_id=user_of(old.scope))
-    if old.fact_key in (None, project_fact_key(found.fact_key, old.scope)):
-        return with_facts(services, [fresh])[0]
-    before, after = read_facts(services, [old, fresh])
-    if before != old.fact_key:
-        return replace(fresh, fact_key=old.fact_key)
-    return replace(fresh, fact_key=fresh.fact_key or after)
-
-
-def _replaced_fact(services: Services, profile: Profile, new: Memory, now: datetime) -> str | None:
-    """Return the id of the memory that `new` replaces as the current one of its fact."""
-    return replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
 
 
 def forget(
@@ -302,14 +285,7 @@ def restore(
     The vector of the older version is used again; if it has none, the memory is pending. The reflection of the memory
     becomes stale if the text changes or was hidden.
 
-    Args:
-        services: the ports.
-        profile: how recalls rank.
-        scope: of the caller.
-        id: of a visible memory, live or not.
-        version: the version to restore; None: the last live version of a hidden memory.
-        reason: why, for the history.
-        key: idempotency key.
+    The arguments are those of `update`; `version` None restores the last live version of a hidden memory.
 
     Raises:
         InputError: the version does not exist, was hidden itself or is the live one; or None for a live memory.
@@ -322,8 +298,18 @@ def restore(
     def attempt(embeds: bool = True) -> Receipt:
         versions, now = versions_of(services, scope, id), services.clock()
         then, old = _version_to_restore(versions, number), versions[-1]
-        new = _restored(old.memory, then.memory, now, is_named=number is not None)
-        new = replace(new, changed_by=scope.who, reason=reason)
+        has_expired = then.memory.expires_at is not None and then.memory.expires_at <= now
+        new = old.memory.changed(
+            "restore",
+            now,
+            by=scope.who,
+            reason=reason,
+            **{name: getattr(then.memory, name) for name in RESTORED},
+            tier_since=old.memory.tier_since if then.memory.tier == old.memory.tier else now,
+            expires_at=None if has_expired else then.memory.expires_at,
+            forgotten_at=None,
+            updated_at=then.memory.updated_at if number is None else now,  # naming a version counts as an update
+        )
         has_new_text = new.content_hash != old.memory.content_hash
         vector = then.vector if embeds and (has_new_text or old.vector is None) else None
         derived = derive(services, new)  # speaker and date, which terms include, are those of the current version
@@ -339,7 +325,7 @@ def restore(
         if old.memory.forgotten_at is not None or has_new_text:
             reflections = stale(services, [old.memory], now, by=scope.who, reason="a source was restored")
             outdated = [one for one in reflections if new.id in one.memory.sources]
-        older = _replaced_fact(services, profile, new, now)
+        older = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
         receipt = services.store.apply([change, *outdated, *request.answer(new)])[0]
         lines = [
             *([PENDING] if change.unembeds else []),
@@ -365,8 +351,14 @@ def _version_to_restore(versions: Sequence[Stored], number: int | None) -> Store
     found = [stored for stored in others if stored.memory.version == number]
     if found:
         return found[0]
-    numbers = _ranges([stored.memory.version for stored in others])
-    remedy = f"Name one of these: {numbers}." if others else "There is no other version of it."
+    runs: list[list[int]] = []
+    for stored in others:
+        if runs and stored.memory.version == runs[-1][-1] + 1:
+            runs[-1].append(stored.memory.version)
+        else:
+            runs.append([stored.memory.version])
+    numbers = (f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+    remedy = f"Name one of these: {', '.join(numbers)}." if others else "There is no other version of it."
     if number is None:
         raise InputError("version", None, remedy, "is missing, and the memory is live")
     if number == current.version and is_live:
@@ -374,31 +366,6 @@ def _version_to_restore(versions: Sequence[Stored], number: int | None) -> Store
     was_hidden = number in [stored.memory.version for stored in versions]
     raise InputError(
         "version", number, remedy, f"{shown(number)} {'was hidden from recalls' if was_hidden else 'does not exist'}"
-    )
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    """Return ascending numbers as ranges: `1 to 3, 5`."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
-
-
-def _restored(current: Memory, then: Memory, now: datetime, *, is_named: bool) -> Memory:
-    """Return the next version of `current`, with the fields of `then`; naming a version counts as an update."""
-    has_expired = then.expires_at is not None and then.expires_at <= now
-    return current.changed(
-        "restore",
-        now,
-        **{name: getattr(then, name) for name in RESTORED},
-        tier_since=current.tier_since if then.tier == current.tier else now,
-        expires_at=None if has_expired else then.expires_at,
-        forgotten_at=None,
-        updated_at=now if is_named else then.updated_at,
     )
 
 

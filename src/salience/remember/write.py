@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -28,7 +28,6 @@ from salience.remember.facts import (
     stored_facts,
 )
 from salience.remember.llm import judged, with_facts
-from salience.remember.reflections import stale
 from salience.steps import get_memory, retry_stale, try_embed
 
 FORGOTTEN: Final = "Nothing was stored: the memory of this key was forgotten. To store it again, use a new key."
@@ -55,7 +54,7 @@ def remember(
     Args:
         services: the ports.
         profile: sets the similarity from which memories conflict.
-        drafts: the drafts; one without a scope of its own is stored in `scope`.
+        drafts: one without a scope of its own is stored in `scope`.
         scope: of the call.
         look: whether to look for conflicts and repeated texts in the store.
 
@@ -81,7 +80,11 @@ def remember(
             catch_up(services)
             return receipts
     receipts = _write(services, profile, drafts, stored, now, scope, look=False)
-    return [_pending(receipt, failure) for receipt in receipts]
+    for place, receipt in enumerate(receipts):
+        if receipt.status != "unchanged":
+            warning = "\n".join(filter(None, (f"{PENDING} {failure}", receipt.warning)))
+            receipts[place] = replace(receipt, status="pending", warning=warning)
+    return receipts
 
 
 def _write(
@@ -110,7 +113,11 @@ def _write(
         if look:
             conflicts = contradictions(services, profile, new, [near[place] for place in places], now)
         older = replaced_facts(services, profile, [item.memory for item in new], facts, now, retried)
-        touches = _accesses(same.values(), now)
+        counts = Counter(memory.id for memory in same.values())
+        touches = {
+            memory.id: Touch(memory.scope.without_session, (memory.id,), now, access_count=counts[memory.id], at=now)
+            for memory in same.values()
+        }
         made = services.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
 
         now_stored = {receipt.memory.id: receipt.memory for receipt in made}
@@ -146,13 +153,8 @@ def decide(
     A superseded memory loses its weight, and reflections of it become stale. A memory that is private to a user or an
     agent does not change a memory that others share.
 
-    Args:
-        services: the ports.
-        stored: the new memories.
-        now: the instant of the call.
-        by: author of the changes.
-        retried: the result of `retried_ids`: these memories will not be stored, and supersede nothing.
-        facts: the result of `stored_facts`.
+    `retried` is the result of `retried_ids`: these memories will not be stored, and supersede nothing. `facts` is the
+    result of `stored_facts`. Both are read from the store if they are omitted.
 
     Raises:
         NotFoundError: a superseded memory that is not visible from the scope of the new one.
@@ -169,9 +171,8 @@ def decide(
             continue
         target = get_memory(services, home, supersedes, "supersedes")
         new.append(replace(item, memory=replace(item.memory, supersedes=target.id)))
-        is_private = any(
-            getattr(home, owner) is not None and getattr(target.scope, owner) is None
-            for owner in ("user_id", "agent_id")
+        is_private = (home.user_id is not None and target.scope.user_id is None) or (
+            home.agent_id is not None and target.scope.agent_id is None
         )
         if target.weight > SUPERSEDED_WEIGHT and not is_private:
             reason = f"superseded by {item.memory.short_id}"
@@ -181,6 +182,31 @@ def decide(
             )
     outdated = stale(services, list(targets.values()), now, by=by, reason="a source was superseded")
     return [*changes.values(), *outdated], link_facts(new, facts, retried)
+
+
+def stale(
+    services: Services,
+    memories: Sequence[Memory],
+    now: datetime,
+    *,
+    by: str | None = None,
+    reason: str | None = "a source was changed",
+) -> list[Revise]:
+    """Return the changes that hide the live reflections of some memories, to be applied with the change itself.
+
+    The text of a forgotten or updated memory must not live on in a reflection. The next run of `reflect` renews them.
+    Reflections that are themselves among `memories` are left out.
+    """
+    given = {memory.id for memory in memories}
+    by_home: dict[Scope, set[str]] = {}
+    for memory in memories:
+        if memory.reflection is not None and memory.reflection not in given:
+            by_home.setdefault(memory.scope.without_session, set()).add(memory.reflection)
+    return [
+        Revise(reflection.changed("stale", now, by=by, reason=reason, forgotten_at=now))
+        for home, ids in by_home.items()
+        for reflection in services.store.fetch(home, sorted(ids))
+    ]
 
 
 def retried_ids(services: Services, stored: Sequence[Stored]) -> frozenset[str]:
@@ -197,21 +223,6 @@ def retried_ids(services: Services, stored: Sequence[Stored]) -> frozenset[str]:
             retried.add(memory.id)
         known.add(key)
     return frozenset(retried)
-
-
-def _accesses(memories: Collection[Memory], now: datetime) -> dict[str, Touch]:
-    """Return, by id, a `Touch` that counts one access for each occurrence of a memory."""
-    counts = Counter(memory.id for memory in memories)
-    return {
-        memory.id: Touch(
-            scope=memory.scope.without_session,
-            ids=(memory.id,),
-            accessed_at=now,
-            access_count=counts[memory.id],
-            at=now,
-        )
-        for memory in memories
-    }
 
 
 def _warned(profile: Profile, receipt: Receipt, older: str | None) -> Receipt:
@@ -238,11 +249,3 @@ def _warned(profile: Profile, receipt: Receipt, older: str | None) -> Receipt:
 def replaces(memory: Memory, older: str) -> str:
     """Return the warning that a memory replaces an older one of its fact."""
     return REPLACES.format(short_id(older), memory.fact_key)
-
-
-def _pending(receipt: Receipt, failure: str | None) -> Receipt:
-    """Return the receipt of a memory that was stored without a vector."""
-    if receipt.status == "unchanged":
-        return receipt
-    more = f"\n{receipt.warning}" if receipt.warning else ""
-    return replace(receipt, status="pending", warning=f"{PENDING} {failure}{more}")
