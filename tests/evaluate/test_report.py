@@ -56,7 +56,7 @@ def test_every_element_is_closed(page):
     tags = Tags()
     tags.feed(page)
     assert tags.open == []
-    assert [name for name, _ in tags.seen].count("svg") == 6  # curves, categories, differences, two silences, times
+    assert [name for name, _ in tags.seen].count("svg") == 3  # curves, categories, differences
 
 
 def test_nothing_is_loaded_from_elsewhere(page):
@@ -109,4 +109,4 @@ def test_one_category_and_one_depth_are_enough(tmp_path: Path, monkeypatch: pyte
     alone = compare(read, plan, Wanted((10,)), [evaluate(read, plan, "planted")])
     tags = Tags()
     tags.feed(report.page(alone, date(2026, 11, 22)))
-    assert [name for name, _ in tags.seen].count("svg") == 2
+    assert [name for name, _ in tags.seen].count("svg") == 1

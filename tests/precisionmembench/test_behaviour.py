@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from tiers import BELIEFS, FIXTURE, PROJECTS, answer, seeded
+from tiers import BELIEFS, CASES, PROJECTS, answer, seeded, session_turns
 
 from salience.evaluate.datasets import precisionmembench as bench
 
 pytestmark = pytest.mark.slow
 
-CASES = bench.cases(FIXTURE)
 LEAST = {"minilm": (56, 0.84), "static": (56, 0.8)}
 """Embedder -> cases of 77 that must pass, and the mean precision of those with something to find."""
 LEARNT = "b-ci-parallel-decision"
@@ -112,7 +111,7 @@ def test_asking_again_gives_the_same_order(answers, embedder, tmp_path):
 
 
 def test_a_long_session_drags_no_noise_along(embedder):
-    turns = [turn for session in bench.sessions(FIXTURE) for turn in session]
+    turns = list(session_turns())
     assert len(turns) == 12
     with seeded(":memory:", embedder) as memory:
         for turn in turns:

@@ -23,6 +23,8 @@ from typing import Any
 import salience
 from salience.engine import Engine
 from salience.evaluate.datasets import precisionmembench as bench
+from salience.evaluate.datasets.loader import Place
+from salience.records import Scope
 
 FIXTURE = Path(__file__).parent / "fixture"
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -38,6 +40,45 @@ PROJECTS = {
 }
 RESOLVED = {belief["_id"] for belief in document(bench.BELIEFS) if belief["resolved_at"]}
 BELIEFS = {belief["_id"]: belief for belief in document(bench.BELIEFS)}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A query with its expected results, and what changes in its session: beliefs after it, aliases before it."""
+
+    name: str
+    category: str
+    query: str
+    scope: Scope
+    expect: dict[str, Any]
+    budget: int | None = None
+    creates: tuple[bench.Belief, ...] = ()
+    renames: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def scope_of(item: dict[str, Any]) -> Scope:
+    return bench.scope(Place(FIXTURE, item["scope"]), item.get("userId") or bench.USER)
+
+
+CASES = [
+    Turn(
+        case["caseId"], case["category"], case["query"], scope_of(case), case["expect"],
+        (case.get("budget") or {}).get("maxBeliefs"),
+    )
+    for case in document(bench.CASES)
+]  # fmt: skip
+
+
+def session_turns() -> Iterator[Turn]:
+    """Yield the turns of the session cases."""
+    for case in document(bench.SESSIONS):
+        for turn in case["turns"]:
+            created, renamed = turn.get("createBeliefAtTurn"), turn.get("updateBeliefAtTurn")
+            yield Turn(
+                f"{case['caseId']}/{turn['turnIndex']}", "Session", turn["userMessage"], scope_of(turn), turn["expect"],
+                creates=(bench.belief(Place(FIXTURE, created)),) if created else (),
+                renames=((renamed["beliefId"], tuple(renamed["addAliases"])),) if renamed else (),
+            )  # fmt: skip
 
 
 @dataclass
@@ -92,7 +133,7 @@ def seeded(target: str, embedder: str = "minilm", profile: str = "precise") -> I
 class Answer:
     """What each tier holds for a case."""
 
-    case: bench.Turn
+    case: Turn
     relevant: list[str]
     pinned: list[str]
     questions: list[str]
@@ -127,7 +168,7 @@ class Answer:
         return [f"personaPrelude.{condition}" for condition in asked if not held[condition]]
 
 
-def answer(memory: Memory, case: bench.Turn) -> Answer:
+def answer(memory: Memory, case: Turn) -> Answer:
     user, projects = str(case.scope.user_id), PROJECTS[case.name]
     pinned = memory.listed(user, projects, kinds=["bootstrap"])
     room = MOST if case.budget is None else max(0, case.budget - len(pinned))

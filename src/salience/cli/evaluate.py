@@ -169,10 +169,12 @@ def tune(
     the fitted figure is too optimistic. The profile that is written is fitted on all conversations. Needs
     salience[eval].
     """
+    from salience import settings
     from salience.evaluate import run, stores
     from salience.evaluate import tune as tuning
     from salience.evaluate.metrics import Metric
     from salience.loading import require
+    from salience.models import registry
     from salience.records import checks
 
     _check_new(out, force)
@@ -187,7 +189,7 @@ def tune(
     conversations = run.conversations(read)
     total = sum(1 for conversation in conversations for _ in tuning.questions(conversation, wanted))
     with progress("asking", total, unit="questions") as advance:
-        model, folder = run.embedder(name), stores.cache_folder() if cache else None
+        model, folder = registry.embedder(name, settings.load()), stores.cache_folder() if cache else None
         cases = tuning.cases(conversations, contender, chosen.k, model, wanted, folder, advance)
     with progress("fitting", tuning.fits(cases) * count, unit="trials") as advance:
         seed = checks.whole("seed", seed, 0, 2**32 - 1)

@@ -11,9 +11,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from salience.evaluate import datasets
 from salience.evaluate.datasets import Conversation, Format, Question
 from salience.evaluate.stores import ConversationStore, opened
 from salience.models import registry
-from salience.ports import Embedder, Need, Services
+from salience.ports import Need
 from salience.rank import profiles
 from salience.rank.profile import Profile, parse
 from salience.rank.run import rank
@@ -35,7 +34,6 @@ from salience.steps import embed_each
 Granularity = Literal["turn", "session"]
 Naming = Literal["strip", "swap", "keep"]
 Advance = Callable[[int], None]
-T = TypeVar("T")
 SESSION_DEPTH: Final = 5
 """Memories to rank for each session to return."""
 FOREIGN: Final = "foreign"
@@ -201,29 +199,23 @@ def sources(paths: Sequence[Path]) -> tuple[Source, ...]:
     Raises:
         InputError: a path whose format has no questions, or without questions.
     """
-    return tuple(_source(path) for given in paths for path in _files(given))
-
-
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    try:
-        datasets.detect(path)
-    except InputError:
-        inside = sorted([*path.glob("*.json"), *path.glob("*.jsonl")])
-        if not inside:
-            raise
-        return inside
-    return [path]
-
-
-def _source(path: Path) -> Source:
-    found, held = datasets.detect(path), tuple(datasets.conversations(path))
-    if not any(conversation.questions for conversation in held):
-        asking = (name for key, name in datasets.FORMATS.items() if key not in ("chat", "messages", "drafts"))
-        value = Words(f"{datasets.FORMATS[found]} without questions")
-        raise InputError(f"file {path}", value, f"Give one of: {', '.join(asking)}.", "has no questions")
-    return Source(path, found, held)
+    found = []
+    for given in paths:
+        files = [given]
+        try:
+            datasets.detect(given)
+        except InputError:
+            files = sorted([*given.glob("*.json"), *given.glob("*.jsonl")]) if given.is_dir() else []
+            if not files:
+                raise
+        for path in files:
+            kind, held = datasets.detect(path), tuple(datasets.conversations(path))
+            if not any(conversation.questions for conversation in held):
+                asking = (name for key, name in datasets.FORMATS.items() if key not in ("chat", "messages", "drafts"))
+                value = Words(f"{datasets.FORMATS[kind]} without questions")
+                raise InputError(f"file {path}", value, f"Give one of: {', '.join(asking)}.", "has no questions")
+            found.append(Source(path, kind, held))
+    return tuple(found)
 
 
 def conversations(read: Sequence[Source]) -> tuple[Conversation, ...]:
@@ -236,30 +228,16 @@ def conversations(read: Sequence[Source]) -> tuple[Conversation, ...]:
     return tuple(found)
 
 
-def embedder(name: str) -> Embedder:
-    """Return the embedder of a name.
-
-    Raises:
-        InputError: an unknown name.
-        MissingExtraError: its library is not installed.
-    """
-    return registry.embedder(name, settings.load())
-
-
 def evaluate(read: Sequence[Source], plan: Plan, embedding: str, advance: Advance = lambda _: None) -> Outcome:
     """Ask every question in the store of its conversation, ranked under each contender.
 
-    Args:
-        read: the data sets.
-        plan: what to measure.
-        embedding: name of the embedder.
-        advance: called with 1 after each question.
+    `embedding` is the name of the embedder; `advance` is called with 1 after each question.
 
     Raises:
         InputError: a message that cannot be stored, or a question that cannot be asked.
         EmbedderError: the embedder failed.
     """
-    model = embedder(embedding)
+    model = registry.embedder(embedding, settings.load())
     model.embed(["warm up"])  # loads the model, so that no question's time includes it
     held = conversations(read)
     elsewhere = foreign(held, plan.foreign, plan.naming, plan.seed) if plan.foreign else {}
@@ -295,15 +273,14 @@ def _is_measured(question: Question, plan: Plan) -> bool:
 def _result(store: ConversationStore, question: Question, category: str, plan: Plan) -> Result:
     wanted = question.answerable or (plan.categories is not None and category in plan.categories)
     evidence: frozenset[str] = frozenset()
-    if wanted and plan.granularity == "session":
-        evidence = frozenset(question.sessions) & frozenset(store.sessions.values())
-    elif wanted:
-        evidence = frozenset(question.evidence) & frozenset(store.refs.values())
+    if wanted:
+        is_session = plan.granularity == "session"
+        named, stored = (question.sessions, store.sessions) if is_session else (question.evidence, store.refs)
+        evidence = frozenset(named) & frozenset(stored.values())
     found = {}
     for label, (ids, laps) in ask(store, question, plan.terms).items():
         names = returned(ids, store, plan.granularity)
-        places = tuple(place for place, name in enumerate(names, 1) if name in evidence)
-        found[label] = Ranks(places, len(names), laps)
+        found[label] = Ranks(tuple(n for n, name in enumerate(names, 1) if name in evidence), len(names), laps)
     return Result(store.name, category, len(evidence), wanted, found)
 
 
@@ -340,13 +317,15 @@ def ask(
     """Return label -> the ids of memories, best first, and milliseconds by step."""
     answers = {}
     for label, known in gathered(store, question, terms).items():
-        ids, lap = _timed(partial(ranked_ids, terms.contenders[label], known.batch, known.need))
-        answers[label] = (ids, {**known.laps, "rank": lap})
+        start = time.perf_counter()
+        held = narrowed(known.batch, known.need)
+        ids = tuple(str(held.ids[row]) for row in rank(terms.contenders[label], held, known.need).rows)
+        answers[label] = (ids, {**known.laps, "rank": (time.perf_counter() - start) * 1e3})
     return answers
 
 
 def gathered(store: ConversationStore, question: Question, terms: Terms) -> dict[str, Gathered]:
-    """Return label -> what that profile needs; reads the store once per embedded text.
+    """Return label -> the input of that profile; reads the store once per embedded text.
 
     Raises:
         EmbedderError: the embedder failed.
@@ -360,36 +339,26 @@ def gathered(store: ConversationStore, question: Question, terms: Terms) -> dict
         now=question.now or store.end,
         dry_run=True,
     )
-    needs = {
-        label: _timed(partial(_need, services, profile, query, terms.limit))
-        for label, profile in terms.contenders.items()
-    }
-    alike: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    for label, ((need, texts), _) in needs.items():
+    needs: dict[str, tuple[Need, float]] = {}
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for label, profile in terms.contenders.items():
+        start = time.perf_counter()
+        need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
+        need = replace(need, limit=terms.limit, depth=None, candidates=profile.candidate_count(terms.limit))
+        needs[label] = need, (time.perf_counter() - start) * 1e3
         alike.setdefault((texts, need.speakers), []).append(label)
     found: dict[str, Gathered] = {}
     for (texts, _), labels in alike.items():
-        vectors, embedding = _timed(partial(embed_each, services, texts))
-        whole = union(needs[label][0][0] for label in labels)
-        batch, gathering = _timed(partial(recalls.gather, services, recalls.with_vectors(whole, vectors), query.text))
+        start = time.perf_counter()
+        vectors = embed_each(services, texts)
+        embedded = time.perf_counter()
+        whole = recalls.with_vectors(union(needs[label][0] for label in labels), vectors)
+        batch = recalls.gather(services, whole, query.text)
+        laps = {"embed": (embedded - start) * 1e3, "gather": (time.perf_counter() - embedded) * 1e3}
         for label in labels:
-            (need, _), lap = needs[label]
-            laps = {"need": lap, "embed": embedding, "gather": gathering}
-            found[label] = Gathered(recalls.with_vectors(need, vectors), batch, laps)
+            need, lap = needs[label]
+            found[label] = Gathered(recalls.with_vectors(need, vectors), batch, {"need": lap, **laps})
     return {label: found[label] for label in terms.contenders}
-
-
-def _need(services: Services, profile: Profile, query: Query, limit: int) -> tuple[Need, tuple[str, ...]]:
-    """Return a profile's need and the texts that it embeds."""
-    need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
-    return replace(need, limit=limit, depth=None, candidates=profile.candidate_count(limit)), texts
-
-
-def _timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of `work`, and its milliseconds."""
-    start = time.perf_counter()
-    made = work()
-    return made, (time.perf_counter() - start) * 1e3
 
 
 def union(needs: Iterable[Need]) -> Need:
@@ -407,12 +376,6 @@ def union(needs: Iterable[Need]) -> Need:
     return replace(whole, candidates=None, reach=None)
 
 
-def ranked_ids(profile: Profile, batch: Batch, need: Need) -> tuple[str, ...]:
-    """Return the ids that `profile` returns, best first."""
-    held = narrowed(batch, need)
-    return tuple(str(held.ids[row]) for row in rank(profile, held, need).rows)
-
-
 def narrowed(batch: Batch, need: Need) -> Batch:
     """Return the nearest rows as a store gathers them, with the same order of ties."""
     if need.candidates is None or need.candidates >= len(batch):
@@ -423,17 +386,11 @@ def narrowed(batch: Batch, need: Need) -> Batch:
 
 
 def foreign(held: Sequence[Conversation], count: int, naming: Naming, seed: int) -> dict[str, tuple[Question, ...]]:
-    """Choose questions to ask in the store of another conversation, where nothing answers them.
+    """Return name of a conversation -> questions of others to ask there, where nothing answers them; `count` in all.
 
-    Args:
-        held: at least two conversations.
-        count: how many questions altogether; at most all.
-        naming: `strip` removes the names of the question's own speakers, which alone would show that it is foreign;
-            `swap` replaces them with the other conversation's speakers, the harder test; `keep` keeps them.
-        seed: of the choice.
-
-    Returns:
-        name of a conversation -> the questions to ask there.
+    `naming` says what happens to the names of the question's own speakers, which alone would show that it is foreign:
+    `strip` removes them, `swap` replaces them with the other conversation's speakers, which is harder, `keep` keeps
+    them.
 
     Raises:
         InputError: fewer than two conversations.
@@ -443,21 +400,21 @@ def foreign(held: Sequence[Conversation], count: int, naming: Naming, seed: int)
         raise InputError("foreign", Words(f"{len(held)} conversation"), remedy)
     random = np.random.default_rng(seed)
     asked = [(home, question) for home in held for question in home.questions if question.answerable]
+    speakers = {
+        one.name: [
+            name for name in dict.fromkeys(turn.speaker for turn in one.messages) if name.casefold() not in ROLES
+        ]
+        for one in held
+    }
     placed: dict[str, list[Question]] = {one.name: [] for one in held}
     for place in random.permutation(len(asked))[:count]:
         home, question = asked[place]
         others = [one for one in held if one is not home]
         where = others[int(random.integers(len(others)))]
-        text = renamed(question.question, naming, speakers(home), speakers(where))
+        text = renamed(question.question, naming, speakers[home.name], speakers[where.name])
         if text:
             placed[where.name].append(replace(question, question=text, evidence=(), sessions=(), answerable=False))
     return {name: tuple(questions) for name, questions in placed.items()}
-
-
-def speakers(conversation: Conversation) -> tuple[str, ...]:
-    """Return the names of the speakers, in the order of their first turns."""
-    names = dict.fromkeys(message.speaker for message in conversation.messages)
-    return tuple(name for name in names if name.casefold() not in ROLES)
 
 
 def renamed(text: str, naming: Naming, own: Sequence[str], others: Sequence[str]) -> str:
@@ -467,13 +424,12 @@ def renamed(text: str, naming: Naming, own: Sequence[str], others: Sequence[str]
     swap = naming == "swap" and others
     names = {name: others[place % len(others)] if swap else "" for place, name in enumerate(own)}
     whole = {part.casefold(): new for name, new in names.items() for part in (name, name.split()[0])}
+
+    def new(match: re.Match[str]) -> str:
+        name = whole[match[1].casefold()]
+        return f"{name}{match[2] or ''}" if name else ""
+
     if whole:
-        longest_first = sorted(whole, key=len, reverse=True)
-        pattern = rf"\b({'|'.join(map(re.escape, longest_first))})\b(['’]s\b)?"
-
-        def new(match: re.Match[str]) -> str:
-            name = whole[match[1].casefold()]
-            return f"{name}{match[2] or ''}" if name else ""
-
-        text = re.sub(pattern, new, text, flags=re.IGNORECASE)
+        longest_first = "|".join(map(re.escape, sorted(whole, key=len, reverse=True)))
+        text = re.sub(rf"\b({longest_first})\b(['’]s\b)?", new, text, flags=re.IGNORECASE)
     return re.sub(r"\s+(?=[?.!,;:])", "", " ".join(text.split()))

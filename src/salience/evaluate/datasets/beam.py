@@ -20,7 +20,8 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,7 +111,10 @@ def _conversation(name: str, chat: Place, probing: Place | None) -> Conversation
         messages = _messages(turns)
         known.update(message.ref for message in messages)
         sessions.append(Session(f"{name}/session_{number}", messages))
-    unique = tuple(Session(one.session_id, tuple(_unshared(item, known) for item in one.messages)) for one in sessions)
+    unique = tuple(
+        Session(one.session_id, tuple(replace(item, ref="") if known[item.ref] > 1 else item for item in one.messages))
+        for one in sessions
+    )
     home = {message.ref: session.session_id for session in unique for message in session.messages}
     return Conversation(name, unique, () if probing is None else tuple(_questions(probing, home)))
 
@@ -136,22 +140,12 @@ def _messages(turns: list[Place]) -> tuple[Message, ...]:
     """Return the messages with text, one second apart from the last time anchor."""
     found, start, since = [], None, 0
     for place, turn in enumerate(turns):
-        anchor = _anchor(turn)
+        anchor = loader.parse_date(turn.at("time_anchor").words(), loader.BEAM)
         start, since = (anchor, place) if anchor else (start, since)
         timestamp = start and start + timedelta(seconds=place - since)
         content = _MARK.sub("", turn.at("content").message_text())
         found.append(Message(turn.first("role", "speaker").text(), content, timestamp, {}, turn.at("id").words()))
     return tuple(message for message in found if message.content)
-
-
-def _anchor(turn: Place) -> datetime | None:
-    """Return the time anchor of a message; None if it has none or in an unknown format."""
-    return loader.parse_date(turn.at("time_anchor").words(), loader.MONTH_FIRST, loader.YEAR_FIRST, loader.DAY_FIRST)
-
-
-def _unshared(message: Message, known: Counter[str]) -> Message:
-    shared = known[message.ref] > 1
-    return Message(message.speaker, message.content, message.timestamp, message.metadata, "" if shared else message.ref)
 
 
 def _questions(probing: Place, home: dict[str, str]) -> Iterator[Question]:

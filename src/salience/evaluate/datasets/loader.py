@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,6 +142,10 @@ class Place:
         """Return the value if it is text."""
         return str(self._of(str))
 
+    def texts(self) -> tuple[str, ...]:
+        """Return the texts of this list."""
+        return tuple(place.text() for place in self.each())
+
     def label(self) -> str:
         """Return the value as text if it is text or a whole number."""
         return str(self.value) if type(self.value) is int else self.text()
@@ -198,58 +202,28 @@ def unreadable(path: Path, error: OSError) -> InputError:
     return InputError(f"file {path}", reason, "Give a file that can be read.", f"cannot be read: {reason}")
 
 
-_MONTHS: Final = "january february march april may june july august september october november december".split()
-_CLOCK: Final = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?"
-_NAMED: Final = r"(?P<month>[A-Za-z]{3,9})"
-
-DAY_AFTER_CLOCK: Final = re.compile(
-    rf"{_CLOCK}\s*(?P<half>[ap]m) on (?P<day>\d{{1,2}}) {_NAMED},? (?P<year>\d{{4}})", re.IGNORECASE
-)
-"""LoCoMo: 1:56 pm on 8 May, 2023."""
-DAY_FIRST: Final = re.compile(rf"(?P<day>\d{{1,2}})\.(?P<month>\d{{1,2}})\.(?P<year>\d{{4}})(?:,? +{_CLOCK})?")
-"""REALTALK: 29.12.2023, 11:23:21."""
-YEAR_FIRST: Final = re.compile(
-    rf"(?P<year>\d{{4}})[-/](?P<month>\d{{1,2}})[-/](?P<day>\d{{1,2}})(?: \([A-Za-z]+\))?(?:[ T]{_CLOCK})?"
-)
-"""LongMemEval: 2023/05/30 (Tue) 23:40."""
-MONTH_FIRST: Final = re.compile(rf"{_NAMED}[- ](?P<day>\d{{1,2}}),?[- ](?P<year>\d{{4}})")
-"""BEAM: March-15-2024."""
+LOCOMO: Final = ("%I:%M %p on %d %B, %Y", "%I:%M %p on %d %B %Y")
+REALTALK: Final = ("%d.%m.%Y, %H:%M:%S", "%d.%m.%Y, %H:%M", "%d.%m.%Y")
+LONGMEMEVAL: Final = (
+    "%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d",
+)  # fmt: skip
+BEAM: Final = ("%B-%d-%Y", "%b-%d-%Y", "%B %d, %Y", *LONGMEMEVAL, *REALTALK)
+"""Formats of times, for `strptime`."""
 
 
-def instant(place: Place, pattern: re.Pattern[str], example: str) -> datetime | None:
-    """Return the time in one format; None if there is none.
-
-    Raises:
-        InputError: another format; shows the example.
-    """
+def instant(place: Place, formats: Sequence[str]) -> datetime | None:
+    """Return the time in one of the formats, in UTC; None if there is none. The error shows an example."""
     if place.value is None:
         return None
-    found = parse_date(place.text(), pattern)
+    found = parse_date(place.text(), formats)
     if found is None:
-        raise place.refused(f"a time such as '{example}'")
+        raise place.refused(f"a time such as '{datetime(2023, 5, 30, 23, 40, tzinfo=UTC):{formats[0]}}'")
     return found
 
 
-def parse_date(written: str, *patterns: re.Pattern[str]) -> datetime | None:
+def parse_date(written: str, formats: Sequence[str]) -> datetime | None:
     """Return the time of a whole text in one of the formats; None if it has none of them. UTC is assumed."""
-    for pattern in patterns:
-        if match := pattern.fullmatch(written.strip()):
-            return _instant(match.groupdict())
+    for one in formats:
+        with suppress(ValueError):
+            return datetime.strptime(written.strip(), one).replace(tzinfo=UTC)
     return None
-
-
-def _instant(parts: dict[str, str | None]) -> datetime | None:
-    numbers = {name: int(parts.get(name) or 0) for name in ("year", "day", "hour", "minute", "second")}
-    if half := parts.get("half"):
-        numbers["hour"] = numbers["hour"] % 12 + (12 if half.lower() == "pm" else 0)
-    try:
-        return datetime(month=_month(parts["month"] or ""), tzinfo=UTC, **numbers)
-    except ValueError:
-        return None
-
-
-def _month(written: str) -> int:
-    """Return the number of a month from a number, a name or the start of a name; 0 if unknown."""
-    if written.isdigit():
-        return int(written)
-    return next((number for number, name in enumerate(_MONTHS, 1) if name.startswith(written.lower())), 0)

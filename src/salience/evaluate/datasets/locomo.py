@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +28,6 @@ CATEGORIES: Final[Mapping[str, str]] = {
     "5": "adversarial",
 }
 UNANSWERABLE: Final = "5"
-DATE: Final = "1:56 pm on 8 May, 2023"
 _SESSION: Final = re.compile(r"session_(\d+)")
 _TURN: Final = re.compile(r"D:?(\d+):(\d+)")
 
@@ -39,19 +38,10 @@ def read(path: Path, held: Any) -> Iterator[Conversation]:
     Raises:
         InputError: an invalid value, by its key.
     """
-    samples = Place(path, held).each() if isinstance(held, list) else [Place(path, held)]
-    yield from (_conversation(path, sample) for sample in samples)
-
-
-def _conversation(path: Path, sample: Place) -> Conversation:
-    name = sample.at("sample_id").words() or path.stem
-    held = sample.at("conversation")
-    sessions = tuple(
-        Session(f"{name}/session_{number}", _messages(held, number, _start(held, number)))
-        for number in session_numbers(held)
-    )
-    asked = sample.at("qa")
-    return Conversation(name, sessions, () if asked.value is None else questions(asked, name))
+    for sample in Place(path, held).each() if isinstance(held, list) else [Place(path, held)]:
+        name, talk, asked = sample.at("sample_id").words() or path.stem, sample.at("conversation"), sample.at("qa")
+        sessions = tuple(Session(f"{name}/session_{n}", _messages(talk, n)) for n in session_numbers(talk))
+        yield Conversation(name, sessions, () if asked.value is None else questions(asked, name))
 
 
 def session_numbers(held: Place) -> list[int]:
@@ -59,21 +49,14 @@ def session_numbers(held: Place) -> list[int]:
     return sorted(int(match[1]) for key in held.object() if (match := _SESSION.fullmatch(key)))
 
 
-def _start(held: Place, number: int) -> datetime | None:
-    return loader.instant(held.at(f"session_{number}_date_time"), loader.DAY_AFTER_CLOCK, DATE)
-
-
-def _messages(held: Place, number: int, start: datetime | None) -> tuple[Message, ...]:
+def _messages(talk: Place, number: int) -> tuple[Message, ...]:
     """Return the turns with text, one second apart, since only the session has a time."""
-    turns = enumerate(held.at(f"session_{number}").each())
-    said = (_message(turn, start and start + timedelta(seconds=place)) for place, turn in turns)
-    return tuple(message for message in said if message.content.strip())
-
-
-def _message(turn: Place, timestamp: datetime | None) -> Message:
-    return Message(
-        turn.at("speaker").text(), content(turn, "text"), timestamp, _metadata(turn), ref(turn.at("dia_id").words())
-    )
+    start, found = loader.instant(talk.at(f"session_{number}_date_time"), loader.LOCOMO), []
+    for place, turn in enumerate(talk.at(f"session_{number}").each()):
+        metadata = {key: one for key, one in turn.object().items() if key in ("dia_id", "img_url", "blip_caption")}
+        timestamp, named = start and start + timedelta(seconds=place), ref(turn.at("dia_id").words())
+        found.append(Message(turn.at("speaker").text(), content(turn, "text"), timestamp, metadata, named))
+    return tuple(message for message in found if message.content.strip())
 
 
 def content(turn: Place, *keys: str) -> str:
@@ -81,36 +64,17 @@ def content(turn: Place, *keys: str) -> str:
     return turn.first(*keys).text() or turn.at("blip_caption").words()
 
 
-def _metadata(turn: Place) -> dict[str, Any]:
-    return {key: value for key, value in turn.object().items() if key in ("dia_id", "img_url", "blip_caption")}
-
-
 def questions(asked: Place, name: str) -> tuple[Question, ...]:
     """Return the questions of a list, on the conversation of this name."""
-    return tuple(_question(item, name) for item in asked.each())
-
-
-def _question(item: Place, name: str) -> Question:
-    category, named = item.at("category").label(), evidence(item.at("evidence"))
-    sessions = dict.fromkeys(f"{name}/session_{turn[1:].partition(':')[0]}" for turn in named)
-    return Question(
-        item.at("question").text(),
-        item.at("answer").words(),
-        category,
-        named,
-        tuple(sessions),
-        answerable=category != UNANSWERABLE,
-    )
-
-
-def evidence(held: Place) -> tuple[str, ...]:
-    """Return the distinct refs of the turns in a text or a list of texts."""
-    written = [held.text()] if isinstance(held.value, str) else [] if held.value is None else _texts(held)
-    return tuple(dict.fromkeys(turn for text in written for turn in turn_refs(text)))
-
-
-def _texts(held: Place) -> list[str]:
-    return [place.text() for place in held.each()]
+    found = []
+    for item in asked.each():
+        held = item.at("evidence")
+        written = (held.text(),) if isinstance(held.value, str) else () if held.value is None else held.texts()
+        evidence = tuple(dict.fromkeys(turn for text in written for turn in turn_refs(text)))
+        sessions = dict.fromkeys(f"{name}/session_{turn[1:].partition(':')[0]}" for turn in evidence)
+        category, texts = item.at("category").label(), (item.at("question").text(), item.at("answer").words())
+        found.append(Question(*texts, category, evidence, tuple(sessions), answerable=category != UNANSWERABLE))
+    return tuple(found)
 
 
 def turn_refs(written: str) -> tuple[str, ...]:

@@ -23,7 +23,6 @@ from salience.evaluate.datasets.loader import Conversation, Message, Place, Ques
 
 KEY: Final = "haystack_sessions"
 """Key that identifies the format."""
-DATE: Final = "2023/05/30 (Tue) 23:40"
 ABSTENTION: Final = "_abs"
 _BEFORE_ALL: Final = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -44,15 +43,10 @@ def read(path: Path, held: Any) -> Iterator[Conversation]:
     Raises:
         InputError: an invalid value, by its key.
     """
-    items = Place(path, held).each() if isinstance(held, list) else [Place(path, held)]
-    yield from map(instance, items)
-
-
-def instance(item: Place) -> Conversation:
-    """Return the question with its sessions, the earliest first."""
-    name, haystack = item.at("question_id").label(), _haystack(item)
-    sessions = tuple(Session(f"{name}/{held.session_id}", _messages(held)) for held in haystack)
-    return Conversation(name, sessions, (_question(item, name, haystack),))
+    for item in Place(path, held).each() if isinstance(held, list) else [Place(path, held)]:
+        name, haystack = item.at("question_id").label(), _haystack(item)
+        sessions = tuple(Session(f"{name}/{one.session_id}", _messages(one)) for one in haystack)
+        yield Conversation(name, sessions, (_question(item, name, haystack),))
 
 
 def _haystack(item: Place) -> list[_Held]:
@@ -65,7 +59,7 @@ def _haystack(item: Place) -> list[_Held]:
         own = ids[place].label() if ids else f"session_{place + 1}"
         seen[own] += 1
         unique = own if seen[own] == 1 else f"{own}#{seen[own]}"  # a filler session may occur twice
-        start = loader.instant(times[place], loader.YEAR_FIRST, DATE) if times else None
+        start = loader.instant(times[place], loader.LONGMEMEVAL) if times else None
         found.append(_Held(unique, own, start, session))
     return sorted(found, key=lambda held: held.start or _BEFORE_ALL)
 
@@ -105,6 +99,6 @@ def _question(item: Place, name: str, haystack: Sequence[_Held]) -> Question:
         item.at("question_type").text(),
         tuple(evidence),
         tuple(f"{name}/{held.session_id}" for held in haystack if held.own in answers),
-        now=loader.instant(item.at("question_date"), loader.YEAR_FIRST, DATE),
+        now=loader.instant(item.at("question_date"), loader.LONGMEMEVAL),
         answerable=not name.endswith(ABSTENTION),
     )

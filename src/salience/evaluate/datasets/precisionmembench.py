@@ -21,10 +21,8 @@ turns of the session cases are questions too, without the beliefs created during
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from salience.evaluate.datasets.loader import Belief, Conversation, Place, Question, document
 from salience.records import ANY, Draft, Filter, Scope, checks
@@ -35,38 +33,10 @@ SESSIONS: Final = "session-retrieval.cases.json"
 USER: Final = "test-user"
 """Default user of a case."""
 EVERYONE: Final = "user:universal"
-SESSION_CATEGORY: Final = "Session"
 PINNED: Final = "pinned"
 OPEN: Final = "open_question"
 SEARCHED: Final = Filter(kinds=("preference", "entity", "decision", "relation"), level="project")
 """Filter of the search tier."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A query with its expected results.
-
-    Attributes:
-        name: of the case, with the number of the turn in a session.
-        category: the file's own.
-        query: its text.
-        scope: user and project.
-        relevant: refs of the valid results; None if the case asserts none.
-        expect: tier -> condition -> refs of beliefs, or a flag, as in the file.
-        budget: maximum beliefs of all tiers together, or None.
-        creates: beliefs to add after the query.
-        renames: (ref of a belief, aliases to add before the query).
-    """
-
-    name: str
-    category: str
-    query: str
-    scope: Scope
-    relevant: tuple[str, ...] | None
-    expect: dict[str, Any]
-    budget: int | None = None
-    creates: tuple[Belief, ...] = ()
-    renames: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def fits(folder: Path) -> bool:
@@ -80,8 +50,21 @@ def read_folder(folder: Path) -> Conversation:
     Raises:
         InputError: an invalid value, by its key.
     """
-    asked = [*cases(folder), *(turn for turns in sessions(folder) for turn in turns)]
-    return Conversation(folder.name, (), tuple(map(_question, asked)), beliefs(folder))
+    cases = Place(folder / CASES, document(folder / CASES)).each()
+    asked = [_question(case, case.at("userId"), case.at("query"), case.at("category").text()) for case in cases]
+    sessions = folder / SESSIONS
+    for case in Place(sessions, document(sessions)).each() if sessions.is_file() else ():
+        turns = case.at("turns").each()
+        asked += [_question(turn, turn.at("userId"), turn.at("userMessage"), "Session") for turn in turns]
+    return Conversation(folder.name, (), tuple(asked), beliefs(folder))
+
+
+def _question(item: Place, user: Place, query: Place, category: str) -> Question:
+    asserted = item.at("expect").at("relevantBeliefs")
+    only = asserted if asserted.value is None else asserted.at("shouldOnlyInclude")
+    relevant = None if only.value is None else only.texts()
+    where, is_answerable = scope(item.at("scope"), user.words() or USER), relevant != ()
+    return Question(query.text(), "", category, relevant or (), answerable=is_answerable, scope=where, filter=SEARCHED)
 
 
 def beliefs(folder: Path) -> tuple[Belief, ...]:
@@ -90,23 +73,19 @@ def beliefs(folder: Path) -> tuple[Belief, ...]:
     older = {item.at("superseded_by").words(): item.at("_id").text() for item in items}
     made = {item.at("_id").text(): belief(item, older.get(item.at("_id").text())) for item in items}
     ordered: dict[str, Belief] = {}
-    for one in made.values():
-        ordered.update((found.ref, found) for found in reversed(list(_chain(one, made))))
+    for newest in made.values():
+        chain: dict[str, Belief] = {}
+        one: Belief | None = newest
+        while one is not None and one.ref not in chain:
+            chain[one.ref] = one
+            one = made.get(one.supersedes or "")
+        ordered.update(reversed(chain.items()))
     return tuple(ordered.values())
-
-
-def _chain(newest: Belief, made: dict[str, Belief]) -> Iterator[Belief]:
-    seen: set[str] = set()
-    one: Belief | None = newest
-    while one is not None and one.ref not in seen:
-        seen.add(one.ref)
-        yield one
-        one = made.get(one.supersedes or "")
 
 
 def belief(item: Place, supersedes: str | None = None) -> Belief:
     """Return a belief; `supersedes` is the ref of the replaced belief."""
-    names = [item.at("canonical_name").text().replace("_", " "), *_texts(item.at("aliases"))]
+    names = [item.at("canonical_name").text().replace("_", " "), *item.at("aliases").texts()]
     pinned = [PINNED] if item.at("pinned").value is True else []
     kind = item.at("type").text()
     draft = Draft(
@@ -122,73 +101,5 @@ def belief(item: Place, supersedes: str | None = None) -> Belief:
 
 def scope(place: Place, user: str) -> Scope:
     """Return the scope of a belief or a query."""
-    domains = [name for name in _texts(place) if name != EVERYONE]
+    domains = [name for name in place.texts() if name != EVERYONE]
     return Scope(user_id=user, project=ANY if len(domains) > 1 else domains[0] if domains else None)
-
-
-def cases(folder: Path) -> tuple[Turn, ...]:
-    """Return the cases without a session."""
-    return tuple(_case(item) for item in Place(folder / CASES, document(folder / CASES)).each())
-
-
-def _case(item: Place) -> Turn:
-    budget = item.at("budget")
-    return Turn(
-        item.at("caseId").text(),
-        item.at("category").text(),
-        item.at("query").text(),
-        scope(item.at("scope"), item.at("userId").words() or USER),
-        _relevant(item.at("expect")),
-        item.at("expect").object(),
-        None if budget.value is None else budget.at("maxBeliefs").value,
-    )
-
-
-def sessions(folder: Path) -> tuple[tuple[Turn, ...], ...]:
-    """Return the turns of each session case, in order; empty if the folder has no such file."""
-    path = folder / SESSIONS
-    if not path.is_file():
-        return ()
-    return tuple(
-        tuple(_turn(turn, item.at("caseId").text()) for turn in item.at("turns").each())
-        for item in Place(path, document(path)).each()
-    )
-
-
-def _turn(turn: Place, case: str) -> Turn:
-    created, renamed = turn.at("createBeliefAtTurn"), turn.at("updateBeliefAtTurn")
-    return Turn(
-        f"{case}/{turn.at('turnIndex').label()}",
-        SESSION_CATEGORY,
-        turn.at("userMessage").text(),
-        scope(turn.at("scope"), turn.at("userId").words() or USER),
-        _relevant(turn.at("expect")),
-        turn.at("expect").object(),
-        creates=() if created.value is None else (belief(created),),
-        renames=()
-        if renamed.value is None
-        else ((renamed.at("beliefId").text(), tuple(_texts(renamed.at("addAliases")))),),
-    )
-
-
-def _question(turn: Turn) -> Question:
-    evidence = turn.relevant or ()
-    return Question(
-        turn.query,
-        "",
-        turn.category,
-        evidence,
-        answerable=turn.relevant != (),
-        scope=turn.scope,
-        filter=SEARCHED,
-    )
-
-
-def _relevant(expect: Place) -> tuple[str, ...] | None:
-    asserted = expect.at("relevantBeliefs")
-    only = asserted if asserted.value is None else asserted.at("shouldOnlyInclude")
-    return None if only.value is None else tuple(_texts(only))
-
-
-def _texts(place: Place) -> list[str]:
-    return [item.text() for item in place.each()]

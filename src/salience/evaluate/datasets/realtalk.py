@@ -19,7 +19,6 @@ from salience.evaluate.datasets import loader, locomo
 from salience.evaluate.datasets.loader import Conversation, Message, Place, Session
 
 CATEGORIES: Final[Mapping[str, str]] = {"1": "multi-hop", "2": "temporal", "3": "commonsense"}
-DATE: Final = "29.12.2023, 11:23:21"
 _KEPT: Final = ("dia_id", "img_file", "img_url", "blip_caption")
 _SESSION: Final = re.compile(r"session_\d+")
 
@@ -51,7 +50,7 @@ def _messages(whole: Place, number: int) -> tuple[Message, ...]:
 
 def _message(turn: Place, session_time: Place) -> Message:
     own = turn.at("date_time")
-    timestamp = loader.instant(own if own.value is not None else session_time, loader.DAY_FIRST, DATE)
+    timestamp = loader.instant(own if own.value is not None else session_time, loader.REALTALK)
     metadata = {key: value for key, value in turn.object().items() if key in _KEPT}
     ref = locomo.ref(turn.at("dia_id").words())
     return Message(turn.at("speaker").text(), locomo.content(turn, "clean_text", "text"), timestamp, metadata, ref)
