@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from salience.batch import Floats
 from salience.errors import ImportLineError, InputError, Words
+from salience.evaluate.datasets.loader import unreadable
 from salience.evaluate.metrics import Mask, Rate
 from salience.lines import parsed_object
 from salience.maintain.calibrate import relatedness
@@ -50,7 +51,15 @@ def read(path: str | Path) -> list[Judged]:
         InputError: an unreadable file, an unknown format, or an invalid pair; names file and line.
     """
     path = Path(path)
-    return [_judged(path, number, item) for number, item in _items(path, _lines(path))]
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except UnicodeDecodeError:
+        value = Words("text that is not UTF-8")
+        raise InputError(f"file {path}", value, "Save the file as UTF-8.", "is not UTF-8") from None
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    return [_judged(path, number, item) for number, item in _items(path, lines)]
 
 
 def _items(path: Path, lines: list[tuple[int, str]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -80,28 +89,16 @@ def _judged(path: Path, number: int, item: Mapping[str, Any]) -> Judged:
         raise _unknown(path, None if number == 1 else number)
     written = item[layout.relatedness]
     try:
-        try:
-            written = float(written) if isinstance(written, str) else written
-        except ValueError:
-            written = Words("text that is no number")
+        if isinstance(written, str):
+            try:
+                written = float(written)
+            except ValueError:
+                written = Words("text that is no number")
         score = checks.number(layout.relatedness, written, layout.low, layout.high)
         share = (score - layout.low) / (layout.high - layout.low)
         return Judged(item[layout.first], item[layout.second], share, item.get(layout.label) or None)
     except InputError as error:
         raise error.at(f"{error.field} in line {number} of {path}") from None
-
-
-def _lines(path: Path) -> list[tuple[int, str]]:
-    """Return (number, line) of the lines that are not blank."""
-    try:
-        text = path.read_text("utf-8-sig")
-    except OSError as error:
-        reason = Words(error.strerror or type(error).__name__)
-        raise InputError(f"file {path}", reason, "Give a file that can be read.", f"cannot be read: {reason}") from None
-    except UnicodeDecodeError:
-        value = Words("text that is not UTF-8")
-        raise InputError(f"file {path}", value, "Save the file as UTF-8.", "is not UTF-8") from None
-    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def _unknown(path: Path, line: int | None = None) -> InputError:

@@ -78,20 +78,14 @@ class Comparison:
     """The figures, with the data and settings of the measurement.
 
     Attributes:
-        files: names of the files or folders.
-        formats: of these, each once.
-        conversations, memories: number of stores, and of memories in them.
+        conversations: number of stores, each with one conversation.
         n: questions that the metrics are means of.
         without_evidence: questions left out, whose evidence is not stored.
-        granularity: `turn` or `session`.
         categories: of the n questions -> their meaning.
         metric: of the differences.
         limit: memories that each contender was asked for.
-        min_score: minimum score; None: each profile's own.
-        resample: what the bootstrap draws.
-        seed: random seed.
+        min_score: None: each profile's own.
         naming: what happened to names in foreign questions; None without any.
-        scores, differences, silences, times: the figures.
     """
 
     files: tuple[str, ...]
@@ -206,22 +200,13 @@ def compare(read: Sequence[Source], plan: Plan, wanted: Wanted, outcomes: Sequen
         scores=tuple(score for outcome in outcomes for score in _scores(outcome, plan, wanted)),
         differences=tuple(found for outcome in outcomes for found in _differences(outcome, plan, wanted)),
         silences=tuple(found for outcome in outcomes for found in _silences(outcome, plan, wanted)),
-        times=tuple(
-            Times(label, outcome.embedder, _medians(outcome.results, label))
-            for outcome in outcomes
-            for label in plan.terms.contenders
-        ),
+        times=tuple(_times(outcome, label) for outcome in outcomes for label in plan.terms.contenders),
     )
 
 
 def values(results: Sequence[Result], label: str, metric: Metric) -> list[float]:
     """Return the metric of each question for one contender."""
     return [metric.of(one.found[label].places, one.total) for one in results]
-
-
-def _medians(results: Sequence[Result], label: str) -> dict[str, float]:
-    laps = [one.found[label].laps for one in results]
-    return {step: statistics.median(lap[step] for lap in laps) for step in (laps[0] if laps else ())}
 
 
 def _groups(results: Sequence[Result], wanted: Wanted) -> list[str] | None:
@@ -231,8 +216,8 @@ def _groups(results: Sequence[Result], wanted: Wanted) -> list[str] | None:
 def _scores(outcome: Outcome, plan: Plan, wanted: Wanted) -> Iterator[Score]:
     counted = [one for one in outcome.results if one.total]
     rows = {ALL: counted}
-    for category in sorted({one.category for one in counted}):
-        rows[category] = [one for one in counted if one.category == category]
+    for one in sorted(counted, key=lambda one: one.category):
+        rows.setdefault(one.category, []).append(one)
     for label in plan.terms.contenders:
         for category, results in rows.items():
             found = [one.found[label] for one in results]
@@ -264,6 +249,12 @@ def _silences(outcome: Outcome, plan: Plan, wanted: Wanted) -> Iterator[Silence]
             returned = [one.found[label].returned for one in results]
             empty = estimate([float(count == 0) for count in returned], plan.seed, _groups(results, wanted))
             yield Silence(label, outcome.embedder, kind, empty, sum(returned) / len(returned))
+
+
+def _times(outcome: Outcome, label: str) -> Times:
+    laps = [one.found[label].laps for one in outcome.results]
+    medians = {step: statistics.median(lap[step] for lap in laps) for step in (laps[0] if laps else ())}
+    return Times(label, outcome.embedder, medians)
 
 
 def as_record(found: Comparison) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from salience.compose import local
 from salience.engine import Engine
-from salience.lines import draft, parsed_object
+from salience.lines import COORDINATES, draft, parsed_object
 from salience.ports import Touch
 from salience.rank import profiles
 from salience.records import ANY, Draft, Memory, Recall, Scope, Stats, checks
@@ -53,15 +53,24 @@ class SampleQuestion:
 
 def memories() -> tuple[SampleMemory, ...]:
     """Return the memories of the sample, in the order of storing."""
-    lines = (_FOLDER / "memories.jsonl").read_bytes().splitlines()
-    return tuple(_memory(number, parsed_object(number, line)) for number, line in enumerate(lines, 1))
+    found = []
+    for number, line in enumerate((_FOLDER / "memories.jsonl").read_bytes().splitlines(), 1):
+        item = parsed_object(number, line)
+        ref, supersedes = item.pop("ref"), item.pop("supersedes", None)
+        recalled = item.pop("recalled", {"count": 0, "last": None})
+        last = None if recalled["last"] is None else checks.instant("recalled.last", recalled["last"])
+        found.append(SampleMemory(ref, draft(number, item), supersedes, recalled["count"], last))
+    return tuple(found)
+
+
+def _questions() -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / "questions.toml").read_text(encoding="utf-8"))
 
 
 def questions() -> tuple[SampleQuestion, ...]:
     """Return the questions of the sample."""
-    return tuple(
-        SampleQuestion(item["question"], Scope(**item["scope"]), item["shows"]) for item in _questions()["question"]
-    )
+    items = _questions()["question"]
+    return tuple(SampleQuestion(item["question"], Scope(**item["scope"]), item["shows"]) for item in items)
 
 
 def first_screen() -> int:
@@ -72,17 +81,6 @@ def first_screen() -> int:
 def now() -> datetime:
     """Return the time at which the questions are asked."""
     return checks.instant("now", _questions()["now"])
-
-
-def _questions() -> dict[str, Any]:
-    return tomllib.loads((_FOLDER / "questions.toml").read_text(encoding="utf-8"))
-
-
-def _memory(number: int, item: dict[str, Any]) -> SampleMemory:
-    ref, supersedes = item.pop("ref"), item.pop("supersedes", None)
-    recalled = item.pop("recalled", {"count": 0, "last": None})
-    last = None if recalled["last"] is None else checks.instant("recalled.last", recalled["last"])
-    return SampleMemory(ref, draft(number, item), supersedes, recalled["count"], last)
 
 
 def store(engine: Engine) -> dict[str, str]:
@@ -133,13 +131,12 @@ def demo(folder: Path, embedder: str = "minilm", every: bool = False) -> Demo:
     with local(folder / "demo.db", embedder=embedder, clock=lambda: current) as engine:
         store(engine)
         asked = questions() if every else questions()[: first_screen()]
-        rounds = tuple(_round(engine, question, limit) for question in asked)
+        rounds = []
+        for one in asked:
+            where: dict[str, Any] = {name: getattr(one.scope, name) for name in COORDINATES}
+            recalls = (
+                engine.recall(one.question, profile=name, limit=limit, dry_run=True, **where) for name in PROFILES
+            )
+            rounds.append(Round(one, tuple(recalls)))
         stats = engine.stats(environment=ANY, project=ANY, user_id=ANY, agent_id=ANY)
-    return Demo(current, limit, rounds, stats)
-
-
-def _round(engine: Engine, asked: SampleQuestion, limit: int) -> Round:
-    names = ("environment", "project", "user_id", "agent_id", "session_id")
-    where: dict[str, Any] = {name: getattr(asked.scope, name) for name in names}
-    answers = (engine.recall(asked.question, profile=name, limit=limit, dry_run=True, **where) for name in PROFILES)
-    return Round(asked, tuple(answers))
+    return Demo(current, limit, tuple(rounds), stats)

@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,10 +52,7 @@ class ConversationStore:
 def opened(conversation: Conversation, embedder: Embedder, cache: Path | None) -> Iterator[ConversationStore]:
     """Yield the conversation in a temporary SQLite file: a memory per turn, or its beliefs.
 
-    Args:
-        conversation: what to store.
-        embedder: makes the vectors.
-        cache: folder of cached vectors; None: no cache.
+    `cache` is the folder of cached vectors; None: no cache.
     """
     end = ending(conversation)
     cached = embedder if cache is None else OnDisk(embedder, cache)
@@ -70,9 +67,9 @@ def opened(conversation: Conversation, embedder: Embedder, cache: Path | None) -
 
 def ending(conversation: Conversation) -> datetime:
     """Return a moment after the last time in a conversation or its beliefs."""
-    said = [message.timestamp for message in conversation.messages]
-    held = [belief.draft.created_at for belief in conversation.beliefs]
-    return max((time for time in (*said, *held) if time is not None), default=WITHOUT_TIMES) + timedelta(seconds=1)
+    times = [message.timestamp for message in conversation.messages]
+    times += [belief.draft.created_at for belief in conversation.beliefs]
+    return max((time for time in times if time is not None), default=WITHOUT_TIMES) + timedelta(seconds=1)
 
 
 def _store(engine: Engine, conversation: Conversation) -> tuple[dict[str, str], dict[str, str]]:
@@ -101,10 +98,6 @@ class OnDisk(Wrapped):
 
     The key is a hash of the embedder's name and all texts of the call in order: the last digits of a vector may depend
     on the other texts of the call, and the cache must not change a figure. No text is stored.
-
-    Args:
-        embedder: makes the vectors.
-        folder: of the files; created when needed.
     """
 
     def __init__(self, embedder: Embedder, folder: Path) -> None:
@@ -128,17 +121,10 @@ class OnDisk(Wrapped):
         except (OSError, ValueError, EOFError):
             pass
         made = self._embedder.embed(texts)
-        _write(file, made)
+        with suppress(OSError):  # a folder that cannot be written caches nothing
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
+            with os.fdopen(handle, "wb") as part:
+                np.save(part, np.asarray(made, np.float32), allow_pickle=False)
+            Path(name).replace(file)  # a reader sees a whole file or none
         return made
-
-
-def _write(file: Path, vectors: Vectors32) -> None:
-    """Write a file atomically; a file that cannot be written is skipped."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
-        with os.fdopen(handle, "wb") as part:
-            np.save(part, np.asarray(vectors, np.float32), allow_pickle=False)
-        Path(name).replace(file)
-    except OSError:
-        return

@@ -24,7 +24,7 @@ from salience.evaluate.stores import ConversationStore, opened
 from salience.loading import require
 from salience.ports import Embedder
 from salience.rank import profiles
-from salience.rank.profile import Profile, Term
+from salience.rank.profile import Profile
 from salience.rank.run import advanced
 from salience.rank.signals import SIGNALS
 from salience.rank.stages import SCORE, State, scored
@@ -129,13 +129,12 @@ def rescored(case: Case, profile: Profile) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Dial:
-    """A number of a profile that can be fitted.
+    """A number of a profile that can be fitted, from `low` to `high`.
 
     Attributes:
         path: in the TOML, such as `signal.similarity.weight`.
         label: of the signal.
         key: `weight`, or the name of a parameter.
-        low, high: range to try.
         whole: whether only whole numbers are valid.
         present: the profile's value.
     """
@@ -221,15 +220,7 @@ def tune(
 
     For each conversation, weights are fitted on the others and measured on it; then they are fitted on all. The weights
     of summed signals keep their sum, so that scores keep their scale and a minimum score its meaning.
-
-    Args:
-        profile: to start from.
-        cases: the questions, prepared under `profile`.
-        metric: to maximise.
-        trials: per fit, at least 1.
-        seed: random seed.
-        parameters: whether to fit the signals' parameters too.
-        advance: called with 1 after each trial.
+    `cases` are the questions, prepared under `profile`; `parameters` says whether to fit the signals' parameters too.
 
     Raises:
         MissingExtraError: optuna is not installed.
@@ -305,16 +296,15 @@ def fit(
     combine = {term.label: term.combine for term in profile.terms}
     largest = max((term.weight for term in profile.terms if term.combine == "sum"), default=0.0)
 
-    def start(dial: Dial) -> float:
-        """Return the profile's own value; weights of summed signals as shares of the largest."""
-        if dial.key == "weight" and combine[dial.label] == "sum":
-            return dial.present / largest if largest else 0.0
-        return dial.present
+    begin = {}
+    for dial in dials:  # weights of summed signals are tried as shares of the largest
+        share = dial.key == "weight" and combine[dial.label] == "sum"
+        value_now = (dial.present / largest if largest else 0.0) if share else dial.present
+        begin[dial.path] = min(max(value_now, dial.low), dial.high)
 
     def suggested(trial: Any, dial: Dial) -> float:
-        if dial.whole:
-            return float(trial.suggest_int(dial.path, int(dial.low), int(dial.high)))
-        return float(trial.suggest_float(dial.path, dial.low, dial.high))
+        suggest, kind = (trial.suggest_int, int) if dial.whole else (trial.suggest_float, float)
+        return float(suggest(dial.path, kind(dial.low), kind(dial.high)))
 
     def objective(trial: Any) -> float:
         chosen = turned(profile, dials, {dial.path: suggested(trial, dial) for dial in dials})
@@ -323,7 +313,7 @@ def fit(
         return reached
 
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-    study.enqueue_trial({dial.path: min(max(start(dial), dial.low), dial.high) for dial in dials})
+    study.enqueue_trial(begin)
     study.optimize(objective, n_trials=trials)
     return turned(profile, dials, study.best_params), float(study.best_value)
 
@@ -339,16 +329,16 @@ def turned(profile: Profile, dials: Sequence[Dial], settings: Mapping[str, float
     for term in profile.terms:
         weight = round(own.get((term.label, "weight"), term.weight), DECIMALS)
         weight = round(weight * scale, DECIMALS) if term.label in summed else weight
-        parameters = {key: _number(term, key, own.get((term.label, key), old)) for key, old in term.parameters.items()}
+        parameters = {}
+        for key, old in term.parameters.items():
+            number, known = own.get((term.label, key), old), SIGNALS[term.signal].parameters.get(key)
+            parameters[key] = (
+                number
+                if isinstance(number, bool) or not isinstance(number, int | float)
+                else (int(number) if known is not None and known.whole else round(number, DECIMALS))
+            )
         terms.append(replace(term, weight=weight, parameters=parameters))
     return replace(profile, terms=tuple(terms), toml=None)
-
-
-def _number(term: Term, key: str, number: Any) -> Any:
-    known = SIGNALS[term.signal].parameters.get(key)
-    if known is not None and known.whole:
-        return int(number)
-    return round(number, DECIMALS) if isinstance(number, float) else number
 
 
 def _dials(profile: Profile, unfitted: Sequence[str], parameters: bool) -> Iterator[Dial]:
@@ -389,14 +379,7 @@ def source(name: str) -> str:
 
 
 def toml(tuned: Tuned, text: str, files: Sequence[str], embedder: str, day: date) -> str:
-    """Return the TOML of the tuned profile, with the other keys and comments of the original.
-
-    Args:
-        tuned: the result.
-        text: the original TOML.
-        files: names of the data files.
-        embedder: name of the embedder.
-        day: of the tuning.
+    """Return the TOML of the tuned profile, with the other keys and comments of `text`, the original.
 
     Raises:
         MissingExtraError: tomlkit is not installed.
