@@ -47,7 +47,6 @@ SETTINGS: Final[dict[str, str | int]] = {
 PROFILES: Final = ("salience", "zeromemory", "mememory")
 SHARES: Final = (0.2, 0.02, 0.006)
 """Of the memories: the three largest tenants; the others have the same number each."""
-PROCESSES, THREADS = 4, 4
 LOOKUP: Final = Lookup()
 SIZES: Final = """
     SELECT coalesce(t.relname || ': ', '') || c.relname, pg_relation_size(c.oid) FROM pg_class c
@@ -87,9 +86,9 @@ def ask(engine: Engine, case: Case, profile: str, question: Question, **more: An
 _engine: Engine
 
 
-def _connect(dsn: str) -> None:
+def _connect(dsn: str, threads: int) -> None:
     global _engine
-    _engine = opened(dsn, pool_size=THREADS)
+    _engine = opened(dsn, pool_size=threads)
 
 
 def _times(case: Case, profile: str, questions: Sequence[Question], threads: int, seconds: float) -> list[float]:
@@ -153,8 +152,9 @@ class Bench:
         self.load()
         self.index(False)
         self.disk()
+        given = (self.dsn, self.args.threads)
         with ProcessPoolExecutor(
-            PROCESSES, mp_context=get_context("spawn"), initializer=_connect, initargs=(self.dsn,)
+            self.args.processes, mp_context=get_context("spawn"), initializer=_connect, initargs=given
         ) as clients:
             self.latency(clients, "Latency", self.cases(), PROFILES)
             tagged = [Case(f"{self.sizes[n]:,}, tag of 0.1 %", n, tags=("rare",)) for n in (0, 1)]
@@ -195,23 +195,25 @@ class Bench:
         self.add("On disk", "The largest tables and indexes.", ("what", "size", "bytes a memory"), rows)
 
     def latency(self, clients: ProcessPoolExecutor, title: str, cases: Sequence[Case], profiles: Sequence[str]) -> None:
-        """Measure recalls of one client, and of 16 at once."""
-        rows = []
+        """Measure recalls of one client, and of many at once."""
+        rows, processes, threads = [], self.args.processes, self.args.threads
         for case in cases:
             questions = self.questions(case, 100)
             for profile in profiles:
                 self.say(f"{case.label}, {profile}")
                 alone = quantiles(clients.submit(_times, case, profile, questions, 1, self.args.seconds).result())
                 parts = [
-                    clients.submit(_times, case, profile, questions, THREADS, self.args.seconds)
-                    for _ in range(PROCESSES)
+                    clients.submit(_times, case, profile, questions, threads, self.args.seconds)
+                    for _ in range(processes)
                 ]
                 crowd = [one for part in parts for one in part.result()]
-                rate = PROCESSES * THREADS * 1e3 / float(np.mean(crowd))
+                rate = processes * threads * 1e3 / float(np.mean(crowd))
                 figures = [number(one[key]) for one in (alone, quantiles(crowd)) for key in ("p50", "p95", "p99")]
                 rows.append((case.label, profile, *figures, f"{rate:,.0f}"))
-        text = "Milliseconds of `recall(limit=10)` for one client, then for 16 at once (4 processes of 4 threads)."
-        head = ("memories of the tenant", "profile", "p50", "p95", "p99", "p50 of 16", "p95", "p99", "a second")
+        many = processes * threads
+        text = f"Milliseconds of `recall(limit=10)` for one client, then for {many} at once "
+        text += f"({processes} processes of {threads} threads)."
+        head = ("memories of the tenant", "profile", "p50", "p95", "p99", f"p50 of {many}", "p95", "p99", "a second")
         self.add(title, text, head, rows, 2)
 
     def agreement(self, title: str) -> None:
@@ -282,6 +284,8 @@ def main() -> int:
     parser.add_argument("--tenants", type=int, default=1_000)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each figure")
     parser.add_argument("--compared", type=int, default=25, help="questions whose answers are compared")
+    parser.add_argument("--processes", type=int, default=4, help="of clients")
+    parser.add_argument("--threads", type=int, default=4, help="of each process")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--dsn", help="superuser of a server; without it one is started")
     parser.add_argument("--plant", action="store_true", help="compare with another profile's answers")

@@ -292,7 +292,7 @@ class Bench:
             json.loads(
                 subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip().splitlines()[-1]
             )
-            for _ in range(3)
+            for _ in range(self.args.opens)
         ]
         return {key: median(one[key] for one in done) for key in done[0]}
 
@@ -448,6 +448,7 @@ def main() -> int:
     parser.add_argument("--work", type=Path, help="keep the stores here for the next run")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each store and figure")
     parser.add_argument("--most", type=int, default=400, help="repetitions, at most")
+    parser.add_argument("--opens", type=int, default=3, help="fresh processes of each store")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plant", action="store_true", help="store wrong vectors, which the check must find")
     args = parser.parse_args()

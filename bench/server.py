@@ -84,7 +84,7 @@ def filled(kind: str, memories: int, folder: Path) -> Iterator[tuple[str, dict[s
         yield target, tokens
 
 
-def bodies(load: Load, seed: int, count: int = 4_000) -> list[tuple[str, dict[str, Any]]]:
+def bodies(load: Load, seed: int, count: int) -> list[tuple[str, dict[str, Any]]]:
     """Return paths and bodies of requests."""
     chance, texts = random.Random(seed), Corpus(KNOWN).block(0).texts
     fresh, made = Corpus(count, seed + 7).block(0).texts, list[tuple[str, dict[str, Any]]]()
@@ -138,7 +138,7 @@ def client(url: str, token: str, clients: int, seconds: float, requests: Path) -
 def start_client(url: str, token: str, load: Load, clients: int, seconds: float, seed: int, folder: Path) -> Any:
     """Start a client in a process of its own."""
     requests = folder / f"requests-{seed}.json"
-    requests.write_text(json.dumps(bodies(load, seed)), "utf-8")
+    requests.write_text(json.dumps(bodies(load, seed, 4_000)), "utf-8")
     command = [sys.executable, "-m", "bench.server", "--client", url, token, str(clients), str(seconds), str(requests)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
@@ -201,17 +201,8 @@ def measure(kind: str, args: argparse.Namespace, say: Any) -> tuple[list[Sequenc
                         times = (number(figures[key], 1) for key in ("p50", "p95", "p99"))
                         ratio = f"{rate / base[load.name]:.2f}"
                         errors = sum(done["errors"].values())
-                        shown = (
-                            kind,
-                            load.name,
-                            str(workers),
-                            str(clients),
-                            number(rate, 0),
-                            ratio,
-                            *times,
-                            str(errors),
-                        )
-                        rows.append(shown)
+                        asked = (kind, load.name, str(workers), str(clients))
+                        rows.append((*asked, number(rate, 0), ratio, *times, str(errors)))
                         faults += errors
                         stored |= done["stored"]
         for number_ in range(args.ends):

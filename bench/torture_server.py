@@ -617,7 +617,12 @@ def time_requests(
 
 
 @app.command()
-def timing(store: Kind = "sqlite", rounds: Annotated[int, typer.Option(min=10)] = 500, seed: Seed = 1) -> None:
+def timing(
+    store: Kind = "sqlite",
+    rounds: Annotated[int, typer.Option(min=10)] = 500,
+    memories: Annotated[int, typer.Option(min=1, help="Memories in each place beyond the key.")] = 2000,
+    seed: Seed = 1,
+) -> None:
     """Compare the time of requests on memories beyond the key with that on memories that do not exist."""
     with serve(store, 1) as (url, engine, keyring, _):
         homes = all_homes()
@@ -627,7 +632,7 @@ def timing(store: Kind = "sqlite", rounds: Annotated[int, typer.Option(min=10)] 
         far = next(home for home in beyond if home.tenant != holder.grant.tenant)
         ids = {}
         for kind, home in (("same tenant", near), ("another tenant", far)):
-            drafts = [{"content": f"{home.mark} memory {number}", **home.where} for number in range(2000)]
+            drafts = [{"content": f"{home.mark} memory {number}", **home.where} for number in range(memories)]
             ids[kind] = [receipt.memory.id for receipt in engine.of(home.tenant).remember_many(drafts)]
         took = time_requests(url, holder, ids, rounds, Random(seed))
     print(f"{'request':<20} {'memory':<16} {'p50, p10 in ms':<18} over a memory that does not exist; n = {rounds}")
