@@ -407,26 +407,20 @@ class PostgresDatabase:
             InputError: the store has no model yet, pgvector has no such index, or an invalid `memory`.
             BusyError: another process builds or drops an index.
         """
-        with mapped(self._where):
-            found = inspect_engine(self._engine)
-        check_ready(found, self._where)
-        pin = self._runner(found).read(None, Meta.read).pin()
+        pin = self._ready_runner().read(None, Meta.read).pin()
         if pin is None:
             given, problem = Words("a store that is pinned to no model"), "needs a model, and the store has none yet"
             raise InputError("index", given, "Store a memory first: the index is made for its model.", problem)
         check_dimension(pin.dimension, is_half)
         began, type_ = time.monotonic(), "halfvec" if is_half else "vector"
-        name = INDEXES[type_]
+        name, notices = INDEXES[type_], list[str]()
         with self._indexing() as connection:
-            known = next((index for index in checking.vector_indexes(connection) if index.name == name), None)
-            m, ef_construction = (
-                m or (known.m if known else M),
-                ef_construction or (known.ef_construction if known else EF_CONSTRUCTION),
-            )
-            if known and known.valid and (known.dimension, known.m, known.ef_construction) == (
-                pin.dimension, m, ef_construction,
-            ):  # fmt: skip
-                return Indexed(name, bytes=known.bytes)
+            before = {index.name: index for index in checking.vector_indexes(connection)}.get(name)
+            m = m or (before.m if before else M)
+            ef_construction = ef_construction or (before.ef_construction if before else EF_CONSTRUCTION)
+            wanted = (True, pin.dimension, m, ef_construction)
+            if before and (before.valid, before.dimension, before.m, before.ef_construction) == wanted:
+                return Indexed(name, bytes=before.bytes)
             _drop(connection, f"{name}{NEW}", f"{name}{OLD}")
             if memory is not None:
                 try:
@@ -434,8 +428,13 @@ class PostgresDatabase:
                     connection.exec_driver_sql(set_memory, (memory,))
                 except DBAPIError:
                     raise InputError("memory", memory, "Give an amount such as 512MB or 2GB.") from None
+            driver(connection).add_notice_handler(
+                lambda said: notices.append(
+                    ". ".join(filter(None, (said.message_primary, said.message_detail, said.message_hint)))
+                )
+            )
             try:
-                with _notices(connection) as notices, self._watched(driver(connection).info.backend_pid, progress):
+                with self._watched(driver(connection).info.backend_pid, progress):
                     connection.exec_driver_sql(
                         f"CREATE INDEX CONCURRENTLY {name}{NEW} ON {SCHEMA}.memories "
                         f"USING hnsw ((vector::{type_}({pin.dimension})) {type_}_ip_ops) "
@@ -444,12 +443,13 @@ class PostgresDatabase:
             except BaseException:
                 _drop(connection, f"{name}{NEW}")  # an incomplete index slows down every write
                 raise
-            away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{OLD}"] if known else []
+            warning = " ".join(notices) or None
+            away = [f"ALTER INDEX {SCHEMA}.{name} RENAME TO {name}{OLD}"] if before else []
             renamed = f"ALTER INDEX {SCHEMA}.{name}{NEW} RENAME TO {name}"
             run(driver(connection), "; ".join(["BEGIN", *away, renamed, "COMMIT"]))
             _drop(connection, f"{name}{OLD}")
             size = next(index.bytes for index in checking.vector_indexes(connection) if index.name == name)
-        return Indexed(name, True, (), size, time.monotonic() - began, " ".join(notices) or None)
+        return Indexed(name, True, (), size, time.monotonic() - began, warning)
 
     def drop_index(self, *, is_half: bool = False) -> Indexed:
         """Drop the vector indexes, or only the half-precision one, while others read and write."""
@@ -507,10 +507,14 @@ class PostgresDatabase:
 
     def check(self, *, repair: bool = False) -> list[Finding]:
         """Return the problems of the tables of all tenants, repaired if `repair` is set; see `checking.check`."""
+        return checking.check_all(self._ready_runner(), repair, self._busy_timeout)
+
+    def _ready_runner(self) -> Runner:
+        """Return a runner; raise as `check_ready` does. Creates no tables."""
         with mapped(self._where):
             found = inspect_engine(self._engine)
         check_ready(found, self._where)
-        return checking.check_all(self._runner(found), repair, self._busy_timeout)
+        return self._runner(found)
 
     def _runner(self, found: Found) -> Runner:
         return Runner(self._engine, self._where, found.session(self._statement_timeout), self._busy_timeout)
@@ -553,21 +557,6 @@ def check_dimension(dimension: int, is_half: bool) -> None:
 def _drop(connection: Connection, *names: str) -> None:
     for name in names:
         connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {SCHEMA}.{name}")
-
-
-@contextmanager
-def _notices(connection: Connection) -> Iterator[list[str]]:
-    """Yield a list to which the server's notices are added meanwhile."""
-    notices: list[str] = []
-
-    def add(notice: psycopg.errors.Diagnostic) -> None:
-        notices.append(". ".join(filter(None, (notice.message_primary, notice.message_detail, notice.message_hint))))
-
-    driver(connection).add_notice_handler(add)
-    try:
-        yield notices
-    finally:
-        driver(connection).remove_notice_handler(add)
 
 
 def bloated(tables: Iterable[TableState]) -> Iterator[str]:

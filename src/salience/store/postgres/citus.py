@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import psycopg
@@ -55,6 +55,7 @@ _SPREADS: Final = """
         pg_relation_size(c.oid) AS bytes_left
     FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s"""
+"""The method is `h` for distribution by the hash of a column, `n` for none; a reference table is replicated: `t`."""
 _SHAPE: Final = f"""
     SELECT json_build_object(
         'forced', c.relrowsecurity AND c.relforcerowsecurity,
@@ -73,8 +74,6 @@ _SHAPE_PROBLEMS: Final[Mapping[str, str]] = {
     "rights": f"the rights of {APP} are not those to the table",
 }
 """Property of a shard that differs from its table -> problem in messages."""
-
-
 LEAST: Final = (11, 2)
 """The oldest Citus that passes the isolation level on to its workers."""
 MOST_SHARDS: Final = 1024
@@ -85,7 +84,7 @@ _SHOWN: Final = ("0A", "42", "55")
 _IS_SET: Final = """
     SELECT count(*) FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
     WHERE d.datname = current_database() AND s.setrole = 0 AND %s = ANY(s.setconfig)"""
-"""Query for whether new sessions of the database pass settings on to the workers."""
+"""Whether new sessions of the database pass settings on to the workers."""
 _CLUSTER: Final = """
     SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus') AS version,
         (SELECT groupid FROM pg_dist_local_group LIMIT 1) AS node,
@@ -93,44 +92,22 @@ _CLUSTER: Final = """
         current_database() AS database"""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The distribution of a table in Citus.
-
-    Attributes:
-        name: name of the table.
-        method: `h` for distribution by the hash of a column, `n` for none.
-        column: the distribution column; None for a reference table.
-        together: colocation group.
-        replicated: `t` for a reference table.
-        shards: number of shards.
-        bytes_left: size of the rows left on the coordinator.
-    """
-
-    name: str
-    method: str
-    column: str | None
-    together: int
-    replicated: str
-    shards: int
-    bytes_left: int
-
-    def problem(self, others: Mapping[str, Spread]) -> str | None:
-        """Return the problem with the distribution, given that of the other tables; None for none."""
-        if self.name in WHOLE:
-            return None if (self.method, self.replicated) == ("n", "t") else "is not a reference table."
-        if self.name not in SPREAD:
-            return None
-        if (self.method, self.column) != ("h", "tenant"):
-            return "is not spread by the hash of its tenant."
-        together = others[ROOT].together if ROOT in others else self.together
-        return None if self.together == together else f"is not spread together with {ROOT}."
-
-
-def spreads(connection: Connection) -> dict[str, Spread]:
-    """Return the distributions of the store's tables, by name."""
+def spreads(connection: Connection) -> dict[str, Any]:
+    """Return the distributions of the store's tables by name: the rows of `_SPREADS`."""
     rows = connection.exec_driver_sql(_SPREADS, (SCHEMA,))
-    return {row.name: Spread(*row) for row in rows if row.name in (*SPREAD, *WHOLE)}
+    return {row.name: row for row in rows if row.name in (*SPREAD, *WHOLE)}
+
+
+def problem_with(name: str, known: Mapping[str, Any]) -> str | None:
+    """Return the problem with the distribution of a table, given that of all; None for none."""
+    if name not in known:
+        return "is not spread."
+    row = known[name]
+    if name in WHOLE:
+        return None if (row.method, row.replicated) == ("n", "t") else "is not a reference table."
+    if (row.method, row.column) != ("h", "tenant"):
+        return "is not spread by the hash of its tenant."
+    return None if row.together == known.get(ROOT, row).together else f"is not spread together with {ROOT}."
 
 
 def check(engine: Engine) -> Iterator[Finding]:
@@ -138,32 +115,26 @@ def check(engine: Engine) -> Iterator[Finding]:
     with engine.connect() as connection:
         known = spreads(connection)
         for name in (*SPREAD, *WHOLE):
-            problem = known[name].problem(known) if name in known else "is not spread."
-            if problem:
+            if problem := problem_with(name, known):
                 yield Finding(CHECK, None, f"the table {name!r} {problem} Run: salience db distribute")
         for name in (name for name in SPREAD if name in known):
-            yield from _check_shards(connection, name)
+            table = f"{SCHEMA}.{name}"
+            own = json.loads(connection.exec_driver_sql(_SHAPE.replace("%s", table)).scalar_one())
+            query = f"SELECT success, result FROM run_command_on_shards('{table}', {quoted(_SHAPE)})"  # noqa: S608 - constants
+            answers = connection.exec_driver_sql(query.replace("%", "%%")).all()
+            shapes = [json.loads(row.result) for row in answers if row.success]
+            if len(shapes) < len(answers):
+                problem = f"{len(answers) - len(shapes)} of {len(answers)} shards of {name!r} cannot be looked at."
+                yield Finding(CHECK, None, f"{problem} See that every worker runs.")
+            for part, problem in _SHAPE_PROBLEMS.items():
+                other = sum(shape[part] != own[part] for shape in shapes)
+                if other:
+                    yield Finding(CHECK, None, f"{other} of {len(shapes)} shards of {name!r}: {problem}.")
         if not connection.exec_driver_sql(_IS_SET, (f"{SETTING}=local",)).scalar():
             yield Finding(CHECK, None, f"the database does not set {SETTING} = 'local'. Run: salience db distribute")
         if "tenants" in known and not _tenant_arrives(connection):
             problem = "a tenant that is set for a transaction does not reach the workers, which therefore show nothing."
             yield Finding(CHECK, None, problem)
-
-
-def _check_shards(connection: Connection, table: str) -> Iterator[Finding]:
-    """Yield the differences between a table and its shards."""
-    name = f"{SCHEMA}.{table}"
-    own = json.loads(connection.exec_driver_sql(_SHAPE.replace("%s", name)).scalar_one())
-    query = f"SELECT success, result FROM run_command_on_shards('{name}', {quoted(_SHAPE)})"  # noqa: S608 - of constants
-    answers = connection.exec_driver_sql(query.replace("%", "%%")).all()
-    shapes = [json.loads(row.result) for row in answers if row.success]
-    if len(shapes) < len(answers):
-        problem = f"{len(answers) - len(shapes)} of {len(answers)} shards of {table!r} cannot be looked at."
-        yield Finding(CHECK, None, f"{problem} See that every worker runs.")
-    for part, problem in _SHAPE_PROBLEMS.items():
-        other = sum(shape[part] != own[part] for shape in shapes)
-        if other:
-            yield Finding(CHECK, None, f"{other} of {len(shapes)} shards of {table!r}: {problem}.")
 
 
 def _tenant_arrives(connection: Connection) -> bool:
@@ -190,7 +161,8 @@ class Cluster:
     Attributes:
         version: version of Citus.
         workers: number of servers that take shards.
-        spread: table -> its distribution; other tables are not distributed.
+        spread: table -> its distribution, as `spreads` returns it.
+        shards: number of shards of a table; None without distribution.
         filled: tables with rows that are not distributed yet.
         above: whether the user bypasses row-level security.
         last: statements to run after the distribution, each in its own transaction. One lets all sessions pass the
@@ -200,15 +172,11 @@ class Cluster:
 
     version: str
     workers: int
-    spread: Mapping[str, Spread]
+    spread: Mapping[str, Any]
+    shards: int | None
     filled: tuple[str, ...]
     above: bool
     last: tuple[str, ...]
-
-    @property
-    def shards(self) -> int | None:
-        """Number of shards of a table; None without distribution."""
-        return self.spread[ROOT].shards if ROOT in self.spread else None
 
 
 def distribute(dsn: str, *, shards: int | None = None, dry_run: bool = False, patience: float = 30.0) -> Distributed:
@@ -277,7 +245,8 @@ def _inspect(engine: Engine, where: str) -> Cluster:
         query = "SELECT EXISTS (SELECT 1 FROM {}.{})"
         fenced = [name for name in (*SPREAD, *WHOLE) if name in OF_A_TENANT and name not in spread]
         filled = [name for name in fenced if connection.exec_driver_sql(query.format(SCHEMA, name)).scalar()]
-    return Cluster(row.version, row.workers, spread, tuple(filled), found.user.above, tuple(last))
+    count = spread[ROOT].shards if ROOT in spread else None
+    return Cluster(row.version, row.workers, spread, count, tuple(filled), found.user.above, tuple(last))
 
 
 def _distribution_steps(cluster: Cluster, where: str, shards: int | None) -> tuple[str, ...]:
@@ -295,7 +264,7 @@ def _distribution_steps(cluster: Cluster, where: str, shards: int | None) -> tup
             f"SELECT alter_distributed_table('{SCHEMA}.{ROOT}', shard_count => {shards}, cascade_to_colocated => true)"
         )
         raise InputError("shards", shards, f"The tables have {cluster.shards} already. To change that, run: {change}")
-    wrong = [name for name, spread in cluster.spread.items() if spread.problem(cluster.spread)]
+    wrong = [name for name in cluster.spread if problem_with(name, cluster.spread)]
     if wrong:
         names = ", ".join(sorted(wrong))
         remedy = f"Undo that first: SELECT undistribute_table('{SCHEMA}.{wrong[0]}')"
