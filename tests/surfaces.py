@@ -119,8 +119,8 @@ class Surface:
     store: str
 
 
-LOCAL = {store: Surface(local, store) for store in ("memory", "sqlite", "postgresql")}
-REMOTE = {
+SURFACES = {
+    **{store: Surface(local, store) for store in ("sqlite", "memory", "postgresql")},
     "coroutines": Surface(local_coroutines, "memory"),
     "rest": Surface(over_http, "sqlite"),
     "rest-coroutines": Surface(over_http_coroutines, "memory"),

@@ -19,25 +19,29 @@ Connect = Callable[..., Any]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "every_store: runs on a file and, as a slow test, on PostgreSQL")
-    config.addinivalue_line(
-        "markers", "every_surface: runs on every store, and on an engine and over HTTP, with and without coroutines"
+    lines = (
+        "every_store: runs on a file and, as a slow test, on PostgreSQL",
+        "every_surface: runs on a file and over HTTP and, as slow tests, on every store and by coroutines",
+        "local(reason): runs on a file alone, though its module is marked `every_store` or `every_surface`",
     )
-    config.addinivalue_line(
-        "markers", "local(reason): runs on a file alone, though its module is marked `every_store` or `every_surface`"
-    )
+    for line in lines:
+        config.addinivalue_line("markers", line)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "surface" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker
-    chosen: dict[str, object] = {"sqlite": surfaces.LOCAL["sqlite"]}
-    if marker("every_surface") and not marker("local") and "connect" in metafunc.fixturenames:
-        chosen |= {"memory": surfaces.LOCAL["memory"], **surfaces.REMOTE}
-    if (marker("every_surface") or marker("every_store")) and not marker("local"):
-        chosen["postgresql"] = pytest.param(surfaces.LOCAL["postgresql"], marks=pytest.mark.slow)
-    metafunc.parametrize("surface", chosen.values(), ids=chosen.keys(), indirect=True, scope="function")
+    names = ["sqlite"]
+    if marker("every_surface") and not marker("local"):
+        names = list(surfaces.SURFACES) if "connect" in metafunc.fixturenames else ["sqlite", "postgresql"]
+    elif marker("every_store") and not marker("local"):
+        names.append("postgresql")
+    slow = [pytest.mark.slow]
+    chosen = [
+        pytest.param(surfaces.SURFACES[name], marks=[] if name in ("sqlite", "rest") else slow, id=name) for name in names
+    ]
+    metafunc.parametrize("surface", chosen, indirect=True, scope="function")
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def _portal() -> Iterator[Any]:
 @pytest.fixture
 def connect(surface: surfaces.Surface, request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Return `salience.connect`, or its equivalent on another surface."""
-    if surface in surfaces.LOCAL.values():  # which needs no server
+    if surface.connect is surfaces.local:  # which needs no server
         services = surfaces.Services(None, "", None)  # type: ignore[arg-type]
     else:
         services = surfaces.Services(*request.getfixturevalue("_server"), request.getfixturevalue("_portal"))

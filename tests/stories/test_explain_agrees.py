@@ -1,4 +1,4 @@
-"""Explain agrees with recall on every memory of a store of 2,000, for 50 queries, under all six profiles.
+"""Explain agrees with recall on every memory of a store of 1,000, for 50 queries, under all six profiles.
 
 What became of each memory is told for all rows of a ranking at once (`verdicts`), and the public verb reads one of
 them. Here all rows are held against what recall returns and against the rules written out anew, and the verb against
@@ -28,7 +28,7 @@ from salience.rank.run import details
 from salience.records import Filter, Query, Scope
 from salience.testing.doubles import StoppedClock
 
-MEMORIES, QUERIES, TOPICS = 2000, 50, 30
+MEMORIES, QUERIES, TOPICS = 1000, 50, 15
 SEEN = {"user_id": "ann", "session_id": "s1"}
 WORDS = "atlas tea lisbon deploy budget garden python train window coffee editor theme river invoice".split()
 HIDDEN = ({"user_id": "bob"}, {"user_id": "ann", "project": "p"}, {"environment": "staging"})
@@ -137,7 +137,7 @@ def trial_of(shelf: Shelf, profile: str, case: Case) -> Trace:
 
 @pytest.mark.parametrize("profile", profiles.NAMES)
 def test_every_memory_has_the_fate_rank_and_score_that_recall_gives_it(shelf, profile):
-    assert len(shelf.memories) > 1900
+    assert len(shelf.memories) > 0.95 * MEMORIES
     for number, case in enumerate(shelf.cases):
         trial = trial_of(shelf, profile, case)
         found = verdicts(trial)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,11 @@ class Words:
     def _vector(self, text: str) -> np.ndarray:
         return sum((self._direction(word) for word in text.lower().split()), 0.2 * self._direction(text))
 
-    def _direction(self, word: str) -> np.ndarray:
+    @staticmethod
+    @cache
+    def _direction(word: str) -> np.ndarray:
         seed = int.from_bytes(hashlib.sha256(word.strip("?.,'").encode()).digest()[:8], "big")
-        return np.random.default_rng(seed).normal(size=self.dimension)
+        return np.random.default_rng(seed).normal(size=Words.dimension)
 
 
 def pick(random: np.random.Generator, *choices: Any) -> Any:
