@@ -52,7 +52,7 @@ from salience.engine import Engine
 from salience.errors import NotFoundError, SalienceError, StoreError, UnsettledError
 from salience.records import ANY, Receipt
 from salience.store.schema import metadata
-from tests.cutting import Cut, Cutter
+from tests.postgres_proxy import Cut, Cutter
 from tests.postgres_server import Server, fresh, server
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)

@@ -1,4 +1,4 @@
-"""A double of an endpoint that speaks OpenAI's chat protocol, on loopback, for tests of what asks a language model."""
+"""A double of an endpoint that speaks OpenAI's chat protocol, on loopback, for tests of language models."""
 
 from __future__ import annotations
 

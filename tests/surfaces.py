@@ -1,4 +1,4 @@
-"""Surfaces of an engine, each with the API of `salience.connect`: local, over HTTP, and coroutines of both."""
+"""The ways to connect to an engine: in the process, over HTTP, and coroutines of both; each on a store."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ import sys
 import psycopg
 import pytest
 
-from copies import ODD, TENANTS, cut_off, engine, filled, filled_files, mixed, sql
 from salience import compose
 from salience.errors import ConflictError, InputError, PinnedError, StoreError
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
+from sample_stores import ODD, TENANTS, cut_off, engine, filled, filled_files, mixed, sql
 
 pytestmark = pytest.mark.slow
 

@@ -62,7 +62,7 @@ class TestPostgresKeyringAsAnApplication(KeyringContract):
             yield keyring
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.slow)])
 def place(request, tmp_path):
     return str(tmp_path / "memory.db") if request.param == "file" else request.getfixturevalue("tables")
 

@@ -11,8 +11,10 @@ import pytest
 import databases
 from bench.torture_postgres import HARMS, broken, kill_server, opened
 from salience.errors import StoreError, UnsettledError
-from tests.cutting import Cutter
+from tests.postgres_proxy import Cutter
 from tests.postgres_server import server
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

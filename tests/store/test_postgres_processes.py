@@ -123,6 +123,7 @@ def test_processes_that_open_one_empty_database_make_its_tables_once(start, data
         assert listed(store) == list(range(6))
 
 
+@pytest.mark.slow
 def test_databases_of_one_new_server_are_opened_at_once(start):
     """The role that engines work in is the server's: whoever comes second finds it made."""
     with server() as running, fresh(running) as one, fresh(running) as two, fresh(running) as three:

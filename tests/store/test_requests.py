@@ -26,7 +26,7 @@ with salience.connect(sys.argv[1], embedder=PlantedEmbedder()) as memory:
 """
 
 
-@pytest.fixture(params=["file", "server"])
+@pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.slow)])
 def place(request, tmp_path):
     return str(tmp_path / "memory.db") if request.param == "file" else request.getfixturevalue("tables")
 

@@ -39,7 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names.append("postgresql")
     slow = [pytest.mark.slow]
     chosen = [
-        pytest.param(surfaces.SURFACES[name], marks=[] if name in ("sqlite", "rest") else slow, id=name) for name in names
+        pytest.param(surfaces.SURFACES[name], marks=[] if name in ("sqlite", "rest") else slow, id=name)
+        for name in names
     ]
     metafunc.parametrize("surface", chosen, indirect=True, scope="function")
 

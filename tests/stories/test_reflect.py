@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from reflecting import (
+from reflections import (
     ANA,
     AXES,
     BOAT,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from reflecting import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, failing, now, run, store, versions
+from reflections import ANA, AXES, BOAT, COSINES, MORE, TEA, counts, failing, now, run, store, versions
 
 from salience.engine import Engine
 from salience.errors import MovedError, SummariserError

@@ -10,13 +10,13 @@ import pytest
 from mcp import Client
 
 import salience
+from mcp_servers import AXES, COSINES, grant
 from salience.engine import Engine
 from salience.records import Grant
 from salience.server.gate import Gate
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import LocalCaller, chosen
 from salience.testing.doubles import PlantedEmbedder, StoppedClock
-from speaking import AXES, COSINES, grant
 
 Opening = Callable[..., AbstractAsyncContextManager[Client]]
 

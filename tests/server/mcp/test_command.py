@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 import salience
+from mcp_servers import TABS
 from salience.cli import app
 from salience.server.mcp import server as stdio
 from salience.server.mcp.tools import DEFAULT, TOOLS, LocalCaller, RemoteCaller
 from salience.wire.verbs import VERBS
-from speaking import TABS
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from mcp_servers import TABS, grant, site, text_of
 from salience.errors import BusyError
 from salience.server.auth import Authenticator, create_key
 from salience.server.gate import Gate
@@ -20,7 +21,6 @@ from salience.server.mcp import http
 from salience.server.rest.app import Options
 from salience.store.keyring import MemoryKeyring
 from servers import served
-from speaking import TABS, grant, site, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 INITIALIZE = {

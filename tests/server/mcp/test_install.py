@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as some
 from typer.testing import CliRunner
 
+from mcp_servers import COMMAND
 from salience import settings
 from salience.cli import app
 from salience.server.mcp import install as jsonc
 from salience.server.mcp.install import command
-from speaking import COMMAND
 
 OTHERS = """\
 {

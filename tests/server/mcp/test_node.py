@@ -19,8 +19,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from mcp_servers import COMMAND, TABS, site, surroundings
 from salience.server.mcp.tools import DEFAULT
-from speaking import COMMAND, TABS, site, surroundings
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speaking import TABS, TEA, grant
+from mcp_servers import TABS, TEA, grant
 
 pytestmark = pytest.mark.anyio
 

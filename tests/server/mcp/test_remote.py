@@ -6,10 +6,10 @@ import pytest
 from mcp import Client
 
 import salience
+from mcp_servers import TABS, text_of
 from salience.server.mcp.server import server
 from salience.server.mcp.tools import TOOLS, RemoteCaller
 from servers import live
-from speaking import TABS, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -15,9 +15,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import salience
+from mcp_servers import COMMAND, TABS, surroundings, text_of
 from salience.server.mcp.tools import DEFAULT
 from salience.testing.doubles import PlantedEmbedder
-from speaking import COMMAND, TABS, surroundings, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 SERVERS = 8

@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from tokenizers import Tokenizer
 
 import salience
+from mcp_servers import SPACES, TABS, TEA, grant, text_of
 from salience.errors import InputError
 from salience.records import ANY
 from salience.remember import conflicts
@@ -22,7 +23,6 @@ from salience.server.mcp import texts
 from salience.server.mcp.server import INSTRUCTIONS, server
 from salience.server.mcp.tools import DEFAULT, TOOLS, LocalCaller, chosen
 from salience.testing.doubles import PlantedEmbedder
-from speaking import SPACES, TABS, TEA, grant, text_of
 
 pytestmark = pytest.mark.anyio
 MEMEMORY = {"remember", "recall", "update", "forget", "list", "stats", "help"}

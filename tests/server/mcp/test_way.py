@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from speaking import COMMAND, TABS, surroundings, text_of
+from mcp_servers import COMMAND, TABS, surroundings, text_of
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from computing import KERNELS, computed_by
+from kernels import KERNELS, computed_by
 from salience.batch import COLUMNS, cosines
 from salience.errors import StoreError
 from salience.records import Scope

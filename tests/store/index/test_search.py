@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from computing import KERNELS, computed_by
+from kernels import KERNELS, computed_by
 from salience.access_log import AccessLog
 from salience.batch import Batch
 from salience.explain.trace import Trace

@@ -1,4 +1,4 @@
-"""MCP in tests: a server behind the entrance of the web application, a server as a process, and what was said."""
+"""MCP servers for tests: in the web application, and as a process on standard input and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that compute inner products, chosen in a test."""
+"""The kernels that compute inner products, and a context manager that selects one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stores to copy, with rows of every kind, and what there is to see of a copy. Import the fixtures by name."""
+"""Stores with rows of every kind, as fixtures to import by name, for tests of `salience copy`."""
 
 from __future__ import annotations
 

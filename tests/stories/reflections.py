@@ -1,4 +1,4 @@
-"""What the tests of reflection share: memories on tea and on a boat, and how to run a pass and look at its work."""
+"""Memories about tea and about a boat, and functions that run `reflect` and list its results."""
 
 from __future__ import annotations
 
