@@ -86,7 +86,7 @@ def test_ids_increase_also_when_the_clock_steps_back():
     [("24h", 86400), ("7d", 604800), ("90m", 5400), ("30", 30), (30, 30), (0.5, 0.5), ("1.5h", 5400), ("2W", 1209600)],
 )
 def test_ttl(value, seconds):
-    assert checks.ttl("ttl", value) == timedelta(seconds=seconds)
+    assert checks.duration("ttl", value) == timedelta(seconds=seconds)
 
 
 def test_instants_come_back_in_utc():

@@ -60,7 +60,7 @@ def length_of_time(value: object) -> timedelta | None:
     if value is None or (isinstance(value, str) and value.strip().lower() == FOREVER):
         return None
     try:
-        return checks.ttl("length of time", value)
+        return checks.duration("length of time", value)
     except InputError:
         remedy = "Give a length of time such as '30d', '24h' or seconds, up to 100 years, or 'forever'"
         raise PydanticCustomError("length_of_time", remedy) from None

@@ -46,7 +46,7 @@ def create(
     from salience.server import auth as access
 
     now = datetime.now(UTC)
-    until = None if expires is None else now + checks.ttl("expires", expires)
+    until = None if expires is None else now + checks.duration("expires", expires)
     token, key = access.create_key(tenant or settings.load().tenant, rights or (), call.given, until, note, now)
     with closing(compose.keyring(call.options.store)) as keyring:
         keyring.add(key)

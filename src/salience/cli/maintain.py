@@ -118,7 +118,7 @@ def upkeep(
 
     if dry_run:
         raise InputError("--every", every, "Leave it out: every pass would report the same.", "is not for --dry-run")
-    _repeat(call, checks.ttl("every", every))
+    _repeat(call, checks.duration("every", every))
     raise typer.Exit
 
 

@@ -149,7 +149,7 @@ def instant(name: str, text: str, current: datetime | None = None) -> datetime:
             return datetime(int(period[1]), int(period[2] or 1), 1).astimezone()
         ago = words.removesuffix(" ago")
         if ago.endswith(("s", "m", "h", "d", "w")):  # a number alone is not a time
-            return current - checks.ttl(name, ago)
+            return current - checks.duration(name, ago)
         found = datetime.fromisoformat(text.strip())
         return found if found.utcoffset() is not None else found.astimezone()
     except (ValueError, OverflowError):

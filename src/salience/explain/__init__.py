@@ -130,17 +130,6 @@ def find_target(services: Services, scope: Scope, id: str, as_of: datetime | Non
     return Target(gone, scope, {})
 
 
-def refused(filter: Filter, memory: Memory) -> tuple[str, ...]:
-    """Return the names of the filter's conditions that a memory fails."""
-    names = [item.name for item in fields(Filter)]
-    return tuple(name for name in names if not Filter(**{name: getattr(filter, name)}).accepts(memory))
-
-
-def without(filter: Filter, names: tuple[str, ...]) -> Filter:
-    """Return a filter without some of its conditions."""
-    return replace(filter, **{name: getattr(Filter(), name) for name in names})
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """A query and the memory to explain.
@@ -168,18 +157,27 @@ class Question:
 
 def explain_target(question: Question, trace: Trace) -> Explanation:
     """Return the explanation of the memory in the recall whose ranking is `trace`."""
-    row = trace.row(question.id)
+    row, target = trace.row(question.id), question.target
     found = ranked(trace, row) if row is not None else unranked(question, trace)
-    if found.stage == OUTDATED and found.by is None:
-        found = held_by_another(question, found)
+    if found.stage == OUTDATED and found.by is None:  # the filter excludes the memory that replaces this one
+        columns = frozenset({"code", "successor"})
+        need = replace(question.need, filter=Filter(), candidates=None, reach=None, columns=columns)
+        everyone = question.gather(need)
+        row = row_of(everyone, question.id)
+        places = np.flatnonzero(everyone["code"] == (NOBODY if row is None else everyone["successor"][row]))
+        if len(places):  # else deleted in the meantime
+            by = str(everyone.ids[places[0]])
+            found = replace(found, by=by, reason=f"{short_id(by)} replaces it, but the filter excludes that memory.")
     if question.services.reranker is not None:
         found = reranked(question, question.services.reranker, trace, found)
     elif found.stage != FILTERED:
         case = Case(trace, question.id, question.gather)
         found = replace(found, counterfactual=counterfactual(case, found.stage))
-    if question.target.own:
-        return in_its_own_scope(question.target, found)
-    return out_of_scope(question.target, trace, found) if question.target.hidden else found
+    if target.own:
+        where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
+        reason = f"{found.reason} Explained with {where}, the memory's own scope, since the call names none."
+        return replace(found, reason=reason, path=(replace(found.path[0], note=f"with {where}"), *found.path[1:]))
+    return out_of_scope(target, trace, found) if target.hidden else found
 
 
 def ranked(trace: Trace, row: int) -> Explanation:
@@ -197,18 +195,6 @@ def ranked(trace: Trace, row: int) -> Explanation:
         counterfactual=None,
         profile=trace.profile.name,
     )
-
-
-def held_by_another(question: Question, found: Explanation) -> Explanation:
-    """Return the explanation with the memory that replaces this one and that the filter excludes."""
-    columns = frozenset({"code", "successor"})
-    everyone = question.gather(replace(question.need, filter=Filter(), candidates=None, reach=None, columns=columns))
-    row = row_of(everyone, question.id)
-    places = np.flatnonzero(everyone["code"] == (NOBODY if row is None else everyone["successor"][row]))
-    if not len(places):  # deleted in the meantime
-        return found
-    by = str(everyone.ids[places[0]])
-    return replace(found, by=by, reason=f"{short_id(by)} replaces it, but the filter excludes that memory.")
 
 
 def not_there(profile: Profile, memory: Memory, stage: str, why: str) -> Explanation:
@@ -231,62 +217,47 @@ def unranked(question: Question, trace: Trace) -> Explanation:
 
     Its score is computed in a ranking with the same candidates and this memory.
     """
-    failing = refused(question.need.filter, question.target.memory)
-    beside = ranked_beside(question, trace, failing)
+    memory, need, wanted = question.target.memory, question.need, question.need.filter
+    failing = tuple(
+        item.name for item in fields(Filter) if not Filter(**{item.name: getattr(wanted, item.name)}).accepts(memory)
+    )
+    passing = replace(wanted, **{name: getattr(Filter(), name) for name in failing})
+    wide = every_candidate(replace(need, filter=passing))
+    batch = question.gather(replace(wide, ids=(*map(str, trace.batch.ids), question.id), reach=need.reach))
+    batch = replace(batch, complete=trace.batch.complete)
+    if need.vector is None:  # lexical shares are relative to the best in the batch
+        batch = batch.with_columns(**lexical_cosines(batch))
+    beside = Trace.of(trace.profile, batch, need)
     row = beside.row(question.id)
     if row is None:  # deleted in the meantime
         raise NotFoundError(question.id)
     found = replace(ranked(beside, row), by=None, rank=None)
-    if not failing:
-        why = unlisted(question, beside, row)
-        return replace(found, stage=CANDIDATES, reason=why, path=texts.steps_before(trace.profile, CANDIDATES))
-    why = texts.filter_reason(question.need.filter, question.target.memory, failing)
-    path = texts.steps_before(trace.profile, texts.FILTER, texts.spelled_filter(question.need.filter, failing))
-    return replace(found, stage=FILTERED, reason=why, path=path, counterfactual=unfiltered(question, trace, failing))
-
-
-def unlisted(question: Question, beside: Trace, row: int) -> str:
-    """Return, as a sentence, why a memory that passes the filter was not ranked."""
-    if question.need.candidates is None:
-        return texts.unreached_reason(beside.batch, row, question.need.reach or 0)
-    everyone = question.gather(every_candidate(question.need))
-    place = row_of(everyone, question.id)
-    if place is None:  # deleted in the meantime
-        raise NotFoundError(question.id)
-    return texts.candidates_reason(everyone, place, question.need.candidates)
-
-
-def ranked_beside(question: Question, trace: Trace, failing: tuple[str, ...]) -> Trace:
-    """Return a ranking of the same candidates and the memory, which fails some conditions of the filter."""
-    need = every_candidate(replace(question.need, filter=without(question.need.filter, failing)))
-    batch = question.gather(replace(need, ids=(*map(str, trace.batch.ids), question.id), reach=question.need.reach))
-    batch = replace(batch, complete=trace.batch.complete)
-    if question.need.vector is None:  # lexical shares are relative to the best in the batch
-        batch = batch.with_columns(**lexical_cosines(batch))
-    return Trace.of(trace.profile, batch, question.need)
-
-
-def unfiltered(question: Question, trace: Trace, failing: tuple[str, ...]) -> str | None:
-    """Return, as a sentence, the rank of the memory without the conditions that it fails."""
-    need = replace(question.need, filter=without(question.need.filter, failing))
-    case = Case(trace, question.id, question.gather).ranking(question.gather(need), need)
-    return effect(Change(f"Leaving out {texts.spelled_filter(question.need.filter, failing)}", case))
-
-
-def in_its_own_scope(target: Target, found: Explanation) -> Explanation:
-    """Return the explanation of a memory that was explained in its own scope, with a sentence that says so."""
-    where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
-    scope, *steps = found.path
-    reason = f"{found.reason} Explained with {where}, the memory's own scope, since the call names none."
-    return replace(found, reason=reason, path=(replace(scope, note=f"with {where}"), *steps))
+    if failing:
+        spelled, passing_need = texts.spelled_filter(wanted, failing), replace(need, filter=passing)
+        case = Case(trace, question.id, question.gather).ranking(question.gather(passing_need), passing_need)
+        return replace(
+            found,
+            stage=FILTERED,
+            reason=texts.filter_reason(wanted, memory, failing),
+            path=texts.steps_before(trace.profile, texts.FILTER, spelled),
+            counterfactual=effect(Change(f"Leaving out {spelled}", case)),
+        )
+    if need.candidates is None:
+        why = texts.unreached_reason(beside.batch, row, need.reach or 0)
+    else:
+        everyone = question.gather(every_candidate(need))
+        place = row_of(everyone, question.id)
+        if place is None:  # deleted in the meantime
+            raise NotFoundError(question.id)
+        why = texts.candidates_reason(everyone, place, need.candidates)
+    return replace(found, stage=CANDIDATES, reason=why, path=texts.steps_before(trace.profile, CANDIDATES))
 
 
 def out_of_scope(target: Target, trace: Trace, found: Explanation) -> Explanation:
     """Return the explanation of a hidden memory; `found` explains it in the scope that shows it."""
     where = ", ".join(f"{name}={getattr(target.memory.scope, name)!r}" for name in target.hidden)
-    limit = trace.need.limit
     rank = found.rank if found.stage in (RETURNED, OUTRANKED) else None
-    past = "" if found.stage == RETURNED else f", past the limit of {limit}"
+    past = "" if found.stage == RETURNED else f", past the limit of {trace.need.limit}"
     return replace(
         found,
         stage=OUT_OF_SCOPE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from salience.batch import COLUMNS, Batch
 from salience.explain.trace import (
-    CANDIDATES,
     OUTRANKED,
     RETURNED,
     Gather,
@@ -89,19 +88,13 @@ class Change:
     case: Case
 
 
-Attempt = Callable[[Case], Iterator[Change]]
-"""From a case to the changes to try, if any."""
-
-
 def counterfactual(case: Case, stage: str) -> str | None:
     """Return, as a sentence, the first change that would return the memory, else the first that would rank it higher.
 
-    Args:
-        case: the memory and its ranking.
-        stage: its outcome, one of `OUTCOMES`.
+    `stage` is the outcome of the memory, one of `OUTCOMES`.
     """
     before, higher = case.standing, None
-    for change in (change for attempt in ATTEMPTS.get(stage, ()) for change in attempt(case)):
+    for change in _changes(case, stage):
         if change.case.standing >= before:
             continue
         if change.case.returned:
@@ -120,14 +113,58 @@ def effect(change: Change, verb: str = "return") -> str | None:
     return None
 
 
-def full_weight(case: Case) -> Iterator[Change]:
+def _changes(case: Case, stage: str) -> Iterator[Change]:
+    """Yield the changes to try for an outcome, the simplest first."""
+    small = min(SMALL * case.trace.need.limit, case.trace.profile.max_limit)
+    match stage:
+        case "returned":
+            yield from _full_weight(case)
+        case "outranked":
+            yield from _full_weight(case)
+            yield from _limits(case, small)
+            yield from _more_importance(case)
+            yield from _limits(case, case.trace.profile.max_limit)
+        case "candidates":
+            yield from _more_candidates(case, small)
+        case "expired":
+            yield Change("No time to live", case.under(expires_at=math.inf))
+        case "superseded":
+            batch = case.trace.batch
+            links = np.where(batch["supersedes"] == batch["code"][case.row], -1, batch["supersedes"])
+            alone = case.ranking(batch.with_columns(supersedes=links), case.trace.need)
+            yield Change(f"Not being superseded by {_other(case)}", alone)
+        case "outdated":
+            yield Change("Not being replaced", case.under(successor=-1))
+        case "same_fact":
+            yield Change("No fact_key", case.under(fact=-1))
+        case "importance_floor":
+            yield from _more_importance(case)
+        case "similarity_floor":
+            yield from _lower_min_score(case)
+        case "nonzero":
+            yield from _full_weight(case)
+            yield from _more_importance(case)
+        case "threshold" | "cut_off":
+            yield from _full_weight(case)
+            yield from _lower_min_score(case)
+            yield from _more_importance(case)
+        case "near_duplicate":  # the statistics of terms are left as they are
+            others = np.delete(np.arange(len(case.trace.batch)), case.trace.ranked.by[case.row])
+            yield Change(f"Forgetting {_other(case)}", case.ranking(case.trace.batch.take(others), case.trace.need))
+
+
+def _other(case: Case) -> str:
+    return short_id(str(case.trace.batch.ids[case.trace.ranked.by[case.row]]))
+
+
+def _full_weight(case: Case) -> Iterator[Change]:
     """Yield the neutral weight, if the memory's is less."""
     neutral, held = COLUMNS["weight"].neutral, case.trace.batch.columns.get("weight")
     if held is not None and (weight := float(held[case.row])) < neutral:
         yield Change(f"Weight {neutral:.1f} instead of {weight:.3g}", case.under(weight=neutral))
 
 
-def more_importance(case: Case) -> Iterator[Change]:
+def _more_importance(case: Case) -> Iterator[Change]:
     """Yield the least importance, in hundredths, that returns the memory; 1 if none does."""
     held = case.trace.batch.columns.get("importance")
     if held is not None and (importance := float(held[case.row])) < 1:
@@ -136,7 +173,7 @@ def more_importance(case: Case) -> Iterator[Change]:
         yield Change(f"Importance {value:g} instead of {importance:.3g}", case.under(importance=value))
 
 
-def lower_min_score(case: Case) -> Iterator[Change]:
+def _lower_min_score(case: Case) -> Iterator[Change]:
     """Yield the largest `min_score`, in thousandths, under which the memory is ranked; 0 if none does.
 
     A `min_score` from the caller also replaces the profile's cut-off.
@@ -158,22 +195,8 @@ def _first(steps: range, holds: Callable[[int], bool]) -> int:
     return steps[min(bisect_left(steps, True, key=holds), len(steps) - 1)]
 
 
-def small_limit(case: Case) -> Iterator[Change]:
-    """Yield a limit that returns the memory, if one does that is not much larger."""
-    yield from _limits(case, _small(case))
-
-
-def any_limit(case: Case) -> Iterator[Change]:
-    """Yield a limit that returns the memory, if one does that the profile allows."""
-    yield from _limits(case, case.trace.profile.max_limit)
-
-
-def _small(case: Case) -> int:
-    return min(SMALL * case.trace.need.limit, case.trace.profile.max_limit)
-
-
 def _limits(case: Case, most: int) -> Iterator[Change]:
-    """Yield the first limit tried that returns the memory.
+    """Yield the first limit tried that returns the memory, if it is at most `most`.
 
     The first try is the memory's rank. A larger limit adds candidates, seeds and duplicates that may move the memory;
     its new rank is then tried.
@@ -185,10 +208,10 @@ def _limits(case: Case, most: int) -> Iterator[Change]:
         level, rank = case.standing
         if level != 1 or rank > most:
             return
-        case = with_limit(case, rank)
+        case = _with_limit(case, rank)
 
 
-def with_limit(case: Case, limit: int) -> Case:
+def _with_limit(case: Case, limit: int) -> Case:
     """Return the case with another limit and its candidates."""
     old = case.trace.need
     reach = old.reach and max(old.reach, reach_for(limit))
@@ -197,14 +220,14 @@ def with_limit(case: Case, limit: int) -> Case:
     return case.ranking(case.trace.batch if is_same else case.gather(need), need)
 
 
-def more_candidates(case: Case) -> Iterator[Change]:
+def _more_candidates(case: Case, most: int) -> Iterator[Change]:
     """Yield a limit whose candidates hold the memory and that returns it; then the ranking of every memory.
 
     Yield nothing if the vector index of a large store left the memory out.
     """
     if case.trace.need.candidates is None:
         return
-    need, profile, most = every_candidate(case.trace.need), case.trace.profile, _small(case)
+    need, profile = every_candidate(case.trace.need), case.trace.profile
     everyone = case.gather(need)
     row = row_of(everyone, case.id)
     if row is None:  # deleted in the meantime
@@ -212,56 +235,5 @@ def more_candidates(case: Case) -> Iterator[Change]:
     limits = range(case.trace.need.limit + 1, most + 1)
     first = bisect_left(limits, cosine_rank(everyone, row), key=lambda limit: profile.candidate_count(limit) or 0)
     if first < len(limits):
-        yield from _limits(with_limit(case, limits[first]), most)
+        yield from _limits(_with_limit(case, limits[first]), most)
     yield Change("A profile without a list of candidates", case.ranking(everyone, need))
-
-
-def unexpired(case: Case) -> Iterator[Change]:
-    """Yield the memory without a time to live."""
-    yield Change("No time to live", case.under(expires_at=math.inf))
-
-
-def unsuperseded(case: Case) -> Iterator[Change]:
-    """Yield the memory with nothing that supersedes it."""
-    batch = case.trace.batch
-    links = np.where(batch["supersedes"] == batch["code"][case.row], -1, batch["supersedes"])
-    alone = case.ranking(batch.with_columns(supersedes=links), case.trace.need)
-    yield Change(f"Not being superseded by {_other(case)}", alone)
-
-
-def without_successor(case: Case) -> Iterator[Change]:
-    """Yield the memory without a successor."""
-    yield Change("Not being replaced", case.under(successor=-1))
-
-
-def without_fact(case: Case) -> Iterator[Change]:
-    """Yield the memory without a fact_key."""
-    yield Change("No fact_key", case.under(fact=-1))
-
-
-def without_keeper(case: Case) -> Iterator[Change]:
-    """Yield the batch without the memory that absorbed this one; the statistics of terms are left as they are."""
-    others = np.delete(np.arange(len(case.trace.batch)), case.trace.ranked.by[case.row])
-    yield Change(f"Forgetting {_other(case)}", case.ranking(case.trace.batch.take(others), case.trace.need))
-
-
-def _other(case: Case) -> str:
-    return short_id(str(case.trace.batch.ids[case.trace.ranked.by[case.row]]))
-
-
-ATTEMPTS: Final[Mapping[str, tuple[Attempt, ...]]] = {
-    RETURNED: (full_weight,),
-    OUTRANKED: (full_weight, small_limit, more_importance, any_limit),
-    CANDIDATES: (more_candidates,),
-    "expired": (unexpired,),
-    "superseded": (unsuperseded,),
-    "outdated": (without_successor,),
-    "same_fact": (without_fact,),
-    "importance_floor": (more_importance,),
-    "similarity_floor": (lower_min_score,),
-    "nonzero": (full_weight, more_importance),
-    "threshold": (full_weight, lower_min_score, more_importance),
-    "cut_off": (full_weight, lower_min_score, more_importance),
-    "near_duplicate": (without_keeper,),
-}
-"""Outcome of a memory -> attempts, the simplest first."""

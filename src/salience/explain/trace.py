@@ -136,18 +136,19 @@ class Verdicts:
 
 def verdicts(trace: Trace) -> Verdicts:
     """Return the outcome for every row, as the ranking recorded it."""
-    names = [OUTRANKED if name == TRIM else name for name in trace.profile.stages]
+    ranked, stages, fates = trace.ranked, trace.profile.stages, trace.ranked.fates
+    names = [OUTRANKED if name == TRIM else name for name in stages]
     by_fate = np.array([*names, RETURNED], object)  # a returned row's fate is -1, and so the last of these
-    return Verdicts(by_fate[trace.ranked.fates], _ranks(trace), trace.ranked.scores, _others(trace))
-
-
-def _ranks(trace: Trace) -> Codes:
-    fates, stages = trace.ranked.fates, trace.profile.stages
-    ranks = np.zeros(len(trace.batch), np.int64)
+    ranks = np.where(fates == ALIVE, _places(ranked.rows, len(fates)), 0)
     for step in range(stages.index(SCORE) + 1, len(stages)):
-        there = _places(trace.states[step].rows, len(ranks))
-        ranks = np.where(fates == step, there, ranks)
-    return np.where(fates == ALIVE, _places(trace.ranked.rows, len(ranks)), ranks)
+        ranks = np.where(fates == step, _places(trace.states[step].rows, len(fates)), ranks)
+    by = ranked.by.copy()
+    for row, link in ranked.spread.items():
+        if fates[row] == ALIVE:
+            by[row] = link.parent
+    if len(ranked.rows):
+        by[fates == len(stages) - 1] = ranked.rows[-1]
+    return Verdicts(by_fate[fates], ranks, ranked.scores, by)
 
 
 def _places(rows: Rows, count: int) -> Codes:
@@ -155,13 +156,3 @@ def _places(rows: Rows, count: int) -> Codes:
     places = np.zeros(count, np.int64)
     places[rows] = np.arange(1, len(rows) + 1)
     return places
-
-
-def _others(trace: Trace) -> Codes:
-    ranked, by = trace.ranked, trace.ranked.by.copy()
-    for row, link in ranked.spread.items():
-        if ranked.fates[row] == ALIVE:
-            by[row] = link.parent
-    if len(ranked.rows):
-        by[ranked.fates == len(trace.profile.stages) - 1] = ranked.rows[-1]
-    return by

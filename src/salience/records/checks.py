@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from salience.errors import InputError, Words, unknown, wrong_type
 
-TTL_PATTERN = r"([0-9]+(?:\.[0-9]+)?)\s*([smhdwSMHDW]?)"
-"""Number and unit of a time to live; the JSON schemas of REST and MCP use the same pattern."""
-_TTL = re.compile(TTL_PATTERN, re.ASCII)
+DURATION_PATTERN = r"([0-9]+(?:\.[0-9]+)?)\s*([smhdwSMHDW]?)"
+"""Number and unit of a duration; the JSON schemas of REST and MCP use the same pattern."""
+_DURATION = re.compile(DURATION_PATTERN, re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NO_CONTROL = "Remove line breaks, tabs and the like."
-_TTL_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 NAME_LIMIT = 256
 """Longest name (tag, kind, user id, key ...) in characters."""
 METADATA_DEPTH = 32
@@ -29,10 +29,10 @@ LABELS_LIMIT = 1000
 """Maximum number of tags of a memory, and of its entities."""
 LABELS_SIZE = 32_768
 """Maximum size of all tags of a memory together, and of all its entities, bytes in UTF-8."""
-TTL_LEAST = 1e-6
-"""Shortest time to live, seconds: the resolution of an instant."""
-TTL_LIMIT = 100 * 366 * 86400.0
-"""Longest time to live, seconds: about a century."""
+DURATION_LEAST = 1e-6
+"""Shortest duration, seconds: the resolution of an instant."""
+DURATION_LIMIT = 100 * 366 * 86400.0
+"""Longest duration, seconds: about a century."""
 
 
 def text(field: str, value: object, limit: int | None = None) -> str:
@@ -168,17 +168,17 @@ def instant(field: str, value: object) -> datetime:
         raise InputError(field, value.isoformat(), "Give an instant between the years 1 and 9999 in UTC.") from None
 
 
-def ttl(field: str, value: object) -> timedelta:
-    """Return a time to live of at most a century, from seconds, a timedelta, or text such as `24h`, `7d`, `90m`."""
+def duration(field: str, value: object) -> timedelta:
+    """Return a duration of at most a century, from seconds, a timedelta, or text such as `24h`, `7d`, `90m`."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
-    elif isinstance(value, str) and (match := _TTL.fullmatch(value.strip())):
-        seconds = float(match[1]) * _TTL_SECONDS[match[2].lower()]
+    elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        seconds = float(match[1]) * _SECONDS[match[2].lower()]
     elif not isinstance(value, bool) and isinstance(value, Real):
         seconds = _real(value)
     else:
         raise InputError(field, value, "Give seconds, a timedelta, or text such as '24h' or '7d'.")
-    if not TTL_LEAST <= seconds <= TTL_LIMIT:  # also refuses NaN
+    if not DURATION_LEAST <= seconds <= DURATION_LIMIT:  # also refuses NaN
         raise InputError(field, value, "Give a length of time of more than 0 seconds and at most 100 years.")
     return timedelta(seconds=seconds)
 

@@ -240,7 +240,7 @@ class Draft(_Given):
             if getattr(self, optional) is not None:
                 checks.name(optional, getattr(self, optional))
         if self.ttl is not None:
-            keep(self, "ttl", checks.ttl("ttl", self.ttl))
+            keep(self, "ttl", checks.duration("ttl", self.ttl))
         checks.choice("tier", self.tier, TIERS)
         keep(self, "metadata", checks.metadata("metadata", self.metadata))
         if self.created_at is not None:

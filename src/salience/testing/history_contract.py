@@ -103,11 +103,8 @@ OTHER = Scope("other")
 class HistoryContract:
     """The past stays readable until it is pruned; erased memories leave nothing."""
 
-    def test_an_earlier_instant_is_answered_as_it_was_then(self, store: Store) -> None:
-        """Columns, vectors, words, windows, entities, distinctions, filters; an instant later and one before the next.
-
-        What the future did to a memory is nowhere in it, and what it brought is not there.
-        """
+    def test_reads_as_of_an_instant_equal_the_reads_of_that_time(self, store: Store) -> None:
+        """At the instant of each change, just after it, and just before the next one."""
         told: list[list[object]] = []
         ids = [id_of(n) for n in range(1, 5)]
         for changes in _story():
@@ -123,8 +120,7 @@ class HistoryContract:
         assert store.fetch(EVERYTHING, ids, as_of=at(0) - MOMENT) == []
         assert store.speakers(EVERYTHING, NAMES, as_of=at(0) - MOMENT) == []
 
-    def test_no_activation_of_an_earlier_instant_is_known(self, store: Store) -> None:
-        """The column is inf for all, also for what was active then."""
+    def test_activations_are_unknown_as_of_an_earlier_instant(self, store: Store) -> None:
         add(store, stored(1))
         store.apply([Touch(Scope(session_id="s"), (id_of(1),), activate=True, at=at(1))])
         caller = replace(EVERYTHING, session_id="s", environment="default")
@@ -132,8 +128,7 @@ class HistoryContract:
         for instant in (at(0), at(1), at(2)):
             assert store.gather(need(caller, as_of=instant))["turns_since_activation"].tolist() == [float("inf")]
 
-    def test_of_versions_of_one_instant_the_last_one_held(self, store: Store) -> None:
-        """A version that was replaced at once held at no instant."""
+    def test_of_versions_of_one_instant_the_last_one_counts(self, store: Store) -> None:
         add(store, stored(1))
         second = moved(memory(1), 1, weight=0.2)
         third = moved(second, 1, weight=0.3)
@@ -146,22 +141,20 @@ class HistoryContract:
             assert [found.weight for found in store.fetch(EVERYTHING, [id_of(1)], as_of=at(hours))] == weight
 
     def test_a_clock_that_stepped_back_hides_no_version(self, store: Store) -> None:
-        """A version is not older than the one before it, so that the last one always holds now."""
+        """A version never begins before the previous one, so the last one is always current."""
         add(store, stored(1, changed_at=at(5)))
         store.apply([Revise(moved(memory(1, changed_at=at(5)), 1, weight=0.2))])
         assert [item.memory.changed_at for item in store.history(EVERYTHING, id_of(1))] == [at(5), at(5)]
         assert store.gather(need(as_of=at(4)))["weight"].tolist() == []
         assert store.gather(need(as_of=at(5)))["weight"].tolist() == [0.2]
 
-    def test_versions_from_elsewhere_are_the_past_here_too(self, store: Store) -> None:
-        """Also where they come with instants that are not in their order: the last one made by then held."""
+    def test_added_versions_are_read_as_of_their_instants(self, store: Store) -> None:
         past = (stored(1, content="a"), stored(1, content="b", version=2, changed_at=at(3)))
         store.apply([Add(stored(1, content="c", version=3, changed_at=at(2)), past)])
         for hours, content in {0: "a", 1.5: "a", 2: "c", 4: "c"}.items():
             assert [found.content for found in store.fetch(EVERYTHING, [id_of(1)], as_of=at(hours))] == [content]
 
     def test_counters_are_as_they_were(self, store: Store) -> None:
-        """Before a touch, at it, between two and after; importance too, which touches raise."""
         add(store, stored(1), stored(2))
         for hour in (1, 3):
             store.apply([Touch(Scope(), (id_of(1),), at(hour), 1, 0.25, at=at(hour))])
@@ -182,22 +175,19 @@ class HistoryContract:
         assert _counters(store, None) == _counters(store, at(9)) == (2, 1.0, at(3))
 
     @pytest.mark.parametrize("instants", [(2, 2), (2, 4), (4, 2)], ids=["same", "forward", "back"])
-    def test_touches_of_one_transaction_are_told_apart(self, store: Store, instants: tuple[int, int]) -> None:
-        """Before both of them the counters are those before the first one, whatever the clock said."""
+    def test_as_of_separates_touches_of_one_transaction(self, store: Store, instants: tuple[int, int]) -> None:
         add(store, stored(1))
         store.apply([Touch(Scope(), (id_of(1),), access_count=n + 1, at=at(hour)) for n, hour in enumerate(instants)])
         assert _counters(store, at(1))[0] == 0
         assert _counters(store, at(4))[0] == 3
 
-    def test_no_touch_of_the_future_shows(self, store: Store) -> None:
-        """Where a clock stepped back between two recalls, the earlier state has neither of those made after it."""
+    def test_as_of_ignores_later_touches_after_a_clock_step_back(self, store: Store) -> None:
         add(store, stored(1))
         for hour in (5, 3):
             store.apply([Touch(Scope(), (id_of(1),), access_count=1, at=at(hour))])
         assert [_counters(store, at(hour))[0] for hour in (0, 2, 4, 5)] == [0, 0, 0, 2]
 
     def test_a_touch_and_a_revision_of_one_instant(self, store: Store) -> None:
-        """In either order; each version has the counters that it had, and none that came later."""
         add(store, stored(1))
         scope, ids = Scope(), (id_of(1),)
         second = moved(memory(1), 2, weight=0.5)
@@ -211,21 +201,19 @@ class HistoryContract:
         assert [_counters(store, at(hours))[0] for hours in (3, 3.75, 4)] == [3, 4, 5]
 
     def test_a_touch_without_an_instant_leaves_no_trace(self, store: Store) -> None:
-        """Nobody asks back: the counters count as if they had been there before; nor does one that counts nothing."""
+        """The counters of earlier instants include it."""
         add(store, stored(1))
         store.apply([Touch(Scope(), (id_of(1),), access_count=1), Touch(Scope(), (id_of(1),), at=at(1))])
         assert _counters(store, at(0))[0] == 1
 
-    def test_expiry_is_a_matter_of_now(self, store: Store) -> None:
-        """An expired memory is among the candidates of an earlier instant; `now` says whether it succeeds another."""
+    def test_expiry_depends_on_now_and_not_on_as_of(self, store: Store) -> None:
         add(store, stored(1), stored(2, supersedes=id_of(1), expires_at=at(1)))
         for now, successors in ((0, [True, False]), (2, [False, False])):
             batch = store.gather(need(as_of=at(0), now=at(now)))
             assert numbers(batch) == [1, 2]
             assert (batch["successor"] >= 0).tolist() == successors
 
-    def test_a_short_id_means_what_was_there_then(self, store: Store) -> None:
-        """One of twins that came later, or was forgotten by then, is in nobody's way."""
+    def test_a_short_id_is_resolved_as_of_the_instant(self, store: Store) -> None:
         twins = [f"{n:024x}0badcafe" for n in (1, 2)]
         add(store, stored(1, id=twins[0]), stored(2, id=twins[1], changed_at=at(2)))
         store.apply([Revise(moved(memory(1, id=twins[0]), 4, "forget", forgotten_at=at(4)))])
@@ -234,7 +222,6 @@ class HistoryContract:
         assert [held.id for held in store.fetch(EVERYTHING, ["0badcafe"])] == twins[1:]
 
     def test_history_has_every_version(self, store: Store) -> None:
-        """Oldest first with all that belongs to each; live, forgotten and live again; by whole or short id."""
         first = stored(1, unit(1), ("a",), distinctions=("text:a",))
         add(store, first, stored(2))
         second = moved(memory(1), 1, content="b", content_hash="h", by="agent:x", reason="it changed")
@@ -254,8 +241,7 @@ class HistoryContract:
             first.memory, second, third, fourth
         ]  # fmt: skip
 
-    def test_history_is_for_those_who_see_the_memory(self, store: Store) -> None:
-        """None for what is absent, hidden or another tenant's; a short id that fits several fits none."""
+    def test_history_is_empty_for_invisible_memories(self, store: Store) -> None:
         twins = [f"{n:024x}0badcafe" for n in (1, 2)]
         add(store, stored(1, user_id="u"), stored(1, tenant="other", content="other"))
         add(store, *(stored(5, id=twin, user_id=f"u{n}") for n, twin in enumerate(twins)))
@@ -266,8 +252,7 @@ class HistoryContract:
         assert [item.memory.id for item in store.history(Scope(user_id="u1"), "0badcafe")] == [twins[1]]
         assert only(store, 1).memory.version == 1
 
-    def test_who_why_and_what_from_come_back(self, store: Store) -> None:
-        """In every version: who made it and why, what it follows, what it sums up, and what sums it up."""
+    def test_author_reason_and_links_come_back(self, store: Store) -> None:
         whole = memory(
             1, changed_by="user:ü", reason="a reason; 'quoted'", follows=id_of(2), reflection=id_of(5),
             sources=(id_of(3), id_of(4)),
@@ -279,8 +264,7 @@ class HistoryContract:
         assert store.fetch(EVERYTHING, [id_of(1)]) == [second]
         assert store.fetch(EVERYTHING, [id_of(1)], as_of=at(0)) == [whole]
 
-    def test_what_is_erased_is_in_no_answer(self, store: Store) -> None:
-        """Row, versions, terms, entities, speaker, vector, past states; and nothing else goes."""
+    def test_an_erased_memory_is_in_no_answer(self, store: Store) -> None:
         said: dict[str, Any] = {"entities": ("Zoë",), "speaker": "Bob", "key": "k", "fact_key": "f"}
         add(store, stored(1, unit(1), ("x",), **said), stored(2, unit(0, 1), ("x", "y")))
         store.apply([Revise(memory(1, **said).changed("update", NOW + HOUR, content="two"), terms=("x", "z"))])
@@ -301,8 +285,7 @@ class HistoryContract:
             assert store.fetch(EVERYTHING, [id_of(1)], as_of=instant) == []
             assert store.speakers(EVERYTHING, ("bob",), as_of=instant) == []
 
-    def test_an_erased_name_is_free_again(self, store: Store) -> None:
-        """Its id and its key; what is stored under them has nothing of what was there."""
+    def test_an_erased_id_and_key_are_free_again(self, store: Store) -> None:
         add(store, stored(1, unit(1), ("old",), key="k", entities=("Old",)))
         store.apply([Touch(Scope(session_id="s"), (id_of(1),), NOW, 3, 0.2, activate=True, at=NOW)])
         store.apply([Revise(only(store, 1).memory.changed("update", NOW))])
@@ -318,7 +301,6 @@ class HistoryContract:
         assert store.fetch(EVERYTHING, [id_of(1)], as_of=NOW) == [again.memory]
 
     def test_a_session_ends_with_its_last_memory(self, store: Store) -> None:
-        """Its clock begins anew, and what was active in it is so no more; a session with a memory left goes on."""
         add(store, stored(1, session_id="s"), stored(2, session_id="t"), stored(3, session_id="t"), stored(4))
         for name in ("s", "t"):
             store.apply([Touch(Scope(session_id=name), (id_of(4),), activate=True)])
@@ -330,7 +312,6 @@ class HistoryContract:
         assert turns.tolist() == [float("inf")] * 4
 
     def test_a_session_is_one_users_in_one_environment(self, store: Store) -> None:
-        """One of the same name elsewhere is no reason for it to stay, nor does it end with it."""
         homes: list[dict[str, Any]] = [{}, {"user_id": "u"}, {"environment": "e"}]
         add(store, *(stored(n, session_id="s", **home) for n, home in enumerate(homes)))
         add(store, stored(9, session_id="s", tenant="other"))
@@ -339,8 +320,7 @@ class HistoryContract:
         receipts += add(store, stored(30, session_id="s", tenant="other"))
         assert [receipt.memory.turn for receipt in receipts] == [1, 2, 2, 2]
 
-    def test_sessions_without_a_memory_go_where_it_is_said_whose(self, store: Store) -> None:
-        """Those of a user of an environment in which that one only asked; one with a memory in it goes on."""
+    def test_erase_ends_the_empty_sessions_of_its_scope(self, store: Store) -> None:
         add(store, stored(1), stored(2, user_id="u", session_id="s"))
         callers = [{"user_id": "u", "session_id": "s"}, {"user_id": "u", "session_id": "t"}, {"session_id": "t"},
                    {"user_id": "u", "environment": "e", "session_id": "t"}]  # fmt: skip
@@ -356,8 +336,7 @@ class HistoryContract:
         assert add(store, stored(3, user_id="u", session_id="s"))[0].memory.turn == 1
 
     @pytest.mark.parametrize("ids", [(9,), (1, 9), (1, 2, 1, 9)])
-    def test_all_that_is_to_be_erased_must_be_there(self, store: Store, ids: tuple[int, ...]) -> None:
-        """Else nothing is: not what comes before it in the same transaction either. An id may come twice."""
+    def test_erase_refuses_absent_ids_and_rolls_back(self, store: Store, ids: tuple[int, ...]) -> None:
         add(store, stored(1, key="k", session_id="s"), stored(2), stored(9, tenant="other"))
         before = [kept(item) for item in store.scan(EVERYTHING)]
         with pytest.raises(StaleError, match="to erase"):
@@ -368,8 +347,7 @@ class HistoryContract:
         store.apply([Erase("default", (id_of(1), id_of(2), id_of(1)))])
         assert listed(store) == [4]
 
-    def test_a_tenant_erases_its_own(self, store: Store) -> None:
-        """Forgotten ones too; another tenant's memory of the same id stays with its versions."""
+    def test_erase_affects_only_its_tenant(self, store: Store) -> None:
         add(store, stored(1), stored(1, tenant="other"))
         store.apply([Revise(memory(1, tenant="other").changed("update", NOW))])
         store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
@@ -377,16 +355,14 @@ class HistoryContract:
         assert listed(store, forgotten=True) == []
         assert [item.memory.version for item in store.history(OTHER, id_of(1))] == [1, 2]
 
-    def test_an_erased_memory_takes_no_vector_any_more(self, store: Store) -> None:
-        """Nor is it touched or revised: it is gone for those who read it before."""
+    def test_an_erased_memory_cannot_be_touched_or_revised(self, store: Store) -> None:
         add(store, stored(1))
         store.apply([Erase("default", (id_of(1),)), Touch(Scope(), (id_of(1),), access_count=1, at=NOW)])
         with pytest.raises(StaleError):
             store.apply([Revise(memory(1).changed("update", NOW))])
         assert store.scan(EVERYTHING, forgotten=True, versions=True) == []
 
-    def test_versions_are_dropped_and_the_current_one_never(self, store: Store) -> None:
-        """Those that are named; absent ones, and those of other tenants and memories, are passed over."""
+    def test_pruning_never_drops_the_current_version(self, store: Store) -> None:
         add(store, stored(1), stored(2), stored(1, tenant="other"))
         for tenant in ("default", "other"):
             second = memory(1, tenant=tenant).changed("update", NOW + HOUR)
@@ -399,8 +375,7 @@ class HistoryContract:
         store.apply([Prune("default", named)])
         assert listed(store, versions=True) == [1, 1, 2]
 
-    def test_of_a_time_without_versions_nothing_is_known(self, store: Store) -> None:
-        """The memory is not there then; from the oldest version that is left on, it is."""
+    def test_as_of_before_the_oldest_version_finds_nothing(self, store: Store) -> None:
         add(store, stored(1))
         store.apply([Revise(memory(1).changed("update", NOW + HOUR, weight=0.5))])
         assert numbers(store.gather(need(as_of=NOW))) == [1]
@@ -408,8 +383,7 @@ class HistoryContract:
         assert numbers(store.gather(need(as_of=NOW))) == []
         assert store.gather(need(as_of=NOW + HOUR))["weight"].tolist() == [0.5]
 
-    def test_counters_before_an_instant_are_dropped(self, store: Store) -> None:
-        """A state before it has the counters that the memory had at that instant; one after it is as it was."""
+    def test_pruning_drops_counters_before_an_instant(self, store: Store) -> None:
         add(store, stored(1), stored(1, tenant="other"))
         for tenant in ("default", "other"):
             for hour in (1, 2, 3):

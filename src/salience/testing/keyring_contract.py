@@ -33,7 +33,6 @@ class KeyringContract:
         raise NotImplementedError("override the `keyring` fixture")
 
     def test_a_key_comes_back_as_it_went_in(self, keyring: Keyring) -> None:
-        """Bare, and with every field; instants to the microsecond."""
         bound = {"environment": "e", "project": 'Zoë\'s "p"', "user_id": "u", "agent_id": "a"}
         moments = {"created_at": NOW + timedelta(microseconds=1), "expires_at": NOW + HOUR, "revoked_at": NOW}
         full = key(2, tenant="ä\u2028", rights=("write", "admin"), bound=bound, note="it's Ann's", **moments)
@@ -43,13 +42,11 @@ class KeyringContract:
         assert list(keyring.list()) == [key(1), full]
 
     def test_only_the_whole_prefix_finds_a_key(self, keyring: Keyring) -> None:
-        """No part of it, and nothing that a database would take for a pattern."""
         keyring.add(key(1))
         prefix = key(1).prefix
         assert [keyring.find(told) for told in (prefix[:-1], f"{prefix} ", "%", "", "'; --")] == [None] * 5
 
     def test_a_prefix_is_taken_once(self, keyring: Keyring) -> None:
-        """Also by a revoked key, and from another tenant; the first one stays."""
         keyring.add(key(1))
         keyring.revoke(key(1).prefix, NOW)
         with pytest.raises(ConflictError):
@@ -57,7 +54,6 @@ class KeyringContract:
         assert keyring.find(key(1).prefix) == key(1, revoked_at=NOW)
 
     def test_keys_are_listed_by_age_then_prefix(self, keyring: Keyring) -> None:
-        """Those of one tenant, or of all, whatever their status."""
         made = [key(3, created_at=NOW - HOUR), key(1, tenant="other"), key(2, expires_at=NOW + HOUR)]
         for each in reversed(made):
             keyring.add(each)
@@ -68,7 +64,6 @@ class KeyringContract:
         assert list(keyring.list("nobody")) == []
 
     def test_a_key_is_revoked_once(self, keyring: Keyring) -> None:
-        """The first instant stays; other keys are left alone; none that is not there is revoked."""
         keyring.add(key(1))
         keyring.add(key(2))
         assert keyring.revoke(key(1).prefix, NOW + HOUR) == key(1, revoked_at=NOW + HOUR)
@@ -78,14 +73,13 @@ class KeyringContract:
             keyring.revoke("nobody", NOW)
 
     def test_it_is_empty_until_a_key_was_added(self, keyring: Keyring) -> None:
-        """One that is revoked is still a key: a server that had keys is not open to all again."""
+        """A revoked key counts: a server that had keys must not open to everybody."""
         assert keyring.is_empty()
         keyring.add(key(1))
         keyring.revoke(key(1).prefix, NOW)
         assert not keyring.is_empty()
 
     def test_many_threads_find_and_add_at_once(self, keyring: Keyring) -> None:
-        """Each sees its own."""
         seen: list[bool] = []
 
         def work(first: int) -> None:
@@ -102,7 +96,6 @@ class KeyringContract:
         assert len(keyring.list()) == 20
 
     def test_a_closed_keyring_refuses(self, keyring: Keyring) -> None:
-        """Whatever it is asked for."""
         keyring.close()
         for ask in (keyring.is_empty, keyring.list, lambda: keyring.find("x"), lambda: keyring.add(key(1))):
             with pytest.raises(StoreError):

@@ -91,7 +91,7 @@ class ModelContract:
     """One model owns the vectors; another can replace it."""
 
     def test_the_first_memory_pins_the_store(self, store: Store) -> None:
-        """By name and dimension; a lease does not, and without a vector nobody is asked for a fingerprint."""
+        """A lease does not, and a memory without a vector needs no fingerprint."""
         mine = store.under(silent("mine", SHORT))
         mine.apply([Lease("work", "me", NOW, NOW)])
         assert store.pinned() is mine.pinned() is None
@@ -103,8 +103,7 @@ class ModelContract:
         mine.apply([Erase("default", (id_of(1),))])
         assert mine.pinned() is not None
 
-    def test_a_handle_of_another_model_is_served_words_alone(self, store: Store) -> None:
-        """Vectors that it gives or asks for are refused, and nothing is written; all else goes on."""
+    def test_a_handle_of_another_model_can_only_search_words(self, store: Store) -> None:
         mine, other = store.under(model("mine", SHORT)), store.under(model("other"))
         assert len(other.gather(need(vector=unit(1)))) == 0
         mine.apply([Add(stored(1, fitted(unit(1), SHORT), ("x",)))])
@@ -126,8 +125,8 @@ class ModelContract:
         assert (numbers(batch), batch.lexicon.document_frequency.tolist()) == ([1, 2], [1.0, 1.0])
         assert mine.gather(need(vector=fitted(unit(1), SHORT)))["embedded"].tolist() == [False, False]
 
-    def test_another_model_of_the_same_name_is_told_by_its_fingerprint(self, store: Store) -> None:
-        """What other builds of one model make differ a little; another model's vectors are refused."""
+    def test_a_fingerprint_separates_models_of_one_name(self, store: Store) -> None:
+        """Builds of one model differ a little."""
         store.under(model("first", fingerprint=unit(1))).apply([Add(stored(1))])
         near, far = (store.under(model("first", fingerprint=unit(1, slope))) for slope in (0.12, 0.16))
         assert near.apply([Add(stored(2))])[0].status == "created"
@@ -138,8 +137,7 @@ class ModelContract:
         assert far.apply([Add(stored(3, None))])[0].status == "created"
         assert numbers(far.gather(need())) == [1, 2, 3]
 
-    def test_a_model_without_a_fingerprint_is_told_by_its_name(self, store: Store) -> None:
-        """And one whose store has none yet gives it its own with the first vector."""
+    def test_a_model_without_a_fingerprint_is_known_by_its_name(self, store: Store) -> None:
         bare = store.under(Model("first", DIMENSION))
         bare.apply([Add(stored(1))])
         mine = store.under(model(fingerprint=unit(1)))
@@ -153,7 +151,6 @@ class ModelContract:
 
     @pytest.mark.parametrize("change", [Add(stored(2)), derive(1, unit(1))], ids=["add", "derive"])
     def test_the_first_vector_brings_the_fingerprint(self, store: Store, change: Change) -> None:
-        """Also where it comes later than the memory; without an answer of the provider it is not written."""
         store.under(silent()).apply([Add(stored(1, None))])
         with pytest.raises(EmbedderError, match="no answer"):
             store.under(silent()).apply([Add(stored(9, None)), change])
@@ -166,7 +163,6 @@ class ModelContract:
         assert 1 in numbers(store.under(silent()).gather(need(terms=("memory",))))
 
     def test_a_vector_of_another_length_is_refused(self, store: Store) -> None:
-        """In every change that brings one."""
         add(store, stored(1, None))
         given: list[Change] = [
             Add(stored(2, np.ones(3, np.float32))), Revise(memory(1).changed("update", NOW), np.ones(3, np.float32)),
@@ -178,7 +174,6 @@ class ModelContract:
         assert vectors(store) == [None]
 
     def test_a_vector_that_is_derived_later_is_found(self, store: Store) -> None:
-        """By those who read the store before; no version comes of it, and no counter is lost."""
         add(store, stored(1, None), stored(2, unit(0, 1)))
         assert store.gather(need(vector=unit(1)))["embedded"].tolist() == [False, True]
         assert store.apply([derive(1, unit(1))]) == []
@@ -190,8 +185,7 @@ class ModelContract:
         assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [0.0, 0.0]
 
     @pytest.mark.parametrize("vector", [None, unit(1)], ids=["without a vector", "with one"])
-    def test_words_and_distinctions_may_be_put_anew(self, store: Store, vector: Vectors32 | None) -> None:
-        """Each by itself or together; those who read the store before see it; None leaves what is there."""
+    def test_derive_replaces_terms_and_distinctions(self, store: Store, vector: Vectors32 | None) -> None:
         add(store, stored(1, vector, ("old",), distinctions=("text:old",)))
         asked = need(terms=("old", "new"), distinctions=True)
         assert frequencies(store) == [1.0, 0.0]
@@ -209,8 +203,7 @@ class ModelContract:
         assert frequencies(store) == [0.0, 0.0]
         assert vectors(store) == [rounded(unit(0, 1))]
 
-    def test_each_version_has_what_is_derived_from_it(self, store: Store) -> None:
-        """An older one alone, the current one alone; as of its time, the older one is found by it."""
+    def test_derive_changes_only_its_version(self, store: Store) -> None:
         add(store, stored(1, None, ("a",)))
         second = memory(1).changed("update", NOW.replace(hour=13), content="b", content_hash=content_hash("b"))
         store.apply([Revise(second, None, ("b",))])
@@ -222,8 +215,7 @@ class ModelContract:
         assert vectors(store) == [rounded(unit(1)), rounded(unit(0, 1))]
         assert [item.terms for item in store.history(EVERYTHING, id_of(1))] == [("x",), ("b",)]
 
-    def test_what_has_another_text_by_now_or_is_gone_is_passed_over(self, store: Store) -> None:
-        """The vector of one text is never given to another."""
+    def test_derive_ignores_changed_texts_and_absent_memories(self, store: Store) -> None:
         add(store, stored(1, None), stored(2, None))
         before = vectors(store)
         store.apply([
@@ -233,8 +225,7 @@ class ModelContract:
         assert vectors(store) == before == [None, None]
         assert [item.terms for item in store.scan(EVERYTHING)] == [("memory", "1"), ("memory", "2")]
 
-    def test_what_is_not_embedded_is_listed(self, store: Store) -> None:
-        """All tenants, current and older versions, forgotten ones; in order, page by page."""
+    def test_unembedded_lists_versions_without_a_vector(self, store: Store) -> None:
         add(store, stored(2, None), stored(1, None), stored(3), stored(1, None, tenant="a"), stored(2, tenant="z"))
         store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
         store.apply([Revise(memory(3).changed("update", NOW), unembeds=True)])
@@ -263,8 +254,9 @@ class ModelContract:
         home.apply([Add(stored(1, unit(1), tenant="other"))])
         return home, new
 
-    def test_what_is_laid_by_shows_in_no_answer(self, store: Store, held: tuple[Store, Store]) -> None:
-        """The old vectors serve; each version, and each tenant, is to be embedded by the new model."""
+    def test_vectors_of_a_new_model_are_in_no_answer_before_adoption(
+        self, store: Store, held: tuple[Store, Store]
+    ) -> None:
         home, new = held
         before = vectors(home)
         everything = [("default", 1, 1), ("default", 1, 2), ("default", 2, 1), ("default", 3, 1), ("other", 1, 1)]
@@ -280,8 +272,7 @@ class ModelContract:
         assert pinned is not None
         assert pinned.name == "home"
 
-    def test_words_come_anew_under_any_model(self, store: Store, held: tuple[Store, Store]) -> None:
-        """Only vectors wait for the day on which their model is adopted."""
+    def test_terms_can_be_derived_under_any_model(self, store: Store, held: tuple[Store, Store]) -> None:
         home, new = held
         new.apply([derive(2, short(1), terms=("new",), distinctions=("text:new",))])
         found = only(home, 2)
@@ -292,8 +283,7 @@ class ModelContract:
         )
         assert frequencies(home) == [0.0, 1.0]
 
-    def test_a_text_that_changed_is_laid_by_anew(self, store: Store, held: tuple[Store, Store]) -> None:
-        """What comes from a text of before, or from a version that is gone, is passed over."""
+    def test_a_changed_text_is_embedded_again_by_the_new_model(self, store: Store, held: tuple[Store, Store]) -> None:
         home, new = held
         new.apply([derive(2, short(1))])
         new.apply([derive(2, short(0, 1), content_hash="another"), derive(9, short(1)), derive(2, short(1), 7)])
@@ -303,8 +293,8 @@ class ModelContract:
         new.apply([Adopt()])
         assert [rounded(item.vector) for item in new.history(EVERYTHING, id_of(2))] == [rounded(short(1)), None]
 
-    def test_it_is_taken_up_where_it_was_left(self, store: Store, held: tuple[Store, Store]) -> None:
-        """By any handle of that model; one of another model begins anew, and what was laid by goes."""
+    def test_reembedding_resumes_under_the_same_model(self, store: Store, held: tuple[Store, Store]) -> None:
+        """A handle of another model starts again, and drops the vectors of the first."""
         _, new = held
         new.apply([derive(1, short(1)), derive(2, short(1))])
         again = store.under(model("new", SHORT))
@@ -319,8 +309,7 @@ class ModelContract:
         fourth = store.under(model("home", DIMENSION, unit(1)))
         assert len(fourth.unembedded()) == 5
 
-    def test_adopting_puts_the_new_vectors_in_place(self, store: Store, held: tuple[Store, Store]) -> None:
-        """Of versions too, of all tenants; what was not laid by has none. The old handle serves words from then on."""
+    def test_adopting_replaces_the_vectors_of_all_tenants(self, store: Store, held: tuple[Store, Store]) -> None:
         home, new = held
         assert home.gather(need(vector=unit(1)))["cosine"].tolist() == [1.0, 0.0, 0.0]
         new.apply([derive(1, short(1)), derive(1, short(0, 1), 2), derive(2, short(1))])
@@ -343,8 +332,7 @@ class ModelContract:
         assert numbers(home.gather(need(terms=("z",)))) == [1, 2, 3, 7]
         assert [item.memory.version for item in new.history(EVERYTHING, id_of(1))] == [1, 2]
 
-    def test_a_model_of_the_same_name_may_take_over(self, store: Store) -> None:
-        """It is told by its fingerprint, before and after; nothing of the two is mixed."""
+    def test_a_model_of_the_same_name_can_be_adopted(self, store: Store) -> None:
         old, new = (store.under(model("one", fingerprint=fingerprint)) for fingerprint in (unit(1), unit(0, 1)))
         old.apply([Add(stored(1, unit(1))), Add(stored(2, unit(1)))])
         new.apply([derive(1, unit(0, 1))])
@@ -355,8 +343,7 @@ class ModelContract:
         with pytest.raises(PinnedError):
             old.gather(need(vector=unit(1)))
 
-    def test_a_model_that_is_at_home_adopts_nothing(self, store: Store, held: tuple[Store, Store]) -> None:
-        """Its vectors stay, and what was laid by for another."""
+    def test_adopting_the_current_model_changes_nothing(self, store: Store, held: tuple[Store, Store]) -> None:
         home, new = held
         new.apply([derive(1, short(1))])
         before = vectors(home)
@@ -365,8 +352,7 @@ class ModelContract:
         assert vectors(home) == before
         assert len(new.unembedded()) == 4
 
-    def test_adopting_is_of_one_piece(self, store: Store, held: tuple[Store, Store]) -> None:
-        """What fails beside it undoes it; what comes with it, after it, is at home."""
+    def test_adopting_is_atomic(self, store: Store, held: tuple[Store, Store]) -> None:
         home, new = held
         new.apply([derive(1, short(1), 2)])
         with pytest.raises(StaleError):
@@ -376,8 +362,7 @@ class ModelContract:
         new.apply([Adopt(), derive(2, short(0, 1)), derive(3, short(0, 1))])
         assert vectors(new) == [None, rounded(short(1)), *[rounded(short(0, 1))] * 2]
 
-    def test_what_goes_takes_along_what_was_laid_by(self, store: Store, held: tuple[Store, Store]) -> None:
-        """A memory that is stored under an erased id gets no vector of before."""
+    def test_erasing_drops_vectors_that_await_adoption(self, store: Store, held: tuple[Store, Store]) -> None:
         home, new = held
         new.apply([derive(2, short(1)), derive(1, short(1))])
         home.apply([Erase("default", (id_of(2),)), Prune("default", ((id_of(1), 1),))])
@@ -388,7 +373,6 @@ class ModelContract:
         assert vectors(new) == [None, None, None]
 
     def test_an_empty_store_adopts_at_once(self, store: Store) -> None:
-        """There is nothing to embed."""
         new = store.under(model("new", SHORT))
         assert new.unembedded() == []
         new.apply([Adopt()])

@@ -164,7 +164,6 @@ class ReadContract:
 
     @pytest.mark.parametrize(("caller", "seen"), VISIBLE)
     def test_a_scope_sees_what_the_table_says(self, store: Store, caller: dict[str, Any], seen: set[int]) -> None:
-        """Visibility, in every verb that reads."""
         add(store, *(stored(number, **home) for number, home in HOMES.items()))
         scope = Scope(**caller)
         assert numbers(store.gather(need(scope))) == sorted(seen)
@@ -175,7 +174,6 @@ class ReadContract:
     def test_out_of_scope_counts_what_only_the_widened_scope_sees(
         self, store: Store, caller: dict[str, Any], seen: set[int]
     ) -> None:
-        """Memories that are forgotten are not counted, and a coordinate that is named stays as it is."""
         add(store, *(stored(number, **home) for number, home in HOMES.items()))
         add(store, stored(50, user_id="u", forgotten_at=NOW), stored(51, user_id="w", forgotten_at=NOW))
         scope = Scope(**caller)
@@ -183,8 +181,7 @@ class ReadContract:
         counts = Counter(replace(home, session_id=None) for home in hidden)
         assert {found.scope: found.count for found in store.out_of_scope(scope, limit=100)} == counts
 
-    def test_out_of_scope_tells_of_the_places_with_the_most_memories(self, store: Store) -> None:
-        """The most first, those with as many in the order of their coordinates; no more than were asked for."""
+    def test_out_of_scope_lists_places_by_their_number_of_memories(self, store: Store) -> None:
         users = ["ann", "bob", "bob", "cy", "cy", "cy", "dee", "eve", "flo"]
         add(store, *(stored(number, user_id=user) for number, user in enumerate(users)))
         add(store, *(stored(number, project="p") for number in (20, 21)))
@@ -196,7 +193,6 @@ class ReadContract:
     def test_a_filter_accepts_what_the_table_says(
         self, store: Store, conditions: dict[str, Any], accepted: set[int]
     ) -> None:
-        """Filters, in both verbs that take one."""
         add(store, *(stored(number, **values) for number, values in FILTERED.items()))
         filter = Filter(**conditions)  # noqa: A001 - the name that the port has
         batch = store.gather(need(filter=filter))
@@ -205,7 +201,7 @@ class ReadContract:
         assert listed(store, filter=filter) == sorted(accepted)
 
     def test_a_filter_works_inside_the_search(self, store: Store) -> None:
-        """Ten of a rare tag among ten thousand memories are all found when ten are asked for."""
+        """Ten of a rare tag among ten thousand memories are all found."""
         rare = set(range(500, 10_000, 950))
         add(store, *(stored(n, tags=("rare",) if n in rare else ("common",)) for n in range(10_000)))
         batch = store.gather(need(filter=Filter(tags=["rare"]), vector=random_unit(10_000), candidates=10))
@@ -213,7 +209,6 @@ class ReadContract:
         assert batch.complete
 
     def test_an_empty_store_gives_empty_answers(self, store: Store) -> None:
-        """No memory is not an error."""
         asked = need(vector=unit(1), terms=("x",), names=("x",), entities=True, vectors=True, candidates=5)
         batch = store.gather(asked)
         assert len(batch) == 0
@@ -226,8 +221,7 @@ class ReadContract:
         assert store.scan(EVERYTHING) == []
         assert store.apply([]) == []
 
-    def test_nothing_asked_for_gives_nothing(self, store: Store) -> None:
-        """A limit of 0, no candidates, no ids."""
+    def test_a_limit_of_zero_no_candidates_and_no_ids_give_nothing(self, store: Store) -> None:
         add(store, stored(1), stored(2))
         assert store.scan(EVERYTHING, limit=0) == []
         assert store.fetch(EVERYTHING, []) == []
@@ -237,8 +231,7 @@ class ReadContract:
         assert len(store.gather(need(ids=()))) == 0
         assert len(store.gather(need(near=Near(np.empty((0, DIMENSION), np.float32), 0.0)))) == 0
 
-    def test_columns_hold_what_the_memories_say(self, store: Store) -> None:
-        """Every column, with its dtype, its unit, and its value for what is absent."""
+    def test_columns_hold_the_values_of_the_memories(self, store: Store) -> None:
         moment = NOW + timedelta(microseconds=7)
         full = stored(
             1, project="p", user_id="u", importance=0.25, weight=0.1, tier="semantic", fact_key="theme",
@@ -272,8 +265,7 @@ class ReadContract:
             assert ((batch[name] >= spec.low) & (batch[name] <= spec.high)).all()
         assert {name for name, spec in COLUMNS.items() if (batch[name][2:] == spec.neutral).all()} >= NEUTRAL
 
-    def test_a_memory_that_is_not_live_is_superseded_by_none(self, store: Store) -> None:
-        """`supersedes` is -1 where the target is forgotten, absent, another tenant's, or another user's."""
+    def test_supersedes_is_empty_unless_its_target_is_live_and_visible(self, store: Store) -> None:
         add(store, stored(1), stored(2, supersedes=id_of(1)), stored(3, supersedes=id_of(9)), stored(4, tenant="other"))
         add(store, stored(5, supersedes=id_of(4)), stored(6, user_id="hidden"), stored(7, supersedes=id_of(6)))
         assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, True, False, False, False, True]
@@ -282,8 +274,8 @@ class ReadContract:
         store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
         assert (store.gather(need())["supersedes"] >= 0).tolist() == [False, False, False, False, True]
 
-    def test_a_successor_is_what_holds_now_whatever_the_filter(self, store: Store) -> None:
-        """The one that supersedes, else the last of the fact: live, visible, not expired; the filter is not asked."""
+    def test_the_successor_does_not_depend_on_the_filter(self, store: Store) -> None:
+        """The memory that supersedes, else the latest of the fact: live, visible and not expired."""
         late, soon = NOW + timedelta(hours=1), NOW + timedelta(minutes=1)
         add(
             store,
@@ -302,22 +294,19 @@ class ReadContract:
         later = store.gather(replace(asked, now=soon))
         assert later["successor"].tolist() == [code[2], code[5], code[5], -1, code[11], -1]
 
-    def test_only_the_columns_asked_for_are_brought(self, store: Store) -> None:
-        """Nothing is brought that nobody reads."""
+    def test_a_batch_has_only_the_requested_columns(self, store: Store) -> None:
         add(store, stored(1))
         batch = store.gather(need(columns=frozenset({"weight"})))
         assert list(batch.columns) == ["weight"]
         assert (batch.vectors, batch.lexicon, batch.windows, batch.entities) == (None, None, None, None)
 
     def test_ties_go_to_the_smaller_id(self, store: Store) -> None:
-        """Candidates of equal cosine are taken in the order of ids, and rows come in that order."""
         add(store, *(stored(n, vector=unit(1, 1)) for n in (5, 3, 9)), stored(7, vector=unit(1)))
         batch = store.gather(need(vector=unit(1), candidates=3))
         assert numbers(batch) == [3, 5, 7]
         assert not batch.complete
 
     def test_candidates_are_the_nearest(self, store: Store) -> None:
-        """By cosine, against a sort of all of them; a memory without a vector stands at 0, and is always among them."""
         items = [stored(n, vector=None if n % 7 == 0 else random_unit(n)) for n in range(200)]
         add(store, *items)
         query = random_unit(1000)
@@ -331,14 +320,12 @@ class ReadContract:
             assert batch.complete == (count >= 200)
 
     def test_ids_name_the_candidates(self, store: Store) -> None:
-        """Absent, forgotten and invisible ones are left out."""
         add(store, *(stored(n, user_id="u" if n % 2 else "v") for n in range(10)))
         store.apply([Revise(memory(3, user_id="u").changed("forget", NOW, forgotten_at=NOW))])
         asked = need(Scope(user_id="u"), ids=tuple(id_of(n) for n in (7, 2, 3, 5, 77)))
         assert numbers(store.gather(asked)) == [5, 7]
 
-    def test_near_is_above_the_bound_for_any_of_the_vectors(self, store: Store) -> None:
-        """The bound itself is not above it, and a memory without a vector is near to nothing."""
+    def test_near_returns_cosines_above_the_bound_to_any_vector(self, store: Store) -> None:
         add(store, stored(1, vector=unit(1)), stored(2, vector=unit(0, 1)), stored(3, vector=unit(1, 1)))
         add(store, stored(4, vector=None), stored(5, vector=unit(-1)))
         vectors = np.stack([unit(1), unit(0, 1)])
@@ -348,7 +335,7 @@ class ReadContract:
         assert numbers(store.gather(need(near=Near(vectors[:1], -1.0)))) == [1, 2, 3]
 
     def test_near_is_decided_by_cosines_to_the_last_bit(self, store: Store) -> None:
-        """Where a memory's cosine is the bound itself, and where the next smaller number is."""
+        """Where the cosine is the bound itself, and where the bound is the next smaller number."""
         items = [stored(n) for n in range(200)]
         add(store, *items)
         vectors = np.stack([random_unit(1000 + n) for n in range(30)])
@@ -358,21 +345,18 @@ class ReadContract:
                 near = numbers(store.gather(need(near=Near(vectors, above))))
                 assert near == np.flatnonzero(cosine > above).tolist()
 
-    def test_named_near_and_nearest_are_joined(self, store: Store) -> None:
-        """A need that asks in several ways gets what any of them brings."""
+    def test_ids_near_and_candidates_are_joined(self, store: Store) -> None:
         add(store, *(stored(n, vector=unit(*([0] * (n - 1)), 1)) for n in range(1, 6)))
         asked = need(ids=(id_of(5),), near=Near(unit(0, 1)[None], 0.5), vector=unit(1), candidates=1)
         assert numbers(store.gather(asked)) == [1, 2, 5]
 
     def test_fetch_keeps_the_order_and_takes_short_ids(self, store: Store) -> None:
-        """Absent ids are left out, and so are forgotten memories."""
         add(store, stored(1), stored(2), stored(3))
         store.apply([Revise(memory(3).changed("forget", NOW, forgotten_at=NOW))])
         asked = [id_of(2), "absent", memory(1).short_id, id_of(3), id_of(2)]
         assert [int(found.id, 16) for found in store.fetch(EVERYTHING, asked)] == [2, 1, 2]
 
-    def test_keyed_finds_what_lives_at_a_home_under_a_key(self, store: Store) -> None:
-        """Forgotten ones too, whatever their session; not what lives elsewhere, nor what has no key or gave it up."""
+    def test_keyed_finds_memories_of_a_home_by_key(self, store: Store) -> None:
         homes: list[dict[str, Any]] = [
             {}, {"project": "p"}, {"user_id": "p"}, {"agent_id": "p"}, {"environment": "p"}, {"tenant": "p"},
         ]  # fmt: skip
@@ -390,7 +374,6 @@ class ReadContract:
         assert [found.key for found in store.keyed(Scope(), ["g"])] == ["g"]
 
     def test_a_short_id_that_fits_several_fits_none(self, store: Store) -> None:
-        """Unless only one of them is visible."""
         twins = [f"{n:024x}0badcafe" for n in (1, 2)]
         add(store, *(stored(n, id=twin, user_id=f"u{n}") for n, twin in enumerate(twins)))
         assert store.fetch(EVERYTHING, ["0badcafe"]) == []
@@ -398,7 +381,6 @@ class ReadContract:
         assert [found.id for found in store.fetch(EVERYTHING, twins)] == twins
 
     def test_the_lexicon_counts_what_the_scope_sees(self, store: Store) -> None:
-        """Statistics over the visible memories before the filter, postings of the rows; against a count by hand."""
         words = np.random.default_rng(5).choice(["a", "b", "c", "d"], size=(60, 6))
         items = [
             stored(n, terms=words[n, : n % 7].tolist(), user_id="u" if n % 3 else None, kind="x" if n % 2 else "y")
@@ -421,7 +403,6 @@ class ReadContract:
             assert holding.tolist() == sorted(found)
 
     def test_entities_are_matched_by_their_normal_form(self, store: Store) -> None:
-        """One number for all spellings; the query means those that a visible memory names."""
         add(
             store, stored(1, entities=("Alice Smith", "Zürich")), stored(2), stored(3, entities=("ALICE  SMITH", "Bob"))
         )
@@ -438,8 +419,7 @@ class ReadContract:
         assert batch.entities.frequency.tolist() == [1, 2, 1]
         assert batch.entities.documents == 4
 
-    def test_how_many_there_are_to_name_anything_depends_on_no_filter(self, store: Store) -> None:
-        """Nor on whether the query names anything."""
+    def test_the_number_of_documents_with_entities_depends_on_no_filter(self, store: Store) -> None:
         add(store, stored(1, entities=("Bob",), kind="rule"), stored(2))
         for names in ((), ("bob",)):
             batch = store.gather(need(Scope(), entities=True, names=names, filter=Filter(kinds=("none",))))
@@ -447,7 +427,6 @@ class ReadContract:
             assert batch.entities.documents == 2
 
     def test_a_scan_goes_page_by_page(self, store: Store) -> None:
-        """In the order of ids, whatever the order of storing; each memory once."""
         add(store, *(stored(n) for n in (4, 1, 5, 2, 3)))
         assert listed(store, limit=2) == [1, 2]
         assert listed(store, after=id_of(2), limit=2) == [3, 4]
@@ -455,8 +434,9 @@ class ReadContract:
         assert listed(store, after=id_of(5)) == []
 
     @pytest.mark.parametrize("order", ORDERS)
-    def test_a_window_follows_time_and_not_arrival(self, store: Store, order: tuple[int, ...]) -> None:
-        """The own text twice and two neighbours on either side, however late a turn was stored."""
+    def test_a_window_follows_creation_time_and_not_the_order_of_storing(
+        self, store: Store, order: tuple[int, ...]
+    ) -> None:
         for number in order:
             add(store, turn(number))
         batch = store.gather(need(terms=TERMS, windows=True))
@@ -473,15 +453,13 @@ class ReadContract:
         assert batch.windows.length.tolist() == [4, 5, 6, 5, 4]
         assert batch.windows.average_length == 24 / 5
 
-    def test_turns_of_one_instant_stand_in_the_order_of_storing(self, store: Store) -> None:
-        """`turn`, which counts on within the session, decides where the instants are equal."""
+    def test_turns_of_one_instant_are_ordered_by_turn_number(self, store: Store) -> None:
         add(store, *(turn(number, created_at=NOW) for number in (4, 2, 3, 1)))
         found = in_windows(store.gather(need(terms=TERMS, windows=True)), TERMS)
         assert found[4] == {"t4": 2, "t2": 1, "t3": 1}
         assert found[1] == {"t1": 2, "t3": 1, "t2": 1}
 
     def test_a_context_ends_with_its_session(self, store: Store) -> None:
-        """A session is one user's in one environment; a memory of none is alone."""
         homes: list[dict[str, Any]] = [
             {"session_id": "s"}, {"session_id": "s", "user_id": "u"}, {"session_id": "s", "environment": "e"},
             {"session_id": "z"}, {"session_id": None}, {"session_id": None}, {"session_id": "s", "project": "p"},
@@ -492,16 +470,14 @@ class ReadContract:
         assert found[7] == {"t7": 2, "t1": 1}
         assert all(found[number] == {f"t{number}": 2} for number in range(2, 7))
 
-    def test_nobody_reads_over_a_shoulder(self, store: Store) -> None:
-        """What the caller cannot see is in nobody's context; who stands behind it moves up."""
+    def test_a_window_holds_only_visible_memories(self, store: Store) -> None:
         add(store, turn(1), turn(2, project="secret"), turn(3), turn(4, tenant="other"), turn(5))
         batch = store.gather(need(Scope(), terms=TERMS, windows=True))
         assert in_windows(batch, TERMS)[3] == {"t1": 1, "t3": 2, "t5": 1}
         seen = store.gather(need(Scope(project=ANY), terms=TERMS, windows=True))
         assert in_windows(seen, TERMS)[3] == {"t1": 1, "t2": 1, "t3": 2, "t5": 1}
 
-    def test_a_filter_takes_no_context_away(self, store: Store) -> None:
-        """A memory that passes the filter is read beside those that do not."""
+    def test_a_filter_does_not_change_windows(self, store: Store) -> None:
         add(store, *(turn(number, kind="x" if number == 2 else "y", vector=unit(1, number)) for number in (1, 2, 3)))
         plain = need(terms=TERMS, windows=True, vector=unit(1))
         whole, narrow = (store.gather(asked) for asked in (plain, need(
@@ -513,8 +489,7 @@ class ReadContract:
         assert narrow.windows is not None
         assert narrow.windows.documents == 3
 
-    def test_a_context_is_that_of_today(self, store: Store) -> None:
-        """An edit shows in the neighbours' windows at once; one that is forgotten or expired leaves them."""
+    def test_windows_follow_edits_forgetting_and_expiry(self, store: Store) -> None:
         first = turn(1)
         add(store, first, turn(2), turn(3), turn(4, expires_at=NOW + timedelta(hours=1)))
         store.apply([Revise(first.memory.changed("update", NOW, turn=1), terms=("t6",))])
@@ -525,8 +500,7 @@ class ReadContract:
         late = need(terms=TERMS, windows=True, now=NOW + timedelta(hours=2))
         assert in_windows(store.gather(late), TERMS) == {1: {"t6": 2, "t2": 1}, 2: {"t6": 1, "t2": 2}, 4: {"t4": 2}}
 
-    def test_the_context_cosine_is_the_mean_of_three(self, store: Store) -> None:
-        """A memory and one neighbour on either side, those with a vector; 0 where there is none."""
+    def test_the_context_cosine_is_the_mean_of_a_memory_and_its_neighbours(self, store: Store) -> None:
         vectors = {1: unit(1), 2: unit(1, 1), 3: None, 4: unit(0, 1), 5: None}
         add(store, *(turn(number, vector=vector) for number, vector in vectors.items()), stored(9, vector=unit(0, 1)))
         query = unit(3, 4)
@@ -539,8 +513,7 @@ class ReadContract:
         )
         assert store.gather(need())["context_cosine"].tolist() == [0.0] * 6
 
-    def test_what_was_said_is_asked_for_in_its_own_voice(self, store: Store) -> None:
-        """The cosine of a memory of a speaker is to `voice`, where that is given; of others it is to `vector`."""
+    def test_memories_with_a_speaker_are_compared_with_voice(self, store: Store) -> None:
         add(store, turn(1, speaker="Ann", vector=unit(1)), turn(2, vector=unit(1)), turn(3, speaker="Bob", vector=None))
         query: dict[str, Any] = {"vector": unit(0, 1), "voice": unit(1)}
         assert store.gather(need(**query))["cosine"].tolist() == [1.0, 0.0, 0.0]
@@ -548,14 +521,13 @@ class ReadContract:
         assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [1.0, 1.0, 0.0]
         assert numbers(store.gather(need(**query, candidates=1))) == [1, 3]
 
-    def test_windows_are_brought_on_request(self, store: Store) -> None:
-        """Not without terms, and not unasked."""
+    def test_windows_need_terms_and_a_request(self, store: Store) -> None:
         add(store, turn(1))
         assert store.gather(need(terms=TERMS)).windows is None
         assert store.gather(need(windows=True)).windows is None
 
-    def test_who_is_meant_is_told_by_name(self, store: Store) -> None:
-        """The whole name or its first word, whatever the case; what nobody said is about whom its entities name."""
+    def test_speakers_are_found_by_whole_or_first_name(self, store: Store) -> None:
+        """A memory without a speaker is about the speakers among its entities."""
         said = {1: "Caroline", 2: "Mel Smith", 3: "MEL Jones", 4: None, 5: "Zoë", 6: "Carol"}
         add(store, *(turn(number, speaker=speaker, user_id="hidden" if number == 6 else None)
                      for number, speaker in said.items()))  # fmt: skip
@@ -572,12 +544,10 @@ class ReadContract:
         assert store.gather(need(EVERYTHING, ids=(id_of(1), id_of(4))))["speaker_named"].tolist() == [False, False]
 
     def test_distinctions_come_back_as_they_went_in(self, store: Store) -> None:
-        """In their order, with repetitions; none stays none."""
         add(store, *(stored(number, distinctions=held) for number, held in GIVEN.items()))
         assert [item.distinctions for item in store.scan(EVERYTHING)] == list(GIVEN.values())
 
-    def test_distinctions_are_brought_as_codes(self, store: Store) -> None:
-        """Equal where they are equal, each with its kind, in the order of the rows; only where they are needed."""
+    def test_distinctions_are_returned_as_codes(self, store: Store) -> None:
         add(store, *(stored(number, distinctions=held) for number, held in reversed(GIVEN.items())))
         assert store.gather(need()).distinctions is None
         batch = store.gather(need(distinctions=True))
@@ -591,8 +561,7 @@ class ReadContract:
         assert [[code % len(KINDS) for code in held] for held in third] == [[code % len(KINDS) for code in codes[2]]]
         assert _codes(store.gather(need(distinctions=True, ids=()))) == []
 
-    def test_a_revision_brings_its_distinctions_or_leaves_them(self, store: Store) -> None:
-        """And each version keeps its own, also one that comes from elsewhere."""
+    def test_a_revision_replaces_distinctions_or_keeps_them(self, store: Store) -> None:
         first = stored(1, distinctions=("text:a", "number:1"))
         add(store, first)
         second = memory(1).changed("update", NOW + timedelta(hours=1))

@@ -79,7 +79,6 @@ class WriteContract:
     """Every write is atomic, versioned and readable as it was written."""
 
     def test_vectors_come_back_bit_for_bit(self, store: Store) -> None:
-        """Float32, denormals and signed zeros too; zeros for a memory without a vector."""
         odd = np.array([1e-45, -0.0, 0.1, 1 / 3, -1e-38, 0.5, 0.25, np.sqrt(0.5)], np.float32)
         add(store, stored(1, vector=odd), stored(2, vector=None), stored(3))
         batch = store.gather(need(vectors=True))
@@ -93,8 +92,7 @@ class WriteContract:
             random_unit(3).tobytes(),
         ]
 
-    def test_a_vector_that_is_known_later_is_found(self, store: Store) -> None:
-        """A revision may bring the vector alone."""
+    def test_a_revision_can_add_a_vector(self, store: Store) -> None:
         add(store, stored(1, vector=None))
         assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [0.0]
         store.apply([Revise(memory(1).changed("update", NOW), vector=unit(1))])
@@ -102,13 +100,11 @@ class WriteContract:
         assert only(store, 1).terms == ("memory", "1")
 
     def test_a_vector_of_another_length_is_refused(self, store: Store) -> None:
-        """And nothing is stored of its transaction."""
         with pytest.raises(InputError, match=r"^vector .*8"):
             add(store, stored(1), stored(2, vector=np.ones(3, np.float32)))
         assert listed(store) == []
 
     def test_records_come_back_as_they_went_in(self, store: Store) -> None:
-        """All fields, with microseconds, nested metadata, and an instant before 1970."""
         whole = stored(
             1, environment="prod", project="p", user_id="u", agent_id="a", session_id="s", kind="my kind", turn=4,
             importance=0.1 + 0.2, weight=1 / 3, tier="working", tags=("b", "a"), entities=("Zoë", "AT&T"),
@@ -124,7 +120,6 @@ class WriteContract:
 
     @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
     def test_texts_come_back_as_they_went_in(self, store: Store, text: str) -> None:
-        """In content, names, keys and metadata."""
         name = " ".join(text.split())[:100]  # names are free of control characters
         item = stored(
             1, content=text, user_id=name, session_id=name, tags=(name,), entities=(name,), key=name, kind=name,
@@ -147,7 +142,6 @@ class WriteContract:
         ids=["id", "key", "stale", "absent"],
     )
     def test_apply_is_all_or_nothing(self, store: Store, failing: Change) -> None:
-        """A change that fails leaves nothing of those before it: rows, versions, counters, turns, keys."""
         add(store, stored(1, key="k", session_id="s"))
         before = _seen(store)
         some: list[Change] = [
@@ -162,15 +156,13 @@ class WriteContract:
         assert (receipt.status, receipt.memory.turn) == ("created", 2)
 
     def test_an_idempotency_key_stores_once(self, store: Store) -> None:
-        """Also within one transaction; the receipt has the memory that is there."""
         first, second = add(store, stored(1, key="k", content="same"), stored(2, key="k", content="same"))
         (third,) = add(store, stored(3, key="k", content="same"))
         assert [first.status, second.status, third.status] == ["created", "unchanged", "unchanged"]
         assert first.memory == second.memory == third.memory == memory(1, key="k", content="same")
         assert listed(store) == [1]
 
-    def test_a_retry_may_come_after_a_change(self, store: Store) -> None:
-        """Its content is that of an older version; the memory stays as it stands, and no other content is taken."""
+    def test_a_retry_after_an_update_returns_the_current_memory(self, store: Store) -> None:
         add(store, stored(1, key="k", content="same"))
         changed = replace(memory(1, key="k", content="same"), content="other", content_hash=content_hash("other"))
         (now,) = store.apply([Revise(changed.changed("update", NOW))])
@@ -182,7 +174,6 @@ class WriteContract:
             add(store, stored(1, content="same"))
 
     def test_an_idempotency_key_refuses_other_content(self, store: Store) -> None:
-        """The error names the key."""
         add(store, stored(1, key="k"))
         with pytest.raises(ConflictError, match=r"^key: 'k'"):
             add(store, stored(2, key="k"))
@@ -191,7 +182,7 @@ class WriteContract:
         assert listed(store) == [1]
 
     def test_an_idempotency_key_belongs_to_its_home(self, store: Store) -> None:
-        """The same key elsewhere is another key; the session is no part of the home."""
+        """The session is not part of the home."""
         homes: list[dict[str, Any]] = [
             {}, {"project": "p"}, {"user_id": "p"}, {"agent_id": "p"}, {"environment": "p"}, {"tenant": "p"},
         ]  # fmt: skip
@@ -201,15 +192,14 @@ class WriteContract:
             add(store, stored(50, key="k", session_id="s"))
 
     def test_an_id_stores_once(self, store: Store) -> None:
-        """The same content again changes nothing; other content is refused; another tenant has its own ids."""
         add(store, stored(1))
         assert add(store, stored(1)) == [Receipt(memory(1), "unchanged")]
         with pytest.raises(ConflictError, match=f"^id: '{id_of(1)}'"):
             add(store, stored(1, content="other"))
         assert add(store, stored(1, content="other", tenant="t"))[0].status == "created"
 
-    def test_a_later_version_is_not_passed_over(self, store: Store) -> None:
-        """It is refused, since adding is no way to revise; an older one of the same content is there already."""
+    def test_adding_a_later_version_is_refused(self, store: Store) -> None:
+        """An older version with the same content is there already."""
         add(store, stored(1))
         later = replace(stored(1), memory=memory(1).changed("update", NOW, weight=0.5))
         with pytest.raises(ConflictError, match="version 1, before version 2"):
@@ -218,8 +208,7 @@ class WriteContract:
         assert add(store, stored(1))[0].status == "unchanged"
         assert only(store, 1).memory.version == 2
 
-    def test_a_revision_takes_the_place_and_keeps_the_version_before(self, store: Store) -> None:
-        """With its vector and terms; those that are not given stay as they were."""
+    def test_a_revision_keeps_earlier_versions(self, store: Store) -> None:
         add(store, stored(1, content="one", vector=unit(1)))
         second = memory(1, content="two").changed("update", NOW + timedelta(hours=1))
         third = second.changed("promote", NOW + timedelta(hours=2), tier="semantic")
@@ -238,15 +227,13 @@ class WriteContract:
         assert batch.lexicon.document_frequency.tolist() == [0.0, 1.0]
 
     def test_a_stale_revision_is_refused(self, store: Store) -> None:
-        """Of two revisions of one version, the second."""
         add(store, stored(1))
         store.apply([Revise(memory(1).changed("update", NOW, weight=0.5))])
         with pytest.raises(StaleError, match="version 2"):
             store.apply([Revise(memory(1).changed("update", NOW, weight=0.7))])
         assert store.fetch(EVERYTHING, [id_of(1)])[0].weight == 0.5
 
-    def test_a_forgotten_memory_is_out_of_sight_and_can_return(self, store: Store) -> None:
-        """Only a scan that asks for forgotten ones has it."""
+    def test_a_forgotten_memory_is_hidden_and_can_be_restored(self, store: Store) -> None:
         add(store, stored(1, terms=("x",), entities=("E",)), stored(2, terms=("x",)))
         gone = memory(1, entities=("E",)).changed("forget", NOW, forgotten_at=NOW)
         assert store.apply([Revise(gone)]) == [Receipt(gone, "forgotten")]
@@ -261,8 +248,7 @@ class WriteContract:
         store.apply([Revise(gone.changed("update", NOW, forgotten_at=None))])
         assert numbers(store.gather(need())) == listed(store) == [1, 2]
 
-    def test_history_comes_along_with_a_memory_from_elsewhere(self, store: Store) -> None:
-        """Its older versions are versions here."""
+    def test_an_added_memory_can_bring_older_versions(self, store: Store) -> None:
         old, older = stored(1, content="b", version=2), stored(1, content="a")
         now = stored(1, content="c", version=3)
         store.apply([Add(now, (older, old))])
@@ -272,7 +258,7 @@ class WriteContract:
         assert [item.memory.version for item in store.scan(EVERYTHING, versions=True)] == [1, 2, 3, 4]
 
     def test_versions_do_not_count_towards_the_limit(self, store: Store) -> None:
-        """Each memory comes with its older versions before it, also where only the current one passes the filter."""
+        """Also where only the current version passes the filter."""
         add(store, *(stored(n, kind="old") for n in (1, 2, 3)))
         store.apply([Revise(memory(n, kind="old").changed("update", NOW, kind="new")) for n in (1, 2)])
         store.apply([Revise(memory(1, version=2).changed("update", NOW, kind="new"))])
@@ -283,8 +269,7 @@ class WriteContract:
         ]  # fmt: skip
         assert listed(store, limit=2) == [1, 2]
 
-    def test_what_is_handed_in_and_out_is_nobody_elses(self, store: Store) -> None:
-        """Writing to a vector, a column, metadata or activations afterwards changes nothing in the store."""
+    def test_the_store_shares_no_mutable_value_with_callers(self, store: Store) -> None:
         vector, activations = unit(1), {"default\x1f\x1fs": 3}
         nested: dict[str, Any] = {"list": [{"deep": [1]}], "map": {"x": 1}}
         item = stored(1, vector=vector, activations=activations)
@@ -309,7 +294,6 @@ class WriteContract:
             store.apply([Touch(Scope(session_id="s"), (id_of(1),), activate=True)])
 
     def test_metadata_comes_out_frozen_in_every_verb(self, store: Store) -> None:
-        """Mappings refuse to be changed and lists are tuples, at every depth; a memory can be pickled and copied."""
         raw: dict[str, Any] = {"list": [1, [2], {"deep": []}], "map": {"x": None}}
         new = replace(memory(1, key="k"), metadata=raw)
         (added,) = store.apply([Add(replace(stored(1), memory=new))])
@@ -326,7 +310,6 @@ class WriteContract:
             assert pickle.loads(pickle.dumps(each)) == copy.copy(each) == copy.deepcopy(each) == each  # noqa: S301
 
     def test_every_verb_of_a_closed_store_raises(self, store: Store) -> None:
-        """Closing twice is no error."""
         add(store, stored(1))
         store.close()
         store.close()
@@ -350,7 +333,6 @@ class WriteContract:
                 verb()
 
     def test_a_revision_loses_no_touch_made_meanwhile(self, store: Store) -> None:
-        """Recall counters never step back."""
         add(store, stored(1))
         later = NOW + timedelta(hours=1)
         store.apply([Touch(Scope(), (id_of(1),), accessed_at=later, access_count=2)])
@@ -360,7 +342,6 @@ class WriteContract:
         assert store.gather(need())["access_count"].tolist() == [2]
 
     def test_a_revision_leaves_importance_as_recalls_made_it_unless_it_sets_it(self, store: Store) -> None:
-        """The receipt shows what was stored."""
         add(store, stored(1, importance=0.5))
         store.apply([Touch(Scope(), (id_of(1),), importance=0.25)])
         second = memory(1, importance=0.5).changed("update", NOW, weight=0.5)
@@ -376,8 +357,7 @@ class WriteContract:
         kept = [item.memory.importance for item in store.scan(EVERYTHING, versions=True)]
         assert kept == [0.75, 0.75, 0.125]
 
-    def test_a_touch_adds_up(self, store: Store) -> None:
-        """Importance stops at 1; an id that comes twice is touched once; no version is made."""
+    def test_touches_add_up(self, store: Store) -> None:
         add(store, stored(1, importance=0.93), stored(2, importance=0.5), stored(3))
         touch = Touch(Scope(), (id_of(1), id_of(2), id_of(1)), accessed_at=NOW, access_count=1, importance=0.05)
         assert store.apply([touch, touch]) == []
@@ -389,14 +369,12 @@ class WriteContract:
         assert (touched.version, touched.accessed_at, touched.updated_at) == (1, NOW, NOW)
         assert [item.memory.version for item in store.scan(EVERYTHING, versions=True)] == [1, 1, 1]
 
-    def test_a_touch_may_leave_the_instant(self, store: Store) -> None:
-        """And the counters."""
+    def test_a_touch_can_leave_accessed_at_unchanged(self, store: Store) -> None:
         add(store, stored(1, accessed_at=NOW))
         store.apply([Touch(Scope(), (id_of(1),), access_count=1), Touch(Scope(), (id_of(1),))])
         assert only(store, 1).memory == memory(1, accessed_at=NOW, access_count=1)
 
-    def test_a_touch_never_steps_the_instant_back(self, store: Store) -> None:
-        """Of two recalls, the later one counts, whichever is recorded first."""
+    def test_accessed_at_never_decreases(self, store: Store) -> None:
         late = NOW + timedelta(microseconds=1)
         add(store, stored(1, accessed_at=late), stored(2, accessed_at=NOW), stored(3))
         for moment in (NOW, late, NOW):
@@ -407,8 +385,8 @@ class WriteContract:
         assert store.gather(need())["accessed_at"].tolist() == [moment.timestamp() for moment in kept if moment]
         assert store.gather(need())["access_count"].tolist() == [3, 3, 0]
 
-    def test_touches_of_one_call_count_as_one_after_the_other(self, store: Store) -> None:
-        """Whatever their order is; what the counters were before each stays known."""
+    def test_touches_of_one_transaction_are_applied_in_turn(self, store: Store) -> None:
+        """The counters before each touch stay known."""
         add(store, *(stored(number, accessed_at=NOW if number == 1 else None) for number in range(1, 5)))
         minute, ids = timedelta(minutes=1), [id_of(number) for number in (1, 2, 3)]
         touches = [
@@ -426,8 +404,7 @@ class WriteContract:
                 assert batch["accessed_at"][row] == max([NOW, *moments]).timestamp()
         assert store.gather(need())["access_count"].tolist() == [15, 12, 5, 0]
 
-    def test_a_touch_passes_over_what_is_gone(self, store: Store) -> None:
-        """Absent ids, forgotten memories and those of another tenant."""
+    def test_a_touch_ignores_memories_that_are_not_live(self, store: Store) -> None:
         add(store, stored(1), stored(2, tenant="other"))
         store.apply([Revise(memory(1).changed("forget", NOW, forgotten_at=NOW))])
         scope = Scope(session_id="s")
@@ -437,7 +414,7 @@ class WriteContract:
         assert [dict(item.activations) for item in untouched] == [{}, {}]
 
     def test_turns_count_up_in_each_session(self, store: Store) -> None:
-        """A session belongs to a user of an environment; a turn that is given moves the clock."""
+        """A session belongs to a user of an environment; a given turn moves the clock."""
         first = add(store, stored(1, session_id="s"), stored(2, session_id="s"), stored(3, session_id="t"), stored(4))
         assert [receipt.memory.turn for receipt in first] == [1, 2, 1, None]
         second = add(
@@ -450,7 +427,6 @@ class WriteContract:
         assert only(store, 6).memory.turn == 11
 
     def test_activations_age_by_turns_of_their_session(self, store: Store) -> None:
-        """A recall moves the session on by one turn; what it returned is activated at that turn."""
         add(store, stored(1), stored(2), stored(3, session_id="s"))
         scope = Scope(session_id="s")
         store.apply([Touch(scope, (id_of(1), id_of(2)), activate=True)])
@@ -464,8 +440,7 @@ class WriteContract:
         ]  # fmt: skip
         assert _turns(store, Scope()) == _turns(store, Scope(session_id="t")) == [math.inf] * 4
 
-    def test_activations_come_along_with_a_memory_from_elsewhere(self, store: Store) -> None:
-        """And the session's clock is never behind them; a revision keeps them."""
+    def test_an_added_memory_can_bring_activations(self, store: Store) -> None:
         scope = Scope(session_id="s")
         add(store, stored(1, activations={str(scope.session_key): 5}))
         assert _turns(store, scope) == [0.0]
@@ -473,8 +448,8 @@ class WriteContract:
         assert _turns(store, scope) == [1.0]
         assert dict(only(store, 1).activations) == {scope.session_key: 5}
 
-    def test_what_was_answered_is_told_in_its_home_alone(self, store: Store) -> None:
-        """Tenant, environment, project, user and agent are part of it, a session is not."""
+    def test_answers_are_found_only_in_their_home(self, store: Store) -> None:
+        """The session is not part of the home."""
         add(store, stored(1))
         home = Scope(project="p", user_id="u", session_id="s")
         assert store.answered(home, "k") is None
@@ -487,8 +462,7 @@ class WriteContract:
         assert [store.answered(other, "k") for other in [*others, replace(home, environment="e")]] == [None] * 4
         assert store.answered(home, "l") is None
 
-    def test_a_second_answer_to_a_key_undoes_all_that_comes_with_it(self, store: Store) -> None:
-        """Whatever it is about, also in the same transaction; in another home, or tenant, the key is free."""
+    def test_a_second_answer_to_a_key_rolls_back_its_transaction(self, store: Store) -> None:
         add(store, stored(1), stored(2))
         store.apply([answer(1)])
         for answers in ([answer(2)], [answer(2, "l"), answer(2, "l")]):
@@ -500,15 +474,13 @@ class WriteContract:
         assert store.apply(elsewhere, counted=True) == []
         assert [getattr(store.answered(one.home, "k"), "id", None) for one in elsewhere] == [id_of(2)] * 2
 
-    def test_what_is_undone_is_not_answered(self, store: Store) -> None:
-        """The answer comes and goes with the change that it tells of."""
+    def test_a_failed_transaction_records_no_answer(self, store: Store) -> None:
         add(store, stored(1))
         with pytest.raises(StaleError):
             store.apply([answer(1), Revise(replace(memory(1), version=9))])
         assert store.answered(Scope(), "k") is None
 
-    def test_an_answer_goes_with_the_memory_that_is_erased(self, store: Store) -> None:
-        """Those about others stay, in other tenants too."""
+    def test_erasing_a_memory_deletes_its_answers(self, store: Store) -> None:
         add(store, stored(1), stored(2))
         other = answer(1, "other", Scope("other"))
         store.apply([answer(1), answer(1, "l", Scope(user_id="u")), answer(2, "m"), other])
@@ -519,7 +491,6 @@ class WriteContract:
         assert store.answered(Scope("other"), "other") is not None
 
     def test_pruning_drops_the_answers_before_an_instant(self, store: Store) -> None:
-        """Of one tenant; a key is free again then."""
         add(store, stored(1))
         late = replace(answer(1, "late"), at=NOW + HOUR)
         store.apply([answer(1), late, answer(1, home=Scope("other"))])
@@ -533,8 +504,7 @@ class WriteContract:
         store.apply([answer(1, verb="forget")])
         assert getattr(store.answered(Scope(), "k"), "verb", None) == "forget"
 
-    def test_of_many_at_once_one_is_answered(self, store: Store) -> None:
-        """Each brings a version of a memory of its own; those of the others are undone."""
+    def test_of_concurrent_answers_to_a_key_one_wins(self, store: Store) -> None:
         add(store, *(stored(number) for number in range(1, 5)))
         began, won, lost = threading.Barrier(4), [], []
 
@@ -557,7 +527,6 @@ class WriteContract:
         assert [one.id for one in versions if one.version == 2] == won
 
     def test_one_holder_at_a_time_has_a_lease(self, store: Store) -> None:
-        """Until it runs out, or is given back; the error says who has it and until when."""
         assert store.apply([lease("a", 0, 10)]) == []
         with pytest.raises(LeaseError, match=r"^upkeep: a .*2026-05-01T12:10:00\+00:00"):
             store.apply([lease("b", 9, 20)])
@@ -565,8 +534,7 @@ class WriteContract:
         with pytest.raises(LeaseError, match="b is at it"):
             store.apply([lease("a", 19, 30)])
 
-    def test_a_holder_may_prolong_and_give_back(self, store: Store) -> None:
-        """Also after it ran out, while nobody else took it; another piece of work is another lease."""
+    def test_a_holder_can_extend_and_release_a_lease(self, store: Store) -> None:
         store.apply([lease("a", 0, 10), lease("b", 0, 90, "reembed")])
         store.apply([lease("a", 5, 20)])
         with pytest.raises(LeaseError):
@@ -576,16 +544,14 @@ class WriteContract:
         with pytest.raises(LeaseError):
             store.apply([lease("a", 27, 30)])
 
-    def test_a_lease_that_is_not_to_be_had_undoes_the_rest(self, store: Store) -> None:
-        """Work that begins with its lease is done by its holder, or not at all."""
+    def test_a_refused_lease_rolls_back_its_transaction(self, store: Store) -> None:
         store.apply([lease("a", 0, 10)])
         with pytest.raises(LeaseError):
             store.apply([Add(stored(1)), lease("b", 1, 2, "other"), lease("b", 1, 2)])
         assert listed(store) == []
         store.apply([lease("c", 1, 2, "other")])
 
-    def test_counted_changes_are_made_as_others_are(self, store: Store) -> None:
-        """What is there already, what is touched, erased and pruned included, of any tenant."""
+    def test_counted_changes_have_the_same_effect(self, store: Store) -> None:
         history = (stored(3, content="a"),)
         add(store, stored(1), stored(2))
         second = memory(1).changed("update", NOW)
@@ -601,7 +567,6 @@ class WriteContract:
         assert listed(store, versions=True) == [1, 5]
 
     def test_a_filter_finds_facts_by_their_key(self, store: Store) -> None:
-        """One of several keys, whosever they are; none that merely looks like it."""
         keys = {1: "user.diet", 2: "user.residence", 3: None, 4: "user.diet", 5: "User.diet", 6: "user.diet.x"}
         add(store, *(stored(n, fact_key=key, user_id="u" if n == 4 else None) for n, key in keys.items()))
         for asked, found in (
@@ -615,8 +580,8 @@ class WriteContract:
         assert listed(store, filter=Filter(fact_keys=["user.diet"])) == [4]
         assert numbers(store.gather(need(filter=Filter(fact_keys=["user.diet"]), as_of=NOW))) == [1, 4]
 
-    def test_what_has_no_vector_yet_is_always_a_candidate(self, store: Store) -> None:
-        """However few are asked for; it passes the filter and is seen, or it is none. `embedded` tells it."""
+    def test_pending_memories_are_always_candidates(self, store: Store) -> None:
+        """`embedded` is false for them."""
         add(store, stored(1, unit(1)), stored(2, unit(0, 1)), stored(3, None), stored(4, None, kind="x"))
         add(store, stored(5, None, user_id="hidden"))
         for count, found in ((0, [3, 4]), (1, [1, 3, 4]), (2, [1, 2, 3, 4])):
@@ -626,8 +591,7 @@ class WriteContract:
             assert batch.complete == (count == 2)
         assert numbers(store.gather(need(Scope(), vector=unit(1), candidates=1, filter=Filter(kinds=["x"])))) == [4]
 
-    def test_a_new_text_may_wait_for_its_vector(self, store: Store) -> None:
-        """`unembeds` takes the old one away from the new version alone; a vector that comes along is taken."""
+    def test_unembeds_removes_the_vector_of_the_new_version(self, store: Store) -> None:
         add(store, stored(1, unit(1)), stored(2, unit(1)), stored(3, unit(1)))
         store.apply([
             Revise(memory(1).changed("update", NOW + MINUTE), terms=("new",), unembeds=True),
@@ -641,15 +605,13 @@ class WriteContract:
         assert store.gather(need(vector=unit(1), as_of=NOW))["cosine"].tolist() == [1.0, 1.0, 1.0]
         assert store.gather(need(as_of=NOW + MINUTE))["embedded"].tolist() == [False, True, True]
 
-    def test_a_sound_store_has_nothing_to_find(self, store: Store) -> None:
-        """Nor to repair, whatever was done to it."""
+    def test_check_finds_nothing_in_a_sound_store(self, store: Store) -> None:
         add(store, stored(1, session_id="s"), stored(2, None))
         store.apply([Revise(memory(1, session_id="s", turn=1).changed("update", NOW)), Erase("default", (id_of(2),))])
         assert store.check() == store.check(repair=True) == []
         assert listed(store, versions=True) == [1, 1]
 
-    def test_no_error_of_upkeep_says_what_a_memory_says(self, store: Store) -> None:
-        """They name ids, holders and counts."""
+    def test_errors_of_upkeep_quote_no_content(self, store: Store) -> None:
         add(store, stored(1, content="secret"))
         store.apply([lease("a", 0, 10)])
         failing: list[Change] = [Erase("default", (id_of(1), id_of(2))), lease("b", 1, 2)]

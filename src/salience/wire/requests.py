@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from salience.errors import InputError, Words, unknown_field
 from salience.records import KINDS, SCOPE_LEVELS, TIERS
-from salience.records.checks import NAME_LIMIT, TTL_LEAST, TTL_LIMIT, TTL_PATTERN
+from salience.records.checks import DURATION_LEAST, DURATION_LIMIT, DURATION_PATTERN, NAME_LIMIT
 
 _PRINTABLE: Final = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
 _CHANGEABLE: Final = (
@@ -76,8 +76,8 @@ Ttl = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                _number(TTL_LEAST, TTL_LIMIT).json_schema,
-                {"type": "string", "pattern": rf"^\s*{TTL_PATTERN}\s*$"},
+                _number(DURATION_LEAST, DURATION_LIMIT).json_schema,
+                {"type": "string", "pattern": rf"^\s*{DURATION_PATTERN}\s*$"},
             ],
             "examples": ["24h", "7d", 3600],
         }
