@@ -240,11 +240,7 @@ def exposing_setting(settings: Settings) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach a server at a host.
-
-    Raises:
-        InputError: the host does not exist.
-    """
+    """Return whether only this machine can reach a server at a host; raises `InputError` if the host does not exist."""
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for _, address in _addresses(host))
 
 
