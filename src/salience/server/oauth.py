@@ -99,12 +99,7 @@ def token_verifier(
             if (key := keys.get(header.get("kid"))) is None:
                 return None
             claims = jwt.decode(
-                token,
-                key,
-                algorithms=[key.algorithm_name],
-                issuer=issuer,
-                audience=audience,
-                options=options,
+                token, key, algorithms=[key.algorithm_name], issuer=issuer, audience=audience, options=options
             )
             begins, ends = _seconds(claims.get("nbf", 0)), _seconds(claims.get("exp"))
             if not begins - LEEWAY <= clock().timestamp() < ends + LEEWAY:

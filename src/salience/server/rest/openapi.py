@@ -11,15 +11,7 @@ from fastapi.responses import Response
 from salience.help import TOPICS
 from salience.rank import profiles
 from salience.records import Context, Memory, Page, Recall, Receipt
-from salience.server.rest.parsing import (
-    JSON,
-    KEY_HEADER,
-    KEY_LIMIT,
-    KEYED_LISTS,
-    STREAMED,
-    argument_names,
-    is_in_query,
-)
+from salience.server.rest.parsing import JSON, KEY_HEADER, KEY_LIMIT, KEYED_LISTS, STREAMED, argument_names, is_in_query
 from salience.server.rest.responses import ETAGS_LIMIT, NDJSON
 from salience.wire import errors
 from salience.wire.responses import Schemas
