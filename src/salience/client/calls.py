@@ -37,7 +37,7 @@ _RANKED: Final = ("recall", "recall_many", "context", "explain")
 """Verbs that use the profile of the connection by default."""
 _LONG: Final = ("consolidate", "reflect", "end_session", "upkeep", "erase")
 """Verbs that may scan a whole store."""
-_KEYED: Final = ("remember", "update", "forget", "restore", "remember_many", "ingest")
+_KEYED: Final = [name for name, verb in VERBS.items() if {"key", "drafts", "messages"} & {*verb.request.model_fields}]
 """Verbs with idempotency keys; `remember_many` and `ingest` have one per item."""
 _MESSAGE: Final = {
     "content": "content", "speaker": "speaker", "created_at": "timestamp", "metadata": "metadata", "key": "key",
@@ -133,13 +133,6 @@ def call(
         is_long=name in _LONG,
         deadline=None if deadline_ms is None else deadline_ms / 1000,
     )
-
-
-def transfer_call(name: str, given: Mapping[str, Any]) -> Call:
-    """Return the request of an export or import, which is sent once and streams its body."""
-    verb = VERBS[name]
-    query = {field: plain(field, value) for field, value in given.items() if value is not None}
-    return Call(verb=verb, path=verb.path, query=query, writes=verb.right != "read", idempotent=False, is_long=True)
 
 
 def bind(method: Callable[..., Any], args: tuple[Any, ...], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ from salience.rank.profiles import ProfileLike
 from salience.records import TransferReport, checks
 from salience.transfer import files
 from salience.wire.errors import MEDIA_TYPE, from_problem
+from salience.wire.verbs import VERBS
 
 LIMITS: Final = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=4.0)
 """The keep-alive is shorter than the server's, so that the server never closes a connection in use."""
@@ -308,7 +309,11 @@ class _Base:
             local = {name: given.pop(name) for name in ("file", "overwrite", "progress") if name in given}
             if "on_error" in given:
                 checks.choice("on_error", given["on_error"], ("stop", "skip"))
-            call = calls.transfer_call(method.__name__, given)
+            # sent once, because it streams its body
+            verb = VERBS[method.__name__]
+            query = {name: calls.plain(name, value) for name, value in given.items() if value is not None}
+            writes = verb.right != "read"
+            call = calls.Call(verb=verb, path=verb.path, query=query, writes=writes, idempotent=False, is_long=True)
         else:
             call = calls.call(method, args, keywords, self._profile)
         return Attempts(call, self.endpoint.host, self._policy), local

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from salience.engine import warm_in_background
 from salience.errors import InputError
 from salience.ports import FINGERPRINTED, Embedder, Keyring
 from salience.records import Grant
-from salience.server import metrics, oauth, server
+from salience.server import metrics, oauth
 from salience.server.auth import Authenticator, verify_key
 from salience.server.gate import Gate, Limits, rate_limiter
 from salience.server.mcp import http as mcp
@@ -24,7 +22,7 @@ from salience.server.metrics import Metrics
 from salience.server.process import ServerConfig, exposing_setting, open_store
 from salience.server.rest.app import Options
 from salience.server.rest.app import app as rest_app
-from salience.server.server import Streams
+from salience.server.server import ConnectionLimits, ServerApp, Streams
 from salience.server.telemetry import MeasuredEmbedder, RequestTelemetry, Traces, VerbTelemetry
 from salience.server.upkeep import UpkeepThread
 from salience.settings import Settings
@@ -32,23 +30,6 @@ from salience.steps import embed_with
 
 LOCAL: Final = "local"
 """Name of anonymous callers, for logs and rate limits."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerApp:
-    """The application of one process.
-
-    Attributes:
-        asgi: the application; upkeep runs during its lifespan.
-        protocol: the protocol factory for uvicorn.
-        is_open: returns whether callers need no key.
-        end_streams: ends the streamed responses; call it in the event loop.
-    """
-
-    asgi: ASGIApp
-    protocol: Any
-    is_open: Callable[[], bool]
-    end_streams: Callable[[], None]
 
 
 @contextmanager
@@ -74,14 +55,15 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
 
         anonymous, clock = AnonymousAccess(settings, keyring, engine.services.tenant), engine.services.clock
         verifiers: list[Callable[[str], Grant | None]] = [lambda token: verify_key(keyring, token, clock())]
-        resource = None
+        metadata_url: str | None = None
+        metadata_routes: tuple[Route, ...] = ()
         if settings.oauth_issuer is not None:
             if settings.oauth_audience is None:
                 raise InputError("oauth_audience", None, "Set the audience of the issuer's tokens.")
             issuer, audience = settings.oauth_issuer, settings.oauth_audience
             keys, tenant = settings.oauth_jwks_url, settings.oauth_tenant_claim
             verifiers.append(oauth.token_verifier(issuer, audience, keys, tenant, clock=clock))
-            resource = mcp.protected_resource(audience, issuer)
+            metadata_url, metadata_routes = mcp.protected_resource(audience, issuer)
         authenticator = Authenticator(verifiers, anonymous)
 
         limits = Limits(
@@ -98,7 +80,7 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
             authenticator,
             threads=settings.server_threads,
             body_limit=settings.server_body_limit,
-            metadata_url=resource.metadata_url if resource else None,
+            metadata_url=metadata_url,
             tools=tools.chosen(settings.mcp_tools),
         )
 
@@ -119,12 +101,15 @@ def build_app(config: ServerConfig) -> Iterator[ServerApp]:
         app = rest_app(rest_gate, authenticator, options, lifespan)
         app.router.routes += [
             Route(mcp.PATH, endpoint),
-            *(resource.routes if resource else ()),
+            *metadata_routes,
             metrics.route(counters, anonymous.is_open, settings.metrics_token),
         ]
         streams = Streams(app)
         asgi = RequestTelemetry(streams, mcp.PATH, counters, traces)
-        yield ServerApp(asgi, server.protocol(settings), anonymous.is_open, streams.end)
+        connections = ConnectionLimits(
+            settings.server_connections, settings.server_connections_per_address, settings.server_request_timeout
+        )
+        yield ServerApp(asgi, connections, anonymous.is_open, streams.end)
 
 
 def loaded(embedder: Embedder) -> Embedder:

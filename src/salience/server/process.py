@@ -94,7 +94,7 @@ def run(config: ServerConfig) -> None:
 
         with build_app(config) as app, bind(settings.server_host, settings.server_port) as listening:
             _announce(settings, listening, app.is_open())
-            serve(app.asgi, app.protocol, app.end_streams, listening, settings.server_shutdown)
+            serve(app, listening, settings.server_shutdown)
         exit_if_stuck()
     _log.info("ended")
 
@@ -194,8 +194,7 @@ def work(config: ServerConfig, listening: socket.socket, supervisor: Connection)
 
     try:
         with build_app(config) as app:
-            shutdown = config.settings.server_shutdown
-            serve(app.asgi, app.protocol, app.end_streams, listening, shutdown, supervisor)
+            serve(app, listening, config.settings.server_shutdown, supervisor)
     except SalienceError as error:
         _log.error("a worker cannot serve", detail=str(error))
         sys.exit(FAILED)
@@ -229,10 +228,7 @@ def open_store(
 def exposing_setting(settings: Settings) -> str | None:
     """Return the setting that lets other machines reach the server; None if only this machine can.
 
-    A server with other host names is assumed to be behind a proxy.
-
-    Raises:
-        InputError: the host does not exist.
+    A server with other host names is assumed to be behind a proxy. Raises `InputError` if the host does not exist.
     """
     if not is_loopback(settings.server_host):
         return "server_host"
@@ -247,9 +243,7 @@ def is_loopback(host: str) -> bool:
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens on the first address of a host.
 
-    Raises:
-        InputError: the host does not exist.
-        SalienceError: the port is in use, or not allowed.
+    Raises `InputError` if the host does not exist, `SalienceError` if the port is in use or not allowed.
     """
     family, address = _addresses(host, port)[0]
     both = family == socket.AF_INET6 and address[0] == "::" and socket.has_dualstack_ipv6()

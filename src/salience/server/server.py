@@ -32,7 +32,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from salience.errors import LimitError
 from salience.server.process import SIGNALLED
 from salience.server.rest.responses import RETRY_AFTER, http_problem
-from salience.settings import Settings
 from salience.wire.errors import MEDIA_TYPE, to_problem
 
 EVENTS: Final = "text/event-stream"
@@ -77,14 +76,6 @@ class ConnectionLimits:
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
-
-
-def protocol(settings: Settings) -> Any:
-    """Return the protocol factory for `uvicorn.Config(http=...)`."""
-    limits = ConnectionLimits(
-        settings.server_connections, settings.server_connections_per_address, settings.server_request_timeout
-    )
-    return partial(LimitedProtocol, limits)
 
 
 class LimitedProtocol(H11Protocol):
@@ -236,13 +227,27 @@ class Streams:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+@dataclass(frozen=True, slots=True)
+class ServerApp:
+    """The application of one process.
+
+    Attributes:
+        asgi: the application; upkeep runs during its lifespan.
+        connections: limits on connections.
+        is_open: returns whether callers need no key.
+        end_streams: ends the streamed responses; call it in the event loop.
+    """
+
+    asgi: ASGIApp
+    connections: ConnectionLimits
+    is_open: Callable[[], bool]
+    end_streams: Callable[[], None]
+
+
 class Server(uvicorn.Server):
     """A uvicorn server that finishes its requests on a signal, then exits with code 0.
 
-    Args:
-        config: of uvicorn.
-        end_streams: ends the streamed responses.
-        is_worker: a worker ignores SIGINT and a second signal; its supervisor handles them.
+    A worker ignores SIGINT and a second signal; its supervisor handles them.
     """
 
     def __init__(self, config: uvicorn.Config, end_streams: Callable[[], None], is_worker: bool) -> None:
@@ -281,27 +286,14 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
 
-def serve(
-    app: ASGIApp,
-    protocol: Any,
-    end_streams: Callable[[], None],
-    listening: socket.socket,
-    shutdown: float,
-    supervisor: Connection | None = None,
-) -> None:
-    """Serve on a socket until a signal ends it.
+def serve(app: ServerApp, listening: socket.socket, shutdown: float, supervisor: Connection | None = None) -> None:
+    """Serve on a socket until a signal ends it, then give requests `shutdown` seconds to finish.
 
-    Args:
-        app: the application.
-        protocol: the protocol factory.
-        end_streams: ends the streamed responses.
-        listening: the socket.
-        shutdown: time for requests to finish after the signal, seconds.
-        supervisor: a pipe that closes when the supervisor dies; None if this process is not a worker.
+    `supervisor` is a pipe that closes when the supervisor dies; None if this process is not a worker.
     """
     config = uvicorn.Config(
-        app,
-        http=protocol,
+        app.asgi,
+        http=partial(LimitedProtocol, app.connections),  # type: ignore[arg-type]
         lifespan="on",
         ws="none",
         log_config=None,  # structlog handles these lines
@@ -309,7 +301,7 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=math.ceil(shutdown),
     )
-    server = Server(config, end_streams, is_worker=supervisor is not None)
+    server = Server(config, app.end_streams, is_worker=supervisor is not None)
 
     def follow(supervisor: Connection) -> None:
         with suppress(EOFError, OSError):

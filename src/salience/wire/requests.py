@@ -11,7 +11,6 @@ from types import NoneType
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
-from pydantic_core import ErrorDetails
 
 from salience.errors import InputError, Words, unknown_field
 from salience.records import KINDS, SCOPE_LEVELS, TIERS
@@ -370,14 +369,10 @@ R = TypeVar("R", bound=VerbRequest)
 _TYPE_NAMES: Final = ((bool, "true or false"), (str, "text"), (int, "a number"), (float, "a number"), (list, "a list"),
                       (dict, "an object"), (NoneType, "null"))  # fmt: skip
 _REMEDIES: Final = {
-    "string_type": "Give text.",
-    "int_type": "Give a whole number.",
-    "float_type": "Give a number.",
-    "bool_type": "Give true or false.",
-    "list_type": "Give a list.",
-    "dict_type": "Give an object.",
+    "string_type": "Give text.", "int_type": "Give a whole number.", "float_type": "Give a number.",
+    "bool_type": "Give true or false.", "list_type": "Give a list.", "dict_type": "Give an object.",
     "model_type": "Give an object.",
-}
+}  # fmt: skip
 """Remedies by pydantic's error type."""
 _NESTED: Final[Mapping[int | str, type[VerbRequest]]] = {"drafts": DraftLine, "profile": ProfileText}
 """Models inside others that reject unknown names, by field."""
@@ -396,25 +391,21 @@ def parse(model: type[R], arguments: Mapping[str, Any]) -> R:
         first = _path(found[0]["loc"])
         # A union reports an error per member; the deepest one belongs to the member that the caller meant.
         same_field = (one for one in found if _path(one["loc"]).startswith(first))
-        raise _input_error(model, max(same_field, key=lambda one: len(_path(one["loc"])))) from None
+        deepest = max(same_field, key=lambda one: len(_path(one["loc"])))
+        path, kind = _path(deepest["loc"]), deepest["type"]
+        if kind == "extra_forbidden":
+            *parents, name = deepest["loc"]
+            owner = _NESTED.get(parents[0], model) if parents else model
+            raise unknown_field(str(name), tuple(owner.model_fields), _path(parents)) from None
+        if kind == "missing":
+            raise InputError(path, None, "Give a value.") from None
+        remedy = _REMEDIES.get(kind) or deepest["msg"].replace("Input should be", "Give") + "."
+        raise InputError(path or "body", type_name(deepest["input"]), remedy) from None
 
 
 def type_name(value: object) -> Words:
     """Return the type of a JSON value, such as `a number` or `an object`."""
     return Words(next((words for kind, words in _TYPE_NAMES if isinstance(value, kind)), type(value).__name__))
-
-
-def _input_error(model: type[VerbRequest], error: ErrorDetails) -> InputError:
-    path = _path(error["loc"])
-    match error["type"]:
-        case "extra_forbidden":
-            *parents, name = error["loc"]
-            owner = _NESTED.get(parents[0], model) if parents else model
-            return unknown_field(str(name), tuple(owner.model_fields), _path(parents))
-        case "missing":
-            return InputError(path, None, "Give a value.")
-    remedy = _REMEDIES.get(error["type"]) or error["msg"].replace("Input should be", "Give") + "."
-    return InputError(path or "body", type_name(error["input"]), remedy)
 
 
 def _path(location: Sequence[int | str]) -> str:

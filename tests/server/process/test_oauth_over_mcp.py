@@ -102,10 +102,10 @@ def test_the_official_client_finds_its_way(served_to, issuer):
 
 
 def test_an_audience_that_is_no_url_has_no_metadata():
-    assert protected_resource("salience", "https://id.example.org") is None
-    known = protected_resource("https://memory.example.org/mcp", "https://id.example.org")
-    assert known.metadata_url == f"https://memory.example.org{METADATA}/mcp"
-    assert [route.path for route in known.routes] == [f"{METADATA}/mcp", METADATA]
+    assert protected_resource("salience", "https://id.example.org") == (None, ())
+    url, routes = protected_resource("https://memory.example.org/mcp", "https://id.example.org")
+    assert url == f"https://memory.example.org{METADATA}/mcp"
+    assert [route.path for route in routes] == [f"{METADATA}/mcp", METADATA]
 
 
 @pytest.mark.parametrize(

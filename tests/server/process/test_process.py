@@ -161,7 +161,7 @@ def test_a_second_signal_ends_it_at_once(running, tmp_path):
 def test_a_worker_does_not_outlive_its_supervisor(planned):
     reader, writer = SPAWN.Pipe(duplex=False)
     with build_app(planned()) as site, bind("127.0.0.1", 0) as listening:
-        served = (site.asgi, site.protocol, site.end_streams, listening)
+        served = (site, listening)
         worker = threading.Thread(target=serve, args=(*served, 30.0, reader), daemon=True)
         worker.start()
         assert httpx.get(f"{url_of(listening)}/readyz", timeout=90).status_code == 200

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -104,19 +104,15 @@ class Endpoint:
         await self._answer({**scope, "user": AuthenticatedUser(token)}, receive, send)
 
 
-class ProtectedResource(NamedTuple):
-    """The server as an OAuth resource: the URL of its metadata, and the routes that serve it."""
+def protected_resource(audience: str, issuer: str) -> tuple[str | None, tuple[Route, ...]]:
+    """Return the URL of the server's OAuth metadata (RFC 9728), and the routes that serve it.
 
-    metadata_url: str
-    routes: tuple[Route, ...]
-
-
-def protected_resource(audience: str, issuer: str) -> ProtectedResource | None:
-    """Return the metadata of a server by the URL of its audience (RFC 9728); None if the audience is not a URL."""
+    Both are empty if the audience is not a URL.
+    """
     if urlsplit(audience).scheme not in ("http", "https"):
-        return None
+        return None, ()
     url = _VERBATIM_URL.validate_python(audience)
     scopes = [SCOPE_PREFIX + right for right in RIGHTS]
     (route,) = create_protected_resource_routes(url, [_VERBATIM_URL.validate_python(issuer)], scopes, "Salience")
     at_root = Route(METADATA, route.endpoint, methods=["GET", "OPTIONS"])
-    return ProtectedResource(str(build_resource_metadata_url(url)), (route, at_root))
+    return str(build_resource_metadata_url(url)), (route, at_root)

@@ -6,7 +6,7 @@ import logging
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import IO, Any, Final, Literal
@@ -34,7 +34,6 @@ from salience.server.gate import Gate
 from salience.server.rest import openapi, parsing
 from salience.server.rest.responses import NDJSON, HttpError, LinesResponse, error_response, result_response
 from salience.wire.errors import stack_of
-from salience.wire.requests import VerbRequest
 from salience.wire.verbs import VERBS, Verb
 
 HEALTH: Final = ("/healthz", "/readyz")
@@ -234,14 +233,11 @@ def _answer(gate: Gate, grant: Grant, verb: Verb, request: Any, versions: list[i
     if request.if_version is not None and versions != [request.if_version]:
         value, problem = Words("another version than if_version"), "names another version than if_version"
         raise InputError("If-Match", value, "Give one of them.", problem)
-    for place, version in enumerate(versions, start=1):
-        changed: VerbRequest = request.model_copy(update={"if_version": version})
-        try:
+    *earlier, last = (request.model_copy(update={"if_version": version}) for version in versions)
+    for changed in earlier:
+        with suppress(StaleError):
             return gate.answer(grant, verb, changed)
-        except StaleError:
-            if place == len(versions):
-                raise
-    raise AssertionError("no version")
+    return gate.answer(grant, verb, last)
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:
