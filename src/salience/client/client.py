@@ -148,6 +148,7 @@ class _AttemptFailedError(Exception):
         self.wait = wait
 
 
+@dataclass(slots=True)
 class Attempts:
     """The attempts of one call, sync or async.
 
@@ -156,17 +157,16 @@ class Attempts:
         uncertain: whether a response was lost, so that the outcome is unknown.
     """
 
-    def __init__(self, call: calls.Call, host: str, policy: RetryPolicy) -> None:
-        self.call = call
-        self.started = 0
-        self.uncertain = False
-        self._host = host
-        self._policy = policy
+    call: calls.Call
+    host: str
+    policy: RetryPolicy
+    started: int = 0
+    uncertain: bool = False
 
     @property
     def tenacity(self) -> dict[str, Any]:
         """Arguments of `tenacity.Retrying` and `AsyncRetrying`."""
-        stop: Any = stop_after_attempt(self._policy.retries + 1)
+        stop: Any = stop_after_attempt(self.policy.retries + 1)
         if self.call.deadline is not None:
             stop |= stop_after_delay(self.call.deadline + GRACE)
         retry = retry_if_exception(lambda error: isinstance(error, _AttemptFailedError) and error.retry)
@@ -175,7 +175,7 @@ class Attempts:
     @property
     def timeout(self) -> httpx.Timeout:
         """The timeout of each step of an attempt."""
-        seconds = self._policy.timeout
+        seconds = self.policy.timeout
         if self.call.deadline is not None:
             seconds = min(seconds, self.call.deadline + GRACE)
         return httpx.Timeout(seconds, read=LONG_TIMEOUT if self.call.is_long else seconds)
@@ -188,7 +188,7 @@ class Attempts:
         except _AttemptFailedError as failed:
             if self.uncertain and self.call.writes:
                 raise UnsettledError(
-                    f"{self.call.verb.name}: the response of {self._host} was lost; the write may have been done. "
+                    f"{self.call.verb.name}: the response of {self.host} was lost; the write may have been done. "
                     f"{_CHECK_KEYED if self.call.idempotent else _CHECK}"
                 ) from None
             raise failed.error from None
@@ -229,7 +229,7 @@ class Attempts:
             is_limited = isinstance(problem, LimitError) and problem.retry_after is not None
             raise _AttemptFailedError(problem, is_busy or is_limited, wait)
         says = "a redirect: use the URL that it points to" if 300 <= status < 400 else f"status {status}"
-        error = ServerError(f"{self._host} answered {says}. This is not a response of a Salience server. {_CHECK_URL}")
+        error = ServerError(f"{self.host} answered {says}. This is not a response of a Salience server. {_CHECK_URL}")
         if status in TEMPORARY and status != 429:  # a proxy cannot know whether the server did the work
             raise self._lost(error, wait)
         raise _AttemptFailedError(error, status == 429, wait)
@@ -241,17 +241,17 @@ class Attempts:
     def _json(self, response: httpx.Response) -> Mapping[str, Any]:
         media = _media_type(response)
         if media not in ("application/json", MEDIA_TYPE):
-            raise ServerError(f"{self._host} answered {media or 'no JSON'}, not a Salience response. {_CHECK_URL}")
+            raise ServerError(f"{self.host} answered {media or 'no JSON'}, not a Salience response. {_CHECK_URL}")
         try:
             found = parsed(response.content)
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise self._lost(ServerError(f"{self._host} answered JSON that is cut off. {_CHECK_URL}"))
+            raise self._lost(ServerError(f"{self.host} answered JSON that is cut off. {_CHECK_URL}"))
         return found
 
     def _no_response(self, error: Exception) -> ServerError:
-        return ServerError(f"{self._host} did not answer ({type(error).__name__}). {_CHECK_URL}")
+        return ServerError(f"{self.host} did not answer ({type(error).__name__}). {_CHECK_URL}")
 
 
 def _media_type(response: httpx.Response) -> str:

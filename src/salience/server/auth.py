@@ -11,6 +11,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -82,6 +83,7 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("ascii")).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
 class Authenticator:
     """Authenticates callers by their Authorization header.
 
@@ -90,11 +92,8 @@ class Authenticator:
         anonymous: returns the grant of anonymous callers, or None if callers need a key.
     """
 
-    def __init__(
-        self, verifiers: Sequence[Callable[[str], Grant | None]], anonymous: Callable[[], Grant | None] = lambda: None
-    ) -> None:
-        self._verifiers = tuple(verifiers)
-        self._anonymous = anonymous
+    verifiers: Sequence[Callable[[str], Grant | None]]
+    anonymous: Callable[[], Grant | None] = lambda: None
 
     def authenticate(self, authorization: str | None) -> Grant:
         """Return the grant of a caller.
@@ -102,10 +101,10 @@ class Authenticator:
         Raises:
             AccessError: the caller has no grant; the message is the same for all reasons.
         """
-        if (anonymous := self._anonymous()) is not None:
+        if (anonymous := self.anonymous()) is not None:
             return anonymous
         if (token := bearer_token(authorization)) is not None:
-            for verify in self._verifiers:
+            for verify in self.verifiers:
                 if (grant := verify(token)) is not None:
                     return grant
         raise AccessError("authorization: Missing or invalid API key. Send Authorization: Bearer sal_...")

@@ -60,6 +60,7 @@ class Observer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class Gate:
     """An engine behind rights, bounds and limits; safe to share between threads.
 
@@ -70,17 +71,10 @@ class Gate:
         observer: receives every verb.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        limits: Limits = Limits(),
-        check_rate: Callable[[str], None] = lambda _: None,
-        observer: Observer | None = None,
-    ) -> None:
-        self.engine = engine
-        self.limits = limits
-        self._check_rate = check_rate
-        self._observer = observer
+    engine: Engine
+    limits: Limits = Limits()
+    check_rate: Callable[[str], None] = lambda _: None
+    observer: Observer | None = None
 
     def answer(self, grant: Grant, verb: Verb, request: VerbRequest) -> Any:
         """Return the engine's result for a request.
@@ -107,8 +101,8 @@ class Gate:
             outcome = error
             raise
         finally:
-            if self._observer is not None:
-                self._observer.observe(verb.name, grant, time.perf_counter() - began, outcome)
+            if self.observer is not None:
+                self.observer.observe(verb.name, grant, time.perf_counter() - began, outcome)
         return outcome
 
     def require_right(self, grant: Grant, verb: Verb) -> None:
@@ -127,7 +121,7 @@ class Gate:
 
     def _prepare(self, grant: Grant, verb: Verb, given: Mapping[str, Any]) -> tuple[Engine, dict[str, Any]]:
         """Return the engine of the caller's tenant, and the arguments that the caller may pass to it."""
-        self._check_rate(grant.name)
+        self.check_rate(grant.name)
         self.require_right(grant, verb)
         batch = self.limits.batch
         for name, limit in {**dict.fromkeys(_BATCHES, batch), "queries": min(batch, QUERIES_LIMIT)}.items():

@@ -128,6 +128,7 @@ class RequestRecord:
 CURRENT: Final[ContextVar[RequestRecord | None]] = ContextVar("salience_request", default=None)
 
 
+@dataclass(frozen=True, slots=True)
 class VerbTelemetry:
     """Observes the verbs of a gate.
 
@@ -137,10 +138,9 @@ class VerbTelemetry:
             status of MCP does not show the outcome.)
     """
 
-    def __init__(self, metrics: Metrics, traces: Traces, surface: str | None = None) -> None:
-        self._metrics = metrics
-        self._traces = traces
-        self._surface = surface
+    metrics: Metrics
+    traces: Traces
+    surface: str | None = None
 
     def observe(self, verb: str, grant: Grant, seconds: float, outcome: object) -> None:
         """Record a verb: the caller, the duration, and the result or the error."""
@@ -148,13 +148,14 @@ class VerbTelemetry:
         record = CURRENT.get()
         if record is not None:
             record.verb, record.grant, record.error = verb, grant, error
-        if self._surface is not None:
+        if self.surface is not None:
             status = problem_of(error).status if isinstance(error, SalienceError) else 200 if error is None else 500
-            self._metrics.request(self._surface, verb, status, seconds)
-        self._metrics.outcome(outcome)
-        self._traces.add_steps(outcome)
+            self.metrics.request(self.surface, verb, status, seconds)
+        self.metrics.outcome(outcome)
+        self.traces.add_steps(outcome)
 
 
+@dataclass(frozen=True, slots=True)
 class RequestTelemetry:
     """ASGI middleware that records each request.
 
@@ -164,22 +165,21 @@ class RequestTelemetry:
         metrics, traces: where to record.
     """
 
-    def __init__(self, app: ASGIApp, mcp: str, metrics: Metrics, traces: Traces) -> None:
-        self._app = app
-        self._mcp = mcp
-        self._metrics = metrics
-        self._traces = traces
+    app: ASGIApp
+    mcp: str
+    metrics: Metrics
+    traces: Traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer and record a request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         if scope["path"] in PROBES:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             _log.debug("request", route=scope["path"])
             return
-        is_mcp = scope["path"] == self._mcp or scope["path"].startswith(f"{self._mcp}/")
+        is_mcp = scope["path"] == self.mcp or scope["path"].startswith(f"{self.mcp}/")
         record = RequestRecord("mcp" if is_mcp else "rest")
         is_answered = False
 
@@ -191,11 +191,11 @@ class RequestTelemetry:
             await send(message)
 
         token = CURRENT.set(record)
-        self._metrics.in_progress(1)
+        self.metrics.in_progress(1)
         try:
-            with self._traces.request(scope["headers"]) as finish:
+            with self.traces.request(scope["headers"]) as finish:
                 try:
-                    await self._app(scope, receive, recording)
+                    await self.app(scope, receive, recording)
                     record.status = record.status if is_answered else CLIENT_GONE
                 finally:
                     facts = self._facts(scope, record)
@@ -205,10 +205,10 @@ class RequestTelemetry:
                     finish(f"{facts['method']} {facts['route']}", named)
         finally:
             CURRENT.reset(token)
-            self._metrics.in_progress(-1)
+            self.metrics.in_progress(-1)
             facts, seconds = self._facts(scope, record), time.perf_counter() - record.began
             if record.surface == "rest" or (record.verb == NO_VERB and record.status >= 400):
-                self._metrics.request(record.surface, facts["verb"], record.status, seconds)
+                self.metrics.request(record.surface, facts["verb"], record.status, seconds)
             if isinstance(record.error, SalienceError):
                 problem = problem_of(record.error)
                 facts["error"] = problem.code
@@ -224,7 +224,7 @@ class RequestTelemetry:
         return {
             "request_id": state.get("request_id", UNKNOWN),
             "method": scope["method"] if scope["method"] in METHODS else UNKNOWN,
-            "route": getattr(scope.get("route"), "path", self._mcp if record.surface == "mcp" else UNKNOWN),
+            "route": getattr(scope.get("route"), "path", self.mcp if record.surface == "mcp" else UNKNOWN),
             "verb": state.get("verb", NO_VERB) if record.verb == NO_VERB else record.verb,
             "status": record.status,
             "surface": record.surface,
