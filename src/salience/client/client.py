@@ -338,11 +338,7 @@ class Client(_Base, Verbs):
     Raises the errors of an engine, and also AccessError, ForbiddenError, LimitError, ServerError if the server cannot
     be reached, and UnsettledError if the outcome of a write is unknown.
 
-    Args:
-        endpoint: the server.
-        policy: timeout and retries.
-        profile: default of recalls; None for the server's.
-        transport, sleep: for tests.
+    `profile` is the default of recalls; None for the server's. `transport` and `sleep` are for tests.
     """
 
     def __init__(

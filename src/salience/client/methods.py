@@ -164,8 +164,7 @@ class AsyncEngine(AsyncVerbs):
 class AsyncOpening:
     """The result of `aconnect`: `await` it, or enter it with `async with`.
 
-    Args:
-        connect: returns the verbs; runs in a thread, because it may load a model and migrate a store.
+    `connect` runs in a thread, because it may load a model and migrate a store.
     """
 
     def __init__(self, connect: Callable[[], AsyncVerbs]) -> None:

@@ -136,9 +136,7 @@ class KeysError(Exception):
 class IssuerKeys:
     """The cached keys of an issuer. Safe to share between threads.
 
-    Args:
-        fetch: returns the keys by name, or raises `KeysError`.
-        monotonic: the clock for their age, seconds.
+    `fetch` returns the keys by name, or raises `KeysError`; `monotonic` is the clock for their age, seconds.
     """
 
     def __init__(self, fetch: Callable[[], Mapping[str, jwt.PyJWK]], monotonic: Callable[[], float]) -> None:

@@ -52,7 +52,7 @@ class ServerConfig:
     Attributes:
         settings: from the environment and the command line; `url` names the store.
         embedder: its name.
-        profile: the default profile of recalls: the name of a built-in, or the path of a TOML file.
+        profile: of recalls by default: the name of a built-in, or the path of a TOML file.
     """
 
     settings: Settings
@@ -118,9 +118,7 @@ class _Worker:
 class Supervisor:
     """Starts the workers, replaces dead ones, and ends them.
 
-    Args:
-        config: of the server.
-        listening: the socket; closed when the shutdown begins, so that new connections fail at once.
+    Closes the socket when the shutdown begins, so that new connections fail at once.
     """
 
     def __init__(self, config: ServerConfig, listening: socket.socket) -> None:

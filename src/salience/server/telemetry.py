@@ -47,8 +47,7 @@ _log: Any = structlog.get_logger()
 class Traces:
     """Creates spans. A thread sends them in batches; if the collector is down, they are dropped.
 
-    Args:
-        endpoint: of the collector, such as `http://localhost:4318`, with or without `/v1/traces`; None for no traces.
+    `endpoint` is the collector's URL, such as `http://localhost:4318`, with or without `/v1/traces`; None: no traces.
     """
 
     def __init__(self, endpoint: str | None) -> None:
@@ -132,10 +131,8 @@ CURRENT: Final[ContextVar[RequestRecord | None]] = ContextVar("salience_request"
 class VerbTelemetry:
     """Observes the verbs of a gate.
 
-    Args:
-        metrics, traces: where to record.
-        surface: counts each verb as a request of this surface; None if HTTP requests are counted instead. (The HTTP
-            status of MCP does not show the outcome.)
+    With a `surface`, counts each verb as a request of it, because the HTTP status of MCP does not show the outcome.
+    Without one, `RequestTelemetry` counts the HTTP requests instead.
     """
 
     metrics: Metrics
@@ -157,12 +154,9 @@ class VerbTelemetry:
 
 @dataclass(frozen=True, slots=True)
 class RequestTelemetry:
-    """ASGI middleware that records each request.
+    """ASGI middleware that records each request; below the path `mcp`, verbs are counted instead of requests.
 
-    Args:
-        app: sets `request_id`, `grant` and `verb` in the `state` of the scope, if known.
-        mcp: path of MCP, where verbs are counted instead of requests.
-        metrics, traces: where to record.
+    `app` sets `request_id`, `grant` and `verb` in the `state` of the scope, if known.
     """
 
     app: ASGIApp

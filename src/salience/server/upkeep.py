@@ -54,11 +54,7 @@ class SharedPace(Pace):
 class UpkeepThread:
     """Runs upkeep in a thread, for every tenant. With several processes, the lease holder does the pass.
 
-    Args:
-        engine: of the store.
-        keyring: lists the tenants.
-        every: the interval for each tenant; None for never.
-        metrics: counts the passes.
+    `every` is the interval for each tenant; None for never.
     """
 
     def __init__(self, engine: Engine, keyring: Keyring, every: timedelta | None, metrics: Metrics) -> None:

@@ -47,12 +47,9 @@ class Endpoint:
     """The ASGI application for `Route(PATH, ...)`: authenticates the caller in a thread, then calls the SDK.
 
     Args:
-        gate: answers the calls.
-        authenticator: of callers.
         threads: maximum number of concurrent calls.
         body_limit: maximum length of a body, bytes.
-        metadata_url: of the protected resource; sent to callers without access.
-        tools: by name.
+        metadata_url: of the OAuth metadata; sent to callers without access.
     """
 
     def __init__(

@@ -58,10 +58,8 @@ _log = logging.getLogger("salience.server.mcp")
 def server(caller_of: Callable[[Any], Caller], threads: int = 32, tools: Mapping[str, Tool] = DEFAULT) -> Server[Any]:
     """Return the SDK's server, for any of its transports.
 
-    Args:
-        caller_of: returns the caller of an HTTP request; its argument is None over stdio.
-        threads: maximum number of concurrent calls.
-        tools: by name.
+    `caller_of` returns the caller of an HTTP request; its argument is None over stdio. At most `threads` calls run at a
+    time.
     """
     limiter = anyio.CapacityLimiter(threads)
 

@@ -57,7 +57,7 @@ class Caller(Protocol):
     def defaults(self) -> Mapping[str, str]: ...  # noqa: D102
 
     def may(self, verb: Verb) -> bool:
-        """Return whether the caller has the right for a verb, as far as known."""
+        """Return whether the caller may call a verb; a remote server may still refuse."""
         ...
 
     def call(self, verb: Verb, request: VerbRequest) -> Any:
@@ -115,12 +115,9 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Tool:
-    """A verb as a tool.
+    """A verb as a tool; the title is for a person, the description for a model.
 
     Attributes:
-        name: of the verb.
-        title: for a person.
-        description: for a model.
         takes: the names of the arguments.
         synonyms: synonym -> name of an argument.
         idempotent: whether a second call with the same arguments has no further effect.

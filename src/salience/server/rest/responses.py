@@ -148,11 +148,8 @@ class _Pipe:
 class LinesResponse(Response):
     """A streamed response, written by a thread.
 
-    An error before the first chunk becomes an error response. A later error cuts the response off.
-
-    Args:
-        write: writes the whole response to a text file.
-        limiter: limits the number of concurrent streamed responses.
+    `write` writes the whole response to a text file. An error before the first chunk becomes an error response; a later
+    error cuts the response off.
     """
 
     def __init__(self, write: Callable[[IO[str]], object], limiter: anyio.CapacityLimiter) -> None:
