@@ -16,10 +16,9 @@ from salience.extract.subjects import Subjects
 from salience.ports import Calibration, Clustering
 from salience.rank.clusters import MIN_TIGHTNESS, clusters, medoid
 from salience.records import Memory
+from salience.remember.facts import SUPERSEDED_WEIGHT
 from salience.text import words
 
-SUPERSEDED_WEIGHT: Final = 0.1
-"""Weight of a superseded memory, the least there is."""
 LEAST_SUBJECTS: Final = 2
 """Fewest subjects of a conversation turn that is worth summing up."""
 PADDING: Final = 10

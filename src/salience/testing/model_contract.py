@@ -162,15 +162,20 @@ class ModelContract:
             store.under(silent()).gather(need(vector=unit(1)))
         assert 1 in numbers(store.under(silent()).gather(need(terms=("memory",))))
 
-    def test_a_vector_of_another_length_is_refused(self, store: Store) -> None:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            Add(stored(2, np.ones(3, np.float32))),
+            Revise(memory(1).changed("update", NOW), np.ones(3, np.float32)),
+            derive(1, np.ones(3, np.float32)),
+            derive(1, np.ones(DIMENSION, np.float64)),
+        ],
+        ids=["add", "revise", "derive", "float64"],
+    )
+    def test_a_vector_of_another_length_or_type_is_refused(self, store: Store, change: Change) -> None:
         add(store, stored(1, None))
-        given: list[Change] = [
-            Add(stored(2, np.ones(3, np.float32))), Revise(memory(1).changed("update", NOW), np.ones(3, np.float32)),
-            derive(1, np.ones(3, np.float32)), derive(1, np.ones(DIMENSION, np.float64)),
-        ]  # fmt: skip
-        for change in given:
-            with pytest.raises(InputError, match=r"^vector:"):
-                store.apply([change])
+        with pytest.raises(InputError, match=r"^vector"):
+            store.apply([Add(stored(3)), change])
         assert vectors(store) == [None]
 
     def test_a_vector_that_is_derived_later_is_found(self, store: Store) -> None:

@@ -99,11 +99,6 @@ class WriteContract:
         assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [1.0]
         assert only(store, 1).terms == ("memory", "1")
 
-    def test_a_vector_of_another_length_is_refused(self, store: Store) -> None:
-        with pytest.raises(InputError, match=r"^vector .*8"):
-            add(store, stored(1), stored(2, vector=np.ones(3, np.float32)))
-        assert listed(store) == []
-
     def test_records_come_back_as_they_went_in(self, store: Store) -> None:
         whole = stored(
             1, environment="prod", project="p", user_id="u", agent_id="a", session_id="s", kind="my kind", turn=4,
