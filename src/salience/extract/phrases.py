@@ -26,25 +26,18 @@ class Phrasebook:
         for words in known:
             lengths.setdefault(words[0], set()).add(len(words))
         self._lengths: Final = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
-        self._longest: Final = frozenset(max(words, key=len) for words in known)  # of each phrase
-
-    def may_hold(self, words: Iterable[str]) -> bool:
-        """Return False if no phrase can occur among these words."""
-        return not self._longest.isdisjoint(words)
 
     def find(self, words: Sequence[str]) -> list[tuple[int, int, Phrase]]:
         """Return (start, end, phrase) of every occurrence in `words`, in order, except inside a longer one."""
-        if not self.may_hold(words):
-            return []
         found: list[tuple[int, int, Phrase]] = []
-        reached = 0
-        for start in [at for at, word in enumerate(words) if word in self._lengths]:
-            for length in self._lengths[words[start]]:
+        end = 0
+        for start, word in enumerate(words):
+            for length in self._lengths.get(word, ()):
                 phrase = tuple(words[start : start + length])
                 if phrase in self._known:
-                    if start + len(phrase) > reached:
-                        reached = start + len(phrase)
-                        found.append((start, reached, phrase))
+                    if start + len(phrase) > end:
+                        end = start + len(phrase)
+                        found.append((start, end, phrase))
                     break
         return found
 

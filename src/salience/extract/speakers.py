@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Final
 
 from salience.text import ENGLISH_STOPWORDS, normalise, words
@@ -50,13 +49,8 @@ def _occurs(query: str, form: str) -> bool:
 
 
 def _pattern(form: str, query: str, ending: str = "") -> re.Pattern[str]:
-    return _compiled(form, ending, query == query.lower())
-
-
-@lru_cache(maxsize=256)
-def _compiled(form: str, ending: str, in_any_case: bool) -> re.Pattern[str]:
-    """Return the pattern of a name; cached, since queries name the same few speakers."""
-    return re.compile(rf"(?<!\w){re.escape(form)}{ending}(?!\w)", re.IGNORECASE if in_any_case else re.NOFLAG)
+    is_lower = query == query.lower()
+    return re.compile(rf"(?<!\w){re.escape(form)}{ending}(?!\w)", re.IGNORECASE if is_lower else re.NOFLAG)
 
 
 def forms(speakers: Iterable[str]) -> tuple[str, ...]:
