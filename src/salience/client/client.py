@@ -19,17 +19,8 @@ from typing import IO, Any, Final
 
 import anyio
 import httpx
+import tenacity
 from anyio import to_thread
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential,
-    wait_random,
-)
 
 from salience.client import calls
 from salience.client.methods import AsyncVerbs, Verbs
@@ -67,7 +58,7 @@ LONG_TIMEOUT: Final = 3600.0
 """Timeout of verbs that may scan a whole store, seconds."""
 Progress = Callable[[int], None]
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?")
-_BACKOFF: Final = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0.0, 0.2)
+_BACKOFF: Final = tenacity.wait_exponential(multiplier=0.1, max=5.0) + tenacity.wait_random(0.0, 0.2)
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _CHECK_KEYED: Final = "Check before you retry, or pass your own idempotency key (key=), so that it is done once."
 _CHECK: Final = "Check before you retry; a second call is safe, but its report describes the second call."
@@ -164,12 +155,12 @@ class Attempts:
     uncertain: bool = False
 
     @property
-    def tenacity(self) -> dict[str, Any]:
+    def retrying(self) -> dict[str, Any]:
         """Arguments of `tenacity.Retrying` and `AsyncRetrying`."""
-        stop: Any = stop_after_attempt(self.policy.retries + 1)
+        stop: Any = tenacity.stop_after_attempt(self.policy.retries + 1)
         if self.call.deadline is not None:
-            stop |= stop_after_delay(self.call.deadline + GRACE)
-        retry = retry_if_exception(lambda error: isinstance(error, _AttemptFailedError) and error.retry)
+            stop |= tenacity.stop_after_delay(self.call.deadline + GRACE)
+        retry = tenacity.retry_if_exception(lambda error: isinstance(error, _AttemptFailedError) and error.retry)
         return {"retry": retry, "stop": stop, "wait": _wait, "reraise": True}
 
     @property
@@ -258,7 +249,7 @@ def _media_type(response: httpx.Response) -> str:
     return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
 
 
-def _wait(state: RetryCallState) -> float:
+def _wait(state: tenacity.RetryCallState) -> float:
     failed = state.outcome.exception() if state.outcome else None
     return max(_BACKOFF(state), failed.wait if isinstance(failed, _AttemptFailedError) else 0.0)
 
@@ -369,7 +360,7 @@ class Client(_Base, Verbs):
                 case "import_":
                     with files.reading(local["file"]) as file:
                         return attempt(_import_chunks(file, local.get("progress")))
-            return Retrying(**attempts.tenacity, sleep=self._sleep)(attempt)
+            return tenacity.Retrying(**attempts.retrying, sleep=self._sleep)(attempt)
 
     def _export(
         self, attempts: Attempts, file: files.File, overwrite: bool = False, progress: Progress | None = None
@@ -423,7 +414,7 @@ class AsyncClient(_Base, AsyncVerbs):
                 case "import_":
                     with files.reading(local["file"]) as file:
                         return await attempt(_in_threads(_import_chunks(file, local.get("progress"))))
-            return await AsyncRetrying(**attempts.tenacity, sleep=self._sleep)(attempt)
+            return await tenacity.AsyncRetrying(**attempts.retrying, sleep=self._sleep)(attempt)
 
     async def _export(
         self, attempts: Attempts, file: files.File, overwrite: bool = False, progress: Progress | None = None

@@ -41,6 +41,13 @@ _PATH: Final = "/v1/traces"
 _PROPAGATED: Final = (b"traceparent", b"tracestate")
 _UNRECORDED: Final[Mapping[str, Any]] = {"record_exception": False, "set_status_on_exception": False}
 """OpenTelemetry records no exception: its message may quote user text."""
+_ATTRIBUTES: Final = {
+    "http.request.method": "method",
+    "http.route": "route",
+    "http.response.status_code": "status",
+    **{f"salience.{name}": name for name in ("request_id", "verb", "surface", "tenant", "key")},
+}
+"""Attribute of a span -> fact of a request; named by OpenTelemetry's conventions where these have a name."""
 _log: Any = structlog.get_logger()
 
 
@@ -193,10 +200,8 @@ class RequestTelemetry:
                     record.status = record.status if is_answered else CLIENT_GONE
                 finally:
                     facts = self._facts(scope, record)
-                    named = {f"salience.{name}": facts[name] for name in _SPAN_FACTS}
-                    http = {"request.method": "method", "route": "route", "response.status_code": "status"}
-                    named |= {f"http.{name}": facts[ours] for name, ours in http.items()}
-                    finish(f"{facts['method']} {facts['route']}", named)
+                    attributes = {name: facts[fact] for name, fact in _ATTRIBUTES.items()}
+                    finish(f"{facts['method']} {facts['route']}", attributes)
         finally:
             CURRENT.reset(token)
             self.metrics.in_progress(-1)
@@ -225,10 +230,6 @@ class RequestTelemetry:
             "tenant": grant.tenant if grant else UNKNOWN,
             "key": grant.name if grant else UNKNOWN,
         }
-
-
-_SPAN_FACTS: Final = ("request_id", "verb", "surface", "tenant", "key")
-"""Facts in a span besides those that have a name in OpenTelemetry's conventions."""
 
 
 class MeasuredEmbedder(Wrapped):

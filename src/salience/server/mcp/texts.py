@@ -10,20 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from salience import records
 from salience.keywords import short
-from salience.records import (
-    Context,
-    Explanation,
-    Memory,
-    OutOfScope,
-    Page,
-    Recall,
-    Receipt,
-    ReflectReport,
-    SessionReport,
-    Stats,
-    Version,
-)
 from salience.records.ids import short_id
 from salience.text import counted, one_line, spelled
 
@@ -38,14 +26,14 @@ SHOWN: Final = 20
 _COUNTS: Final = ("by_kind", "by_tier", "by_project", "by_user", "by_agent")
 
 
-def receipt(made: Receipt) -> str:
+def receipt(made: records.Receipt) -> str:
     """Return the outcome of a write, and its warning with an instruction."""
     head = f"{made.status} {memory(made.memory)}\nid: {made.memory.id}"
     replaced = [f"It replaces [{short_id(made.superseded)}]."] if made.superseded else []
     return "\n".join([head, *replaced, *_warned(made)])
 
 
-def _warned(made: Receipt) -> Iterator[str]:
+def _warned(made: records.Receipt) -> Iterator[str]:
     if made.warning:
         yield f"\n{made.warning}"
     for found in made.contradictions:
@@ -61,7 +49,7 @@ def _warned(made: Receipt) -> Iterator[str]:
         yield ASK
 
 
-def receipts(made: Sequence[Receipt]) -> str:
+def receipts(made: Sequence[records.Receipt]) -> str:
     """Return the outcome of several writes."""
     lines = _at_most([f"{one.status} [{one.memory.short_id}]" for one in made])
     return "\n".join(
@@ -69,7 +57,7 @@ def receipts(made: Sequence[Receipt]) -> str:
     )
 
 
-def recall(found: Recall) -> str:
+def recall(found: records.Recall) -> str:
     """Return hits with their scores, and the steps that were skipped."""
     if not found.hits:
         return "\n".join([NOTHING, *_elsewhere(found.out_of_scope), *_degraded(found.degraded)])
@@ -80,12 +68,12 @@ def recall(found: Recall) -> str:
     return "\n".join([head, *hits, *_degraded(found.degraded)])
 
 
-def recalls(found: Sequence[Recall]) -> str:
+def recalls(found: Sequence[records.Recall]) -> str:
     """Return the answers to several queries, numbered."""
     return "\n\n".join(f"Question {number}: {recall(one)}" for number, one in enumerate(found, 1)) or NOTHING
 
 
-def _elsewhere(places: Sequence[OutOfScope]) -> list[str]:
+def _elsewhere(places: Sequence[records.OutOfScope]) -> list[str]:
     """Return the scopes outside the call's that have memories, as arguments to add."""
     return [one_line(place.describe(lambda name, value: f"{name}={json.dumps(value)}")) + "." for place in places]
 
@@ -94,13 +82,13 @@ def _degraded(steps: Sequence[str]) -> list[str]:
     return [f"Steps skipped for this answer: {', '.join(steps)}."] if steps else []
 
 
-def context(found: Context) -> str:
+def context(found: records.Context) -> str:
     """Return the packed memories."""
     left = f"\n{counted(found.omitted, 'memory', 'memories')} more did not fit." if found.omitted else ""
     return (found.text or "\n".join([NOTHING, *_elsewhere(found.out_of_scope)])) + left
 
 
-def explanation(found: Explanation) -> str:
+def explanation(found: records.Explanation) -> str:
     """Return why a memory is or is not in an answer, and a change that would reverse it."""
     steps = [f"- {step.stage}: {step.outcome}{f' ({one_line(step.note)})' if step.note else ''}" for step in found.path]
     change = [f"To change this: {one_line(found.counterfactual)}"] if found.counterfactual else []
@@ -108,7 +96,7 @@ def explanation(found: Explanation) -> str:
     return "\n".join([head, *change, *steps, *_degraded(found.degraded)])
 
 
-def page(found: Page) -> str:
+def page(found: records.Page) -> str:
     """Return a page of a listing, and the call for the next."""
     if not found.memories and not found.damaged:
         hint = "No memories here. To list memories of a project, user or agent, give its name, or * for any."
@@ -119,7 +107,7 @@ def page(found: Page) -> str:
     return "\n".join([head, *map(memory, found.memories), *skipped, *more])
 
 
-def stats(found: Stats) -> str:
+def stats(found: records.Stats) -> str:
     """Return counts."""
     pending = f", {found.pending:,} of them without a vector yet" if found.pending else ""
     lines = [f"{counted(found.memories, 'memory', 'memories')}{pending}; {counted(found.sessions, 'session')}."]
@@ -130,7 +118,7 @@ def stats(found: Stats) -> str:
     return "\n".join([*lines, *_elsewhere(found.out_of_scope)])
 
 
-def versions(found: Sequence[Version]) -> str:
+def versions(found: Sequence[records.Version]) -> str:
     """Return the versions of a memory, oldest first."""
     lines = [f"{counted(len(found), 'version')}, oldest first. {QUOTED}"]
     for version in found:
@@ -142,13 +130,13 @@ def versions(found: Sequence[Version]) -> str:
     return "\n".join(lines)
 
 
-def session(report: SessionReport) -> str:
+def session(report: records.SessionReport) -> str:
     """Return the changes at the end of a session."""
     moved = counted(len(report.promoted), "memory", "memories")
     return f"Session {one_line(report.session_id)} ended: {moved} moved to the next tier."
 
 
-def reflected(report: ReflectReport) -> str:
+def reflected(report: records.ReflectReport) -> str:
     """Return the outcome of a reflection."""
     head = (
         f"{'Dry run' if report.dry_run else 'Done'}: {len(report.made)} made, {len(report.renewed)} renewed, "
@@ -157,7 +145,7 @@ def reflected(report: ReflectReport) -> str:
     return "\n".join([head, *_at_most([memory(one) for one in (*report.made, *report.renewed)])])
 
 
-def memory(one: Memory) -> str:
+def memory(one: records.Memory) -> str:
     """Return a memory on one line: short id, day, kind, scope, content."""
     parts = [f"[{one.short_id}]", f"{one.created_at:%Y-%m-%d}", one_line(one.kind), *map(one_line, short(one.scope))]
     if one.status != "live":

@@ -167,7 +167,7 @@ def _header_parameters(verb: Verb, names: set[str]) -> Iterator[Json]:
 
 
 def _request_schemas(verb: Verb) -> Json:
-    """Return the schema of the body of a verb, and those that it refers to, by name."""
+    """Return the schema of the body of a verb, and the schemas that it refers to, by name."""
     made = _without_titles(verb.request.model_json_schema(ref_template=_SCHEMAS + "{model}"))
     found: Json = made.pop("$defs", {})
     in_path, _ = argument_names(verb)
