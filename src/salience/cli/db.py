@@ -43,8 +43,8 @@ def upgrade(call: Call) -> Answer:
 def status_(call: Call) -> Answer:
     """Show the state of a database; changes nothing.
 
-    The revision, the pinned model, the connected user, the tables and the indexes. Row counts of PostgreSQL are the
-    server's estimates. Exits with code 1 if no engine can use the database as it is, or if something is wrong.
+    Shows the revision, the pinned model, the connected user, the tables and the indexes. Row counts of PostgreSQL are
+    the server's estimates. Exits with code 1 if no engine can use the database as it is, or if something is wrong.
     """
     from rich.table import Table
 
@@ -96,7 +96,7 @@ def _state(state: DatabaseState) -> Iterator[tuple[str, ...]]:
 @command(group)
 def index(
     call: Call,
-    halfvec: Annotated[bool, typer.Option("--halfvec", help="Half precision, half the size.")] = False,
+    halfvec: Annotated[bool, typer.Option("--halfvec", help="Half precision: half the size.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Drop the index; without --halfvec, both kinds.")] = False,
     m: Annotated[int | None, typer.Option("--m", min=2, max=100, help="Links per vector. Default: 16.")] = None,
     ef_construction: Annotated[
@@ -146,7 +146,7 @@ def _indexed(report: Indexed) -> Answer:
 
 @command(group)
 def doctor(
-    call: Call, repair: Annotated[bool, typer.Option("--repair", help="Repair what can be rebuilt.")] = False
+    call: Call, repair: Annotated[bool, typer.Option("--repair", help="Repair the parts that can be rebuilt.")] = False
 ) -> Answer:
     """Check the tables of all tenants, and repair them; needs no model.
 

@@ -216,7 +216,7 @@ def calibrate(
         Path | None, typer.Option("--out", metavar="FILE", help="File to write. Default: SALIENCE_CALIBRATIONS.")
     ] = None,
 ) -> Answer:
-    """Fit what an embedder's cosines mean on judged pairs.
+    """Fit an embedder's cosines to pairs of texts that people judged.
 
     A pair is two texts and how related people find them: columns (or JSON keys) first, second and relatedness, 0 to 1.
     The result maps a cosine to relatedness, and gives the cosine from which two texts count as saying the same. It is

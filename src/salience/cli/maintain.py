@@ -45,8 +45,8 @@ app = typer.Typer()
 def consolidate(call: Call) -> Answer:
     """Move memories to the tiers that they have earned.
 
-    From working to episodic after 4 hours without a recall, from episodic to semantic after 3 recalls and 24 hours;
-    sooner for memories of importance above 0.7, and for working memories recalled 3 times.
+    A memory moves from working to episodic after 4 hours without a recall, and from episodic to semantic after 3
+    recalls and 24 hours; sooner for memories of importance above 0.7, and for working memories recalled 3 times.
     """
     from salience.text import counted
 
@@ -215,7 +215,7 @@ def reinstate(
 @command(app)
 def doctor(
     call: Call,
-    repair: Annotated[bool, typer.Option("--repair", help="Rebuild what can be rebuilt from the texts.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Rebuild the damaged parts from the texts.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Embed every text to check its vector; slow.")] = False,
 ) -> Answer:
     """Check a store for damage, and repair it.

