@@ -21,7 +21,18 @@ from salience.records import ANY, TIERS, Filter, Scope
 from salience.store.pins import Handle
 from salience.store.postgres import PostgresStore
 from salience.store.sqlite import SQLiteStore
-from salience.testing.memories import DIMENSION, EVERYTHING, NOW, fitted, id_of, kept, need, random_unit, shown, stored
+from salience.testing.memories import (
+    DIMENSION,
+    EVERYTHING,
+    NOW,
+    comparable,
+    fitted,
+    id_of,
+    need,
+    random_unit,
+    shown,
+    stored,
+)
 from salience.text import content_hash
 
 pytestmark = pytest.mark.slow
@@ -314,14 +325,14 @@ class BothStores(RuleBasedStateMachine):
     def scan(self, scope, filter, after, flags, file):
         def ask(store, _):
             page = store.scan(scope, id_of(after) if after else "", 5, filter, forgotten=flags[0], versions=flags[1])
-            return [kept(item) for item in page]
+            return [comparable(item) for item in page]
 
         self.both(ask, None, file)
 
     @rule(scope=st.sampled_from([EVERYTHING, OTHER_TENANT]), file=FILES)
     def scan_all(self, scope, file):
         self.both(
-            lambda store, _: [kept(item) for item in store.scan(scope, forgotten=True, versions=True)], None, file
+            lambda store, _: [comparable(item) for item in store.scan(scope, forgotten=True, versions=True)], None, file
         )
 
     @rule(scope=CALLERS | st.just(EVERYTHING), ids=st.lists(NUMBERS.map(id_of), max_size=5), as_of=PAST, file=FILES)
@@ -349,7 +360,7 @@ class BothStores(RuleBasedStateMachine):
     @rule(scope=CALLERS | st.just(EVERYTHING), number=NUMBERS, is_short=st.booleans(), file=FILES)
     def history(self, scope, number, is_short, file):
         named = id_of(number)[-8:] if is_short else id_of(number)
-        self.both(lambda store, _: [kept(item) for item in store.history(scope, named)], None, file)
+        self.both(lambda store, _: [comparable(item) for item in store.history(scope, named)], None, file)
 
     @rule(
         after=st.none() | st.tuples(TENANTS, NUMBERS.map(id_of), st.integers(0, 3)),
@@ -360,7 +371,7 @@ class BothStores(RuleBasedStateMachine):
     def unembedded(self, after, limit, handle, file):
         def ask(store, _):
             pinned = store.pinned()
-            found = [kept(item) for item in store.unembedded(after or ("", "", 0), limit)]
+            found = [comparable(item) for item in store.unembedded(after or ("", "", 0), limit)]
             fingerprint = None if pinned is None or pinned.fingerprint is None else pinned.fingerprint().tobytes()
             return found, pinned and (pinned.name, pinned.dimension, fingerprint)
 

@@ -123,9 +123,9 @@ def find_target(services: Services, scope: Scope, id: str, as_of: datetime | Non
     versions = [stored.memory for stored in services.store.history(open_to, id)]
     if not versions:
         raise NotFoundError(id)
-    held = [memory for memory in versions if as_of is None or memory.changed_at <= as_of]
-    gone = held[-1] if held else versions[0]
-    if held and gone.forgotten_at is None:  # restored or stored in the meantime
+    known = [memory for memory in versions if as_of is None or memory.changed_at <= as_of]
+    gone = known[-1] if known else versions[0]
+    if known and gone.forgotten_at is None:  # restored or stored in the meantime
         raise NotFoundError(id)
     return Target(gone, scope, {})
 

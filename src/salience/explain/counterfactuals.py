@@ -159,15 +159,15 @@ def _other(case: Case) -> str:
 
 def _full_weight(case: Case) -> Iterator[Change]:
     """Yield the neutral weight, if the memory's is less."""
-    neutral, held = COLUMNS["weight"].neutral, case.trace.batch.columns.get("weight")
-    if held is not None and (weight := float(held[case.row])) < neutral:
+    neutral, weights = COLUMNS["weight"].neutral, case.trace.batch.columns.get("weight")
+    if weights is not None and (weight := float(weights[case.row])) < neutral:
         yield Change(f"Weight {neutral:.1f} instead of {weight:.3g}", case.under(weight=neutral))
 
 
 def _more_importance(case: Case) -> Iterator[Change]:
     """Yield the least importance, in hundredths, that returns the memory; 1 if none does."""
-    held = case.trace.batch.columns.get("importance")
-    if held is not None and (importance := float(held[case.row])) < 1:
+    column = case.trace.batch.columns.get("importance")
+    if column is not None and (importance := float(column[case.row])) < 1:
         steps = range(math.floor(importance * 100) + 1, 101)
         value = _first(steps, lambda step: case.under(importance=step / 100).returned) / 100
         yield Change(f"Importance {value:g} instead of {importance:.3g}", case.under(importance=value))
@@ -179,8 +179,8 @@ def _lower_min_score(case: Case) -> Iterator[Change]:
     A `min_score` from the caller also replaces the profile's cut-off.
     """
     batch, need = case.trace.batch, case.trace.need
-    held = float(case.trace.ranked.scores[case.row]) if need.min_score is None else need.min_score
-    steps = range(math.ceil(held * 1000) - 1, -1, -1)
+    bound = float(case.trace.ranked.scores[case.row]) if need.min_score is None else need.min_score
+    steps = range(math.ceil(bound * 1000) - 1, -1, -1)
 
     def under(step: int) -> Case:
         return case.ranking(batch, replace(need, min_score=step / 1000))

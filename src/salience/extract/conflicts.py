@@ -186,19 +186,19 @@ def _says_the_same(mine: Reading, theirs: Reading, similarity: float, paraphrase
     needed = paraphrase + EACH_DIFFERS * (1 - paraphrase) if each else paraphrase
     if similarity < needed - EDGE or not (_covers(mine, theirs) and _covers(theirs, mine)):
         return False
-    turns = [len(_LISTS["turns"].intersection(said.words)) for said in (mine, theirs)]
+    turns = [len(_LISTS["turns"].intersection(reading.words)) for reading in (mine, theirs)]
     in_order = [stem for stem in ours if stem in both] == [stem for stem in others if stem in both]
     return in_order or turns[0] != turns[1]
 
 
-def _covers(kept: Reading, other: Reading) -> bool:
+def _covers(one: Reading, other: Reading) -> bool:
     """Return whether one text has the claims and all numbers, dates and names of the other, in order.
 
     The rule is that of `rank.stages.covers`.
     """
-    if kept.values("claim") != other.values("claim"):
+    if one.values("claim") != other.values("claim"):
         return False
-    remaining = [iter(kept.values(*kinds)) for kinds in ORDERED]
+    remaining = [iter(one.values(*kinds)) for kinds in ORDERED]
     return all(value in rest for rest, kinds in zip(remaining, ORDERED, strict=True) for value in other.values(*kinds))
 
 
@@ -262,16 +262,16 @@ def _opposite(mine: Reading, theirs: Reading) -> Evidence:
     return ()
 
 
-def _says_which(said: Reading, word: str) -> bool:
+def _says_which(reading: Reading, word: str) -> bool:
     """Return whether a word only says which thing is meant: "the upload limit is 20"."""
-    after, copulas = said.words[said.words.index(word) + 1 :], _LISTS["copulas"]
+    after, copulas = reading.words[reading.words.index(word) + 1 :], _LISTS["copulas"]
     return word not in _LISTS["quantities"] and not copulas.isdisjoint(after[1:]) and after[0] not in copulas
 
 
 def _same_subject(mine: Reading, theirs: Reading, values: Iterable[str], alike: bool) -> bool:
     """Return whether two texts are about the same thing: apart from `values`, at most one says a little more."""
-    held = set(values)
-    taken = {stem for stem, word in (*mine.terms, *theirs.terms) if word in held}
+    excluded = set(values)
+    taken = {stem for stem, word in (*mine.terms, *theirs.terms) if word in excluded}
     left, right = mine.stems - theirs.stems - taken, theirs.stems - mine.stems - taken
     return bool(mine.stems & theirs.stems) and not (left and right) and len(left | right) <= ADDED + alike
 

@@ -140,8 +140,8 @@ def job(value: str) -> bool:
 
 def dated(value: str) -> bool:
     """Return whether `value` is a day: a number with a month, or in the form of a date."""
-    held = value.casefold().replace(",", "").split()
-    is_short = len(held) <= MAX_WORDS and _LISTS["clause"].isdisjoint(held)
+    words = value.casefold().replace(",", "").split()
+    is_short = len(words) <= MAX_WORDS and _LISTS["clause"].isdisjoint(words)
     return is_short and bool(_NUMBER.search(value)) and bool(_DAY.search(value))
 
 

@@ -312,9 +312,9 @@ def _sentence(content: str, user_id: str | None) -> str | None:
 
 def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | None) -> Fact | None:
     """Return the fact of a sentence that matches a form; None if its parts are not plausible."""
-    held = match.groupdict()
-    value, old, what = held["value"], held.get("old"), held.get("what") or ""
-    attribute = _attribute(held["attribute"]) if "attribute" in held else None
+    groups = match.groupdict()
+    value, old, what = groups["value"], groups.get("old"), groups.get("what") or ""
+    attribute = _attribute(groups["attribute"]) if "attribute" in groups else None
     subject, about, check = _subject(match, speaker, user_id), slug(what), attribute.check if attribute else form.check
     named = value
     if check == "own name" and not value.startswith("the ") and value not in NO_NAMES and len(value.split()) <= 2:
@@ -332,7 +332,7 @@ def _read(form: Form, match: re.Match[str], speaker: str | None, user_id: str | 
     if subject == TEAM and not form.key.startswith("uses."):
         return None
     key = form.key.format(attribute=attribute and attribute.key, what=about)
-    if key == "residence" and "old" not in held and is_country(value):
+    if key == "residence" and "old" not in groups and is_country(value):
         key = "residence.country"  # living in Germany leaves "lives in Berlin" true; moving to Germany does not
     key = f"{subject}.{key}".rstrip(".")
     return Fact(key, value, form.is_taste) if len(key) <= NAME_LIMIT else None

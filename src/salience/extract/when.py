@@ -115,7 +115,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def _groups(match: re.Match[str]) -> Groups:
-    return {name: " ".join((held or "").casefold().split()) for name, held in match.groupdict().items()}
+    return {name: " ".join((value or "").casefold().split()) for name, value in match.groupdict().items()}
 
 
 NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
@@ -136,7 +136,7 @@ DAYS: Final[Mapping[str, tuple[int, str]]] = {
 }  # fmt: skip
 """Names of days relative to today: days from today, and the part of the day."""
 CLAUSE_END: Final = "end of the clause"
-"""A need that is met at the end of a clause."""
+"""Stands in for a lead word at the end of a clause."""
 TIME_LEADS: Final = frozenset(
     {"in", "on", "during", "since", "until", "till", "before", "after", "over", "throughout", "within", "through"}
 )
@@ -174,38 +174,38 @@ def _number(words: str) -> tuple[int, int]:
     return NUMBERS[words] if words in NUMBERS else (int(words), int(words))
 
 
-def _relative_day(held: Groups, now: datetime) -> Window:
-    days, part = DAYS[held["day"]]
+def _relative_day(groups: Groups, now: datetime) -> Window:
+    days, part = DAYS[groups["day"]]
     day = periods.unit("day", now + timedelta(days=days))
     return periods.day_part(part, day.start) if part else day
 
 
-def _date(held: Groups, _: datetime) -> Window:
+def _date(groups: Groups, _: datetime) -> Window:
     """Read digits, with the day before the month unless the date is impossible that way: 5/23/2023."""
-    year, month, day = int(held["year"]), int(held.get("month") or 1), int(held.get("day") or 1)
+    year, month, day = int(groups["year"]), int(groups.get("month") or 1), int(groups.get("day") or 1)
     if year < 100:
         year += 2000 if year < 70 else 1900
-    month, day = (day, month) if month > 12 and "swaps" in held else (month, day)
-    grain = "day" if held.get("day") else "month" if held.get("month") else "year"
+    month, day = (day, month) if month > 12 and "swaps" in groups else (month, day)
+    grain = "day" if groups.get("day") else "month" if groups.get("month") else "year"
     return periods.unit(grain, datetime(year, month, day, tzinfo=UTC))
 
 
-def _ago(held: Groups, now: datetime) -> Window:
-    low, high = _number(held["number"])
-    return periods.back(held["unit"], now, low, _number(held["most"])[1] if held["most"] else high)
+def _ago(groups: Groups, now: datetime) -> Window:
+    low, high = _number(groups["number"])
+    return periods.back(groups["unit"], now, low, _number(groups["most"])[1] if groups["most"] else high)
 
 
-def _unit_at_turn(held: Groups, now: datetime) -> Window:
-    steps, _ = TURNS[held["turn"]]
-    return periods.back(held["unit"], now, steps, steps)
+def _unit_at_turn(groups: Groups, now: datetime) -> Window:
+    steps, _ = TURNS[groups["turn"]]
+    return periods.back(groups["unit"], now, steps, steps)
 
 
-def _past(held: Groups, now: datetime) -> Window:
-    return periods.past(held["unit"], _number(held.get("number") or "one")[1], now)
+def _past(groups: Groups, now: datetime) -> Window:
+    return periods.past(groups["unit"], _number(groups.get("number") or "one")[1], now)
 
 
-def _latest(held: Groups, now: datetime) -> Window:
-    return periods.recurring(held["name"], now, "latest")
+def _latest(groups: Groups, now: datetime) -> Window:
+    return periods.recurring(groups["name"], now, "latest")
 
 
 FORMS: Final[Sequence[Form]] = (
@@ -226,7 +226,7 @@ FORMS: Final[Sequence[Form]] = (
     Form(rf"(?<!as of )\b(?P<day>{one_of(DAYS)})\b", _relative_day, "deictic"),
     Form(
         rf"\b(?:the\s+)?(?P<unit>{_UNIT}|night)\s+before\s+last\b",
-        lambda held, now: periods.back(held["unit"], now, 2, 2),
+        lambda groups, now: periods.back(groups["unit"], now, 2, 2),
         "deictic",
     ),
     Form(rf"\bthe\s+last\s+(?P<unit>{_LASTING_UNIT})\b", _past, "deictic"),
@@ -234,13 +234,13 @@ FORMS: Final[Sequence[Form]] = (
     Form(rf"\b{_TURN}\s+(?P<unit>{_LONG_UNIT})\b", _unit_at_turn, "deictic"),
     Form(
         rf"\b{_TURN}\s+(?P<name>{_FULL_DAYS}|{_SHORT_DAYS}|{_NAMED})\b",
-        lambda held, now: periods.recurring(held["name"], now, TURNS[held["turn"]][1]),
+        lambda groups, now: periods.recurring(groups["name"], now, TURNS[groups["turn"]][1]),
         "deictic",
     ),
     Form(rf"\b{_LAST}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_ANY_UNIT})s?\b", _past, "deictic"),
     Form(
         rf"\b{_NEXT}\s+(?P<number>{_NUMBER})\s+(?P<unit>{_ANY_UNIT})s?\b",
-        lambda held, now: periods.coming(held["unit"], _number(held["number"])[1], now),
+        lambda groups, now: periods.coming(groups["unit"], _number(groups["number"])[1], now),
         "deictic",
     ),
     Form(
@@ -271,36 +271,36 @@ FORMS: Final[Sequence[Form]] = (
 # --- Modifiers -------------------------------------------------------------------------------------------------------
 
 
-def _named_in_year(held: Groups, window: Window) -> Window | None:
-    return periods.named(held["name"], window.start.year) if window == periods.unit("year", window.start) else None
+def _named_in_year(groups: Groups, window: Window) -> Window | None:
+    return periods.named(groups["name"], window.start.year) if window == periods.unit("year", window.start) else None
 
 
-def _of_day(held: Groups, window: Window) -> Window | None:
+def _of_day(groups: Groups, window: Window) -> Window | None:
     """Return the date of "Monday, 8 May", whatever weekday it was, and the evening of "the evening of 8 May"."""
     if window != periods.unit("day", window.start):
         return None
-    return periods.day_part(held["part"], window.start) if held.get("part") else window
+    return periods.day_part(groups["part"], window.start) if groups.get("part") else window
 
 
-def _day_of_week(held: Groups, window: Window) -> Window | None:
-    return periods.nth(held["unit"], window, 1) if window == periods.unit("week", window.start) else None
+def _day_of_week(groups: Groups, window: Window) -> Window | None:
+    return periods.nth(groups["unit"], window, 1) if window == periods.unit("week", window.start) else None
 
 
-def _unit_around(held: Groups, window: Window) -> Window | None:
-    around = periods.unit(held["unit"], window.start)
+def _unit_around(groups: Groups, window: Window) -> Window | None:
+    around = periods.unit(groups["unit"], window.start)
     return around if around.end >= window.end else None
 
 
-def _nth_inside(held: Groups, window: Window) -> Window | None:
-    inside = periods.nth(held["unit"], window, periods.ORDINALS[held["number"]])
+def _nth_inside(groups: Groups, window: Window) -> Window | None:
+    inside = periods.nth(groups["unit"], window, periods.ORDINALS[groups["number"]])
     return inside if window.start <= inside.start and inside.end <= window.end else None
 
 
-def _beside(held: Groups, window: Window) -> Window:
-    name, sign = held["unit"], -1 if held["side"][0] in "bp" else 1
-    if not held["number"]:
+def _beside(groups: Groups, window: Window) -> Window:
+    name, sign = groups["unit"], -1 if groups["side"][0] in "bp" else 1
+    if not groups["number"]:
         return periods.beside(name, window, sign)
-    low, high = _number(held["number"])
+    low, high = _number(groups["number"])
     if name in periods.WEEKDAYS:
         return periods.hull(*(periods.beside(name, window, sign * number) for number in (low, high)))
     return periods.back(name, window.start, *sorted((-sign * low, -sign * high)))
@@ -318,7 +318,7 @@ MODIFIERS: Final[Sequence[tuple[str, Callable[[Groups, Window], Window | None]]]
     (
         r"\b(?:the\s+)?(?P<part>early|mid|late|(?:first|second|last)\s+half(?=\s+of)|(?:beginning|start|middle|end)(?=\s+of))"
         r"(?:\s*-\s*|\s+(?:of\s+|in\s+)?)(?:the\s+)?\Z",
-        lambda held, window: periods.part(held["part"], window),
+        lambda groups, window: periods.part(groups["part"], window),
     ),
     (
         rf"\b(?:(?P<number>{_NUMBER})\s+|(?:the|last|that)\s+)?(?P<unit>{_ANY_UNIT}|{_FULL_DAYS})s?"
@@ -451,8 +451,8 @@ def _with_lead(text: str, mention: Mention) -> Mention | None:
     match = re.search(_LEAD, before, FLAGS)
     whole = _groups(match)["lead"] if match else ""
     lead = whole.removesuffix(" the")
-    met = {whole, lead, CLAUSE_END if re.search(_STOP, after, FLAGS) else ""}
-    if re.search(_BLOCK, before, FLAGS) or (mention.needs and mention.needs.isdisjoint(met)):
+    leads = {whole, lead, CLAUSE_END if re.search(_STOP, after, FLAGS) else ""}
+    if re.search(_BLOCK, before, FLAGS) or (mention.needs and mention.needs.isdisjoint(leads)):
         return None
     if not match or (lead in _STRAY_LEADS and not mention.needs):  # it may belong to a verb: "volunteer at last week"
         return mention

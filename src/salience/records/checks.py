@@ -103,13 +103,13 @@ def labels(field: str, value: object) -> tuple[str, ...]:
 
 def first_labels(found: Iterable[str]) -> tuple[str, ...]:
     """Return as many of the first names as `labels` accepts."""
-    kept, size = [], 0
+    clean, size = [], 0
     for one in islice(found, LABELS_LIMIT):
         size += len(one.encode())
         if size > LABELS_SIZE:
             break
-        kept.append(one)
-    return tuple(kept)
+        clean.append(one)
+    return tuple(clean)
 
 
 def _several(field: str, value: object) -> Iterable[object]:

@@ -257,7 +257,7 @@ class Memory:
         version: counts from 1; every change except of the recall counters makes a version.
         change: what made this version, one of `CHANGES`.
         changed_at: when this version began; it ends when the next one begins.
-        changed_by: author of this version: `agent:NAME`, `user:NAME` or `upkeep`; None: the call named nobody.
+        changed_by: author of this version: `agent:NAME`, `user:NAME` or `upkeep`; None: unknown.
         reason: why this version was made; None if the caller gave no reason.
         accessed_at: when a recall last returned the memory; None: never.
         access_count: number of recalls that returned the memory.

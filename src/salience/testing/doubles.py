@@ -1,4 +1,4 @@
-"""Doubles of the services for tests: a clock that stands still and an embedder whose cosines are planted."""
+"""Doubles of the services for tests: a clock that a test moves, and embedders with planned vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class StoppedClock:
         self.now = now
 
     def __call__(self) -> datetime:
-        """Return the instant at which the clock stands."""
+        """Return the current instant of the clock."""
         return self.now
 
     def advance(self, **elapsed: float) -> None:
@@ -82,7 +82,7 @@ class HashedEmbedder:
     Args:
         name: as a store is pinned to it.
         dimension: length of a vector.
-        secret: tells it from another embedder of the same name.
+        secret: makes it differ from another embedder of the same name.
     """
 
     def __init__(self, name: str, dimension: int, secret: str = "") -> None:

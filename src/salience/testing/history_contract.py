@@ -16,8 +16,8 @@ from salience.testing.memories import (
     EVERYTHING,
     NOW,
     add,
+    comparable,
     id_of,
-    kept,
     listed,
     memory,
     need,
@@ -45,24 +45,24 @@ def moved(of: Memory, hours: float, change: str = "update", **values: Any) -> Me
     return of.changed(change, at(hours), **values)
 
 
-def asked(**values: Any) -> Need:
-    """Return a need for all that is known of earlier instants."""
+def full_need(**values: Any) -> Need:
+    """Return a need for everything that a store knows of earlier instants."""
     return need(**{
         "columns": PAST, "vector": unit(1, 2), "voice": unit(0, 1), "terms": ("one", "two", "new"), "windows": True,
         "names": NAMES, "speakers": NAMES, "entities": True, "vectors": True, "distinctions": True, **values,
     })  # fmt: skip
 
 
-ASKED: Final = (
-    asked(),
-    asked(candidates=2),
-    asked(now=at(9)),
-    asked(filter=Filter(kinds=["rule"], tiers=["semantic", "working"])),
-    asked(filter=Filter(fact_keys=["theme"])),
-    asked(scope=Scope(user_id="u"), ids=(id_of(1), id_of(4))),
-    asked(scope=replace(EVERYTHING, tenant="other")),
+NEEDS: Final = (
+    full_need(),
+    full_need(candidates=2),
+    full_need(now=at(9)),
+    full_need(filter=Filter(kinds=["rule"], tiers=["semantic", "working"])),
+    full_need(filter=Filter(fact_keys=["theme"])),
+    full_need(scope=Scope(user_id="u"), ids=(id_of(1), id_of(4))),
+    full_need(scope=replace(EVERYTHING, tenant="other")),
 )
-"""Needs that are asked at every step of the story, and again later."""
+"""Needs that are gathered after every step of the story, and again later as of that step."""
 
 
 def _story() -> list[list[Change]]:
@@ -105,18 +105,18 @@ class HistoryContract:
 
     def test_reads_as_of_an_instant_equal_the_reads_of_that_time(self, store: Store) -> None:
         """At the instant of each change, just after it, and just before the next one."""
-        told: list[list[object]] = []
+        answers: list[list[object]] = []
         ids = [id_of(n) for n in range(1, 5)]
         for changes in _story():
             store.apply(changes)
-            told.append([shown(store.gather(each)) for each in ASKED])
-            told[-1] += [store.fetch(EVERYTHING, ids), store.speakers(EVERYTHING, NAMES)]
-        for hour, then in reversed(list(enumerate(told))):
+            answers.append([shown(store.gather(each)) for each in NEEDS])
+            answers[-1] += [store.fetch(EVERYTHING, ids), store.speakers(EVERYTHING, NAMES)]
+        for hour, then in reversed(list(enumerate(answers))):
             for instant in (at(hour), at(hour) + MOMENT, at(hour + 1) - MOMENT):
-                found: list[object] = [shown(store.gather(replace(each, as_of=instant))) for each in ASKED]
+                found: list[object] = [shown(store.gather(replace(each, as_of=instant))) for each in NEEDS]
                 found += [store.fetch(EVERYTHING, ids, as_of=instant), store.speakers(EVERYTHING, NAMES, as_of=instant)]
                 assert found == then
-        assert len(store.gather(asked(as_of=at(0) - MOMENT))) == 0
+        assert len(store.gather(full_need(as_of=at(0) - MOMENT))) == 0
         assert store.fetch(EVERYTHING, ids, as_of=at(0) - MOMENT) == []
         assert store.speakers(EVERYTHING, NAMES, as_of=at(0) - MOMENT) == []
 
@@ -230,11 +230,11 @@ class HistoryContract:
         store.apply([Revise(second, unit(0, 1), ("b",), distinctions=("text:b",)), Revise(third)])
         scope = Scope(session_id="s")
         expected = [
-            kept(first), (second, unit(0, 1).tobytes(), ("b",), {}, ("text:b",)),
+            comparable(first), (second, unit(0, 1).tobytes(), ("b",), {}, ("text:b",)),
             (third, unit(0, 1).tobytes(), ("b",), {scope.session_key: 1}, ("text:b",)),
         ]  # fmt: skip
         for name in (id_of(1), first.memory.short_id):
-            assert [kept(item) for item in store.history(EVERYTHING, name)] == expected
+            assert [comparable(item) for item in store.history(EVERYTHING, name)] == expected
         fourth = moved(third, 3, "restore", forgotten_at=None)
         store.apply([Revise(fourth)])
         assert [item.memory for item in store.history(EVERYTHING, id_of(1))] == [
@@ -265,9 +265,9 @@ class HistoryContract:
         assert store.fetch(EVERYTHING, [id_of(1)], as_of=at(0)) == [whole]
 
     def test_an_erased_memory_is_in_no_answer(self, store: Store) -> None:
-        said: dict[str, Any] = {"entities": ("Zoë",), "speaker": "Bob", "key": "k", "fact_key": "f"}
-        add(store, stored(1, unit(1), ("x",), **said), stored(2, unit(0, 1), ("x", "y")))
-        store.apply([Revise(memory(1, **said).changed("update", NOW + HOUR, content="two"), terms=("x", "z"))])
+        fields: dict[str, Any] = {"entities": ("Zoë",), "speaker": "Bob", "key": "k", "fact_key": "f"}
+        add(store, stored(1, unit(1), ("x",), **fields), stored(2, unit(0, 1), ("x", "y")))
+        store.apply([Revise(memory(1, **fields).changed("update", NOW + HOUR, content="two"), terms=("x", "z"))])
         add(store, stored(3, supersedes=id_of(1)))
         assert store.gather(need())["supersedes"][2] >= 0
         assert store.apply([Erase("default", (id_of(1),))]) == []
@@ -293,7 +293,7 @@ class HistoryContract:
         store.apply([Erase("default", (id_of(1),))])
         again = stored(1, unit(0, 1), ("new",), key="k", content="new")
         assert add(store, again)[0].status == "created"
-        assert [kept(item) for item in store.history(EVERYTHING, id_of(1))] == [kept(again)]
+        assert [comparable(item) for item in store.history(EVERYTHING, id_of(1))] == [comparable(again)]
         batch = store.gather(need(vector=unit(0, 1), terms=("old", "new")))
         assert (batch["cosine"].tolist(), batch["access_count"].tolist()) == ([1.0], [0])
         assert batch.lexicon is not None
@@ -338,10 +338,10 @@ class HistoryContract:
     @pytest.mark.parametrize("ids", [(9,), (1, 9), (1, 2, 1, 9)])
     def test_erase_refuses_absent_ids_and_rolls_back(self, store: Store, ids: tuple[int, ...]) -> None:
         add(store, stored(1, key="k", session_id="s"), stored(2), stored(9, tenant="other"))
-        before = [kept(item) for item in store.scan(EVERYTHING)]
+        before = [comparable(item) for item in store.scan(EVERYTHING)]
         with pytest.raises(StaleError, match="to erase"):
             store.apply([Add(stored(3)), Erase("default", (id_of(2),)), Erase("default", tuple(map(id_of, ids)))])
-        assert [kept(item) for item in store.scan(EVERYTHING)] == before
+        assert [comparable(item) for item in store.scan(EVERYTHING)] == before
         assert numbers(store.gather(need())) == [1, 2]
         assert add(store, stored(4, session_id="s"))[0].memory.turn == 2
         store.apply([Erase("default", (id_of(1), id_of(2), id_of(1)))])
@@ -390,8 +390,8 @@ class HistoryContract:
                 store.apply([Touch(Scope(tenant), (id_of(1),), access_count=1, at=NOW + hour * HOUR)])
         store.apply([Prune("default", touches_before=NOW + 2 * HOUR)])
         for tenant, counts in (("default", [1, 1, 2, 3]), ("other", [0, 1, 2, 3])):
-            asked = replace(EVERYTHING, tenant=tenant)
-            found = [store.fetch(asked, [id_of(1)], as_of=NOW + hour * HOUR)[0].access_count for hour in range(4)]
+            scope = replace(EVERYTHING, tenant=tenant)
+            found = [store.fetch(scope, [id_of(1)], as_of=NOW + hour * HOUR)[0].access_count for hour in range(4)]
             assert found == counts
         store.apply([Prune("default", touches_before=NOW + 9 * HOUR)])
         assert [found.access_count for found in store.fetch(EVERYTHING, [id_of(1)], as_of=NOW)] == [3]

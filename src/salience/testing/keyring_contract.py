@@ -44,7 +44,9 @@ class KeyringContract:
     def test_only_the_whole_prefix_finds_a_key(self, keyring: Keyring) -> None:
         keyring.add(key(1))
         prefix = key(1).prefix
-        assert [keyring.find(told) for told in (prefix[:-1], f"{prefix} ", "%", "", "'; --")] == [None] * 5
+        assert [keyring.find(prefix_or_part) for prefix_or_part in (prefix[:-1], f"{prefix} ", "%", "", "'; --")] == [
+            None
+        ] * 5
 
     def test_a_prefix_is_taken_once(self, keyring: Keyring) -> None:
         keyring.add(key(1))

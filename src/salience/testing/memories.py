@@ -109,7 +109,7 @@ _OF_MEMORIES: Final = ("supersedes", "successor")
 _OWN: Final = ("fact", "speaker")
 
 
-def kept(item: Stored) -> tuple[Any, ...]:
+def comparable(item: Stored) -> tuple[Any, ...]:
     """Return a memory with what is derived from it."""
     vector = None if item.vector is None else item.vector.tobytes()
     return item.memory, vector, item.terms, dict(item.activations), item.distinctions

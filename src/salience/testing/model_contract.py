@@ -50,9 +50,9 @@ def silent(name: str = "first", dimension: int = DIMENSION) -> Model:
 
 
 def derive(number: int, vector: Vectors32 | None = None, version: int = 1, **values: Any) -> Derive:
-    """Return what is derived from a version of a memory of the default tenant, whose text is its own as of `memory`."""
-    told = {"tenant": "default", "content_hash": content_hash(f"memory {number}"), **values}
-    return Derive(id=id_of(number), version=version, vector=vector, **told)
+    """Return what is derived from a version of a memory of the default tenant, with the content of `memory`."""
+    fields = {"tenant": "default", "content_hash": content_hash(f"memory {number}"), **values}
+    return Derive(id=id_of(number), version=version, vector=vector, **fields)
 
 
 def vectors(store: Store, scope: Scope = EVERYTHING) -> list[list[float] | None]:
@@ -114,9 +114,9 @@ class ModelContract:
         for change in given:
             with pytest.raises(MovedError, match=r"'mine' \(4 dimensions\).*Connect again"):
                 other.apply([Add(stored(3, None)), change])
-        for asked in (need(vector=unit(1)), need(near=Near(unit(1)[None], 0.5)), need(vector=unit(1), as_of=NOW)):
+        for request in (need(vector=unit(1)), need(near=Near(unit(1)[None], 0.5)), need(vector=unit(1), as_of=NOW)):
             with pytest.raises(MovedError, match="'other'"):
-                other.gather(asked)
+                other.gather(request)
         assert listed(other) == [1]
         second = Revise(memory(1).changed("update", NOW), None, ("y",), unembeds=True)
         other.apply([Add(stored(2, None, ("x",))), second])
@@ -192,17 +192,17 @@ class ModelContract:
     @pytest.mark.parametrize("vector", [None, unit(1)], ids=["without a vector", "with one"])
     def test_derive_replaces_terms_and_distinctions(self, store: Store, vector: Vectors32 | None) -> None:
         add(store, stored(1, vector, ("old",), distinctions=("text:old",)))
-        asked = need(terms=("old", "new"), distinctions=True)
+        request = need(terms=("old", "new"), distinctions=True)
         assert frequencies(store) == [1.0, 0.0]
         store.apply([derive(1, terms=("new", "new"))])
         assert frequencies(store) == [0.0, 1.0]
         assert (only(store, 1).terms, only(store, 1).distinctions) == (("new", "new"), ("text:old",))
         store.apply([derive(1, distinctions=("number:1", "number:2"))])
-        found = store.gather(asked).distinctions
+        found = store.gather(request).distinctions
         assert found is not None
         assert len(found.values) == 2
         store.apply([derive(1, unit(0, 1), terms=(), distinctions=())])
-        found = store.gather(asked).distinctions
+        found = store.gather(request).distinctions
         assert found is not None
         assert len(found.values) == 0
         assert frequencies(store) == [0.0, 0.0]

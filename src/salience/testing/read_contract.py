@@ -36,7 +36,7 @@ NEUTRAL: Final = {
     "cosine", "importance", "weight", "expires_at", "access_count", "tier", "supersedes", "successor",
     "turns_since_activation", "context_cosine", "speaker", "speaker_named",
 }  # fmt: skip
-"""Columns of a memory of which nothing was said that hold what changes no ranking."""
+"""Columns whose value for a plain memory changes no ranking."""
 HOMES: Final[dict[int, dict[str, Any]]] = {
     1: {}, 2: {"project": "p"}, 3: {"project": "q"}, 4: {"user_id": "u"}, 5: {"user_id": "v"}, 6: {"agent_id": "a"},
     7: {"project": "p", "user_id": "u"}, 8: {"project": "p", "user_id": "u", "agent_id": "a"},
@@ -115,13 +115,13 @@ ORDERS = ((1, 2, 3, 4, 5), (5, 4, 3, 2, 1), (3, 5, 1, 4, 2))
 
 
 def turn(number: int, **values: Any) -> Stored:
-    """Return the turn that was said `number` minutes after `NOW`, with one term of its own."""
+    """Return a turn created `number` minutes after `NOW`, with one term of its own."""
     made = {"session_id": "s", "created_at": NOW + timedelta(minutes=number), "terms": (f"t{number}",)}
     return stored(number, **{**made, **values})
 
 
 def held(windows: Lexicon | None, terms: Sequence[str]) -> list[dict[str, float]]:
-    """Return, for each row, how often each term stands in its window, those that do not left out."""
+    """Return, for each row, the frequency of each term that its window contains."""
     assert windows is not None
     rows: list[dict[str, float]] = [{} for _ in windows.length]
     for term, (holding, frequency) in zip(terms, windows.postings, strict=True):
@@ -132,7 +132,7 @@ def held(windows: Lexicon | None, terms: Sequence[str]) -> list[dict[str, float]
 
 
 def in_windows(batch: Batch, terms: Sequence[str]) -> dict[int, dict[str, float]]:
-    """Return number of the memory -> what its window holds."""
+    """Return number of the memory -> frequencies of the terms in its window."""
     return dict(zip(numbers(batch), held(batch.windows, terms), strict=True))
 
 
@@ -194,8 +194,8 @@ class ReadContract:
         assert batch.complete
 
     def test_an_empty_store_gives_empty_answers(self, store: Store) -> None:
-        asked = need(vector=unit(1), terms=("x",), names=("x",), entities=True, vectors=True, candidates=5)
-        batch = store.gather(asked)
+        request = need(vector=unit(1), terms=("x",), names=("x",), entities=True, vectors=True, candidates=5)
+        batch = store.gather(request)
         assert len(batch) == 0
         assert batch.complete
         assert {name: column.dtype for name, column in batch.columns.items()} == _dtypes()
@@ -272,11 +272,11 @@ class ReadContract:
         )  # fmt: skip
         codes = store.gather(need(Scope()))
         code = dict(zip(numbers(codes), codes["code"].tolist(), strict=True))
-        asked = need(Scope(), filter=Filter(kinds=["x"]))
-        found = store.gather(asked)
+        request = need(Scope(), filter=Filter(kinds=["x"]))
+        found = store.gather(request)
         assert numbers(found) == [1, 4, 6, 8, 10, 11]
         assert found["successor"].tolist() == [code[2], code[5], code[5], code[9], code[11], -1]
-        later = store.gather(replace(asked, now=soon))
+        later = store.gather(replace(request, now=soon))
         assert later["successor"].tolist() == [code[2], code[5], code[5], -1, code[11], -1]
 
     def test_a_batch_has_only_the_requested_columns(self, store: Store) -> None:
@@ -307,8 +307,8 @@ class ReadContract:
     def test_ids_name_the_candidates(self, store: Store) -> None:
         add(store, *(stored(n, user_id="u" if n % 2 else "v") for n in range(10)))
         store.apply([Revise(memory(3, user_id="u").changed("forget", NOW, forgotten_at=NOW))])
-        asked = need(Scope(user_id="u"), ids=tuple(id_of(n) for n in (7, 2, 3, 5, 77)))
-        assert numbers(store.gather(asked)) == [5, 7]
+        request = need(Scope(user_id="u"), ids=tuple(id_of(n) for n in (7, 2, 3, 5, 77)))
+        assert numbers(store.gather(request)) == [5, 7]
 
     def test_near_returns_cosines_above_the_bound_to_any_vector(self, store: Store) -> None:
         add(store, stored(1, vector=unit(1)), stored(2, vector=unit(0, 1)), stored(3, vector=unit(1, 1)))
@@ -332,14 +332,14 @@ class ReadContract:
 
     def test_ids_near_and_candidates_are_joined(self, store: Store) -> None:
         add(store, *(stored(n, vector=unit(*([0] * (n - 1)), 1)) for n in range(1, 6)))
-        asked = need(ids=(id_of(5),), near=Near(unit(0, 1)[None], 0.5), vector=unit(1), candidates=1)
-        assert numbers(store.gather(asked)) == [1, 2, 5]
+        request = need(ids=(id_of(5),), near=Near(unit(0, 1)[None], 0.5), vector=unit(1), candidates=1)
+        assert numbers(store.gather(request)) == [1, 2, 5]
 
     def test_fetch_keeps_the_order_and_takes_short_ids(self, store: Store) -> None:
         add(store, stored(1), stored(2), stored(3))
         store.apply([Revise(memory(3).changed("forget", NOW, forgotten_at=NOW))])
-        asked = [id_of(2), "absent", memory(1).short_id, id_of(3), id_of(2)]
-        assert [int(found.id, 16) for found in store.fetch(EVERYTHING, asked)] == [2, 1, 2]
+        request = [id_of(2), "absent", memory(1).short_id, id_of(3), id_of(2)]
+        assert [int(found.id, 16) for found in store.fetch(EVERYTHING, request)] == [2, 1, 2]
 
     def test_keyed_finds_memories_of_a_home_by_key(self, store: Store) -> None:
         homes: list[dict[str, Any]] = [
@@ -349,13 +349,13 @@ class ReadContract:
         add(store, stored(10, key="j", session_id="s"), stored(11, key="i"), stored(12), stored(13, key="h"))
         gone = memory(11, key="i").changed("forget", NOW, forgotten_at=NOW)
         store.apply([Revise(gone), Revise(memory(13, key="h").changed("update", NOW, key="g"))])
-        asked = ["k", "absent", "i", "j", "k", "h"]
-        assert {int(found.id, 16) for found in store.keyed(Scope(session_id="t"), asked)} == {0, 10, 11}
-        assert len(store.keyed(Scope(), asked)) == 3
+        request = ["k", "absent", "i", "j", "k", "h"]
+        assert {int(found.id, 16) for found in store.keyed(Scope(session_id="t"), request)} == {0, 10, 11}
+        assert len(store.keyed(Scope(), request)) == 3
         assert gone in store.keyed(Scope(), ["i"])
         for number, home in enumerate(homes):
             assert store.keyed(Scope(**home), ["k"]) == [memory(number, key="k", **home)]
-        assert store.keyed(Scope(), []) == store.keyed(Scope(project="q"), asked) == []
+        assert store.keyed(Scope(), []) == store.keyed(Scope(project="q"), request) == []
         assert [found.key for found in store.keyed(Scope(), ["g"])] == ["g"]
 
     def test_a_short_id_that_fits_several_fits_none(self, store: Store) -> None:
@@ -373,16 +373,16 @@ class ReadContract:
         ]
         add(store, *items, stored(99, terms=("a",), user_id="hidden"))
         store.apply([Revise(items[6].memory.changed("forget", NOW, forgotten_at=NOW))])
-        asked = ("c", "absent", "a")
-        batch = store.gather(need(Scope(user_id="u"), filter=Filter(kinds=["y"]), terms=asked))
+        request = ("c", "absent", "a")
+        batch = store.gather(need(Scope(user_id="u"), filter=Filter(kinds=["y"]), terms=request))
         counts = [Counter(item.terms) for item in items if item is not items[6]]
         rows = [Counter(items[number].terms) for number in numbers(batch)]
         assert batch.lexicon is not None
         assert batch.lexicon.documents == 59
         assert batch.lexicon.average_length == sum(count.total() for count in counts) / 59
-        assert batch.lexicon.document_frequency.tolist() == [sum(c[term] > 0 for c in counts) for term in asked]
+        assert batch.lexicon.document_frequency.tolist() == [sum(c[term] > 0 for c in counts) for term in request]
         assert batch.lexicon.length.tolist() == [count.total() for count in rows]
-        for term, (holding, frequency) in zip(asked, batch.lexicon.postings, strict=True):
+        for term, (holding, frequency) in zip(request, batch.lexicon.postings, strict=True):
             found = {row: count[term] for row, count in enumerate(rows) if count[term]}
             assert dict(zip(holding.tolist(), frequency.tolist(), strict=True)) == found
             assert holding.tolist() == sorted(found)
@@ -465,7 +465,7 @@ class ReadContract:
     def test_a_filter_does_not_change_windows(self, store: Store) -> None:
         add(store, *(turn(number, kind="x" if number == 2 else "y", vector=unit(1, number)) for number in (1, 2, 3)))
         plain = need(terms=TERMS, windows=True, vector=unit(1))
-        whole, narrow = (store.gather(asked) for asked in (plain, need(
+        whole, narrow = (store.gather(request) for request in (plain, need(
             terms=TERMS, windows=True, vector=unit(1), filter=Filter(kinds=["x"]))
         ))  # fmt: skip
         assert numbers(narrow) == [2]
@@ -513,9 +513,9 @@ class ReadContract:
 
     def test_speakers_are_found_by_whole_or_first_name(self, store: Store) -> None:
         """A memory without a speaker is about the speakers among its entities."""
-        said = {1: "Caroline", 2: "Mel Smith", 3: "MEL Jones", 4: None, 5: "Zoë", 6: "Carol"}
+        speakers = {1: "Caroline", 2: "Mel Smith", 3: "MEL Jones", 4: None, 5: "Zoë", 6: "Carol"}
         add(store, *(turn(number, speaker=speaker, user_id="hidden" if number == 6 else None)
-                     for number, speaker in said.items()))  # fmt: skip
+                     for number, speaker in speakers.items()))  # fmt: skip
         assert store.speakers(Scope(), ("mel", "caroline", "carol", "nobody")) == ["Caroline", "MEL Jones", "Mel Smith"]
         assert store.speakers(Scope(), ("mel smith", "zoë")) == ["Mel Smith", "Zoë"]
         assert store.speakers(Scope(user_id="hidden"), ("carol",)) == ["Carol"]
@@ -537,11 +537,11 @@ class ReadContract:
         assert store.gather(need()).distinctions is None
         batch = store.gather(need(distinctions=True))
         codes = _codes(batch)
-        told = [one for held in GIVEN.values() for one in held]
+        flat_values = [one for held in GIVEN.values() for one in held]
         flat = [code for held in codes for code in held]
         assert [len(held) for held in codes] == [len(held) for held in GIVEN.values()]
-        assert len(set(zip(told, flat, strict=True))) == len(set(told)) == len(set(flat))
-        assert [KINDS[code % len(KINDS)] for code in flat] == [one.partition(":")[0] for one in told]
+        assert len(set(zip(flat_values, flat, strict=True))) == len(set(flat_values)) == len(set(flat))
+        assert [KINDS[code % len(KINDS)] for code in flat] == [one.partition(":")[0] for one in flat_values]
         third = _codes(store.gather(need(distinctions=True, ids=(id_of(3),))))
         assert [[code % len(KINDS) for code in held] for held in third] == [[code % len(KINDS) for code in codes[2]]]
         assert _codes(store.gather(need(distinctions=True, ids=()))) == []
@@ -556,9 +556,9 @@ class ReadContract:
             [Revise(second, distinctions=("text:b", "number:2")), Revise(third), Revise(fourth, distinctions=())]
         )
         expected = [("text:a", "number:1"), ("text:b", "number:2"), ("text:b", "number:2"), ()]
-        kept = store.scan(EVERYTHING, versions=True)
-        assert [item.distinctions for item in kept] == expected
-        elsewhere = [replace(item, memory=replace(item.memory, id=id_of(2))) for item in kept]
+        versions = store.scan(EVERYTHING, versions=True)
+        assert [item.distinctions for item in versions] == expected
+        elsewhere = [replace(item, memory=replace(item.memory, id=id_of(2))) for item in versions]
         store.apply([Add(elsewhere[-1], tuple(elsewhere[:-1]))])
         assert [item.distinctions for item in store.scan(EVERYTHING, id_of(1), versions=True)] == expected
         assert only(store, 2).distinctions == ()

@@ -54,7 +54,7 @@ def _seen(store: Store) -> list[object]:
 
 
 def _turns(store: Store, scope: Scope) -> list[float]:
-    """Return the column of all memories of the default environment, as asked in the session of `scope`."""
+    """Return turns_since_activation of all memories of the default environment in the session of `scope`."""
     caller = replace(EVERYTHING, environment="default", session_id=scope.session_id)
     return [float(turns) for turns in store.gather(need(caller))["turns_since_activation"]]
 
@@ -85,8 +85,8 @@ class WriteContract:
         assert batch.vectors is not None
         taken = batch.vectors.at(np.arange(3))
         assert taken.tobytes() == np.stack([odd, np.zeros(DIMENSION, np.float32), random_unit(3)]).tobytes()
-        kept = [item.vector for item in store.scan(EVERYTHING)]
-        assert [None if vector is None else vector.tobytes() for vector in kept] == [
+        found = [item.vector for item in store.scan(EVERYTHING)]
+        assert [None if vector is None else vector.tobytes() for vector in found] == [
             odd.tobytes(),
             None,
             random_unit(3).tobytes(),
@@ -123,8 +123,8 @@ class WriteContract:
         add(store, item)
         found = store.scan(Scope(user_id=name), filter=Filter(tags=[name], kinds=[name], sessions=[name]))
         assert [(item.memory, item.terms) for item in found] == [(replace(item.memory, turn=1), ("é", "e\u0301"))]
-        asked = need(Scope(user_id=name), filter=Filter(tags=[name], kinds=[name], sessions=[name]))
-        assert numbers(store.gather(asked)) == [1]
+        request = need(Scope(user_id=name), filter=Filter(tags=[name], kinds=[name], sessions=[name]))
+        assert numbers(store.gather(request)) == [1]
 
     @pytest.mark.parametrize(
         "failing",
@@ -211,10 +211,10 @@ class WriteContract:
             Receipt(second, "updated"),
             Receipt(third, "updated"),
         ]
-        kept = store.scan(EVERYTHING, versions=True)
-        assert [item.memory for item in kept] == [memory(1, content="one"), second, third]
-        assert [item.terms for item in kept] == [("one",), ("two",), ("two",)]
-        assert [np.argmax(item.vector) for item in kept if item.vector is not None] == [0, 1, 1]
+        found = store.scan(EVERYTHING, versions=True)
+        assert [item.memory for item in found] == [memory(1, content="one"), second, third]
+        assert [item.terms for item in found] == [("one",), ("two",), ("two",)]
+        assert [np.argmax(item.vector) for item in found if item.vector is not None] == [0, 1, 1]
         assert store.fetch(EVERYTHING, [id_of(1)]) == [third]
         batch = store.gather(need(vector=unit(0, 1), terms=("one", "two")))
         assert batch["cosine"].tolist() == [1.0]
@@ -257,8 +257,8 @@ class WriteContract:
         add(store, *(stored(n, kind="old") for n in (1, 2, 3)))
         store.apply([Revise(memory(n, kind="old").changed("update", NOW, kind="new")) for n in (1, 2)])
         store.apply([Revise(memory(1, version=2).changed("update", NOW, kind="new"))])
-        asked = Filter(kinds=["new"])
-        pages = [store.scan(EVERYTHING, after, 1, asked, versions=True) for after in ("", id_of(1), id_of(2))]
+        request = Filter(kinds=["new"])
+        pages = [store.scan(EVERYTHING, after, 1, request, versions=True) for after in ("", id_of(1), id_of(2))]
         assert [[(int(item.memory.id, 16), item.memory.version) for item in page] for page in pages] == [
             [(1, 1), (1, 2), (1, 3)], [(2, 1), (2, 2)], [],
         ]  # fmt: skip
@@ -281,7 +281,7 @@ class WriteContract:
         batch = store.gather(need(vector=unit(1)))
         assert (batch["cosine"].tolist(), batch["weight"].tolist()) == ([1.0], [1.0])
         assert before.memory.metadata == expected[0]
-        assert [kept.memory.metadata for kept in store.scan(EVERYTHING, versions=True)] == expected
+        assert [found.memory.metadata for found in store.scan(EVERYTHING, versions=True)] == expected
         for turn in (3, 4):
             with pytest.raises(TypeError):
                 only(store, 1).activations["other"] = 1  # type: ignore[index]
@@ -349,8 +349,8 @@ class WriteContract:
         assert given.memory == third
         assert store.fetch(EVERYTHING, [id_of(1)]) == [third]
         assert store.gather(need())["importance"].tolist() == [0.125]
-        kept = [item.memory.importance for item in store.scan(EVERYTHING, versions=True)]
-        assert kept == [0.75, 0.75, 0.125]
+        found = [item.memory.importance for item in store.scan(EVERYTHING, versions=True)]
+        assert found == [0.75, 0.75, 0.125]
 
     def test_touches_add_up(self, store: Store) -> None:
         add(store, stored(1, importance=0.93), stored(2, importance=0.5), stored(3))
@@ -375,9 +375,9 @@ class WriteContract:
         for moment in (NOW, late, NOW):
             store.apply([Touch(Scope(), (id_of(1), id_of(2)), accessed_at=moment, access_count=1)])
         store.apply([Touch(Scope(), (id_of(3),), accessed_at=NOW - timedelta(days=1))])
-        kept = [item.memory.accessed_at for item in store.scan(EVERYTHING)]
-        assert kept == [late, late, NOW - timedelta(days=1)]
-        assert store.gather(need())["accessed_at"].tolist() == [moment.timestamp() for moment in kept if moment]
+        found = [item.memory.accessed_at for item in store.scan(EVERYTHING)]
+        assert found == [late, late, NOW - timedelta(days=1)]
+        assert store.gather(need())["accessed_at"].tolist() == [moment.timestamp() for moment in found if moment]
         assert store.gather(need())["access_count"].tolist() == [3, 3, 0]
 
     def test_touches_of_one_transaction_are_applied_in_turn(self, store: Store) -> None:
@@ -392,8 +392,8 @@ class WriteContract:
         for step in range(len(touches) + 1):
             batch = store.gather(need(as_of=NOW + minute * (10 + step) - timedelta(microseconds=1)))
             made = touches[:step]
-            for row, asked in enumerate([*ids, id_of(4)]):
-                mine = [touch for touch in made if asked in touch.ids]
+            for row, request in enumerate([*ids, id_of(4)]):
+                mine = [touch for touch in made if request in touch.ids]
                 moments = [touch.accessed_at for touch in mine if touch.accessed_at is not None]
                 assert batch["access_count"][row] == sum(touch.access_count for touch in mine)
                 assert batch["accessed_at"][row] == max([NOW, *moments]).timestamp()
@@ -564,11 +564,11 @@ class WriteContract:
     def test_a_filter_finds_facts_by_their_key(self, store: Store) -> None:
         keys = {1: "user.diet", 2: "user.residence", 3: None, 4: "user.diet", 5: "User.diet", 6: "user.diet.x"}
         add(store, *(stored(n, fact_key=key, user_id="u" if n == 4 else None) for n, key in keys.items()))
-        for asked, found in (
+        for request, found in (
             (["user.diet"], [1, 4]), (["user.residence", "user.diet"], [1, 2, 4]), (["none"], []), (["%"], [])
         ):  # fmt: skip
-            batch = store.gather(need(filter=Filter(fact_keys=asked)))
-            assert numbers(batch) == listed(store, filter=Filter(fact_keys=asked)) == found
+            batch = store.gather(need(filter=Filter(fact_keys=request)))
+            assert numbers(batch) == listed(store, filter=Filter(fact_keys=request)) == found
             assert batch.complete
         assert numbers(store.gather(need(Scope(), filter=Filter(fact_keys=["user.diet"])))) == [1]
         store.apply([Revise(memory(1, fact_key="user.diet").changed("update", NOW + MINUTE, fact_key=None))])
