@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from columns import random_columns
 
 from salience.batch import Batch, Entities, Lexicon, Postings, Ragged
 from salience.ports import Calibration, Need
-from salience.rank import signals as fuse
+from salience.rank import signals
 from salience.rank.signals import SIGNALS
 from salience.records import Intent, Scope, TimeCue
 from salience.text import Tokeniser
@@ -36,7 +37,7 @@ def lexicon_of(texts: list[str], query: str) -> Lexicon:
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (0.0, 0.0), (2.0, 1.0)])
 def test_bm25_against_the_formula_written_out(k1, b):
     query = "deploy key vault"
-    found = fuse.bm25(lexicon_of(TEXTS, query), k1, b)
+    found = signals.bm25(lexicon_of(TEXTS, query), k1, b)
     tokenise = Tokeniser().terms
     documents = [tokenise(text) for text in TEXTS]
     average = sum(map(len, documents)) / len(documents)
@@ -53,49 +54,36 @@ def test_bm25_against_the_formula_written_out(k1, b):
 
 def test_a_share_is_of_all_that_the_terms_could_give():
     lexicon = lexicon_of(TEXTS, "deploy key vault unheard")
-    found = fuse.bm25_share(lexicon, len(TEXTS), 1.2, 0.75)
-    assert found == pytest.approx(fuse.bm25(lexicon, 1.2, 0.75) / fuse.inverse_document_frequency(lexicon).sum())
+    found = signals.bm25_share(lexicon, len(TEXTS), 1.2, 0.75)
+    assert found == pytest.approx(signals.bm25(lexicon, 1.2, 0.75) / signals.inverse_document_frequency(lexicon).sum())
     assert found.max() < 1
     assert found[4] == 0
     endless = replace(lexicon_of(["deploy"], "deploy"), postings=Postings.of([(np.array([0]), np.array([1e9]))]))
-    assert fuse.bm25_share(endless, 1, 1.2, 0.75) == pytest.approx([1.0])
-    assert fuse.bm25_share(None, 3, 1.2, 0.75).tolist() == [0, 0, 0]
-    assert fuse.bm25_share(lexicon_of(TEXTS, "the"), 5, 1.2, 0.75).tolist() == [0] * 5
+    assert signals.bm25_share(endless, 1, 1.2, 0.75) == pytest.approx([1.0])
+    assert signals.bm25_share(None, 3, 1.2, 0.75).tolist() == [0, 0, 0]
+    assert signals.bm25_share(lexicon_of(TEXTS, "the"), 5, 1.2, 0.75).tolist() == [0] * 5
 
 
 def test_words_stand_in_for_cosines():
     lexicon, windows = lexicon_of(TEXTS, "deploy key vault"), lexicon_of([text * 2 for text in TEXTS], "deploy vault")
     batch = Batch(np.array(list("abcde"), object), lexicon=lexicon)
-    alone = fuse.lexical_cosines(batch)
-    scores = fuse.bm25(lexicon, 1.2, 0.75)
+    alone = signals.lexical_cosines(batch)
+    scores = signals.bm25(lexicon, 1.2, 0.75)
     assert alone["cosine"] == pytest.approx(scores / scores.max())
     assert alone["context_cosine"].tolist() == [0] * 5
-    both = fuse.lexical_cosines(replace(batch, windows=windows))
-    assert both["cosine"] == pytest.approx(fuse.bm25_share(lexicon, 5, 1.2, 0.75))
-    assert both["context_cosine"] == pytest.approx(fuse.bm25_share(windows, 5, 1.2, 0.75))
-    nothing = fuse.lexical_cosines(replace(batch, lexicon=lexicon_of(TEXTS, "unheard")))
+    both = signals.lexical_cosines(replace(batch, windows=windows))
+    assert both["cosine"] == pytest.approx(signals.bm25_share(lexicon, 5, 1.2, 0.75))
+    assert both["context_cosine"] == pytest.approx(signals.bm25_share(windows, 5, 1.2, 0.75))
+    nothing = signals.lexical_cosines(replace(batch, lexicon=lexicon_of(TEXTS, "unheard")))
     assert nothing["cosine"].tolist() == [0] * 5
 
 
 def test_signals_stay_in_their_range():
     count = 200
     random = np.random.default_rng(7)
-    instant = NOW.timestamp()
     batch = Batch(
         np.array([f"{row:032x}" for row in range(count)], object),
-        {
-            "alive": np.ones(count, bool),
-            "cosine": random.uniform(-1, 1, count),
-            "importance": random.uniform(0, 1, count),
-            "weight": random.uniform(0.1, 1, count),
-            **{name: instant + random.normal(size=count) * 1e8 for name in ("created_at", "updated_at", "accessed_at")},
-            "access_count": random.integers(0, 100, count),
-            "tier": random.integers(0, 3, count),
-            "is_global": random.random(count) < 0.5,
-            "turns_since_activation": random.choice([0, 3, np.inf], count),
-            "context_cosine": random.uniform(-1, 1, count),
-            "speaker_named": random.random(count) < 0.5,
-        },
+        {**random_columns(random, count, NOW.timestamp()), "alive": np.ones(count, bool)},
         lexicon=lexicon_of([TEXTS[row % len(TEXTS)] for row in range(count)], "deploy key vault"),
         windows=lexicon_of([TEXTS[row % len(TEXTS)] * 2 for row in range(count)], "deploy key vault"),
         entities=Entities(
@@ -116,7 +104,7 @@ def test_signals_stay_in_their_range():
         assert column.shape == (count,)
         assert signal.low <= column.min()
         assert column.max() <= signal.high
-        assert column.min() < column.max(), f"{name} is told apart by nothing here"
+        assert column.min() < column.max(), f"{name} is the same for all memories"
 
 
 DAY = 86_400.0

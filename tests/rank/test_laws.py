@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from columns import random_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,28 +38,7 @@ def batches(draw: st.DrawFn) -> tuple[Batch, Need]:
     )
     query = random.normal(size=8)
     query = (query / np.linalg.norm(query)).astype(np.float32)
-    stamps = {
-        name: now.timestamp() - random.exponential(40 * 86400, count)
-        for name in ("created_at", "updated_at", "accessed_at")
-    }
-    columns = {
-        **stamps,
-        "cosine": cosines(matrix, query),
-        "importance": random.choice([0.0, 0.05, 0.5, 1.0], count),
-        "weight": random.choice([0.1, 0.5, 1.0], count),
-        "expires_at": np.where(random.random(count) < 0.8, np.inf, now.timestamp() + random.normal(size=count) * 86400),
-        "access_count": random.integers(0, 20, count),
-        "tier": random.integers(0, 3, count),
-        "is_global": random.random(count) < 0.5,
-        "code": np.arange(count),
-        "supersedes": np.where(random.random(count) < 0.2, random.integers(0, max(count, 1), count), -1),
-        "fact": random.integers(-1, 5, count),
-        "turns_since_activation": random.choice([0.0, 1.0, 7.0, np.inf], count),
-        "context_cosine": random.uniform(-1, 1, count),
-        "speaker_named": random.random(count) < 0.5,
-        "speaker": random.integers(-1, 3, count),
-        "successor": np.where(random.random(count) < 0.2, random.integers(0, max(2 * count, 1), count), -1),
-    }
+    columns = {**random_columns(random, count, now.timestamp()), "cosine": cosines(matrix, query)}
     hits = np.flatnonzero(random.random(count) < 0.4)
     lexicon = Lexicon(
         documents=count,

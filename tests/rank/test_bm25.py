@@ -1,4 +1,4 @@
-"""BM25 of all terms at once is that of one term after the other, to the last bit."""
+"""BM25 over all terms at once equals the sum of one term after the other, to the last bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lexicons(draw: st.DrawFn) -> Lexicon:
     )
 
 
-def one_by_one(lexicon: Lexicon, k1: float, b: float) -> np.ndarray:
+def term_by_term(lexicon: Lexicon, k1: float, b: float) -> np.ndarray:
     scores = np.zeros(len(lexicon.length))
     pace = k1 * (1 - b + b * lexicon.length / max(lexicon.average_length, 1.0))
     for (rows, frequency), idf in zip(lexicon.postings, inverse_document_frequency(lexicon), strict=True):
@@ -33,8 +33,8 @@ def one_by_one(lexicon: Lexicon, k1: float, b: float) -> np.ndarray:
 
 
 @given(lexicons(), st.sampled_from([(1.2, 0.75), (0.9, 0.4), (0.0, 0.0), (10.0, 1.0)]))
-def test_all_terms_at_once_have_the_bits_of_one_after_the_other(lexicon, parameters):
-    scores = one_by_one(lexicon, *parameters)
+def test_all_terms_at_once_equal_the_sum_term_by_term(lexicon, parameters):
+    scores = term_by_term(lexicon, *parameters)
     assert bm25(lexicon, *parameters).tobytes() == scores.tobytes()
     most = float(inverse_document_frequency(lexicon).sum())
     expected = scores / most if most else scores
