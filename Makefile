@@ -28,10 +28,10 @@ demo: $(VENV)/.installed
 	$(BIN)/salience demo
 
 test: lint
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) -m "not slow"
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile -m "not slow"
 
 test-all: $(VENV)/.dev
-	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS)
+	SALIENCE_TEST_DATA="$(DATA)" $(BIN)/pytest -n $(JOBS) --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests bench
