@@ -245,7 +245,7 @@ laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, 
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
 )
 
-postings: Final = Table(  # under which keys each live memory is found; see `postgres/indexing.py`
+postings: Final = Table(  # under which keys each live memory is found; see `postgres/statements.py`
     "postings",
     metadata,
     Column("tenant", TEXT(), primary_key=True),

@@ -79,10 +79,11 @@ class Candidates:
     closed: frozenset[str] = frozenset()
 
 
+@dataclass
 class Search:
     """The search for the candidates of a need.
 
-    Args:
+    Attributes:
         reader: in a transaction with `settings`.
         need: the need.
         indexed_as: type of the indexed vectors; None if there is no vector index.
@@ -92,22 +93,18 @@ class Search:
         has_pending: whether a memory of the tenant has no vector.
     """
 
-    def __init__(
-        self,
-        reader: Connection,
-        need: Need,
-        indexed_as: PostgresVector | None,
-        dimension: int,
-        most: int,
-        size: Callable[[], Size],
-        has_pending: bool,
-    ) -> None:
-        self.reader, self.need, self.scope = reader, need, need.scope
-        self.indexed_as, self.dimension, self.most, self.size, self.has_pending = (
-            indexed_as, dimension, most, size, has_pending,
-        )  # fmt: skip
-        names = dict.fromkeys(map(normalise, need.names))
-        self.terms = statements.search_keys(self.scope.tenant, "term", need.terms)
+    reader: Connection
+    need: Need
+    indexed_as: PostgresVector | None
+    dimension: int
+    most: int
+    size: Callable[[], Size]
+    has_pending: bool
+
+    def __post_init__(self) -> None:
+        self.scope = self.need.scope
+        names = dict.fromkeys(map(normalise, self.need.names))
+        self.terms = statements.search_keys(self.scope.tenant, "term", self.need.terms)
         self.names = dict(zip(names, statements.search_keys(self.scope.tenant, "entity", names), strict=True))
         self.keys = list(dict.fromkeys((*self.terms, *self.names.values())))
 

@@ -112,15 +112,13 @@ class _Entry:
     Attributes:
         index: index of its memories; None if there are too many.
         state: state of the index.
-        size: number of its memories.
-        counted: state of the size.
+        size: number of its memories, and the state in which they were counted.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     index: Index | None = None
     state: TenantState | None = None
-    size: Size | None = None
-    counted: TenantState | None = None
+    size: tuple[Size, TenantState] | None = None
 
 
 class ScopeIndexes:
@@ -145,7 +143,9 @@ class ScopeIndexes:
         entry = self._entry(scope)
         with entry.lock:
             known, index = entry.state, entry.index
-            is_void = known is None or known.epoch != state.epoch or (index and index.dimension != dimension)
+            is_void = (
+                known is None or known.epoch != state.epoch or (index is not None and index.dimension != dimension)
+            )
             ahead = 0 if known is None else state.sequence - known.sequence
             if is_void or (index is None and ahead > self._most):
                 counted = statements.counted(statements.passing(scope), self._most + 1)
@@ -162,25 +162,20 @@ class ScopeIndexes:
                 key: 1 if each.index is None else INDEX_OVERHEAD + len(each.index)
                 for key, each in self._entries.items()
             }
-            held = sum(sizes.values())
-            while held > self._kept and len(self._entries) > 1:
-                held -= sizes[self._entries.popitem(last=False)[0]]
+            while sum(sizes.values()) > self._kept and len(sizes) > 1:
+                del sizes[self._entries.popitem(last=False)[0]]
         return index
 
     def size(self, reader: Connection, scope: Scope, state: TenantState) -> Size:
         """Return the size of a scope, counted again when a hundredth of the memories may have changed."""
         entry = self._entry(scope)
         with entry.lock:
-            size, counted = entry.size, entry.counted
-            is_valid = counted is not None and counted.epoch == state.epoch
-            if (
-                size is None
-                or counted is None
-                or not is_valid
-                or state.sequence - counted.sequence > size.documents // SHARE
-            ):
-                size = Size(*reader.execute(statements.size(scope)).one())
-                entry.size, entry.counted = size, state
+            if entry.size is not None:
+                size, then = entry.size
+                if then.epoch == state.epoch and state.sequence - then.sequence <= size.documents // SHARE:
+                    return size
+            size = Size(*reader.execute(statements.size(scope)).one())
+            entry.size = (size, state)
             return size
 
     def was_large(self, scope: Scope) -> bool:
@@ -317,10 +312,9 @@ class PostgresStore:
         )
         work = partial(self._write, changes, steps, counted)
         try:
-            receipts = write(partial(work, adopts), lock=EXCLUSIVE if adopts else SHARED)
+            return write(partial(work, adopts), lock=EXCLUSIVE if adopts else SHARED)
         except _NeedsExclusiveLock:  # the first write pins the store, without other writers
-            receipts = write(partial(work, True), lock=EXCLUSIVE)
-        return receipts
+            return write(partial(work, True), lock=EXCLUSIVE)
 
     def _write(
         self,
@@ -337,22 +331,18 @@ class PostgresStore:
             changes: the changes.
             steps: tenant -> increase of its change sequence.
             counted: whether to count memories and versions before and after.
-            is_exclusive: whether this transaction may pin the store to a model and language.
+            is_exclusive: whether this transaction may pin the store; if it has to and may not: `_NeedsExclusiveLock`.
             connection: in a transaction of the first tenant.
             sequence: the first tenant's new change sequence; 0 if it was not advanced.
-
-        Raises:
-            _NeedsExclusiveLock: the changes pin the store, and the lock is shared.
         """
         first = next(iter(steps), "")
         last_ids: dict[str, str | None] = {}
         if not all(isinstance(change, Touch) for change in changes):
-            meta, lacks = Meta({}), True
             if sequence:
                 values, last_ids[first], lacks = connection.exec_driver_sql(_WRITE_STATE, {"tenant": first}).one()
                 meta = Meta(values or {})
             else:
-                meta = Meta.read(connection)
+                meta, lacks = Meta.read(connection), True
             brings = carries_vectors(changes)
             if brings:
                 self._handle.admit(meta.pin())
