@@ -176,18 +176,35 @@ def inspect_engine(engine: Engine) -> Found:
         return inspect(connection)
 
 
-def ready(engine: Engine, where: str, distinguish: Distinguish | None, *, create: bool = True) -> Found:
-    """Return the state of the database, after creating missing tables if `create` is set.
+def connect(
+    dsn: str,
+    *,
+    pool_size: int,
+    busy_timeout: float,
+    statement_timeout: float,
+    prepares: bool = True,
+    distinguish: Distinguish | None = None,
+    create: bool = True,
+) -> tuple[Runner, Found]:
+    """Return a runner of transactions in a database, and the database's state. The arguments are those of the store.
 
     Raises:
+        InputError: an invalid DSN.
         NotAStoreError, VersionError, StoreError: as `check_ready`; or the tables cannot or may not be created.
     """
-    found = inspect_engine(engine)
-    if not found.has_tables and create:
-        upgrade(engine, where, distinguish)
-        found = inspect_engine(engine)
-    check_ready(found, where)
-    return found
+    address = Address.parse(dsn)
+    where, engine = address.name, create_pool(address, pool_size, busy_timeout, prepares=prepares)
+    try:
+        with mapped(where):
+            found = inspect_engine(engine)
+            if not found.has_tables and create:
+                upgrade(engine, where, distinguish)
+                found = inspect_engine(engine)
+        check_ready(found, where)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Runner(engine, where, found.session(statement_timeout), busy_timeout), found
 
 
 def check_ready(found: Found, where: str) -> None:
@@ -585,15 +602,15 @@ class PostgresKeyring(TableKeyring):
         distinguish: Distinguish | None = None,
     ) -> Self:
         """Return the keys in a database; create missing tables. Arguments and errors are those of the store."""
-        address = Address.parse(dsn)
-        where, engine = address.name, create_pool(address, POOL, busy_timeout, prepares=prepares)
-        try:
-            with mapped(where):
-                found = ready(engine, where, distinguish)
-        except BaseException:
-            engine.dispose()
-            raise
-        return cls(Runner(engine, where, found.session(statement_timeout), busy_timeout), busy_timeout)
+        runner, _ = connect(
+            dsn,
+            pool_size=POOL,
+            busy_timeout=busy_timeout,
+            statement_timeout=statement_timeout,
+            prepares=prepares,
+            distinguish=distinguish,
+        )
+        return cls(runner, busy_timeout)
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         return self._runner.read(None, work)

@@ -315,14 +315,14 @@ class Runner:
 
     Args:
         engine: engine with a pool.
-        where: name of the database in messages.
+        where: name of the database in messages; also an attribute.
         session: settings of every transaction.
         patience: maximum seconds of retries of a read after transient failures.
     """
 
     def __init__(self, engine: Engine, where: str, session: Session, patience: float) -> None:
         self._engine = engine
-        self._where = where
+        self.where = where
         self._session = session
         self._patience = patience
         self._closed = False
@@ -344,7 +344,7 @@ class Runner:
             with transaction(self._engine, begin) as (connection, begun):
                 return work(connection, begun.fetchone() if query else None)
 
-        with mapped(self._where):
+        with mapped(self.where):
             return _retry(once, self._patience)
 
     def write(
@@ -401,13 +401,13 @@ class Runner:
                 raise
             return made[0]
 
-        with mapped(self._where):
+        with mapped(self.where):
             try:
                 return _retry(once, patience)
             except Exception:
                 if unsettled:
                     raise UnsettledError(
-                        f"store: {self._where}: the connection broke during a commit, and its outcome is "
+                        f"store: {self.where}: the connection broke during a commit, and its outcome is "
                         "unknown. Write it again with the same key=, which stores nothing twice."
                     ) from None
                 raise
@@ -420,7 +420,7 @@ class Runner:
     def check_open(self) -> None:
         """Raise `StoreError` if the store is closed."""
         if self._closed:
-            raise StoreError(f"store: {self._where} is closed. Connect again.")
+            raise StoreError(f"store: {self.where} is closed. Connect again.")
 
     def close(self) -> None:
         """Close the pool; connections in use close when they are returned."""

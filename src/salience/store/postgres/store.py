@@ -41,11 +41,8 @@ from salience.store.postgres.checking import INDEXES
 from salience.store.postgres.connection import (
     EXCLUSIVE,
     SHARED,
-    Address,
     Runner,
     all_tenants,
-    create_pool,
-    mapped,
     quoted,
     switch_tenant,
 )
@@ -206,7 +203,6 @@ class PostgresStore:
     """
 
     _runner: Runner
-    _where: str
     _handle: Handle
     _language: str
     _busy_timeout: float
@@ -258,33 +254,37 @@ class PostgresStore:
 
         Raises:
             InputError: an invalid DSN.
-            NotAStoreError, VersionError, StoreError: as `admin.ready`; or the database cannot be reached.
+            NotAStoreError, VersionError, StoreError: as `admin.connect`.
             PinnedError: the store was written with another embedder, dimension or language.
         """
-        address = Address.parse(dsn)
-        where, engine = address.name, create_pool(address, pool_size, busy_timeout, prepares=prepares)
+        runner, found = admin.connect(
+            dsn,
+            pool_size=pool_size,
+            busy_timeout=busy_timeout,
+            statement_timeout=statement_timeout,
+            prepares=prepares,
+            distinguish=distinguish,
+            create=create,
+        )
+        handle, indexes = (
+            Handle(Model(embedder, dimension, fingerprint), runner.where),
+            ScopeIndexes(exact_rows, cached_rows),
+        )
         try:
-            with mapped(where):
-                found = admin.ready(engine, where, distinguish, create=create)
-            runner = Runner(engine, where, found.session(statement_timeout), busy_timeout)
-            handle, indexes = (
-                Handle(Model(embedder, dimension, fingerprint), where),
-                ScopeIndexes(exact_rows, cached_rows),
-            )
-            is_iterative = found.pgvector >= admin.ITERATIVE_SCAN
             meta = runner.read(None, Meta.read)
             known = meta.values.get("language", language)
             if known != language:
                 raise PinnedError(
-                    f"store: {where} was written for the language {known!r}, not for {language!r}. "
+                    f"store: {runner.where} was written for the language {known!r}, not for {language!r}. "
                     f"Set SALIENCE_LANGUAGE={known}, or name a new database."
                 )
             if not moving:
                 handle.claim(meta.pin())
         except BaseException:
-            engine.dispose()
+            runner.close()
             raise
-        return cls(runner, where, handle, language, busy_timeout, exact_rows, indexes, is_iterative)
+        is_iterative = found.pgvector >= admin.ITERATIVE_SCAN
+        return cls(runner, handle, language, busy_timeout, exact_rows, indexes, is_iterative)
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
@@ -530,7 +530,7 @@ class PostgresStore:
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
-        return replace(self, _handle=Handle(model, self._where))
+        return replace(self, _handle=Handle(model, self._runner.where))
 
     @property
     def moved(self) -> bool:
@@ -556,8 +556,9 @@ class PostgresStore:
 
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
         """Raise `InputError`, which names the tools of PostgreSQL for backups."""
-        remedy = f"Run: pg_dump --format=custom --file={path} {self._where}, or salience copy {self._where} {path}"
-        raise InputError("backup", Words(self._where), remedy, "is for a file, and this store is on PostgreSQL")
+        where = self._runner.where
+        remedy = f"Run: pg_dump --format=custom --file={path} {where}, or salience copy {where} {path}"
+        raise InputError("backup", Words(where), remedy, "is for a file, and this store is on PostgreSQL")
 
     def connections(self) -> dict[str, int]:
         """Return the number of connections by state: `in_use`, `idle`."""
