@@ -119,9 +119,6 @@ _GAPS: Final = """
     following AS (
         SELECT id, version, lag(version) OVER (PARTITION BY tenant, id ORDER BY version) AS before FROM each)
     SELECT id, version, before FROM following WHERE version <> before + 1 ORDER BY id, version"""
-_DIMENSION: Final = "(SELECT value::int FROM meta WHERE name = 'dimension' AND value ~ '^[0-9]+$')"
-_MISFITS: Final = f"SELECT id, version, vector_dims(vector) AS size, {_DIMENSION} AS dimension FROM {{0}} WHERE {{1}}"  # noqa: S608 - constants
-_MISFIT: Final = f"vector_dims(vector) <> {_DIMENSION}"
 _STRAY: Final = """
     FROM postings AS p WHERE NOT EXISTS (
         SELECT 1 FROM memories AS m WHERE m.tenant = p.tenant AND m.number = p.number AND m.forgotten_at IS NULL
@@ -131,6 +128,22 @@ _STRAY: Final = """
 _UNPOSTED: Final = """
     FROM memories AS p, unnest(p.search_keys) AS k (key) WHERE p.forgotten_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM postings AS o WHERE o.tenant = p.tenant AND o.key = k.key AND o.number = p.number)"""
+
+
+def _vectors(connection: Connection) -> Iterator[Found]:
+    """Yield the vectors whose length is not that of the pinned model."""
+    dimension = Meta.read(connection).values.get(PINNED[1], "")
+    if not integrity.is_number(dimension):
+        return
+    misfit = f"vector_dims(vector) <> {int(dimension)}"
+    lengths = "SELECT id, version, vector_dims(vector) AS size FROM {0} WHERE " + misfit  # noqa: S608
+    check = _Query(
+        "vectors",
+        " UNION ALL ".join(map(lengths.format, ("memories", "versions"))),
+        f"version {{version}} has a vector of {{size}} numbers, not {int(dimension)}.",
+        tuple(f"UPDATE {name} SET vector = NULL WHERE {misfit}" for name in ("memories", "versions")),  # noqa: S608
+    )
+    yield from check(connection)
 
 
 def _postings(connection: Connection) -> Iterator[Found]:
@@ -329,12 +342,7 @@ _CHECKS: Final[tuple[Callable[[Connection], Iterable[Found]], ...]] = (
     integrity.laid_by,
     integrity.requests,
     integrity.keys,
-    _Query(
-        "vectors",
-        " UNION ALL ".join(_MISFITS.format(table, _MISFIT) for table in ("memories", "versions")),
-        "version {version} has a vector of {size} numbers, not {dimension}.",
-        tuple(f"UPDATE {table} SET vector = NULL WHERE {_MISFIT}" for table in ("memories", "versions")),  # noqa: S608
-    ),
+    _vectors,
     _postings,
 )
 """The checks, in this order: a repair of rows changes what their postings have to be."""

@@ -266,10 +266,8 @@ class PostgresStore:
             distinguish=distinguish,
             create=create,
         )
-        handle, indexes = (
-            Handle(Model(embedder, dimension, fingerprint), runner.where),
-            ScopeIndexes(exact_rows, cached_rows),
-        )
+        handle = Handle(Model(embedder, dimension, fingerprint), runner.where)
+        indexes, is_iterative = ScopeIndexes(exact_rows, cached_rows), found.pgvector >= admin.ITERATIVE_SCAN
         try:
             meta = runner.read(None, Meta.read)
             known = meta.values.get("language", language)
@@ -283,7 +281,6 @@ class PostgresStore:
         except BaseException:
             runner.close()
             raise
-        is_iterative = found.pgvector >= admin.ITERATIVE_SCAN
         return cls(runner, handle, language, busy_timeout, exact_rows, indexes, is_iterative)
 
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
@@ -352,8 +349,8 @@ class PostgresStore:
             if new and not is_exclusive:
                 raise _NeedsExclusiveLock
             keep(connection, new)
-            if brings and not lacks and all(map(_is_embedded, changes)):
-                self._embedded.add(first)
+            is_embedded = brings and not lacks and all(map(_is_embedded, changes))
+            (self._embedded.add if is_embedded else self._embedded.discard)(first)  # in each attempt
         adopts = any(isinstance(change, Adopt) for change in changes)
 
         def enter(tenant: str) -> None:
