@@ -484,7 +484,7 @@ def broken(dsn: str) -> list[str]:
     return [f"{wrong}: {row[0]}" for wrong, row in counts.items() if row and row[0]]
 
 
-def labour(
+def write_until_stopped(
     engine: Engine, journal: Journal, seed: str, shared: str, stop: threading.Event, errors: Counter[str]
 ) -> None:
     """Write until stopped, on an engine that is never reopened; count the errors of the store."""
@@ -510,7 +510,9 @@ def write_apart(dsn: str, posts: Sequence[Post], line: Any) -> None:
     stop, errors = threading.Event(), Counter[str]()
     with opened(dsn, pool_size=max(2, len(posts))) as engine:
         threads = [
-            threading.Thread(target=labour, args=(engine.of(tenant), Journal(journal), seed, shared, stop, errors))
+            threading.Thread(
+                target=write_until_stopped, args=(engine.of(tenant), Journal(journal), seed, shared, stop, errors)
+            )
             for tenant, journal, seed, shared in posts
         ]
         for thread in threads:
@@ -625,7 +627,7 @@ CATALOG: Final = "SELECT (SELECT count(*) FROM pg_class) + (SELECT count(*) FROM
 BACKENDS: Final = "SELECT pid FROM pg_stat_activity WHERE application_name = 'salience' AND datname = %s"
 
 
-def standing(dsn: str) -> dict[str, int]:
+def server_state(dsn: str) -> dict[str, int]:
     """Return rows of the catalog, connections, and the memory of the largest server process in bytes."""
     with psycopg.connect(dsn, autocommit=True) as superuser:
         entries = (superuser.execute(CATALOG).fetchone() or [0])[0]
@@ -650,9 +652,9 @@ def make_tenants(dsn: str, count: int, threads: int, pool_size: int = 10) -> tup
             return (time.perf_counter() - begun) * 1e3
 
         found = list(pool.map(made, range(edge)))
-        early = standing(dsn)
+        early = server_state(dsn)
         found += list(pool.map(made, range(edge, count)))
-        late = standing(dsn)
+        late = server_state(dsn)
         pairs = [(asked(number), asked(count - edge + number)) for number in range(edge)]
     faults += [f"tenant {n} found {hits} of 2 memories" for n, hits in enumerate(found) if hits != 2]
     if late["catalog"] != early["catalog"]:

@@ -481,7 +481,7 @@ def find_leaks(
                 if half == 1:
                     halfway.wait()
 
-    def come_and_go() -> None:
+    def use_new_keys() -> None:
         """Make a key, use it, revoke it, and use it again at once."""
         with httpx.Client(base_url=url, timeout=60) as client:
             while True:
@@ -499,7 +499,7 @@ def find_leaks(
 
     with ThreadPoolExecutor(threads + 1) as pool:
         working = [pool.submit(work, number) for number in range(threads)]
-        guests = pool.submit(come_and_go)
+        guests = pool.submit(use_new_keys)
         halfway.wait()
         for holder in holders[1::6]:
             revoke(keyring, holder)

@@ -273,7 +273,7 @@ class Setting:
     description: str
 
 
-def standing(**given: Any) -> list[Setting]:
+def effective(**given: Any) -> list[Setting]:
     """Return every setting with its source, secrets masked; `given` overrides every other source.
 
     Raises:

@@ -25,7 +25,7 @@ def show(call: Call) -> Answer:
     from salience import settings
 
     given = {} if call.options.store is None else {"url": call.options.store}
-    every, stray = settings.standing(**given), settings.unknown()
+    every, stray = settings.effective(**given), settings.unknown()
     shown = table(Column("setting", no_wrap=True), Column("value", overflow="fold"), Column("from", overflow="fold"))
     lines = []
     for one in every:

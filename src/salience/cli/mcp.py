@@ -138,7 +138,7 @@ def _entry(
 
     store = options.store or settings.load().url
     is_secret = settings.masked(store) != store
-    from_variable = is_secret and any((one.name, one.source) == ("url", "environment") for one in settings.standing())
+    from_variable = is_secret and any((one.name, one.source) == ("url", "environment") for one in settings.effective())
     if is_secret and (options.store is not None or (from_variable and client.variable is None)):
         remedy = f"Write it as url into {settings.config_file()} instead."
         problem = f"{settings.masked(store)} has a password, which would be written to the client's file"
