@@ -60,8 +60,6 @@ TRANSITIONS: Final[Mapping[str, str]] = {
 """Patterns of the replaced value."""
 _TELLS_WHEN: Final = re.compile(r"(?:19|20)\d\d|rank \d+")
 """A year or an ordinal."""
-_DAY: Final = re.compile(r"(1[0-2]|[1-9])-(\d{1,2})")
-_MONTH: Final = re.compile(r"month (1[0-2]|[1-9])")
 
 Evidence = tuple[str, ...]
 """Reasons such as `number: 30 -> 40`; empty for none."""

@@ -451,8 +451,8 @@ def _with_lead(text: str, mention: Mention) -> Mention | None:
     match = re.search(_LEAD, before, FLAGS)
     whole = _groups(match)["lead"] if match else ""
     lead = whole.removesuffix(" the")
-    leads = {whole, lead, CLAUSE_END if re.search(_STOP, after, FLAGS) else ""}
-    if re.search(_BLOCK, before, FLAGS) or (mention.needs and mention.needs.isdisjoint(leads)):
+    found = {whole, lead, CLAUSE_END if re.search(_STOP, after, FLAGS) else ""}
+    if re.search(_BLOCK, before, FLAGS) or (mention.needs and mention.needs.isdisjoint(found)):
         return None
     if not match or (lead in _STRAY_LEADS and not mention.needs):  # it may belong to a verb: "volunteer at last week"
         return mention

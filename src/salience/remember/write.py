@@ -66,7 +66,9 @@ def remember(
         StoreError: the store failed; nothing was stored.
     """
     now = services.clock()
+    # 1 clean, 2 extract
     memories = with_facts(services, [clean(services, draft, now, scope) for draft in drafts])
+    # 3 embed
     vectors, failure = try_embed(services, [memory.content for memory in memories])
     stored = [
         derive(services, memory, None if vectors is None else vectors[place]) for place, memory in enumerate(memories)
@@ -103,11 +105,13 @@ def _write(
     """
 
     def attempt() -> list[tuple[Receipt, str | None]]:
+        # 4 look: neighbours, idempotency keys and facts in the store
         near = neighbours(services, profile, stored, now) if look else [[] for _ in stored]
         retried = retried_ids(services, stored)
         same = repeats(services, drafts, stored, near, retried, now)
         places = [place for place in range(len(stored)) if place not in same]
         facts = stored_facts(services, [stored[place].memory for place in places])
+        # 5 decide
         changes, new = decide(services, [stored[place] for place in places], now, scope.who, retried, facts)
         conflicts: list[tuple[Contradiction, ...]] = [()] * len(new)
         if look:
@@ -118,6 +122,7 @@ def _write(
             memory.id: Touch(memory.scope.without_session, (memory.id,), now, access_count=counts[memory.id], at=now)
             for memory in same.values()
         }
+        # 6 apply
         made = services.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
 
         now_stored = {receipt.memory.id: receipt.memory for receipt in made}
