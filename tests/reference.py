@@ -58,8 +58,8 @@ from salience.store.values import (
     already,
     answered_already,
     carries_vectors,
+    check_counts,
     count_changed,
-    counted,
     derives_vectors,
     held_by,
     is_session_of,
@@ -306,7 +306,7 @@ def _make_room(making: Making) -> None:
     pin = state.pins.get("laid_by")
     if pin is None or not making.handle.matches(pin):
         state.laid_by.clear()
-        state.pins["laid_by"] = making.handle.own()
+        state.pins["laid_by"] = making.handle.pin()
 
 
 def _erase(making: Making, change: Erase) -> None:
@@ -381,7 +381,7 @@ def _adopt(making: Making, _: Adopt) -> None:
         state.versions[place] = tuple(_moved(state, older) for older in state.versions.get(place, ()))
     state.laid_by.clear()
     state.pins.pop("laid_by", None)
-    state.pins["pinned"] = making.handle.own()
+    state.pins["pinned"] = making.handle.pin()
 
 
 def _moved(state: State, stored: Stored) -> Stored:
@@ -681,7 +681,7 @@ class ReferenceStore:
         """
         brings = carries_vectors(changes) or derives_vectors(changes)
         if brings or any(isinstance(change, Adopt) for change in changes):
-            self._handle.own()  # before the lock: it may ask a provider
+            self._handle.pin()  # before the lock: it may ask a provider
         with self._opened() as state:
             draft = state.draft()
             self._pin(draft, changes)
@@ -699,7 +699,7 @@ class ReferenceStore:
             clock = state.clocks.get((need.scope.tenant, need.scope.session_key or ""), 0)
             pin = state.pins.get("pinned")
         if need.vector is not None or need.near is not None:
-            self._handle.admit(pin)
+            self._handle.check_vectors(pin)
         visible = [stored for stored in live if need.scope.sees(stored.memory.scope)]
         wanted = [stored for stored in visible if need.filter.accepts(stored.memory)]
         matrix = _matrix(wanted, self._handle.model.dimension if pin is None else pin.dimension)
@@ -855,16 +855,16 @@ class ReferenceStore:
         pin = draft.pins.get("pinned")
         vectors = carries_vectors(changes)
         if vectors:
-            self._handle.admit(pin)
+            self._handle.check_vectors(pin)
         brings = vectors or derives_vectors(changes)
         is_first = pin is None and any(isinstance(change, Add) for change in changes)
-        is_bare = pin is not None and pin.fingerprint is None and self._handle.owns(pin)
+        is_bare = pin is not None and pin.fingerprint is None and self._handle.accepts(pin)
         if is_first or (brings and is_bare):
-            draft.pins["pinned"] = self._handle.own() if brings else self._handle.bare()
+            draft.pins["pinned"] = self._handle.pin() if brings else self._handle.pin_without_fingerprint()
 
 
 def _check_counts(state: State, draft: State, changes: Sequence[Change], receipts: Sequence[Receipt]) -> None:
-    counted(state.counts(), draft.counts(), count_changed(changes, receipts))
+    check_counts(state.counts(), draft.counts(), count_changed(changes, receipts))
 
 
 def _meant(visible: Sequence[Memory], asked: str) -> str | None:

@@ -14,7 +14,7 @@ from salience.ports import Add, Stored
 from salience.records import ANY, Scope
 from salience.records.checks import frozen
 from salience.records.ids import SHORT
-from salience.store.rows import RECORD, held, of_record, to_memory
+from salience.store.rows import of_stored, to_memory
 from salience.store.sqlite import SQLiteStore
 from salience.store.statements import live_of
 from salience.testing.memories import DIMENSION, EVERYTHING, NOW, id_of, stored
@@ -82,7 +82,7 @@ def test_a_text_that_is_no_id_finds_nothing(store: SQLiteStore, other: str) -> N
 @pytest.mark.parametrize("column", ["tags", "entities", "sources", "metadata"])
 @pytest.mark.parametrize("damage", ["", "[", "{}{}", '["a"] ["b"]', 7, None])
 def test_a_row_with_what_was_never_written_is_damaged(column, damage):
-    row = dict(zip(RECORD, held(stored(7), DIMENSION), strict=False))
+    row = of_stored(stored(7), DIMENSION)
     with pytest.raises(StoreError, match="damaged"):
         to_memory({**row, column: damage})
 
@@ -108,7 +108,6 @@ def test_a_row_with_what_was_never_written_is_damaged(column, damage):
 )
 def test_a_memory_comes_back_from_its_row_as_it_went_in(values):
     one = stored(7, **values)
-    row = held(one, DIMENSION)
-    assert of_record(row[: len(RECORD)]) == one.memory
-    assert to_memory(dict(zip(reversed(RECORD), reversed(row[: len(RECORD)]), strict=True))) == one.memory
-    assert type(of_record(row[: len(RECORD)]).metadata) is type(frozen({}))
+    row = of_stored(one, DIMENSION)
+    assert to_memory(row) == one.memory
+    assert type(to_memory(row).metadata) is type(frozen({}))

@@ -75,45 +75,45 @@ def asking(vector=None):
 @pytest.mark.parametrize("other", [model("f"), model("e", dimension=4)])
 def test_another_name_or_length_has_moved(other):
     with pytest.raises(MovedError, match=r"has vectors of embedder 'e' .* Connect again with that embedder\."):
-        handle(other).admit(pin(model()))
+        handle(other).check_vectors(pin(model()))
 
 
 def test_another_fingerprint_is_another_model_of_the_name():
     with pytest.raises(PinnedError, match="another model of the name 'e'") as caught:
-        handle(model(seed=2)).admit(pin(model()))
+        handle(model(seed=2)).check_vectors(pin(model()))
     assert not isinstance(caught.value, MovedError)
 
 
 def test_a_fingerprint_that_changed_under_a_handle_has_moved():
     own = handle(model())
-    own.admit(pin(model()))
+    own.check_vectors(pin(model()))
     with pytest.raises(MovedError, match="another model of the name"):
-        own.admit(pin(model(seed=2)))
+        own.check_vectors(pin(model(seed=2)))
 
 
 def test_builds_for_other_machines_are_one_model():
     vector = random_unit(1) + 0.01 * random_unit(2)
     near = Model("e", DIMENSION, lambda: (vector / np.linalg.norm(vector)).astype(np.float32))
-    handle(near).admit(pin(model()))
+    handle(near).check_vectors(pin(model()))
     assert handle(near).matches(pin(model()))
     assert not handle(model(seed=2)).matches(pin(model()))
 
 
 def test_a_handle_without_a_fingerprint_is_told_by_name_and_length():
     bare = handle(Model("e", DIMENSION))
-    bare.admit(pin(model()))
+    bare.check_vectors(pin(model()))
     assert bare.matches(pin(model()))
-    assert bare.own().fingerprint is None
+    assert bare.pin().fingerprint is None
 
 
 def test_a_provider_that_is_away_is_asked_only_where_a_fingerprint_is_known():
     own = handle(Model("e", DIMENSION, away))
-    own.admit(None)
-    own.admit(Pin("e", DIMENSION))
+    own.check_vectors(None)
+    own.check_vectors(Pin("e", DIMENSION))
     with pytest.raises(EmbedderError):
-        own.admit(pin(model()))
+        own.check_vectors(pin(model()))
     with pytest.raises(MovedError):
-        own.admit(pin(model("f")))
+        own.check_vectors(pin(model("f")))
 
 
 def test_memories_without_vectors_pin_no_fingerprint(opened, tmp_path):

@@ -15,15 +15,15 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, delete, exists, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from salience.errors import InputError
+from salience.errors import DamagedError, InputError
 from salience.records import Finding, Scope
 from salience.records.ids import short_id
-from salience.store import keyring, statements
+from salience.store import keyring, schema
 from salience.store.pins import LAID_BY, PINNED, Meta, keep, void
-from salience.store.rows import RECORD, fault, is_text
+from salience.store.rows import RECORD, is_text, to_memory
 
 MOST: Final = 100
 """Maximum findings of one kind."""
@@ -251,18 +251,23 @@ def laid_by(connection: Connection) -> Iterator[Found]:
 
 
 def _drop_laid_by(connection: Connection) -> None:
-    connection.execute(statements.drop_laid_by())
+    connection.execute(delete(schema.laid_by))
+
+
+_IS_STRAY: Final = ~exists(
+    select(1).where(schema.memories.c.tenant == schema.requests.c.tenant, schema.memories.c.id == schema.requests.c.id)
+)
 
 
 def requests(connection: Connection) -> Iterator[Found]:
     """Yield recorded requests about missing memories."""
-    count = connection.execute(statements.stray_answers()).scalar_one()
+    count = connection.execute(select(func.count()).select_from(schema.requests).where(_IS_STRAY)).scalar_one()
     if count:
         yield Finding("requests", None, f"{count:,} requests are noted of memories that are not there."), _drop_strays
 
 
 def _drop_strays(connection: Connection) -> None:
-    connection.execute(statements.drop_stray_answers())
+    connection.execute(delete(schema.requests).where(_IS_STRAY))
 
 
 def keys(connection: Connection) -> Iterator[Found]:
@@ -312,17 +317,17 @@ def _damaged(connection: Connection) -> Iterator[tuple[tuple[str, int], str | No
     """Yield unreadable rows: table and row id, the memory's id, the name in messages, the column, the repair."""
     for table in _VERSIONED:
         names = ", ".join((*RECORD, *_DERIVED))
-        for rowid, *values in connection.exec_driver_sql(f"SELECT rowid, {names} FROM {table}"):  # noqa: S608
-            derived = zip(_DERIVED, values[len(RECORD) :], strict=True)
-            column = fault(values)
-            blank = next((name for name, value in derived if not isinstance(value, str)), None)
-            if column is None and blank is None:
-                continue
-            row = dict(zip(RECORD, values, strict=False))
-            named = is_text(row["id"]) and isinstance(row["version"], int)
-            which = f"version {row['version']}" if named else f"row {rowid} of {table!r}"
-            mend: Repair = _blank if column is None else _move_aside
-            yield (table, rowid), row["id"] if named else None, which, column or str(blank), mend
+        for row in connection.exec_driver_sql(f"SELECT rowid, {names} FROM {table}").mappings():  # noqa: S608
+            column = next((name for name in _DERIVED if not isinstance(row[name], str)), None)
+            mend: Repair = _blank
+            try:
+                to_memory(row)
+            except DamagedError as error:
+                column, mend = error.column, _move_aside
+            if column is not None:
+                named = is_text(row["id"]) and isinstance(row["version"], int)
+                which = f"version {row['version']}" if named else f"row {row['rowid']} of {table!r}"
+                yield (table, row["rowid"]), row["id"] if named else None, which, column, mend
 
 
 def _blank(connection: Connection) -> None:

@@ -10,14 +10,18 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from salience.batch import Vectors32, cosines, unit_vectors
 from salience.errors import MovedError, PinnedError, StoreError
 from salience.ports import SAME_MODEL, Add, Change, Model
-from salience.store import statements
 
-COMMAND: Final = "salience --store {where} --embedder {name} reembed"
+PINNED: Final = ("embedder", "dimension", "fingerprint")
+"""Names in `meta` of the model of the vectors in the rows."""
+LAID_BY: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint")
+"""Names in `meta` of the model that `reembed` prepares vectors for."""
+TRACES: Final = "traces"
+"""Name that has a value while the file may hold bytes of erased memories."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +42,7 @@ class Pin:
 
 
 class Handle:
-    """What a handle on a store embeds with, and which fingerprint of the store it has found to be its own.
+    """The model that one handle on a store embeds with, and whether it is the model of the stored vectors.
 
     Args:
         model: of the engine that the handle is for.
@@ -52,106 +56,88 @@ class Handle:
         self.model = model
         self.moved = False
         self._where = where
-        self._known: bytes | None = None
-        self._own: Pin | None = None
+        self._verified: bytes | None = None  # the fingerprint of the store that was found to be this model's
+        self._pin: Pin | None = None
 
-    def owns(self, pin: Pin | None) -> bool:
+    def accepts(self, pin: Pin | None) -> bool:
         """Return whether the store is pinned to this handle's model, by name and dimension, or not pinned."""
         return pin is None or (pin.name, pin.dimension) == (self.model.name, self.model.dimension)
 
-    def claim(self, pin: Pin | None) -> None:
-        """Raise `PinnedError` unless the store is pinned to this handle's model, by name and dimension, or not yet."""
-        if pin is not None and not self.owns(pin):
+    def check_name(self, pin: Pin | None) -> None:
+        """Raise `PinnedError` if the store is pinned to another model, by name or dimension."""
+        if not self.accepts(pin):
             raise PinnedError(
-                f"store: {self._where} was written with {pin}, not with {self.bare()}. Open it with "
-                f"that embedder, or embed all anew: {COMMAND.format(where=self._where, name='NAME')}"
+                f"store: {self._where} was written with {pin}, not with {self.pin_without_fingerprint()}. Open it with "
+                f"that embedder, or embed all anew: {self._reembed('NAME')}"
             )
 
-    def admit(self, pin: Pin | None) -> None:
-        """Let vectors pass if they belong to the store.
+    def check_vectors(self, pin: Pin | None) -> None:
+        """Check that vectors of this handle's model belong to the store; may call the model for its fingerprint.
 
         Raises:
             MovedError: the store was pinned to another model since this handle was made.
-            PinnedError: another model goes by the name that the store is pinned to.
-            EmbedderError: the fingerprint is not to be had.
+            PinnedError: the store is pinned to another model of the same name.
+            EmbedderError: the fingerprint cannot be computed.
         """
-        if pin is None:
-            return
-        if not self.owns(pin):
+        if not self.accepts(pin):
             self.moved = True
             raise MovedError(
                 f"store: {self._where} has vectors of {pin} by now, not of {self.model.name!r}. "
                 "Connect again with that embedder."
             )
-        if pin.fingerprint is None or pin.fingerprint.tobytes() == self._known or self.model.fingerprint is None:
-            return
-        if not self._is_same(pin.fingerprint):
-            self.moved = self._known is not None
-            raise (PinnedError if self._known is None else MovedError)(
+        if pin is not None and not self.matches(pin):
+            self.moved = self._verified is not None
+            raise (MovedError if self.moved else PinnedError)(
                 f"store: {self._where} was written with another model of the name {pin.name!r}: the same sentence has "
-                f"another vector there. Use the model that wrote it, or embed all anew: "
-                f"{COMMAND.format(where=self._where, name='NAME')}"
+                f"another vector there. Use the model that wrote it, or embed all anew: {self._reembed(pin.name)}"
             )
-        self._known = pin.fingerprint.tobytes()
+        if pin is not None and pin.fingerprint is not None:
+            self._verified = pin.fingerprint.tobytes()
 
     def matches(self, pin: Pin) -> bool:
         """Return whether vectors under `pin` are this model's: by name, dimension and, where known, fingerprint."""
-        if not self.owns(pin) or pin.fingerprint is None or self.model.fingerprint is None:
-            return self.owns(pin)
-        return self.is_known(pin) or self._is_same(pin.fingerprint)
+        if not self.accepts(pin) or pin.fingerprint is None or self.model.fingerprint is None:
+            return self.accepts(pin)
+        if pin.fingerprint.tobytes() == self._verified:
+            return True
+        own = self.pin().fingerprint
+        return own is None or float(cosines(own[None], pin.fingerprint)[0]) >= SAME_MODEL
 
-    def is_known(self, pin: Pin | None) -> bool:
-        """Return whether vectors under `pin` were found to be this model's before."""
-        if pin is None or pin.fingerprint is None:
-            return False
-        return self.owns(pin) and pin.fingerprint.tobytes() == self._known
-
-    def own(self) -> Pin:
-        """Return the pin of this handle's model, fingerprint and all; the model is asked for it once.
+    def pin(self) -> Pin:
+        """Return the pin of this handle's model; the first call computes the fingerprint.
 
         Raises:
-            EmbedderError: the fingerprint is not to be had.
+            EmbedderError: the fingerprint cannot be computed.
         """
-        if self._own is None:
+        if self._pin is None:
             name, dimension = self.model.name, self.model.dimension
-            asked = None if self.model.fingerprint is None else self.model.fingerprint()[None]
-            known = None if asked is None else unit_vectors(asked, name, 1, dimension)[0]
-            self._own = Pin(name, dimension, known)
-        return self._own
+            vector = None if self.model.fingerprint is None else self.model.fingerprint()[None]
+            self._pin = Pin(name, dimension, None if vector is None else unit_vectors(vector, name, 1, dimension)[0])
+        return self._pin
 
-    def bare(self) -> Pin:
-        """Return the pin of this handle's model, without a fingerprint."""
+    def pin_without_fingerprint(self) -> Pin:
+        """Return the pin of this handle's model; never calls the model."""
         return Pin(self.model.name, self.model.dimension)
 
-    def _is_same(self, fingerprint: Vectors32) -> bool:
-        own = self.own().fingerprint
-        return own is None or float(cosines(own[None], fingerprint)[0]) >= SAME_MODEL
-
-
-PINNED: Final = ("embedder", "dimension", "fingerprint")
-LAID_BY: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint")
-"""Names of the parts of a pin: of the vectors in the rows, and of those laid by."""
-
-
-TRACES: Final = "traces"
-"""Name that has a value while the file may hold bytes of what was erased."""
+    def _reembed(self, name: str) -> str:
+        return f"salience --store {self._where} --embedder {name} reembed"
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Name -> value, as it stands.
+    """The rows of the table `meta`: name -> value.
 
-    `embedder`, `dimension`, `fingerprint` and `language` are pins; `sequence` is the last change sequence; `epoch` is
-    another text whenever something changed that no change sequence tells: what was computed before is void then.
-    `pruned` is the last change sequence of which a file may have the notes of touches no more.
+    `embedder`, `dimension`, `fingerprint` and `language` are pins; `sequence` is the last change sequence. `epoch` is
+    replaced by another text whenever rows change without a new change sequence: every index is then invalid. `pruned`
+    is the last change sequence whose records of touches a file may have deleted.
     """
 
     values: Mapping[str, str]
 
     @classmethod
     def read(cls, connection: Connection) -> Meta:
-        """Return what is there."""
-        return cls({row.name: row.value for row in connection.exec_driver_sql(statements.META)})
+        """Return the present values."""
+        return cls(dict(map(tuple, connection.exec_driver_sql("SELECT name, value FROM meta"))))
 
     @property
     def sequence(self) -> int:
@@ -160,7 +146,7 @@ class Meta:
 
     @property
     def pruned(self) -> int:
-        """What is computed from rows up to an earlier change sequence cannot be brought up by those touched since."""
+        """An index of an earlier change sequence cannot be updated, only built again."""
         return self._number("pruned")
 
     def _number(self, name: str) -> int:
@@ -183,12 +169,11 @@ class Meta:
             return Pin(name, int(dimension), _decoded(fingerprint) if fingerprint else None)
         except ValueError:
             remedy = "Put a backup in its place: salience reinstate FILE"
-            raise StoreError(f"store: what it says of its model ({', '.join(names)}) is damaged. {remedy}") from None
+            raise StoreError(f"store: its record of its model ({', '.join(names)}) is damaged. {remedy}") from None
 
 
 @lru_cache(maxsize=8)
 def _decoded(fingerprint: str) -> Vectors32:
-    """Return a fingerprint, which every write reads; nobody can write to it."""
     known = np.frombuffer(base64.b64decode(fingerprint), "<f4").astype(np.float32)
     known.flags.writeable = False
     return known
@@ -203,7 +188,7 @@ def of_pin(pin: Pin | None, names: tuple[str, str, str] = PINNED) -> dict[str, s
 
 
 def pinning(pin: Pin | None, own: Pin, changes: Sequence[Change]) -> dict[str, str]:
-    """Return what a write pins: the model at the first memory, its fingerprint at the first vector."""
+    """Return the pins that a write sets: the model at the first memory, its fingerprint at the first vector."""
     if pin is None:
         return of_pin(own) if any(isinstance(change, Add) for change in changes) else {}
     is_new = pin.fingerprint is None and own.fingerprint is not None
@@ -211,23 +196,27 @@ def pinning(pin: Pin | None, own: Pin, changes: Sequence[Change]) -> dict[str, s
 
 
 def new_epoch() -> str:
-    """Return a text that no store had as its epoch before."""
+    """Return an epoch that no store has had before."""
     return secrets.token_hex(8)
 
 
 def void(connection: Connection) -> None:
-    """Make void what was computed from the rows before."""
+    """Invalidate every index of the rows."""
     keep(connection, {"epoch": new_epoch()})
 
 
-def note_pruned(connection: Connection, _: str, sequence: int) -> None:
-    """Note up to which change sequence touches were dropped; an index that has not read so far is void."""
+def note_pruned(connection: Connection, sequence: int) -> None:
+    """Record the change sequence up to which touches were deleted."""
     if sequence > Meta.read(connection).pruned:
         keep(connection, {"pruned": str(sequence)})
 
 
 def keep(connection: Connection, values: Mapping[str, str]) -> None:
     """Write values of `meta`, if there are any."""
-    if not values:
-        return
-    connection.execute(statements.keep_meta(), [{"name": name, "value": value} for name, value in values.items()])
+    if values:
+        connection.execute(_KEEP, [{"name": name, "value": value} for name, value in values.items()])
+
+
+_KEEP: Final = text(
+    "INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)

@@ -6,10 +6,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import groupby
-from typing import Any, Final, Protocol
+from itertools import groupby, pairwise
+from typing import Any, Final
 
-from sqlalchemy import Connection, CursorResult, Executable, Table
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Double,
+    Select,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    tuple_,
+    update,
+)  # fmt: skip
 
 from salience.errors import DamagedError, PinnedError
 from salience.ports import Add, Adopt, Answered, Change, Count, Derive, Erase, Lease, Prune, Revise, Stored, Touch
@@ -18,9 +34,9 @@ from salience.records.ids import SHORT
 from salience.store import rows, statements
 from salience.store.index import Activations
 from salience.store.pins import LAID_BY, Handle, Meta, Pin, keep, new_epoch, of_pin
-from salience.store.rows import RECORD, is_text, of_record, readable, to_memory, to_stored
-from salience.store.schema import activations, memories, versions
-from salience.store.statements import COUNTERS
+from salience.store.rows import RECORD, STORED, is_text, readable, to_memory, to_stored
+from salience.store.schema import VECTOR, activations, laid_by, leases, memories, requests, sessions, touches, versions
+from salience.store.statements import COUNTERS, visible
 from salience.store.values import (
     already,
     answered_already,
@@ -38,54 +54,37 @@ from salience.store.values import (
 
 NO_INSTANT: Final = 0
 """Recorded for a touch without an instant: it is before every state that a read asks for."""
-Values = Mapping[str, Any]
-Indexed = Callable[[Memory, Sequence[str]], Mapping[str, Any]]
 TOUCH_PATIENCE: Final = 0.5
 """Maximum seconds that the touch of a recall waits for another write."""
-
-
-class Executor(Protocol):
-    """Runs the frequent statements of a write."""
-
-    def rows(self, statement: Executable, values: Values) -> Sequence[Sequence[Any]]:
-        """Return the rows of a query."""
-        ...
-
-    def run(self, statement: Executable, values: Sequence[Values]) -> None:
-        """Run a statement once for each set of values; not at all without any."""
-        ...
-
-    def run_with_ids(self, statement: Executable, values: Values) -> None:
-        """Run a statement whose values include a list `ids`."""
-        ...
-
-    def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-        """Insert rows of these columns into a table."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SQLAlchemyExecutor:
-    """Runs them through SQLAlchemy, which converts the types of PostgreSQL."""
-
-    connection: Connection
-
-    def rows(self, statement: Executable, values: Values) -> Sequence[Sequence[Any]]:
-        """Return the rows of a query."""
-        return self.connection.execute(statement, values).all()
-
-    def run(self, statement: Executable, values: Sequence[Values]) -> None:
-        """Run a statement once for each set of values; not at all without any."""
-        if values:  # SQLAlchemy would run it once, without values
-            self.connection.execute(statement, values)
-
-    def run_with_ids(self, statement: Executable, values: Values) -> None:
-        """Run a statement whose values include a list `ids`."""
-        self.connection.execute(statement, values)
-
-    def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-        """Insert rows of these columns into a table."""
-        self.run(table.insert(), [dict(zip(names, row, strict=True)) for row in rows])
+_TABLES: Final = (memories, versions)
+_VERSIONED: Final = [column.name for column in versions.c if column.name != "valid_to"]
+"""Columns that a memory passes on to its older version."""
+_SET_CLOCK: Final = text(
+    "INSERT INTO sessions (tenant, session_key, turns) VALUES (:tenant, :session_key, :turns) "
+    "ON CONFLICT (tenant, session_key) DO UPDATE SET turns = excluded.turns"
+)
+_RECORD_TOUCHES: Final = text(
+    "INSERT INTO touches (tenant, id, seq, at, version, accessed_at, access_count, importance) "
+    "SELECT m.tenant, m.id, :seq, :at, m.version, m.accessed_at, m.access_count, m.importance "
+    "FROM memories AS m WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
+    "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
+).bindparams(bindparam("ids", expanding=True))
+_ACTIVATE: Final = text(
+    "INSERT INTO activations (tenant, session_key, memory_id, turn) "
+    "SELECT m.tenant, :session_key, m.id, :turn FROM memories AS m "
+    "WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
+    "ON CONFLICT (tenant, session_key, memory_id) DO UPDATE SET turn = excluded.turn"
+).bindparams(bindparam("ids", expanding=True))
+_RECORD_ANSWER: Final = text(
+    "INSERT INTO requests (tenant, home, key, verb, id, version, at) "
+    "VALUES (:tenant, :home, :key, :verb, :id, :version, :at) "
+    "ON CONFLICT (tenant, home, key) DO NOTHING RETURNING key"
+)
+_TAKE_LEASE: Final = text(
+    "INSERT INTO leases (name, holder, until) VALUES (:name, :holder, :until) "
+    "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until "
+    "WHERE leases.holder = excluded.holder OR leases.until <= :now RETURNING name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,6 @@ class Transaction:
 
     Attributes:
         connection: in a write transaction.
-        executor: runs the frequent statements in it.
         handle: of the engine that writes.
         sequence: returns the change sequence of a tenant's new rows.
         void: invalidates all indexes of a tenant's rows.
@@ -102,24 +100,31 @@ class Transaction:
         indexed: returns the search columns of a memory and its terms.
         of_all: context in which statements see the rows of all tenants.
         tenants: returns the tenants to update one at a time; None stands for all of them at once.
-        last_ids: tenant -> greatest id, where it is known already.
+        last_ids: tenant -> greatest id before the transaction, where it is known already.
     """
 
     connection: Connection
-    executor: Executor
     handle: Handle
     sequence: Callable[[str], int]
     void: Callable[[str], None]
     pruned: Callable[[str, int], None]
-    indexed: Indexed = lambda *_: {}
+    indexed: Callable[[Memory, Sequence[str]], Mapping[str, Any]] = lambda *_: {}
     of_all: Callable[[], AbstractContextManager[object]] = nullcontext
     tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
-    last_ids: Mapping[str, str | None] = field(default_factory=dict)
+    last_ids: dict[str, str | None] = field(default_factory=dict)
 
-    @property
-    def dimension(self) -> int:
-        """Length of the handle's vectors."""
-        return self.handle.model.dimension
+    def derived(
+        self, vector: Any = None, terms: Sequence[str] | None = None, distinctions: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Return the columns of derived data, without those that are None."""
+        values: dict[str, Any] = {}
+        if vector is not None:
+            values["vector"] = rows.of_vector(own_vector(vector, self.handle.model.dimension))
+        if terms is not None:
+            values["terms"] = " ".join(terms)
+        if distinctions is not None:
+            values["distinctions"] = "\n".join(distinctions)
+        return values
 
 
 def patience(changes: Sequence[Change], busy_timeout: float) -> float:
@@ -130,225 +135,186 @@ def patience(changes: Sequence[Change], busy_timeout: float) -> float:
 
 def tenant_of(change: Change) -> str:
     """Return the tenant of a change; empty for a change of the whole store."""
-    if isinstance(change, Add):
-        return change.stored.memory.scope.tenant
-    if isinstance(change, Revise):
-        return change.memory.scope.tenant
-    if isinstance(change, Touch):
-        return change.scope.tenant
-    if isinstance(change, Answered):
-        return change.home.tenant
-    return "" if isinstance(change, Lease | Adopt) else change.tenant
+    match change:
+        case Add():
+            return change.stored.memory.scope.tenant
+        case Revise():
+            return change.memory.scope.tenant
+        case Touch():
+            return change.scope.tenant
+        case Answered():
+            return change.home.tenant
+        case Lease() | Adopt():
+            return ""
+    return change.tenant
 
 
 def add_all(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> list[Receipt]:
-    """Store new memories; return a receipt for each."""
-    plan = _Plan.read(transaction, tenant, changes)
-    receipts = [plan.place(change) for change in changes]
-    new = [
-        (_with(change.stored, receipt.memory), change.history)
-        for change, receipt in zip(changes, receipts, strict=True)
-        if receipt.status == "created"
-    ]
-    _insert_memories(transaction, tenant, [stored for stored, _ in new])
-    _insert_versions(transaction, [pair for pair in new if pair[1]])
-    _insert_activations(transaction, tenant, [stored for stored, _ in new if stored.activations])
-    clocks = [{"tenant": tenant, "session_key": name, "turns": turns} for name, turns in plan.clocks.items()]
-    transaction.executor.run(statements.set_clock(), clocks)
+    """Store new memories with their older versions and activations; return a receipt for each."""
+    known = [change.stored.memory for change in changes]
+    by_id, by_key, older_hashes = _present(transaction, tenant, known)
+    clocks = _clocks(transaction.connection, tenant, changes)
+    receipts: list[Receipt] = []
+    created: list[tuple[Stored, tuple[Stored, ...]]] = []
+    for change in changes:
+        memory = change.stored.memory
+        home_and_key = memory.scope.home_key, memory.key
+        present = by_key.get(home_and_key, by_id.get(memory.id))
+        if present is not None:
+            receipts.append(already(present, memory, (present.id, memory.content_hash) in older_hashes))
+            continue
+        for session_key, turn in change.stored.activations.items():
+            clocks[session_key] = max(turn, clocks.get(session_key, 0))
+        memory = own_metadata(memory)
+        if memory.scope.session_key is not None:
+            clock = clocks.get(memory.scope.session_key, 0)
+            turn = clock + 1 if memory.turn is None else memory.turn
+            clocks[memory.scope.session_key] = max(turn, clock)
+            memory = memory if memory.turn == turn else replace(memory, turn=turn)
+        by_id[memory.id] = memory
+        if memory.key is not None:
+            by_key[home_and_key] = memory
+        created.append((replace(change.stored, memory=memory), change.history))
+        receipts.append(Receipt(memory, "created"))
+    _insert(transaction, tenant, created)
+    turns = [{"tenant": tenant, "session_key": name, "turns": turn} for name, turn in clocks.items()]
+    if turns:
+        transaction.connection.execute(_SET_CLOCK, turns)
     return receipts
 
 
-def _with(stored: Stored, memory: Memory) -> Stored:
-    return stored if stored.memory is memory else replace(stored, memory=memory)
+def _present(
+    transaction: Transaction, tenant: str, new: Sequence[Memory]
+) -> tuple[dict[str, Memory], dict[tuple[str, str | None], Memory], set[tuple[str, str]]]:
+    """Return the stored memories with the ids or keys of new ones: by id, and by home and key.
 
-
-def _insert_memories(transaction: Transaction, tenant: str, new: Sequence[Stored]) -> None:
-    if not new:
-        return
-    names = ("seq", "short_id", *rows.HELD, *transaction.indexed(new[0].memory, new[0].terms))
-    transaction.executor.insert(memories, names, _rows(transaction, transaction.sequence(tenant), new))
-
-
-def _rows(transaction: Transaction, sequence: int, new: Iterable[Stored]) -> Iterator[tuple[Any, ...]]:
-    """Yield new memories as rows."""
-    for stored in new:
-        derived = stored.terms, stored.distinctions
-        more = transaction.indexed(stored.memory, derived[0])
-        yield (sequence, stored.memory.short_id, *rows.held(stored, transaction.dimension, derived), *more.values())
-
-
-def _insert_versions(transaction: Transaction, histories: Sequence[tuple[Stored, Sequence[Stored]]]) -> None:
-    """Store the older versions of memories; each is valid until the next one."""
-    values = [
-        (*rows.held(older, transaction.dimension), microseconds(later.memory.changed_at))
-        for stored, history in histories
-        for older, later in zip(history, (*history[1:], stored), strict=True)
-    ]
-    transaction.executor.insert(versions, (*rows.HELD, "valid_to"), values)
-
-
-def _insert_activations(transaction: Transaction, tenant: str, new: Sequence[Stored]) -> None:
-    values = [
-        (tenant, session_key, stored.memory.id, turn)
-        for stored in new
-        for session_key, turn in stored.activations.items()
-    ]
-    transaction.executor.insert(activations, ("tenant", "session_key", "memory_id", "turn"), values)
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """Known memories and session clocks, kept up to date while additions are placed.
-
-    Attributes:
-        by_id, by_key: memories by id, and by home and key.
-        clocks: session key -> turns.
-        older_hashes: ids of changed memories with a key, with the content hashes of their older versions.
+    Also the ids of the changed ones among the latter, each with the content hashes of its older versions.
     """
-
-    by_id: dict[str, Memory]
-    by_key: dict[tuple[str, str], Memory]
-    clocks: dict[str, int]
-    older_hashes: set[tuple[str, str]]
-
-    @classmethod
-    def read(cls, transaction: Transaction, tenant: str, changes: Sequence[Add]) -> _Plan:
-        """Read the memories and sessions that additions refer to."""
-        connection, new = transaction.connection, [change.stored.memory for change in changes]
-        plan = cls({}, {}, _clocks(transaction, tenant, changes), set())
-        if tenant in transaction.last_ids:
-            last = transaction.last_ids[tenant]
-        else:
-            ((last,),) = transaction.executor.rows(statements.last_id(), {"tenant": tenant})
-        # a new id sorts after all others, as a rule, and needs no query
-        for chunk in statements.chunks(memory.id for memory in new if memory.id <= (last or "")):
-            plan._add_rows(connection.execute(statements.of_ids(tenant, chunk)))
-        for home, keys in _keys_by_home(new).items():
-            for chunk in statements.chunks(keys):
-                plan._add_rows(connection.execute(statements.of_keys(tenant, home, chunk)))
-        for chunk in statements.chunks(known.id for known in plan.by_key.values() if known.version > 1):
-            plan.older_hashes.update(
-                (row.id, row.content_hash) for row in connection.execute(statements.older_hashes(tenant, chunk))
-            )
-        return plan
-
-    def place(self, change: Add) -> Receipt:
-        """Return the receipt of an addition, given the ones before it."""
-        memory = change.stored.memory
-        taken = self.by_key.get((memory.scope.home_key, memory.key)) if memory.key is not None else None
-        present = self.by_id.get(memory.id) if taken is None else taken
-        if present is not None:
-            return already(present, memory, (present.id, memory.content_hash) in self.older_hashes)
-        for session_key, turn in change.stored.activations.items():
-            self.clocks[session_key] = max(turn, self.clocks.get(session_key, 0))
-        memory = self._with_turn(own_metadata(memory))
-        self._add(memory)
-        return Receipt(memory, "created")
-
-    def _add_rows(self, found: CursorResult[Any]) -> None:
-        for row in found.mappings():
-            self._add(rows.to_memory(row))
-
-    def _add(self, memory: Memory) -> None:
-        self.by_id[memory.id] = memory
-        if memory.key is not None:
-            self.by_key[memory.scope.home_key, memory.key] = memory
-
-    def _with_turn(self, memory: Memory) -> Memory:
-        """Return `memory` with its turn in its session, and advance the session's clock to it."""
-        session_key = memory.scope.session_key
-        if session_key is None:
-            return memory
-        clock = self.clocks.get(session_key, 0)
-        turn = clock + 1 if memory.turn is None else memory.turn
-        self.clocks[session_key] = max(turn, clock)
-        return memory if memory.turn == turn else replace(memory, turn=turn)
-
-
-def _clocks(transaction: Transaction, tenant: str, changes: Sequence[Add]) -> dict[str, int]:
-    """Return the clocks of the sessions of additions and of their activations."""
-    own = (change.stored.memory.scope.session_key for change in changes)
-    carried = (session_key for change in changes for session_key in change.stored.activations)
-    names = list(dict.fromkeys(name for name in (*own, *carried) if name is not None))
-    return {
-        row.session_key: row.turns
-        for chunk in statements.chunks(names)
-        for row in transaction.connection.execute(statements.clocks(tenant, chunk))
-    }
-
-
-def _keys_by_home(memories: Sequence[Memory]) -> dict[str, list[str]]:
+    connection = transaction.connection
+    if tenant in transaction.last_ids:
+        last = transaction.last_ids.pop(tenant)  # known only before the first insertion
+    else:
+        last = connection.execute(select(func.max(memories.c.id)).where(memories.c.tenant == tenant)).scalar()
+    # a new id sorts after all others, as a rule, and needs no query
+    ids = [memory.id for memory in new if memory.id <= (last or "")]
+    queries = [statements.of_ids(tenant, chunk) for chunk in statements.chunks(ids)]
     keys: dict[str, list[str]] = {}
-    for memory in memories:
+    for memory in new:
         if memory.key is not None:
             keys.setdefault(memory.scope.home_key, []).append(memory.key)
-    return keys
+    for home, names in keys.items():
+        queries += [statements.of_keys(tenant, home, chunk) for chunk in statements.chunks(names)]
+    found = [to_memory(row) for query in queries for row in connection.execute(query).mappings()]
+    by_key: dict[tuple[str, str | None], Memory] = {
+        (memory.scope.home_key, memory.key): memory for memory in found if memory.key is not None
+    }
+    hashes: set[tuple[str, str]] = set()
+    for chunk in statements.chunks(memory.id for memory in by_key.values() if memory.version > 1):
+        of = (versions.c.tenant == tenant, versions.c.id.in_(chunk))
+        older = connection.execute(select(versions.c.id, versions.c.content_hash).where(*of).distinct())
+        hashes.update((row.id, row.content_hash) for row in older)
+    return {memory.id: memory for memory in found}, by_key, hashes
+
+
+def _clocks(connection: Connection, tenant: str, changes: Sequence[Add]) -> dict[str, int]:
+    """Return session key -> turns, for the sessions of new memories and of their activations."""
+    own = (change.stored.memory.scope.session_key for change in changes)
+    carried = (session_key for change in changes for session_key in change.stored.activations)
+    found: dict[str, int] = {}
+    for chunk in statements.chunks(name for name in (*own, *carried) if name is not None):
+        of = (sessions.c.tenant == tenant, sessions.c.session_key.in_(chunk))
+        found |= {row.session_key: row.turns for row in connection.execute(select(sessions).where(*of))}
+    return found
+
+
+def _insert(transaction: Transaction, tenant: str, new: Sequence[tuple[Stored, tuple[Stored, ...]]]) -> None:
+    """Insert memories, each given with its older versions; a version is valid until the next one."""
+    if not new:
+        return
+    dimension, sequence = transaction.handle.model.dimension, transaction.sequence(tenant)
+    inserted = {
+        memories: [
+            {
+                "seq": sequence,
+                "short_id": stored.memory.short_id,
+                **rows.of_stored(stored, dimension),
+                **transaction.indexed(stored.memory, stored.terms),
+            }
+            for stored, _ in new
+        ],
+        versions: [
+            {**rows.of_stored(older, dimension), "valid_to": microseconds(later.memory.changed_at)}
+            for stored, history in new
+            for older, later in pairwise((*history, stored))
+        ],
+        activations: [
+            {"tenant": tenant, "session_key": session_key, "memory_id": stored.memory.id, "turn": turn}
+            for stored, _ in new
+            for session_key, turn in stored.activations.items()
+        ],
+    }
+    for table, values in inserted.items():
+        if values:
+            transaction.connection.execute(insert(table), values)
 
 
 def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise]) -> list[Receipt]:
     """Replace memories by their next versions; return a receipt for each."""
-    return [_revise(transaction, tenant, change) for change in changes]
-
-
-def _revise(transaction: Transaction, tenant: str, change: Revise) -> Receipt:
-    given, connection = change.memory, transaction.connection
-    current = connection.execute(statements.current(tenant, given.id)).one_or_none()
-    if current is None or current.version != given.version - 1:
-        raise stale(given, None if current is None else current.version)
-    accessed_at = None if current.accessed_at is None else instant(current.accessed_at)
-    memory = merged(change, current.importance, accessed_at, current.access_count)
-    values = rows.of_memory(memory)
-    values["seq"] = transaction.sequence(tenant)
-    values |= transaction.indexed(memory, rows.to_terms(current.terms) if change.terms is None else change.terms)
-    if change.unembeds:
-        values["vector"] = None
-    if change.vector is not None:
-        values["vector"] = rows.of_vector(own_vector(change.vector, transaction.dimension))
-    if change.terms is not None:
-        values["terms"] = rows.of_terms(change.terms)
-    if change.distinctions is not None:
-        values["distinctions"] = rows.of_distinctions(change.distinctions)
-    of = {"of_tenant": tenant, "of_id": given.id}
-    connection.execute(statements.keep_version(), {**of, "until": values["changed_at"]})
-    rest = {name: value for name, value in values.items() if name not in ("tenant", "id")}
-    connection.execute(statements.revise(frozenset(rest)), {**rest, **of})
-    return revised(memory)
+    connection, receipts = transaction.connection, []
+    for change in changes:
+        given = change.memory
+        of = (memories.c.tenant == tenant, memories.c.id == given.id)
+        columns = [memories.c[name] for name in ("version", "importance", "accessed_at", "access_count", "terms")]
+        current = connection.execute(select(*columns).where(*of)).one_or_none()
+        if current is None or current.version != given.version - 1:
+            raise stale(given, None if current is None else current.version)
+        accessed_at = None if current.accessed_at is None else instant(current.accessed_at)
+        memory = merged(change, current.importance, accessed_at, current.access_count)
+        terms = rows.to_terms(current.terms) if change.terms is None else change.terms
+        values = {**rows.of_memory(memory), "seq": transaction.sequence(tenant), **transaction.indexed(memory, terms)}
+        if change.unembeds:
+            values["vector"] = None
+        values |= transaction.derived(change.vector, change.terms, change.distinctions)
+        row = select(*(memories.c[name] for name in _VERSIONED), literal(values["changed_at"], BigInteger)).where(*of)
+        connection.execute(insert(versions).from_select([*_VERSIONED, "valid_to"], row))
+        del values["tenant"], values["id"]
+        connection.execute(update(memories).where(*of).values(values))
+        receipts.append(revised(memory))
+    return receipts
 
 
 def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -> list[Receipt]:
-    """Record recalls; return no receipts."""
+    """Raise recall counters and record the values before; advance sessions by a turn; return no receipts."""
+    connection = transaction.connection
     for change in changes:
         if change.counts:
-            _update_counters(transaction, tenant, change)
-        _advance_session(transaction, tenant, change)
+            moment = NO_INSTANT if change.at is None else microseconds(change.at)
+            recorded = {"tenant": tenant, "seq": transaction.sequence(tenant), "at": moment}
+            for chunk in statements.chunks(change.ids):
+                connection.execute(_RECORD_TOUCHES, {**recorded, "ids": chunk})
+                connection.execute(_raise_counters(change).where(memories.c.tenant == tenant, memories.c.id.in_(chunk)))
+        session_key = change.scope.session_key
+        if session_key is not None:
+            of = (sessions.c.tenant == tenant, sessions.c.session_key == session_key)
+            turn = (connection.execute(select(sessions.c.turns).where(*of)).scalar() or 0) + 1
+            session = {"tenant": tenant, "session_key": session_key}
+            connection.execute(_SET_CLOCK, {**session, "turns": turn})
+            for chunk in statements.chunks(change.ids if change.activate else ()):
+                connection.execute(_ACTIVATE, {**session, "ids": chunk, "turn": turn})
     return []
 
 
-def _update_counters(transaction: Transaction, tenant: str, change: Touch) -> None:
-    """Raise the recall counters, and record the values before."""
-    recorded = {
-        "tenant": tenant,
-        "seq": transaction.sequence(tenant),
-        "at": NO_INSTANT if change.at is None else microseconds(change.at),
+def _raise_counters(change: Touch) -> Any:
+    importance = memories.c.importance + change.importance
+    one = literal(1.0, Double)
+    values: dict[str, Any] = {
+        "access_count": memories.c.access_count + change.access_count,
+        "importance": case((importance > one, one), else_=importance),
     }
-    for chunk in statements.chunks(change.ids):
-        transaction.executor.run_with_ids(statements.note_touches(), {**recorded, "ids": chunk})
-        transaction.executor.run_with_ids(*statements.touch(change, chunk))
-
-
-def _advance_session(transaction: Transaction, tenant: str, change: Touch) -> None:
-    """Advance the session of a recall by a turn, and activate the returned memories if the change says so."""
-    executor, session_key = transaction.executor, change.scope.session_key
-    if session_key is None:
-        return
-    of = {"tenant": tenant, "session_key": session_key}
-    turn = sum(turns for (turns,) in executor.rows(statements.clock(), of)) + 1
-    executor.run(statements.set_clock(), [{**of, "turns": turn}])
-    for chunk in statements.chunks(change.ids) if change.activate else ():
-        executor.run_with_ids(*statements.note_activations(change, chunk, turn))
-
-
-_TABLES: Final = (memories, versions)
+    if change.accessed_at is not None:
+        moment, before = literal(microseconds(change.accessed_at), BigInteger), memories.c.accessed_at
+        values["accessed_at"] = case((before > moment, before), else_=moment)
+    return update(memories).where(memories.c.forgotten_at.is_(None)).values(values)
 
 
 def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> list[Receipt]:
@@ -360,87 +326,87 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
     if not is_home:
         _lay_by(transaction, meta.pin(LAID_BY), vectors)
     for change in changes:
-        _derive(transaction, change, is_home)
+        values = transaction.derived(change.vector if is_home else None, change.terms, change.distinctions)
+        if not values:
+            continue
+        key = (change.tenant, change.id, change.version)
+        current = transaction.connection.execute(_version(memories, *key)).mappings().one_or_none()
+        table = versions if current is None else memories
+        if current is not None:
+            # an index picks up a first vector by the change sequence
+            if current["vector"] is not None or values.keys() != {"vector"}:
+                transaction.void(change.tenant)
+            values["seq"] = transaction.sequence(change.tenant)
+            if change.terms is not None:
+                values |= transaction.indexed(to_memory(current), change.terms)
+        same = table.c.content_hash == change.content_hash
+        transaction.connection.execute(update(table).where(*_of_key(table, *key), same).values(values))
     return []
 
 
-def _derive(transaction: Transaction, change: Derive, is_home: bool) -> None:
-    values: dict[str, Any] = {}
-    if change.vector is not None and is_home:
-        values["vector"] = rows.of_vector(own_vector(change.vector, transaction.dimension))
-    if change.terms is not None:
-        values["terms"] = rows.of_terms(change.terms)
-    if change.distinctions is not None:
-        values["distinctions"] = rows.of_distinctions(change.distinctions)
-    if not values:
-        return
-    named = (change.tenant, change.id, change.version)
-    current = transaction.connection.execute(statements.version_of(memories, *named)).mappings().one_or_none()
-    table = versions if current is None else memories
-    if current is not None:
-        # an index picks up a first vector by the change sequence
-        if current["vector"] is not None or values.keys() != {"vector"}:
-            transaction.void(change.tenant)
-        values["seq"] = transaction.sequence(change.tenant)
-        if change.terms is not None:
-            values |= transaction.indexed(rows.to_memory(current), change.terms)
-    transaction.connection.execute(statements.rederive(table, *named, change.content_hash).values(values))
+def _of_key(table: Any, tenant: str, id: str, version: int) -> tuple[Any, ...]:
+    return table.c.tenant == tenant, table.c.id == id, table.c.version == version
+
+
+def _version(table: Any, tenant: str, id: str, version: int) -> Select[Any]:
+    return select(*(table.c[name] for name in STORED)).where(*_of_key(table, tenant, id, version))
 
 
 def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
     """Store vectors for a model that is not adopted yet; drop stored ones of another model."""
-    if changes and (pin is None or not transaction.handle.matches(pin)):
+    connection = transaction.connection
+    if pin is None or not transaction.handle.matches(pin):
         with transaction.of_all():
-            transaction.connection.execute(statements.drop_laid_by())
-        keep(transaction.connection, of_pin(transaction.handle.own(), LAID_BY))
+            connection.execute(delete(laid_by))
+        keep(connection, of_pin(transaction.handle.pin(), LAID_BY))
     values = [
         {
             "tenant": change.tenant,
             "id": change.id,
             "version": change.version,
             "content_hash": change.content_hash,
-            "vector": rows.of_vector(own_vector(change.vector, transaction.dimension)),
+            **transaction.derived(change.vector),
         }
         for change in changes
     ]
-    for table in _TABLES if values else ():
-        transaction.connection.execute(statements.lay_by(table), values)
+    for table in _TABLES:
+        statement = text(
+            "INSERT INTO laid_by (tenant, id, version, content_hash, vector) "  # noqa: S608 - a table of the schema
+            f"SELECT v.tenant, v.id, v.version, v.content_hash, :vector FROM {table.name} AS v "
+            "WHERE v.tenant = :tenant AND v.id = :id AND v.version = :version AND v.content_hash = :content_hash "
+            "ON CONFLICT (tenant, id, version) "
+            "DO UPDATE SET content_hash = excluded.content_hash, vector = excluded.vector"
+        )
+        connection.execute(statement.bindparams(bindparam("vector", type_=VECTOR())), values)
 
 
 def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -> list[Receipt]:
-    """Delete memories with all their data; return no receipts."""
+    """Delete memories with all their data, and sessions that no memory is left of; return no receipts."""
+    connection = transaction.connection
+    homes = select(memories.c.environment, memories.c.user_id, memories.c.session_id).distinct()
     for change in changes:
+        ended: list[str] = []
         for chunk in statements.chunks(change.ids):
-            _erase(transaction.connection, tenant, chunk)
+            of = (memories.c.tenant == tenant, memories.c.id.in_(chunk))
+            present = set(connection.execute(select(memories.c.id).where(*of)).scalars())
+            for absent in (id_ for id_ in chunk if id_ not in present):
+                raise missing(absent)
+            in_session = homes.where(*of, memories.c.session_id.is_not(None))
+            ended += [_session_key(tenant, *row) for row in connection.execute(in_session)]
+            for table in (touches, requests, memories):  # foreign keys delete versions, activations and the rest
+                connection.execute(delete(table).where(table.c.tenant == tenant, table.c.id.in_(chunk)))
         if change.sessions is not None:
-            _end_sessions(transaction.connection, tenant, change.sessions)
+            known = connection.execute(select(sessions.c.session_key).where(sessions.c.tenant == tenant)).scalars()
+            ended += [key for key in known if is_session_of(key, change.sessions)]
+        for keys in statements.chunks(ended):
+            names = list({key.rpartition("\x1f")[2] for key in keys})
+            left = homes.where(memories.c.tenant == tenant, memories.c.session_id.in_(names))
+            left_keys = {_session_key(tenant, *row) for row in connection.execute(left)}
+            gone = [key for key in keys if key not in left_keys]
+            for table in (sessions, activations):
+                connection.execute(delete(table).where(table.c.tenant == tenant, table.c.session_key.in_(gone)))
     transaction.void(tenant)
     return []
-
-
-def _erase(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
-    held = {row["id"] for row in connection.execute(statements.of_ids(tenant, ids)).mappings()}
-    for absent in (id_ for id_ in ids if id_ not in held):
-        raise missing(absent)
-    ended = [_session_key(tenant, *row) for row in connection.execute(statements.in_sessions(tenant, ids))]
-    connection.execute(statements.erase_touches(tenant, ids))
-    connection.execute(statements.erase(tenant, ids))
-    connection.execute(statements.drop_answers(tenant, ids))
-    _end(connection, tenant, ended)
-
-
-def _end_sessions(connection: Connection, tenant: str, whose: Scope) -> None:
-    known = connection.execute(statements.session_keys(tenant)).scalars().all()
-    _end(connection, tenant, [key for key in known if is_session_of(key, whose)])
-
-
-def _end(connection: Connection, tenant: str, session_keys: Sequence[str]) -> None:
-    """Drop the clocks and activations of the sessions without a memory."""
-    for keys in statements.chunks(session_keys):
-        names = list({key.rpartition("\x1f")[2] for key in keys})
-        left = {_session_key(tenant, *row) for row in connection.execute(statements.sessions_left(tenant, names))}
-        for statement in statements.drop_sessions(tenant, [key for key in keys if key not in left]):
-            connection.execute(statement)
 
 
 def _session_key(tenant: str, environment: str, user_id: str | None, session_id: str) -> str:
@@ -450,39 +416,43 @@ def _session_key(tenant: str, environment: str, user_id: str | None, session_id:
 def answer_all(transaction: Transaction, _: str, changes: Sequence[Answered]) -> list[Receipt]:
     """Record requests under idempotency keys; return no receipts."""
     for change in changes:
-        values = statements.answer_values(change)
-        if transaction.connection.execute(statements.note_answer(), values).one_or_none() is None:
+        values = {
+            "tenant": change.home.tenant,
+            "home": change.home.home_key,
+            "key": change.key,
+            "verb": change.verb,
+            "id": change.id,
+            "version": change.version,
+            "at": microseconds(change.at),
+        }
+        if transaction.connection.execute(_RECORD_ANSWER, values).one_or_none() is None:
             raise answered_already(change)
     return []
 
 
 def prune_all(transaction: Transaction, tenant: str, changes: Sequence[Prune]) -> list[Receipt]:
-    """Delete older versions and records of touches and requests; return no receipts."""
+    """Delete older versions and records of touches and requests; return no receipts.
+
+    Other processes update their indexes from the records of touches; `Transaction.pruned` tells them of the deletion.
+    """
+    connection = transaction.connection
     for change in changes:
         numbers: dict[str, list[int]] = {}
         for id_, version in change.versions:
             numbers.setdefault(id_, []).append(version)
         for id_, dropped in numbers.items():
-            transaction.connection.execute(statements.prune(tenant, id_, dropped))
+            of = (versions.c.tenant == tenant, versions.c.id == id_, versions.c.version.in_(dropped))
+            connection.execute(delete(versions).where(*of))
         if change.touches_before is not None:
-            _prune_touches(transaction, tenant, microseconds(change.touches_before))
+            old = (touches.c.tenant == tenant, touches.c.at < microseconds(change.touches_before))
+            last = connection.execute(select(func.max(touches.c.seq)).where(*old)).scalar()
+            if last is not None:
+                connection.execute(delete(touches).where(*old))
+                transaction.pruned(tenant, last)
         if change.requests_before is not None:
             before = microseconds(change.requests_before)
-            transaction.connection.execute(statements.prune_answers(tenant, before))
+            connection.execute(delete(requests).where(requests.c.tenant == tenant, requests.c.at < before))
     return []
-
-
-def _prune_touches(transaction: Transaction, tenant: str, before: int) -> None:
-    """Delete the records of touches before an instant.
-
-    Other processes update their indexes from these records; `Transaction.pruned` lets them notice the deletion.
-    """
-    connection = transaction.connection
-    last = connection.execute(statements.last_noted(tenant, before)).scalar()
-    if last is None:
-        return
-    connection.execute(statements.prune_touches(tenant, before))
-    transaction.pruned(tenant, last)
 
 
 def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> list[Receipt]:
@@ -490,9 +460,8 @@ def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> lis
     for change in changes:
         values = {"name": change.name, "holder": change.holder}
         instants = {"until": microseconds(change.until), "now": microseconds(change.now)}
-        taken = transaction.connection.execute(statements.take_lease(), {**values, **instants}).one_or_none()
-        if taken is None:
-            held = transaction.connection.execute(statements.lease(change.name)).one()
+        if transaction.connection.execute(_TAKE_LEASE, {**values, **instants}).one_or_none() is None:
+            held = transaction.connection.execute(select(leases).where(leases.c.name == change.name)).one()
             raise held_by(change.name, held.holder, instant(held.until))
     return []
 
@@ -500,18 +469,26 @@ def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> lis
 def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Receipt]:
     """Pin the store to the handle's model, with the vectors stored for it; return no receipts."""
     connection, meta = transaction.connection, Meta.read(transaction.connection)
-    pin, laid_by = meta.pin(), meta.pin(LAID_BY)
+    pin, prepared = meta.pin(), meta.pin(LAID_BY)
     if pin is not None and transaction.handle.matches(pin):
         return []
-    if laid_by is not None and not transaction.handle.matches(laid_by):
+    if prepared is not None and not transaction.handle.matches(prepared):
         raise PinnedError("store: the vectors that were laid by are of another model. Run reembed again.")
     for tenant in transaction.tenants():
         for table in _TABLES:
-            connection.execute(statements.adopt(table, tenant))
-    connection.execute(statements.drop_laid_by())
-    pins = {**of_pin(transaction.handle.own()), **of_pin(None, LAID_BY)}
-    keep(connection, {**pins, "epoch": new_epoch()})
+            of = [] if tenant is None else [table.c.tenant == tenant]
+            # Citus needs the tenant as a value in the subquery too
+            mine = [*_laid_by_for(table), *([] if tenant is None else [laid_by.c.tenant == tenant])]
+            vector = select(laid_by.c.vector).where(*mine).scalar_subquery()
+            connection.execute(update(table).where(*of).values(vector=vector))
+    connection.execute(delete(laid_by))
+    keep(connection, {**of_pin(transaction.handle.pin()), **of_pin(None, LAID_BY), "epoch": new_epoch()})
     return []
+
+
+def _laid_by_for(table: Any) -> list[Any]:
+    """Return the conditions for the vector that is laid by for a version whose text is unchanged."""
+    return [laid_by.c[name] == table.c[name] for name in ("tenant", "id", "version", "content_hash")]
 
 
 WRITERS: Final[Mapping[type, Callable[[Transaction, str, Any], list[Receipt]]]] = {
@@ -536,46 +513,28 @@ def grouped(changes: Sequence[Change]) -> Iterator[tuple[type, str, list[Change]
 
 def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
     """Return the live visible memories of whole or short ids, in their order; see `ports.Store.fetch`."""
-    found = {memory.id: memory for memory in fetched(reader, scope, ids, as_of)}
-    if are_whole(ids):
-        return [found[id_] for id_ in ids if id_ in found]
+    ids = [id_ for id_ in ids if is_text(id_)]  # a driver refuses other ones
+    short = [id_ for id_ in ids if len(id_) == SHORT]
+    found: list[Memory] = []
+    if as_of is None:
+        for column, names in (("id", ids), ("short_id", short)):
+            for chunk in statements.chunks(names):
+                found += map(to_memory, reader.execute(*statements.live_of(scope, chunk, column)).mappings())
+    else:
+        whole = [*ids, *(id_ for name in short for id_ in _visible_ids(reader, scope, memories.c.short_id, name))]
+        for chunk in statements.chunks(whole):
+            found += map(to_memory, rows_as_of(reader, scope.tenant, RECORD, as_of, chunk))
+        found = [memory for memory in found if scope.sees(memory.scope) and memory.forgotten_at is None]
     fits: dict[str, dict[str, Memory]] = {}
-    for memory in found.values():
+    for memory in found:
         for name in (memory.id, memory.short_id):
             fits.setdefault(name, {})[memory.id] = memory
     return [next(iter(fits[name].values())) for name in ids if len(fits.get(name, ())) == 1]
 
 
-def are_whole(ids: Sequence[str]) -> bool:
-    """Return whether none of some ids is a short one."""
-    return SHORT not in map(len, ids)
-
-
-def in_order(ids: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[Memory]:
-    """Return the memories in rows of `RECORD`, in the order of `ids`; absent ids are left out.
-
-    Raises:
-        DamagedError: a row cannot be read.
-    """
-    found = {memory.id: memory for memory in map(of_record, rows)}
-    return [found[id_] for id_ in ids if id_ in found]
-
-
-def fetched(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime | None) -> list[Memory]:
-    """Return the live visible memories of whole or short ids, possibly more than once, in any order."""
-    short = [id_ for id_ in ids if len(id_) == SHORT]
-    if as_of is None:
-        found: list[Memory] = []
-        for column, names in (("id", ids), ("short_id", short)):
-            for chunk in statements.chunks(names):
-                found += map(of_record, reader.execute(*statements.live_of(scope, chunk, column)))
-        return found
-    whole = list(ids)
-    for name in short:
-        whole += reader.execute(statements.meant(scope, name, short=True)).scalars()
-    rows = [row for chunk in statements.chunks(whole) for row in rows_as_of(reader, scope.tenant, RECORD, as_of, chunk)]
-    memories = map(to_memory, rows)
-    return [memory for memory in memories if scope.sees(memory.scope) and memory.forgotten_at is None]
+def _visible_ids(reader: Connection, scope: Scope, column: Any, name: str) -> Iterable[str]:
+    """Return the ids of the visible memories, forgotten or not, with a value of `id` or `short_id`."""
+    return reader.execute(select(memories.c.id).where(*visible(scope), column == name)).scalars().all()
 
 
 def keyed(reader: Connection, home: Scope, keys: Sequence[str]) -> list[Memory]:
@@ -589,9 +548,10 @@ def keyed(reader: Connection, home: Scope, keys: Sequence[str]) -> list[Memory]:
 
 def answered(reader: Connection, home: Scope, key: str) -> Answered | None:
     """Return the recorded request from `home` under an idempotency key, if any."""
-    row = reader.execute(statements.answer_under(home, key)).one_or_none()
+    of = (requests.c.tenant == home.tenant, requests.c.home == home.home_key, requests.c.key == key)
+    row = reader.execute(select(requests).where(*of)).one_or_none()
     with readable():
-        return None if row is None else statements.to_answered(row, home, key)
+        return None if row is None else Answered(home, key, row.verb, row.id, row.version, instant(row.at))
 
 
 def scan(
@@ -607,16 +567,16 @@ def scan(
 ) -> list[Stored]:
     """Return a page of visible memories, with their older versions if `versions` is set; see `ports.Store.scan`."""
     found: list[Stored] = []
-    left, rows = limit, None
-    while rows is None or (passed and left and rows):
-        rows = reader.execute(statements.page(scope, after, left, filter, forgotten)).mappings().all()
-        ids = [row["id"] for row in rows]
+    left, page = limit, None
+    while page is None or (passed and left and page):
+        page = reader.execute(statements.page(scope, after, left, filter, forgotten)).mappings().all()
+        ids = [row["id"] for row in page]
         sound = [one for one in ids if is_text(one)]
-        held = by_memory(reader, scope.tenant, sound)
-        before = older(reader, scope.tenant, sound, passed) if versions else {}
-        for row in rows:
+        active = _activations(reader, scope.tenant, sound)
+        before = _older(reader, scope.tenant, sound, passed) if versions else {}
+        for row in page:
             try:
-                newest = to_stored(row, held.get(row["id"], {}))
+                newest = to_stored(row, active.get(row["id"], {}))
             except DamagedError as error:
                 if passed is None or error.id is None:  # without an id, the next page has no start
                     raise
@@ -630,96 +590,115 @@ def scan(
 
 def history(reader: Connection, scope: Scope, id: str) -> list[Stored]:
     """Return the versions of the visible memory with a whole or short id; see `ports.Store.history`."""
-    found = set(reader.execute(statements.meant(scope, id, short=False)).scalars())
-    found |= set(reader.execute(statements.meant(scope, id, short=True)).scalars())
+    found = {one for column in (memories.c.id, memories.c.short_id) for one in _visible_ids(reader, scope, column, id)}
     if len(found) != 1:
         return []
     (whole,) = found
-    (row,) = reader.execute(statements.of_ids(scope.tenant, [whole])).mappings().all()
-    held = by_memory(reader, scope.tenant, [whole])
-    return [*older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, held.get(whole, {}))]
+    row = reader.execute(statements.of_ids(scope.tenant, [whole])).mappings().one()
+    active = _activations(reader, scope.tenant, [whole])
+    return [*_older(reader, scope.tenant, [whole]).get(whole, ()), to_stored(row, active.get(whole, {}))]
 
 
 def without_vector(
     meta: Meta, handle: Handle, after: tuple[str, str, int], limit: int, tenant: str | None = None
-) -> list[statements.Query]:
+) -> list[Select[Any]]:
     """Return the queries for the keys of versions without a vector of the handle's model, after a key, in order.
 
     Raises:
         EmbedderError: the model's fingerprint is not available.
     """
-    pin, laid_by = meta.pin(), meta.pin(LAID_BY)
-    if pin is None or handle.matches(pin):
-        return statements.unembedded(after, limit, tenant)
-    return statements.not_laid_by(after, limit, laid_by is not None and handle.matches(laid_by), tenant)
+    pin, prepared = meta.pin(), meta.pin(LAID_BY)
+    is_home = pin is None or handle.matches(pin)
+    counts_prepared = not is_home and prepared is not None and handle.matches(prepared)
+    found = []
+    for table in _TABLES:
+        key = (table.c.tenant, table.c.id, table.c.version)
+        conditions = [
+            tuple_(*key) > tuple_(*(literal(value, part.type) for value, part in zip(after, key, strict=True)))
+        ]
+        if is_home:
+            conditions.append(table.c.vector.is_(None))
+        if counts_prepared:
+            conditions.append(~exists(select(1).where(*_laid_by_for(table))))
+        if tenant is not None:
+            conditions.append(table.c.tenant == tenant)
+        found.append(select(*key).where(*conditions).order_by(*key).limit(limit))
+    return found
 
 
-def unembedded(reader: Connection, queries: Sequence[statements.Query], limit: int) -> list[Stored]:
-    """Return the first `limit` versions of these queries."""
-    keys = sorted(tuple(row) for query in queries for row in reader.execute(*query))[:limit]
-    return [version(reader, *key) for key in keys]
-
-
-def version(reader: Connection, tenant: str, id: str, version: int) -> Stored:
-    """Return one version, current or older."""
-    for table in (memories, versions):
-        found = reader.execute(statements.version_of(table, tenant, id, version)).mappings().one_or_none()
-        if found is not None:
-            is_current = table is memories
-            return to_stored(found, by_memory(reader, tenant, [id]).get(id, {}) if is_current else {})
-    raise AssertionError("a version disappeared within a transaction")
+def unembedded(reader: Connection, queries: Sequence[Select[Any]], limit: int) -> list[Stored]:
+    """Return the first `limit` versions of the queries of `without_vector`."""
+    found = []
+    for key in sorted(tuple(row) for query in queries for row in reader.execute(query))[:limit]:
+        tenant, id_, _ = key
+        current = reader.execute(_version(memories, *key)).mappings().one_or_none()
+        if current is not None:
+            found.append(to_stored(current, _activations(reader, tenant, [id_]).get(id_, {})))
+        else:
+            found.append(to_stored(reader.execute(_version(versions, *key)).mappings().one(), {}))
+    return found
 
 
 def session_activations(reader: Connection, tenant: str, session_key: str) -> Activations:
     """Return the activations of a session."""
-    clock = sum(row.turns for row in reader.execute(statements.clocks(tenant, [session_key])))
-    return Activations(
-        clock, {row.memory_id: row.turn for row in reader.execute(statements.activations_in(tenant, session_key))}
-    )
+    clock = select(sessions.c.turns).where(sessions.c.tenant == tenant, sessions.c.session_key == session_key)
+    of = (activations.c.tenant == tenant, activations.c.session_key == session_key)
+    turns = reader.execute(select(activations.c.memory_id, activations.c.turn).where(*of))
+    return Activations(reader.execute(clock).scalar() or 0, {row.memory_id: row.turn for row in turns})
 
 
-def by_memory(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
+def _activations(reader: Connection, tenant: str, ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return the activations of memories: id -> session key -> turn."""
-    held: dict[str, dict[str, int]] = {}
+    found: dict[str, dict[str, int]] = {}
     for chunk in statements.chunks(ids):
-        for memory_id, session_key, turn in reader.execute(statements.activations_of(tenant, chunk)):
-            held.setdefault(memory_id, {})[session_key] = turn
-    return held
+        of = (activations.c.tenant == tenant, activations.c.memory_id.in_(chunk))
+        for row in reader.execute(select(activations).where(*of)):
+            found.setdefault(row.memory_id, {})[row.session_key] = row.turn
+    return found
 
 
-def older(
+def _older(
     reader: Connection, tenant: str, ids: Sequence[str], passed: list[DamagedError] | None = None
 ) -> dict[str, list[Stored]]:
     """Return id -> older versions, oldest first; errors of damaged ones are added to `passed`, if given."""
-    held: dict[str, list[Stored]] = {}
-    rows: list[Any] = [
-        row for chunk in statements.chunks(ids) for row in reader.execute(statements.older(tenant, chunk)).mappings()
-    ]
-    for row in rows:
-        try:
-            held.setdefault(row["id"], []).append(to_stored(row, {}))
-        except DamagedError as error:
-            if passed is None:
-                raise
-            passed.append(error)
-    return held
+    found: dict[str, list[Stored]] = {}
+    for chunk in statements.chunks(ids):
+        of = (versions.c.tenant == tenant, versions.c.id.in_(chunk))
+        query = select(*(versions.c[name] for name in STORED)).where(*of).order_by(versions.c.version)
+        for row in reader.execute(query).mappings():
+            try:
+                found.setdefault(row["id"], []).append(to_stored(row, {}))
+            except DamagedError as error:
+                if passed is None:
+                    raise
+                passed.append(error)
+    return found
 
 
 def tenants(reader: Connection) -> dict[str, int]:
     """Return tenant -> number of its memories."""
-    found = reader.exec_driver_sql("SELECT tenant, count(*) FROM memories GROUP BY tenant")
-    return dict(map(tuple, found))
+    return dict(map(tuple, reader.exec_driver_sql("SELECT tenant, count(*) FROM memories GROUP BY tenant")))
 
 
 def counts_by(reader: Connection, scope: Scope) -> list[Count]:
     """Return the numbers of live visible memories; see `ports.Store.counts`."""
-    return [Count(*row) for row in reader.execute(statements.counts_by(scope))]
+    by = [memories.c[name] for name in ("kind", "tier", "project", "user_id", "agent_id", "session_id")]
+    pending = func.count(memories.c.id).filter(memories.c.vector.is_(None))
+    query: Select[Any] = (
+        select(*by, func.count(), pending).where(*visible(scope), memories.c.forgotten_at.is_(None)).group_by(*by)
+    )
+    return [Count(*row) for row in reader.execute(query)]
 
 
 def counts(connection: Connection, tenants: Sequence[str] | None = None) -> tuple[int, int]:
     """Return the numbers of memories and of older versions, of all or some tenants."""
-    held, older = connection.execute(statements.counts(tenants)).one()
-    return held, older
+    of = [] if tenants is None else [tenants]
+    numbers = (
+        select(func.count()).select_from(table).where(*(table.c.tenant.in_(some) for some in of)).scalar_subquery()
+        for table in _TABLES
+    )
+    current, older = connection.execute(select(*numbers)).one()
+    return current, older
 
 
 def rows_as_of(
@@ -734,10 +713,10 @@ def rows_as_of(
 
     `names` has to include `id`, `version` and `COUNTERS`; see `statements.as_of` for `ids` and `seen`.
     """
-    instant = microseconds(as_of)
+    moment = microseconds(as_of)
     before: dict[tuple[str, int], list[Any]] = {}
-    for id_, version, *counters in reader.execute(statements.touched_since(tenant, instant, ids)):
+    for id_, version, *counters in reader.execute(statements.touched_since(tenant, moment, ids)):
         before.setdefault((id_, version), counters)
-    for row in reader.execute(statements.as_of(tenant, names, instant, ids, seen)).mappings():
+    for row in reader.execute(statements.as_of(tenant, names, moment, ids, seen)).mappings():
         counters = before.get((row["id"], row["version"]), [])
         yield {**row, **dict(zip(COUNTERS, counters, strict=False))}

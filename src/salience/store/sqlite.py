@@ -8,38 +8,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from sqlalchemy import Connection, Text, bindparam, func, select
+from sqlalchemy import Connection, func, select, union
 
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, PinnedError, StoreError, Words
 from salience.loading import uncollected
 from salience.ports import Adopt, Answered, Change, Count, Distinguish, Erase, Model, Need, Stored
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
-from salience.store import backup, integrity, sql_store, sqlite_file, statements
+from salience.store import backup, integrity, sql_store, sqlite_file
 from salience.store.index import Activations, Index, gather, out_of_scope, speakers
-from salience.store.pins import TRACES, Handle, Meta, Pin, keep, note_pruned, pinning, void
+from salience.store.pins import TRACES, Handle, Meta, keep, note_pruned, pinning, void
 from salience.store.rows import STORED, damaged, to_stored
-from salience.store.schema import memories
+from salience.store.schema import memories, touches
 from salience.store.sql_store import WRITERS, Transaction, grouped, patience, rows_as_of
-from salience.store.sqlite_file import Driver
-from salience.store.values import carries_vectors, count_changed, derives_vectors, microseconds
-from salience.store.values import counted as check_counts
+from salience.store.statements import INDEXED
+from salience.store.values import carries_vectors, check_counts, count_changed, derives_vectors, microseconds
 
 MEMORY: Final = ":memory:"
 """Path of a store in memory, which ends with its handle."""
 PART: Final = 5_000
 """Rows that are read into an index at a time."""
-_OF_TENANT: Final = memories.c.tenant == bindparam("tenant", type_=Text)
-_COUNT: Final = select(func.count()).select_from(memories).where(_OF_TENANT)
-_LIVE: Final = (
-    select(*(memories.c[name] for name in statements.INDEXED))
-    .where(_OF_TENANT, memories.c.forgotten_at.is_(None))
-    .order_by(memories.c.id)
-)
+_INDEXED: Final = [memories.c[name] for name in INDEXED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ class _Current:
 
     Attributes:
         index: of the tenant's memories.
-        version: changes with every write; see `SQLiteStore._version`.
+        version: changes with every write; see `sqlite_file.data_version`.
         meta: of that state.
     """
 
@@ -74,13 +66,11 @@ class SQLiteStore:
         self._busy_timeout = busy_timeout
         self._writer = writer
         self._reader = reader
-        self._write_driver = Driver(writer)
-        self._read_driver = self._write_driver if reader is writer else Driver(reader)
         self._writing = threading.Lock()
         self._reading = self._writing if reader is writer else threading.Lock()
-        self._log_is_due = threading.Event()
+        self._log_is_due = threading.Event()  # the write-ahead log may hold erased bytes
         self._current: dict[str, _Current] = {}
-        self._past: dict[tuple[str, int], Index] = {}
+        self._past: tuple[str, int, Index] | None = None  # tenant, instant and index of the last `as_of`
 
     @classmethod
     def open(
@@ -143,60 +133,45 @@ class SQLiteStore:
         `TOUCH_PATIENCE`: the recall that they belong to has its answer already.
 
         Raises:
-            ConflictError: an idempotency key or id that stands for other content; `StaleError` for a stale revision.
+            ConflictError: an idempotency key or id of other content; `StaleError` for a stale revision.
             PinnedError: vectors of another model than the file is pinned to; `MovedError` if that came meanwhile.
             BusyError: another process kept the write lock for longer than the timeout.
-            StoreError: the store is closed, the file cannot be written, or a count is not what the changes make it.
+            StoreError: the store is closed, the file cannot be written, or `counted` found a wrong number.
         """
         if not changes:
             self._check_closed()
             return []
-        own = self._own_pin(changes)  # before the lock: it may ask a provider
+        embeds = carries_vectors(changes) or derives_vectors(changes)
+        if embeds or any(isinstance(change, Adopt) for change in changes):
+            self._handle.pin()  # before the lock: it may call a provider
+        own = self._handle.pin() if embeds else self._handle.pin_without_fingerprint()
+        erases = any(isinstance(change, Erase) for change in changes)
         with self._write(patience(changes, self._busy_timeout)) as writer:
-            receipts = self._make(writer, changes, own, counted)
-        if any(isinstance(change, Erase) for change in changes):
+            meta = Meta.read(writer)
+            if carries_vectors(changes):
+                self._handle.check_vectors(meta.pin())
+            sequence = meta.sequence + 1
+            values = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
+            values |= {TRACES: "due"} if erases else {}
+            keep(writer, {name: value for name, value in values.items() if meta.values.get(name) != value})
+            before = sql_store.counts(writer) if counted else (0, 0)
+            transaction = Transaction(  # a file has one change sequence and one epoch for all tenants
+                writer,
+                self._handle,
+                sequence=lambda _: sequence,
+                void=lambda _: void(writer),
+                pruned=lambda _, last: note_pruned(writer, last),
+            )
+            receipts: list[Receipt] = []
+            for kind, tenant, group in grouped(changes):
+                receipts += WRITERS[kind](transaction, tenant, group)
+            if counted:
+                check_counts(before, sql_store.counts(writer), count_changed(changes, receipts))
+        if erases:
             self._wipe()
         elif self._log_is_due.is_set():
             self._empty_log(0.0)
         return receipts
-
-    def _own_pin(self, changes: Sequence[Change]) -> Pin:
-        """Return the pin of this handle's model, with its fingerprint where the changes need it."""
-        needed = carries_vectors(changes) or derives_vectors(changes)
-        if needed or any(isinstance(change, Adopt) for change in changes):
-            self._handle.own()
-        return self._handle.own() if needed else self._handle.bare()
-
-    def _make(self, writer: Connection, changes: Sequence[Change], own: Pin, counted: bool) -> list[Receipt]:
-        """Make changes in the transaction that is begun."""
-        meta = Meta(dict(self._write_driver.select(statements.META)))
-        if carries_vectors(changes):
-            self._handle.admit(meta.pin())
-        sequence = meta.sequence + 1
-        first = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
-        traces = {TRACES: "due"} if any(isinstance(change, Erase) for change in changes) else {}
-        new = {name: value for name, value in {**first, **traces}.items() if meta.values.get(name) != value}
-        self._write_driver.run(statements.keep_meta(), [{"name": name, "value": value} for name, value in new.items()])
-        before = sql_store.counts(writer) if counted else (0, 0)
-        transaction = Transaction(
-            writer,
-            self._write_driver,
-            self._handle,
-            lambda _: sequence,
-            lambda _: void(writer),
-            partial(note_pruned, writer),
-        )
-        receipts = [
-            receipt for kind, tenant, group in grouped(changes) for receipt in WRITERS[kind](transaction, tenant, group)
-        ]
-        if counted:
-            check_counts(before, sql_store.counts(writer), count_changed(changes, receipts))
-        return receipts
-
-    def reached(self) -> int:
-        """Return the change sequence of the last write that a read from now on sees."""
-        with self._read():
-            return Meta(dict(self._read_driver.select(statements.META))).sequence
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
@@ -207,44 +182,32 @@ class SQLiteStore:
         """
         tenant, session_key = need.scope.tenant, need.scope.session_key
         activations = Activations()
-        if need.as_of is not None:
-            index, meta = self._then(tenant, need.as_of)
-        elif "turns_since_activation" in need.columns and session_key is not None:
-            with self._transaction() as reader:
-                current = self._refreshed(tenant)
-                index, meta = current.index, current.meta
+        with self._transaction() as reader:
+            index, meta = self._index(reader, tenant, need.as_of)
+            if need.as_of is None and session_key is not None and "turns_since_activation" in need.columns:
                 activations = sql_store.session_activations(reader, tenant, session_key)
-        else:
-            with self._read():
-                current = self._latest(tenant)
-                index, meta = current.index, current.meta
         if need.vector is not None or need.near is not None:
-            self._handle.admit(meta.pin())  # after the lock: it may ask a provider
+            self._handle.check_vectors(meta.pin())  # after the lock: it may call a provider
         return gather(index, need, activations)
 
     def fetch(self, scope: Scope, ids: Sequence[str], *, as_of: datetime | None = None) -> list[Memory]:
-        """Return the live memories of these ids (whole or short) visible in `scope`, as asked, absent ones left out."""
-        if as_of is None and sql_store.are_whole(ids):
-            with self._read():
-                return sql_store.in_order(ids, self._read_driver.found(*statements.live_of(scope, ids)))
+        """Return the live visible memories of whole or short ids, in their order; absent ids are left out."""
         with self._transaction() as reader:
             return sql_store.fetch(reader, scope, ids, as_of)
 
     def speakers(self, scope: Scope, names: Sequence[str], *, as_of: datetime | None = None) -> list[str]:
-        """Return who said live memories visible in `scope` and is meant by one of some names, sorted and distinct."""
-        if as_of is not None:
-            return speakers(self._then(scope.tenant, as_of)[0], scope, names)
-        with self._read():
-            index = self._latest(scope.tenant).index
+        """Return the speakers of live visible memories that match one of the names, sorted and distinct."""
+        with self._transaction() as reader:
+            index, _ = self._index(reader, scope.tenant, as_of)
         return speakers(index, scope, names)
 
     def keyed(self, home: Scope, keys: Sequence[str]) -> list[Memory]:
-        """Return the memories, forgotten ones too, that live at `home` under these idempotency keys, in any order."""
+        """Return the memories at `home` under these idempotency keys, forgotten ones too, in any order."""
         with self._transaction() as reader:
             return sql_store.keyed(reader, home, keys)
 
     def answered(self, home: Scope, key: str) -> Answered | None:
-        """Return what was answered to a request from `home` under an idempotency key; None if none is known."""
+        """Return the recorded request from `home` under an idempotency key; None if there is none."""
         with self._transaction() as reader:
             return sql_store.answered(reader, home, key)
 
@@ -259,42 +222,37 @@ class SQLiteStore:
         versions: bool = False,
         passed: list[DamagedError] | None = None,
     ) -> list[Stored]:
-        """Return up to `limit` visible memories whose id is greater than `after`, in the order of ids."""
+        """Return up to `limit` visible memories with ids greater than `after`, in the order of ids."""
         with self._transaction() as reader:
             return sql_store.scan(
                 reader, scope, after, limit, filter, forgotten=forgotten, versions=versions, passed=passed
             )
 
     def history(self, scope: Scope, id: str) -> list[Stored]:
-        """Return the versions of the memory of an id (whole or short), live or not, visible in `scope`."""
+        """Return the versions of the visible memory with a whole or short id, live or not."""
         with self._transaction() as reader:
             return sql_store.history(reader, scope, id)
 
     def out_of_scope(self, scope: Scope, limit: int = 5) -> list[OutOfScope]:
-        """Return how many live memories each place has that `scope.widened()` shows and `scope` does not."""
-        with self._read():
-            index = self._latest(scope.tenant).index
+        """Return the places with the most live memories that only `scope.widened()` sees, with their counts."""
+        with self._transaction() as reader:
+            index, _ = self._index(reader, scope.tenant)
         return out_of_scope(index, scope, limit)
 
     def counts(self, scope: Scope) -> list[Count]:
-        """Return the numbers of live memories visible in `scope`, one for each combination of values, in any order."""
+        """Return the number of live visible memories for each combination of values, in any order."""
         with self._transaction() as reader:
             return sql_store.counts_by(reader, scope)
 
     def unembedded(
         self, after: tuple[str, str, int] = ("", "", 0), limit: int = 100, *, tenant: str | None = None
     ) -> list[Stored]:
-        """Return up to `limit` versions of all tenants without a vector of this handle's model, in order."""
-        with self._read():
-            meta = Meta(dict(self._read_driver.select(statements.META)))
-            lacks = self._read_driver.select(statements.LACKING)
-        if not lacks and self._handle.is_known(meta.pin()):  # as after most writes
-            return []
-        asked = sql_store.without_vector(
-            meta, self._handle, after, limit, tenant
-        )  # outside the lock: may ask a provider
+        """Return up to `limit` versions without a vector of this handle's model, of all tenants or one, in order."""
         with self._transaction() as reader:
-            return sql_store.unembedded(reader, asked, limit)
+            meta = Meta.read(reader)
+        queries = sql_store.without_vector(meta, self._handle, after, limit, tenant)  # may call a provider
+        with self._transaction() as reader:
+            return sql_store.unembedded(reader, queries, limit)
 
     def under(self, model: Model) -> Self:
         """Return a handle on this store for an engine that embeds with `model`."""
@@ -308,30 +266,27 @@ class SQLiteStore:
         return self._handle.moved
 
     def tenants(self) -> dict[str, int]:
-        """Return the number of memories of each tenant that has some, forgotten ones included."""
+        """Return tenant -> number of its memories, forgotten ones included."""
         with self._transaction() as reader:
             return sql_store.tenants(reader)
 
     def pinned(self) -> Model | None:
-        """Return the model that the store is pinned to, with any known fingerprint; None before its first memory."""
+        """Return the pinned model, with any known fingerprint; None before the first memory."""
         with self._transaction() as reader:
             pin = Meta.read(reader).pin()
         return None if pin is None else pin.model()
 
     def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return what is wrong with the file, its tables and their numbers, mended where `repair` asks for it.
+        """Return the problems of the file and its tables, repaired if `repair` is set and there is a repair.
 
         Raises:
-            StoreError: the file cannot be read, or not be written where something is to be mended.
+            StoreError: the file cannot be read, or not be written for a repair.
         """
-        if repair:
-            with self._write(self._busy_timeout) as writer:
-                return integrity.check(writer, repair=True)
-        with self._transaction() as reader:
-            return integrity.check(reader)
+        with self._write(self._busy_timeout) if repair else self._transaction() as connection:
+            return integrity.check(connection, repair=repair)
 
     def backup(self, path: str, progress: Callable[[int, int], None] | None = None, *, overwrite: bool = False) -> None:
-        """Write a copy of the file, as it stands at one instant, to a new file, while others read and write.
+        """Write a consistent copy of the file to a new file, while others read and write.
 
         Raises:
             InputError: a file is there and may not be replaced, or is no store; or none can be made; or this store is
@@ -354,119 +309,96 @@ class SQLiteStore:
             self._writer.close()
             self._reader.close()
 
-    # The locks and the index
-
     @contextmanager
     def _write(self, seconds: float) -> Iterator[Connection]:
-        """Begin a write once no other is under way, in this process or another, within some seconds."""
+        """Begin a write transaction once no other is under way, in this process or another, within some seconds."""
         if not self._writing.acquire(timeout=seconds):
             raise BusyError(f"store: {self._path}: another thread kept writing to it. Try again.")
         try:
             with sqlite_file.mapped(self._path):
                 self._check_open()
-                self._write_driver.wait_at_most(seconds)
-                with self._write_driver.begun():
+                sqlite_file.wait_at_most(self._writer, seconds)
+                with sqlite_file.transaction(self._writer):
                     yield self._writer
         finally:
             self._writing.release()
 
     @contextmanager
-    def _read(self) -> Iterator[None]:
-        """Use the reader, outside a transaction."""
+    def _transaction(self) -> Iterator[Connection]:
+        """Begin a read transaction."""
         with self._reading, sqlite_file.mapped(self._path):
             self._check_open()
-            yield
+            with sqlite_file.transaction(self._reader):
+                yield self._reader
 
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        """Begin a transaction of the reader."""
-        with self._read(), self._read_driver.begun(writes=False):
-            yield self._reader
+    def _index(self, reader: Connection, tenant: str, as_of: datetime | None = None) -> tuple[Index, Meta]:
+        """Return the index of a tenant's memories, at present or at an instant."""
+        current = self._present(reader, tenant)
+        if as_of is None:
+            return current.index, current.meta
+        key = (tenant, microseconds(as_of))
+        if self._past is None or self._past[:2] != key:
+            rows = [tuple(row[name] for name in INDEXED) for row in rows_as_of(reader, tenant, INDEXED, as_of)]
+            self._forget()
+            self._past = (*key, Index.empty(current.index.dimension).refreshed(rows))
+        return self._past[2], current.meta
 
-    def _version(self) -> tuple[int, int]:
-        """Return two numbers that tell whether something was written since: by others, and on the same connection."""
-        ((others,),) = self._read_driver.select("PRAGMA data_version")
-        return int(others), self._read_driver.changes
-
-    def _latest(self, tenant: str) -> _Current:
-        """Return the tenant's index as the database now is; a transaction begins only after a write."""
-        current = self._current.get(tenant)
-        if current is not None and current.version == self._version():
-            return current
-        with self._read_driver.begun(writes=False):
-            return self._refreshed(tenant)
-
-    def _refreshed(self, tenant: str) -> _Current:
-        """Return the tenant's index as of the reader's transaction."""
-        before, version = self._current.get(tenant), self._version()
+    def _present(self, reader: Connection, tenant: str) -> _Current:
+        """Return the index of a tenant's live memories in a read transaction, updated if anything was written since."""
+        before, version = self._current.get(tenant), sqlite_file.data_version(reader)
         if before is not None and before.version == version:
-            return before
-        meta = Meta(dict(self._read_driver.select(statements.META)))
-        self._forget()  # indexes of the past
+            pin = before.meta.pin()
+            if pin is not None or before.index.dimension == self._handle.model.dimension:
+                return before
+        meta = Meta.read(reader)
+        dimension = (meta.pin() or self._handle.model).dimension
+        self._forget()  # the index of the past
         try:
-            if before is not None and self._goes_on(before, meta):
+            if (
+                before is not None
+                and 0 < before.index.sequence >= meta.pruned
+                and before.meta.epoch == meta.epoch
+                and before.index.dimension == dimension
+            ):
                 index = before.index
-                values = {"tenant": tenant, "sequence": index.sequence}
-                for rows in self._read_driver.parts(statements.newer(), values, PART):
+                touched = select(touches.c.id).where(touches.c.tenant == tenant, touches.c.seq > index.sequence)
+                written = select(memories.c.id).where(memories.c.tenant == tenant, memories.c.seq > index.sequence)
+                changed = memories.c.id.in_(union(written, touched))
+                for rows in reader.execute(select(*_INDEXED).where(memories.c.tenant == tenant, changed)).partitions(
+                    PART
+                ):
                     index = index.refreshed(rows)
                 index = index.refreshed([], meta.sequence)
                 if index.views is not before.index.views:
                     before.index.views.clear()  # each view refers to its index
             else:
                 self._forget(tenant)
-                index = self._loaded(tenant, meta)
+                index = self._loaded(reader, tenant, dimension).refreshed([], meta.sequence)
         except DamagedError as error:
             if error.id is None:
-                self._name_damaged(tenant, meta)
+                _name_damaged(reader, tenant, dimension)
             raise
         self._current[tenant] = current = _Current(index, version, meta)
         return current
 
-    def _goes_on(self, before: _Current, meta: Meta) -> bool:
-        """Return whether the rows that changed since are all that an index lacks."""
-        index = before.index
-        is_known = index.sequence > 0 and index.sequence >= meta.pruned
-        return is_known and before.meta.epoch == meta.epoch and index.dimension == self._dimension(meta)
-
-    def _loaded(self, tenant: str, meta: Meta) -> Index:
-        """Return an index of all live memories of a tenant."""
-        values = {"tenant": tenant}
-        ((count,),) = self._read_driver.rows(_COUNT, values)
-        index = Index.empty(self._dimension(meta), count + count // 4)  # room for what is written next
+    def _loaded(self, reader: Connection, tenant: str, dimension: int) -> Index:
+        of_tenant = memories.c.tenant == tenant
+        count = reader.execute(select(func.count()).select_from(memories).where(of_tenant)).scalar_one()
+        index = Index.empty(dimension, count + count // 4)  # room for later writes
+        live = select(*_INDEXED).where(of_tenant, memories.c.forgotten_at.is_(None)).order_by(memories.c.id)
         with uncollected():
-            for rows in self._read_driver.parts(_LIVE, values, PART):
+            for rows in reader.execute(live).partitions(PART):
                 index = index.refreshed(rows)
-        return index.refreshed([], meta.sequence)
-
-    def _then(self, tenant: str, as_of: datetime) -> tuple[Index, Meta]:
-        """Return the index of the tenant's memories as they were; the last one is kept until something is written."""
-        key = (tenant, microseconds(as_of))
-        with self._transaction() as reader:
-            current = self._refreshed(tenant)
-            if key not in self._past:
-                rows = [
-                    tuple(row[name] for name in statements.INDEXED)
-                    for row in rows_as_of(reader, tenant, statements.INDEXED, as_of)
-                ]
-                self._forget()
-                self._past[key] = Index.empty(current.index.dimension).refreshed(rows)
-            return self._past[key], current.meta
+        return index
 
     def _forget(self, *tenants: str) -> None:
-        """Let go of the indexes of the past and of some tenants."""
+        """Drop the index of the past and those of some tenants."""
         gone = [self._current.pop(tenant).index for tenant in tenants if tenant in self._current]
-        for index in (*gone, *self._past.values()):
+        if self._past is not None:
+            gone.append(self._past[2])
+            self._past = None
+        for index in gone:
             index.views.clear()  # each view refers to its index
-        self._past.clear()
-
-    def _name_damaged(self, tenant: str, meta: Meta) -> None:
-        """Raise `DamagedError` for the first memory of a tenant that cannot be read, if one is found."""
-        dimension = self._dimension(meta)
-        for rows in self._read_driver.parts(statements.every(), {"tenant": tenant}, PART):
-            for row in rows:
-                stored = to_stored(dict(zip(STORED, row, strict=True)), {})
-                if stored.vector is not None and stored.vector.shape != (dimension,):
-                    raise damaged(row, "vector")
 
     def _check_open(self) -> None:
         self._check_closed()
@@ -478,42 +410,45 @@ class SQLiteStore:
             raise StoreError(f"store: {self._path} is closed. Connect again.")
 
     def _refuse_other(self, meta: Meta, moving: bool) -> None:
-        """Raise `PinnedError` unless the file is pinned to this language and model, or not yet pinned."""
-        language, pin = meta.values.get("language", self._language), meta.pin()
+        """Raise `PinnedError` if the file is pinned to another language or model."""
+        language = meta.values.get("language", self._language)
         if language != self._language:
             raise PinnedError(
                 f"store: {self._path} was written for the language {language!r}, not for {self._language!r}. "
                 f"Set SALIENCE_LANGUAGE={language}, or name a new file."
             )
         if not moving:
-            self._handle.claim(pin)
-
-    def _dimension(self, meta: Meta) -> int:
-        return (meta.pin() or self._handle.bare()).dimension
+            self._handle.check_name(meta.pin())
 
     def _wipe(self) -> None:
-        """Let nothing of what was erased stay in memory here, in unused places of the file, or in the log beside it.
+        """Remove erased bytes from memory, from unused pages of the file, and from its log.
 
-        Where the file cannot be written anew, for want of space, that stays due: at the next opening it is tried again.
+        If the file cannot be rewritten, for want of space, the next opening tries again.
         """
         with self._reading:
             self._forget(*self._current)
         with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
             self._check_open()
-            self._write_driver.wait_at_most(self._busy_timeout)
+            sqlite_file.wait_at_most(self._writer, self._busy_timeout)
             sqlite_file.vacuum(self._writer)
             with self._writer.begin():
                 keep(self._writer, {TRACES: ""})
         self._empty_log(self._busy_timeout)
 
-    def _empty_log(self, patience: float) -> None:
-        """Empty the log beside the file; a later write does where that fails, or another process reads on from it.
-
-        What was to be written is on disk already, and does not fail for it.
-        """
+    def _empty_log(self, seconds: float) -> None:
+        """Empty the log beside the file; if that fails, or another process still reads it, a later write does."""
         self._log_is_due.set()
         with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
             self._check_open()
-            self._write_driver.wait_at_most(patience)
+            sqlite_file.wait_at_most(self._writer, seconds)
             if sqlite_file.empty_log(self._writer):
                 self._log_is_due.clear()
+
+
+def _name_damaged(reader: Connection, tenant: str, dimension: int) -> None:
+    """Raise `DamagedError` for the first memory of a tenant that cannot be read, if one is found."""
+    query = select(*(memories.c[name] for name in STORED)).where(memories.c.tenant == tenant)
+    for row in reader.execute(query).mappings():
+        stored = to_stored(row, {})
+        if stored.vector is not None and stored.vector.shape != (dimension,):
+            raise damaged(row, "vector")

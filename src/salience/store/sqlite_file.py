@@ -1,27 +1,22 @@
-"""An SQLite file: opening and migrating it, its log, its driver, and driver errors as our own."""
+"""An SQLite file: opening and migrating it, its transactions and log, and errors of the driver as our own."""
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, Executable, NullPool, QueuePool, Table, create_engine, event
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.elements import ClauseElement
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from salience.errors import BusyError, ConflictError, NotAStoreError, ReadOnlyError, StoreError, VersionError
 from salience.ports import Distinguish
-from salience.store import statements
 from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
 
 PAGE_SIZE: Final = 8192
@@ -40,10 +35,6 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_FULL: (StoreError, "the disk is full; nothing was written. Free some space and try again."),
     sqlite3.SQLITE_IOERR: (StoreError, "it failed; nothing was written. Check the disk, its space, limits and rights."),
 }
-_DIALECT: Final = sqlite.dialect(paramstyle="named")
-Values = Mapping[str, Any]
-
-
 _lenient: Final = partial(str, encoding="utf-8", errors="surrogateescape")
 """Makes text of bytes that SQLite calls text: those that are not UTF-8 become lone surrogates, for `rows` to find.
 
@@ -172,8 +163,6 @@ def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
 
     @event.listens_for(made, "begin")
     def _begin(connection: Connection) -> None:
-        if _driver(connection).in_transaction:  # `Driver` has begun it
-            return
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -235,18 +224,42 @@ def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
             driver.execute("PRAGMA journal_mode=WAL")
 
 
-def vacuum(connection: Connection) -> None:
-    """Write the file of a connection outside a transaction anew, so that no deleted text stays in unused places of it.
+@contextmanager
+def transaction(connection: Connection) -> Iterator[Connection]:
+    """Begin a transaction; commit it at the end, or roll it back after an error."""
+    try:
+        with connection.begin():
+            yield connection
+    except BaseException:
+        if not connection.closed:
+            connection.rollback()  # a commit that failed leaves SQLAlchemy and SQLite in the transaction
+            _driver(connection).rollback()
+        raise
 
-    `secure_delete` overwrites what is deleted, but not the copies that SQLite left behind where it moved a row.
+
+def wait_at_most(connection: Connection, seconds: float) -> None:
+    """Wait at most some seconds for a lock of another connection, from the next transaction on."""
+    _driver(connection).execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
+
+
+def data_version(connection: Connection) -> tuple[int, int]:
+    """Return two numbers, one of which changes when another connection, or this one, writes to the database."""
+    driver = _driver(connection)
+    return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
+
+
+def vacuum(connection: Connection) -> None:
+    """Rewrite the file, outside a transaction, so that no deleted text stays in its unused pages.
+
+    `secure_delete` overwrites deleted rows, but not the copies that SQLite left behind where it moved a row.
     """
     _driver(connection).execute("VACUUM")
 
 
 def empty_log(connection: Connection) -> bool:
-    """Move the write-ahead log of a connection outside a transaction into the file, empty it, and return True.
+    """Move the write-ahead log into the file and empty it, outside a transaction.
 
-    False if that waited in vain for another one to have read from it.
+    Returns False if another connection still reads from the log.
     """
     (is_busy, *_) = _driver(connection).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not is_busy
@@ -279,86 +292,3 @@ def _upgrade(writer: Connection, distinguish: Distinguish | None) -> None:
     scripts = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     command.upgrade(config, "head")
-
-
-class Driver:
-    """Runs statements on SQLite's own driver, which keeps them prepared; values have the driver's types.
-
-    A transaction that begins here is the SQLAlchemy connection's as well: statements of either kind may alternate.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._driver = _driver(connection)
-        self._patience: float | None = None
-
-    def wait_at_most(self, seconds: float) -> None:
-        """Wait at most some seconds for a lock of another connection, from the next transaction on."""
-        if seconds != self._patience:
-            self._driver.execute(f"PRAGMA busy_timeout={int(seconds * 1000)}")
-            self._patience = seconds
-
-    def rows(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement finds; its text is cached, so build the statement once."""
-        return self._driver.execute(_text(statement), values).fetchall()
-
-    def found(self, statement: Executable, values: Values) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement finds, given a list of `ids` among its values."""
-        return self.rows(statement, {**values, "ids": json.dumps(values["ids"])})
-
-    def parts(self, statement: Executable, values: Values, size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows that a statement finds, `size` at a time."""
-        found = self._driver.execute(_text(statement), values)
-        while rows := found.fetchmany(size):
-            yield rows
-
-    def run(self, statement: Executable, values: Sequence[Values]) -> None:
-        """Run a statement with each of some values, if there are any."""
-        if values:
-            self._driver.executemany(_text(statement), values)
-
-    def run_with_ids(self, statement: Executable, values: Values) -> None:
-        """Run a statement, given a list of `ids` among its values."""
-        self._driver.execute(_text(statement), {**values, "ids": json.dumps(values["ids"])})
-
-    def insert(self, table: Table, names: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-        """Insert rows of these columns into a table, if there are any."""
-        given = list(rows)
-        if given:
-            self._driver.executemany(statements.insertion(table, names), given)
-
-    @property
-    def changes(self) -> int:
-        """How many rows this connection has written."""
-        return self._driver.total_changes
-
-    def select(self, text: str) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement without values finds."""
-        return self._driver.execute(text).fetchall()
-
-    @contextmanager
-    def begun(self, *, writes: bool = True) -> Iterator[None]:
-        """Begin a transaction that writes or reads; commit it at the end, or roll it back after an error."""
-        self._driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-        try:
-            yield
-            self._commit()
-        except BaseException:
-            self._connection.rollback()  # also what it holds of a commit that failed
-            self._driver.rollback()
-            raise
-
-    def _commit(self) -> None:
-        """Commit; the SQLAlchemy connection takes part only after its first statement."""
-        if self._connection.in_transaction():
-            self._connection.commit()
-        else:
-            self._driver.commit()
-
-
-@cache
-def _text(statement: ClauseElement) -> str:
-    """Return a statement as text with named values; a list of ids is one value, in JSON."""
-    compiled = statement.compile(dialect=_DIALECT)
-    assert isinstance(compiled, SQLCompiler)  # noqa: S101 - statements are made of nothing else
-    return str(compiled).replace("(__[POSTCOMPILE_ids])", "(SELECT value FROM json_each(:ids))")

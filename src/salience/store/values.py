@@ -162,7 +162,7 @@ def count_changed(changes: Sequence[Change], receipts: Iterable[Receipt]) -> tup
     return memories, None if unknown else versions
 
 
-def counted(before: tuple[int, int], after: tuple[int, int], changed: tuple[int, int | None]) -> None:
+def check_counts(before: tuple[int, int], after: tuple[int, int], changed: tuple[int, int | None]) -> None:
     """Raise unless the numbers of memories and of older versions are what some changes leave.
 
     Raises:

@@ -48,10 +48,9 @@ from salience.store.postgres.connection import (
 )
 from salience.store.postgres.search import PART, Size, index_of
 from salience.store.schema import PostgresVector
-from salience.store.sql_store import WRITERS, SQLAlchemyExecutor, Transaction, grouped, patience, tenant_of
+from salience.store.sql_store import WRITERS, Transaction, grouped, patience, tenant_of
 from salience.store.statements import INDEXED
-from salience.store.values import carries_vectors, count_changed, derives_vectors
-from salience.store.values import counted as check_counts
+from salience.store.values import carries_vectors, check_counts, count_changed, derives_vectors
 
 LOOK_AGAIN: Final = 10.0
 """Seconds after which a search checks again for a vector index."""
@@ -277,7 +276,7 @@ class PostgresStore:
                     f"Set SALIENCE_LANGUAGE={known}, or name a new database."
                 )
             if not moving:
-                handle.claim(meta.pin())
+                handle.check_name(meta.pin())
         except BaseException:
             runner.close()
             raise
@@ -299,7 +298,7 @@ class PostgresStore:
             return []
         adopts = any(isinstance(change, Adopt) for change in changes)
         if adopts or carries_vectors(changes) or derives_vectors(changes):
-            self._handle.own()  # before any lock: it may call a provider
+            self._handle.pin()  # before any lock: it may call a provider
         counts = Counter(tenant_of(change) for change in changes if not isinstance(change, Touch))
         tenants = sorted({tenant_of(change) for change in changes} - {""})  # all writers lock them in one order
         steps = {name: max(1, counts[name]) for name in tenants}
@@ -342,8 +341,8 @@ class PostgresStore:
                 meta, lacks = Meta.read(connection), True
             brings = carries_vectors(changes)
             if brings:
-                self._handle.admit(meta.pin())
-            own = self._handle.own() if brings or derives_vectors(changes) else self._handle.bare()
+                self._handle.check_vectors(meta.pin())
+            own = self._handle.pin() if brings or derives_vectors(changes) else self._handle.pin_without_fingerprint()
             pins = {"language": self._language, **pinning(meta.pin(), own, changes)}
             new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
             if new and not is_exclusive:
@@ -377,7 +376,6 @@ class PostgresStore:
             posted[tenant] = statements.read_postings(connection, tenant, ids)
         transaction = Transaction(
             connection,
-            SQLAlchemyExecutor(connection),
             self._handle,
             sequence=sequences.__getitem__,
             void=partial(void, connection),
@@ -414,7 +412,7 @@ class PostgresStore:
 
         def read(reader: Connection, row: Any) -> tuple[Meta, Callable[[], Batch] | None]:
             meta, state = read_state(row)
-            if directed and not self._handle.owns(meta.pin()):
+            if directed and not self._handle.accepts(meta.pin()):
                 return meta, None
             activations, dimension = Activations(), self._dimension(meta)
             if "turns_since_activation" in need.columns and scope.session_key is not None and need.as_of is None:
@@ -434,7 +432,7 @@ class PostgresStore:
             query = READ_STATE.format(tenant=quoted(scope.tenant))
             meta, answer = self._runner.read_after(query, scope.tenant, read, **settings)
             if directed:
-                self._handle.admit(meta.pin())  # after the transaction: it may call a provider
+                self._handle.check_vectors(meta.pin())  # after the transaction: it may call a provider
             if answer is not None:
                 return answer()
             is_large = True  # once more, with the settings of a search
@@ -567,7 +565,7 @@ class PostgresStore:
         self._runner.close()
 
     def _dimension(self, meta: Meta) -> int:
-        return (meta.pin() or self._handle.bare()).dimension
+        return (meta.pin() or self._handle.model).dimension
 
 
 class _NeedsExclusiveLock(Exception):  # noqa: N818 - never leaves this module
