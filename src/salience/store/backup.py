@@ -1,7 +1,8 @@
-"""Copies of an SQLite file while others read and write it: a backup, and a backup put back in the place of the file."""
+"""Backups of an SQLite file in use, and reinstating one."""
 
 from __future__ import annotations
 
+import glob
 import os
 import sqlite3
 import time
@@ -11,12 +12,10 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Final
 
-from sqlalchemy import Connection
-
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, shown
 from salience.ports import Distinguish
 from salience.store import sqlite_file
-from salience.store.pins import keep, new_epoch
+from salience.store.pins import void
 from salience.store.schema import APPLICATION_ID
 
 Progress = Callable[[int, int], None]
@@ -24,30 +23,39 @@ Progress = Callable[[int, int], None]
 STEP: Final = 256
 """Pages copied at a time: 1 MB."""
 KEPT: Final = ".before-reinstate"
-"""What the file's name is followed by where its state before a backup took its place is kept."""
+"""Suffix of the copy of a store that `reinstate` replaced."""
 QUIET: Final = 60.0
-"""Seconds without a write after which a passing file of a process that is gone counts as left behind."""
+"""Seconds without a write after which the temporary file of a dead process is deleted."""
 _JOURNALS: Final = ("-wal", "-journal")
 _SIDES: Final = (*_JOURNALS, "-shm")
 
 
 def backup(source: str, target: str, progress: Progress | None = None, *, overwrite: bool = False) -> None:
-    """Write a copy of the file `source`, as it stands at one instant, to the file `target`, for its owner alone.
+    """Write a consistent copy of the file `source` to the file `target`, readable by its owner alone.
 
-    The copy is written under a passing name beside the target, and gets its own name once it is whole and on disk. It
-    needs no file beside it.
+    The copy has a temporary name until it is complete and on disk. It needs no file beside it.
 
     Raises:
         InputError: a file is there and may not be replaced, or is no store; or none can be made there.
     """
     place = Path(target)
     refuse(place, overwrite)
-    with passing(place) as copy:
-        with closing(_reading(source)) as live:
-            live.execute("BEGIN")  # one snapshot for all steps, which no writer makes begin again
+    with temporary(place) as copy:
+        with closing(_connected(source)) as live:
+            live.execute("BEGIN")  # one snapshot for all steps: a write does not restart the copy
             live.execute("SELECT count(*) FROM sqlite_master").fetchone()
             pour(live, copy, progress)
-        _name(copy, place, overwrite)
+        with _writable(place):
+            try:
+                if overwrite:
+                    copy.replace(place)
+                else:
+                    place.hardlink_to(copy)  # unlike a rename, a link never replaces a file made meanwhile
+            except FileExistsError:
+                refuse(place, overwrite)
+            except OSError:  # a file system without links
+                copy.replace(place)
+            _sync(place.parent)
 
 
 def reinstate(
@@ -59,18 +67,18 @@ def reinstate(
     keeping: bool = True,
     progress: Progress | None = None,
 ) -> str | None:
-    """Put a backup in the place of what the file `target` holds, and return where its former state is kept, if it is.
+    """Replace the contents of the file `target` by a backup; return the path of the copy of the former contents.
 
-    It is one transaction of the target, which other processes may have open: they see all of the backup or nothing.
-    Their caches are void afterwards, whatever the change sequence says.
+    It is one transaction of the target, which other processes may have open: they see all of the backup or nothing,
+    and build their indexes again.
 
     Args:
         file: the backup; it is only read.
-        target: the file of the store; made if it is not there.
+        target: the file of the store; made if it is missing.
         busy_timeout: seconds to wait for another process's write.
         distinguish: as in `SQLiteStore.open`, for a backup of an older revision.
-        keeping: whether to write the present state beside the target first, with `KEPT` behind its name; what is
-            there under that name is replaced.
+        keeping: whether to copy the present contents first, to the path of the target with the suffix `KEPT`; a file
+            of that name is replaced.
         progress: called while the backup is read.
 
     Raises:
@@ -81,16 +89,27 @@ def reinstate(
         StoreError: a file is damaged, or cannot be read or written.
     """
     backup_file, place = Path(file), Path(target)
-    _require(backup_file, place)
+    _check_backup(backup_file, place)
     sqlite_file.prepare(target)
     kept = f"{target}{KEPT}" if keeping and place.stat().st_size else None
     if kept is not None:
-        _keep(target, kept)
-    with passing(place) as copy:
-        with sqlite_file.mapped(file), closing(_reading(file)) as source:
+        try:
+            backup(target, kept, overwrite=True)
+        except sqlite3.Error:
+            raise StoreError(
+                f"store: {target}: its present state cannot be kept: it is damaged. "
+                "Do without (keeping=False, --discard)."
+            ) from None
+    with temporary(place) as copy:
+        with sqlite_file.mapped(file), closing(_connected(file)) as source:
             pour(source, copy, progress)
-            _bring_up(copy, file, busy_timeout, distinguish)
-        with sqlite_file.mapped(target), closing(_reading(str(copy))) as whole:
+            engine = sqlite_file.engine(str(copy), busy_timeout)
+            with sqlite_file.writing(engine.connect()) as writer, engine.connect() as reader:
+                sqlite_file.ready(writer, reader, file, busy_timeout, distinguish)
+                with writer.begin():
+                    void(writer)  # indexes of other processes, whatever the change sequence of the backup
+                sqlite_file.empty_log(writer)
+        with sqlite_file.mapped(target), closing(_connected(str(copy))) as whole:
             _overwrite(whole, target, busy_timeout)
     return kept
 
@@ -98,18 +117,14 @@ def reinstate(
 def is_store(path: Path) -> bool:
     """Return whether a file is an SQLite file with the mark of a store."""
     try:
-        with closing(_reading(str(path))) as connection:
+        with closing(_connected(str(path))) as connection:
             return bool(connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
     except sqlite3.Error:
         return False
 
 
 def refuse(place: Path, overwrite: bool) -> None:
-    """Raise unless a backup may be written to a place.
-
-    Raises:
-        InputError: a file is there and may not be replaced, is no store, or is in use.
-    """
+    """Raise `InputError` if a file is at a place and may not be replaced, is no store, or is in use."""
     if not place.exists():
         return
     if not overwrite:
@@ -122,34 +137,37 @@ def refuse(place: Path, overwrite: bool) -> None:
 
 
 def pour(source: sqlite3.Connection, target: Path, progress: Progress | None) -> None:
-    """Copy what a connection reads into an empty file, on disk when it returns, with no journal beside it."""
+    """Copy a database into an empty file, which is on disk at the end, without a journal beside it."""
     with closing(sqlite3.connect(target, isolation_level=None)) as copy:
-        told = (lambda _, left, pages: progress(left, pages)) if progress else None
+        report = (lambda _, left, pages: progress(left, pages)) if progress else None
         try:
-            source.backup(copy, pages=STEP, progress=told, sleep=0.01)
+            source.backup(copy, pages=STEP, progress=report, sleep=0.01)
         except sqlite3.Error as error:
-            if sqlite_file.error_code(error) == sqlite3.SQLITE_FULL:  # it is the disk of the copy that is full
+            if sqlite_file.error_code(error) == sqlite3.SQLITE_FULL:  # the disk of the copy is full, not of the source
                 raise sqlite_file.as_store_error(str(target.parent), error) from None
             raise
         copy.execute("PRAGMA journal_mode=DELETE").fetchone()
-    _settle(target)
+    _sync(target)
 
 
 @contextmanager
-def passing(place: Path) -> Iterator[Path]:
-    """Yield a new empty file beside a place, for its owner alone; it is gone in the end unless it was renamed.
+def temporary(place: Path) -> Iterator[Path]:
+    """Yield a new empty file beside a place, for its owner alone, which is deleted at the end unless it was renamed.
 
-    What a process that was killed left there goes too: no copy of a memory is to outlive its erasure unseen.
+    Temporary files of killed processes are deleted too: no copy of a memory may outlive its erasure.
 
     Raises:
         InputError: none can be made there.
     """
-    try:
-        _clear(place)
-        handle, name = mkstemp(prefix=f"{_prefix(place)}{os.getpid()}.", dir=place.parent)
-    except OSError as error:
-        remedy = f"Name a place where a file can be made ({error.strerror or 'it failed'})."
-        raise InputError("file", str(place), remedy, f"{shown(str(place))} cannot be written") from None
+    prefix = f".{place.name}.passing."  # the number of the process follows
+    with _writable(place):
+        for left in place.parent.glob(f"{glob.escape(prefix)}*"):
+            number = left.name.removeprefix(prefix).partition(".")[0]
+            if number.isdigit() and not _is_running(int(number)):
+                with suppress(FileNotFoundError):
+                    if time.time() - left.stat().st_mtime > QUIET:  # its process may run on another machine
+                        left.unlink()
+        handle, name = mkstemp(prefix=f"{prefix}{os.getpid()}.", dir=place.parent)
     os.close(handle)
     try:
         yield Path(name)
@@ -158,19 +176,14 @@ def passing(place: Path) -> Iterator[Path]:
             Path(f"{name}{side}").unlink(missing_ok=True)
 
 
-def _prefix(place: Path) -> str:
-    """Return how the names of passing files beside a place begin; the number of their process follows."""
-    return f".{place.name}.passing."
-
-
-def _clear(place: Path) -> None:
-    """Delete passing files of processes that are gone, unless they were written to just now."""
-    for left in place.parent.iterdir():
-        number = left.name.removeprefix(_prefix(place)).partition(".")[0]
-        if left.name.startswith(_prefix(place)) and number.isdigit() and not _is_running(int(number)):
-            with suppress(FileNotFoundError):
-                if time.time() - left.stat().st_mtime > QUIET:  # its process may run on another machine
-                    left.unlink()
+@contextmanager
+def _writable(place: Path) -> Iterator[None]:
+    """Raise errors of the file system as `InputError`."""
+    try:
+        yield
+    except OSError as error:
+        remedy = f"Name a place where a file can be made ({error.strerror or 'it failed'})."
+        raise InputError("file", str(place), remedy, f"{shown(str(place))} cannot be written") from None
 
 
 def _is_running(process: int) -> bool:
@@ -183,23 +196,20 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _reading(path: str) -> sqlite3.Connection:
-    """Return a connection to a file that is there, for reading.
-
-    One that could only read would leave files of the write-ahead log behind.
-    """
+def _connected(path: str) -> sqlite3.Connection:
+    """Return a connection to an existing file, for reading; `mode=ro` would leave files of the log behind."""
     return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=rw", uri=True, isolation_level=None)
 
 
-def _require(file: Path, place: Path) -> None:
-    """Raise unless a file is a store, and another one than the store at a place."""
+def _check_backup(file: Path, place: Path) -> None:
+    """Raise unless a file is a sound store, and another one than the store at a place."""
     if not file.is_file():
         raise InputError("file", str(file), "Name the file of a backup.", f"{shown(str(file))} does not exist")
     if place.exists() and place.samefile(file):
         raise InputError("file", str(file), "Name a backup.", f"{shown(str(file))} is the store itself")
     if place.is_file() and place.stat().st_size and not is_store(place):
-        raise _beyond(str(place))
-    with sqlite_file.mapped(str(file)), closing(_reading(str(file))) as connection:
+        raise _cannot_reinstate(str(place))
+    with sqlite_file.mapped(str(file)), closing(_connected(str(file))) as connection:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             raise NotAStoreError(f"store: {file}: it is not a backup of a store. Name another file.")
         damage = [text for (text,) in connection.execute("PRAGMA quick_check(1)") if text != "ok"]
@@ -207,41 +217,15 @@ def _require(file: Path, place: Path) -> None:
             raise StoreError(f"store: {file}: it is damaged ({damage[0]}). Name another backup.")
 
 
-def _beyond(target: str) -> NotAStoreError:
-    """Return the error for a file that no backup can be put into."""
+def _cannot_reinstate(target: str) -> NotAStoreError:
     return NotAStoreError(
         f"store: {target}: it is no store, or too damaged. Move it and what SQLite keeps beside it (-wal, -shm) away, "
         "and run this again."
     )
 
 
-def _keep(target: str, kept: str) -> None:
-    """Write what a file holds to another one.
-
-    Raises:
-        StoreError: it is too damaged to be read, or the other cannot be written.
-    """
-    try:
-        backup(target, kept, overwrite=True)
-    except sqlite3.Error:
-        raise StoreError(
-            f"store: {target}: its present state cannot be kept: it is damaged. Do without (keeping=False, --discard)."
-        ) from None
-
-
-def _bring_up(copy: Path, file: str, busy_timeout: float, distinguish: Distinguish | None) -> None:
-    """Bring the copy of a backup to the revision of this code, in an epoch of its own."""
-    made = sqlite_file.engine(str(copy), busy_timeout)
-    writer: Connection
-    with sqlite_file.writing(made.connect()) as writer, made.connect() as reader:
-        sqlite_file.ready(writer, reader, file, busy_timeout, distinguish)
-        with writer.begin():
-            keep(writer, {"epoch": new_epoch()})
-        sqlite_file.empty_log(writer)
-
-
 def _overwrite(whole: sqlite3.Connection, target: str, busy_timeout: float) -> None:
-    """Put all that a connection reads into a file in one transaction.
+    """Replace the contents of a file by a database, in one transaction.
 
     Raises:
         BusyError: another process kept it locked for longer than the timeout.
@@ -254,36 +238,18 @@ def _overwrite(whole: sqlite3.Connection, target: str, busy_timeout: float) -> N
             raise BusyError(f"store: {target}: another process kept it locked. Try again.")
 
     with closing(sqlite3.connect(target, isolation_level=None)) as live:
-        with suppress(sqlite3.DatabaseError):  # of a damaged file not even that is taken; it is the usual one anyway
+        with suppress(sqlite3.DatabaseError):  # a damaged file refuses even that; it is the default anyway
             live.execute("PRAGMA synchronous=FULL")
         try:
             whole.backup(live, pages=-1, progress=wait, sleep=0.02)
         except sqlite3.DatabaseError as error:
             if sqlite_file.error_code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-                raise _beyond(target) from None
+                raise _cannot_reinstate(target) from None
             raise
 
 
-def _name(copy: Path, place: Path, overwrite: bool) -> None:
-    """Give a whole file its name; one that came there meanwhile is not replaced unless it may be."""
-    try:
-        if overwrite:
-            copy.replace(place)
-        else:
-            try:
-                place.hardlink_to(copy)  # unlike a rename, it never replaces
-            except FileExistsError:
-                refuse(place, overwrite)
-            except OSError:  # a file system without links
-                copy.replace(place)
-    except OSError as error:
-        remedy = f"Name a place where a file can be made ({error.strerror or 'it failed'})."
-        raise InputError("file", str(place), remedy, f"{shown(str(place))} cannot be written") from None
-    _settle(place.parent)
-
-
-def _settle(place: Path) -> None:
-    """Have a file, or the names in a folder, written to disk; no connection of this process may have the file open."""
+def _sync(place: Path) -> None:
+    """Write a file, or the names in a folder, to disk; no connection of this process may have the file open."""
     handle = os.open(place, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,8 +1,7 @@
 """The tables, one definition for SQLite and PostgreSQL, and the types of columns that the two store differently.
 
-The tenant comes first in every key, so that the tables can be distributed by it. What is looked up before a tenant is
-known, or belongs to none, belongs to the database as a whole: `api_keys`, `leases` and `meta`. Instants are whole
-microseconds since 1970 in UTC.
+The tenant comes first in every key, so that Citus can distribute the tables by it; `api_keys`, `leases` and `meta`
+belong to the whole database. Instants are whole microseconds since 1970 in UTC.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import UserDefinedType
 
 _HEADER: Final = 4
-"""Bytes before the numbers in pgvector's own form: the dimension and a reserved number, two each."""
+"""Bytes before the numbers in pgvector's binary form: the dimension and a reserved number, two each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,11 @@ class BinaryVector:
 
 
 class PostgresVector(UserDefinedType[bytes]):
-    """A pgvector `vector`: float32, little endian, to whoever reads or writes it here.
+    """A pgvector `vector`, read and written as little-endian float32.
 
     Args:
         dimension: its length; None for any.
-        is_half: whether it is a `halfvec`, of half the precision, as which an index may hold what the rows hold whole.
+        is_half: whether it is a `halfvec`, of half the precision; an index may store that.
     """
 
     cache_ok = True
@@ -64,21 +63,21 @@ class PostgresVector(UserDefinedType[bytes]):
         return ("halfvec" if self.is_half else "vector") + (f"({self.dimension})" if self.dimension else "")
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Return what reads a column: pgvector's own form, which no text has to be parsed for."""
+        """Return the expression that reads a column in pgvector's binary form, which is faster to parse than text."""
         return func.vector_send(column, type_=self)
 
     def bind_processor(self, dialect: Dialect) -> Callable[[bytes | None], object | None]:
-        """Return what makes a parameter of a vector."""
+        """Return the function from a vector to a parameter."""
         return lambda value: None if value is None else BinaryVector(value)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[bytes | None], bytes | None]:
-        """Return what makes a vector of pgvector's own form."""
+        """Return the function from pgvector's binary form to a vector."""
         return lambda value: (
             None if value is None else np.frombuffer(value, ">f4", offset=_HEADER).astype("<f4").tobytes()
         )
 
 
-def TEXT() -> Text:  # noqa: N802 - stands where a type stands
+def TEXT() -> Text:  # noqa: N802 - used like a type
     """Return the type of text; PostgreSQL too is to order it by its bytes, whatever the locale of the database."""
     return Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
@@ -93,10 +92,10 @@ REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 HEAD: Final = REVISIONS[-1]
 """The revision that this code reads and writes."""
 APPLICATION_ID: Final = 0x53414C49
-"""The mark in the header of an SQLite file ("SALI"), by which a file of something else is told apart."""
+"""The mark in the header of an SQLite file ("SALI"), which other SQLite files do not have."""
 
 SERVER: Final = {"database": "postgresql"}
-"""Marks what PostgreSQL alone has."""
+"""Marks tables, columns and indexes that only PostgreSQL has."""
 
 metadata: Final = MetaData(
     naming_convention={
@@ -110,44 +109,24 @@ metadata: Final = MetaData(
 
 def _of_a_version() -> list[Column[object]]:
     """Return the columns that a memory and each of its versions have beside their key."""
+    required = (
+        "environment", "home", "content", "content_hash", "kind", "tier", "tags", "entities", "metadata", "change",
+        "terms",
+    )  # fmt: skip
+    optional = (
+        "project", "user_id", "agent_id", "session_id", "fact_key", "supersedes", "key", "speaker", "changed_by",
+        "reason", "follows", "reflection",
+    )  # fmt: skip
     return [
-        Column("environment", TEXT(), nullable=False),
-        Column("project", TEXT()),
-        Column("user_id", TEXT()),
-        Column("agent_id", TEXT()),
-        Column("session_id", TEXT()),
-        Column("home", TEXT(), nullable=False),  # Scope.home_key
-        Column("content", TEXT(), nullable=False),
-        Column("content_hash", TEXT(), nullable=False),
-        Column("kind", TEXT(), nullable=False),
-        Column("importance", Double, nullable=False),
-        Column("weight", Double, nullable=False),
-        Column("tier", TEXT(), nullable=False),
-        Column("tags", TEXT(), nullable=False),  # JSON, as are entities and metadata
-        Column("entities", TEXT(), nullable=False),
-        Column("fact_key", TEXT()),
-        Column("supersedes", TEXT()),
-        Column("metadata", TEXT(), nullable=False),
-        Column("key", TEXT()),
-        Column("speaker", TEXT()),
-        Column("change", TEXT(), nullable=False),
-        Column("changed_at", BigInteger, nullable=False),
-        Column("created_at", BigInteger, nullable=False),
-        Column("updated_at", BigInteger, nullable=False),
-        Column("tier_since", BigInteger, nullable=False),
-        Column("accessed_at", BigInteger),
-        Column("expires_at", BigInteger),
-        Column("forgotten_at", BigInteger),
-        Column("access_count", BigInteger, nullable=False),
-        Column("turn", BigInteger),
-        Column("terms", TEXT(), nullable=False),  # joined by a space
-        Column("vector", VECTOR()),  # float32, little endian
-        Column("distinctions", TEXT(), nullable=False, server_default=""),  # a line each
-        Column("changed_by", TEXT()),
-        Column("reason", TEXT()),
-        Column("follows", TEXT()),
+        *(Column(name, TEXT(), nullable=False) for name in required),  # tags, entities, metadata: JSON
+        *(Column(name, TEXT()) for name in optional),
         Column("sources", TEXT(), nullable=False, server_default="[]"),  # JSON
-        Column("reflection", TEXT()),
+        Column("distinctions", TEXT(), nullable=False, server_default=""),  # one per line
+        *(Column(name, Double, nullable=False) for name in ("importance", "weight")),
+        *(Column(name, BigInteger, nullable=False) for name in ("created_at", "updated_at", "tier_since")),
+        *(Column(name, BigInteger, nullable=False) for name in ("changed_at", "access_count")),
+        *(Column(name, BigInteger) for name in ("accessed_at", "expires_at", "forgotten_at", "turn")),
+        Column("vector", VECTOR()),
     ]
 
 
@@ -171,7 +150,7 @@ memories: Final = Table(
     Column("seq", BigInteger, nullable=False),  # the change sequence: when the row was last written
     *_of_a_version(),
     Column("search_keys", ARRAY(BigInteger), info=SERVER),  # see `postgres/statements.py`
-    Column("number", BigInteger, info=SERVER),  # by which `postings` names it
+    Column("number", BigInteger, info=SERVER),  # of the memory in `postings`
     Column("length", BigInteger, info=SERVER),  # in terms
     UniqueConstraint("tenant", "home", "key"),
     Index(None, "tenant", "seq"),
@@ -182,7 +161,7 @@ memories: Final = Table(
 Index(
     "ix_memories_scope",
     *(memories.c[name] for name in ("tenant", "environment", "user_id", "project", "agent_id")),
-    postgresql_include=["length"],  # so that how many are visible, and how long they are, is read off the index
+    postgresql_include=["length"],  # for counting visible memories and their lengths from the index alone
     postgresql_where=_LIVE,
     info=SERVER,
 )
@@ -219,14 +198,16 @@ touches: Final = Table(
     "touches",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
-    Column("seq", BigInteger, primary_key=True),  # the change sequence of the touch: new rows stand behind all others
+    Column(
+        "seq", BigInteger, primary_key=True
+    ),  # the change sequence of the touch: new rows go to the end of the table
     Column("at", BigInteger, primary_key=True),
     Column("id", TEXT(), primary_key=True),
     Column("version", BigInteger, primary_key=True),
     Column("accessed_at", BigInteger),  # this and the next two: as they were before the touch
     Column("access_count", BigInteger, nullable=False),
     Column("importance", Double, nullable=False),
-    ForeignKeyConstraint(  # a file would have to keep an index by memory for it
+    ForeignKeyConstraint(  # in a file, it would need an index by memory
         ["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE", info=SERVER
     ),
     Index(None, "tenant", "at"),
@@ -234,7 +215,7 @@ touches: Final = Table(
 )
 Index("ix_touches_tenant_seq", touches.c.tenant, touches.c.seq, info=SERVER)
 
-laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, until it is adopted
+laid_by: Final = Table(  # vectors prepared for the model `laid_by` in `meta`, until it is adopted
     "laid_by",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
@@ -245,7 +226,7 @@ laid_by: Final = Table(  # vectors of the model that `meta` names as `laid_by`, 
     ForeignKeyConstraint(["tenant", "id"], ["memories.tenant", "memories.id"], ondelete="CASCADE"),
 )
 
-postings: Final = Table(  # under which keys each live memory is found; see `postgres/statements.py`
+postings: Final = Table(  # the search keys of each live memory; see `postgres/statements.py`
     "postings",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
@@ -255,7 +236,7 @@ postings: Final = Table(  # under which keys each live memory is found; see `pos
     info=SERVER,
 )
 
-requests: Final = Table(  # what was answered under idempotency keys; see `ports.Answered`
+requests: Final = Table(  # answers under idempotency keys; see `ports.Answered`
     "requests",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
@@ -272,7 +253,7 @@ requests: Final = Table(  # what was answered under idempotency keys; see `ports
 api_keys: Final = Table(
     "api_keys",
     metadata,
-    Column("prefix", TEXT(), primary_key=True),  # by which a key is found before it is known whose it is
+    Column("prefix", TEXT(), primary_key=True),  # finds a key before its tenant is known
     Column("digest", TEXT(), nullable=False),
     Column("tenant", TEXT(), nullable=False),
     Column("rights", TEXT(), nullable=False),  # JSON, as is bound
@@ -310,7 +291,7 @@ activations: Final = Table(
     Index(None, "tenant", "memory_id"),
 )
 
-tenants: Final = Table(  # a change sequence and an epoch for each, which an SQLite file has in `meta` for all
+tenants: Final = Table(  # the change sequence and epoch of each; a file has one of each for all, in `meta`
     "tenants",
     metadata,
     Column("tenant", TEXT(), primary_key=True),
@@ -319,7 +300,7 @@ tenants: Final = Table(  # a change sequence and an epoch for each, which an SQL
     info=SERVER,
 )
 
-commits: Final = Table(  # the writes of late, so that one whose commit was cut off is known to be done, or not
+commits: Final = Table(  # recent writes, to find out whether one was committed when its connection broke
     "commits",
     metadata,
     Column("tenant", TEXT(), primary_key=True),

@@ -1,14 +1,14 @@
-"""Seeing to the file of a store from outside: its revision and its state, with no model at hand."""
+"""The file of a store, for its operator: its revision and state, without an embedding model."""
 
 from __future__ import annotations
 
 import sqlite3
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from sqlalchemy import Connection
 
 from salience.errors import InputError, StoreError, VersionError, Words
-from salience.ports import BuildProgress, Distinguish
+from salience.ports import Distinguish
 from salience.records import DatabaseState, Finding, Indexed, IndexState, TableState, Upgraded
 from salience.store import integrity, sqlite_file
 from salience.store.pins import Meta
@@ -17,11 +17,10 @@ from salience.store.schema import HEAD
 _OBJECTS: Final = (
     "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY tbl_name, name"
 )
-_REVISION: Final = "SELECT version_num FROM alembic_version"
 
 
 class SQLiteDatabase:
-    """The file that a target names, which has to be there.
+    """The existing file of a store.
 
     Args:
         path: of the file.
@@ -36,7 +35,7 @@ class SQLiteDatabase:
         self._engine = sqlite_file.engine(path, busy_timeout)
 
     def upgrade(self) -> Upgraded:
-        """Bring it to the revision of this code, as each opening does.
+        """Migrate the tables to the revision of this code, as each opening does.
 
         Raises:
             NotAStoreError: the file is something else.
@@ -51,12 +50,16 @@ class SQLiteDatabase:
         return Upgraded(self._path, before, HEAD)
 
     def state(self) -> DatabaseState:
-        """Return how it stands, every row counted."""
+        """Return the revision, model, tables and indexes; counts every row."""
         with sqlite_file.mapped(self._path), self._engine.connect() as connection, connection.begin():
             revision, faults = self._revision(connection)
             meta = Meta.read(connection) if revision else Meta({})
             objects = connection.exec_driver_sql(_OBJECTS).all()
-            tables = tuple(_counted(connection, row.name) for row in objects if row.type == "table")
+            counts = {
+                row.name: connection.exec_driver_sql(f'SELECT count(*) FROM "{row.name}"').scalar_one()  # noqa: S608
+                for row in objects
+                if row.type == "table"
+            }
         pin = meta.pin()
         return DatabaseState(
             store=self._path,
@@ -67,38 +70,24 @@ class SQLiteDatabase:
             dimension=None if pin is None else pin.dimension,
             language=meta.values.get("language"),
             is_exact=True,
-            tables=tables,
+            tables=tuple(map(TableState, counts, counts.values())),
             indexes=tuple(IndexState(row.name, row.tbl_name, "btree") for row in objects if row.type == "index"),
             faults=faults,
         )
 
-    def index(
-        self,
-        *,
-        is_half: bool = False,
-        m: int | None = None,
-        ef_construction: int | None = None,
-        memory: str | None = None,
-        progress: BuildProgress | None = None,
-    ) -> Indexed:
-        """Refuse: each process keeps what it searches of a file in memory.
-
-        Raises:
-            InputError: always.
-        """
+    def index(self, **_: Any) -> Indexed:
+        """Raise `InputError`: each process keeps the index of a file in memory."""
         raise InputError("index", Words("a file"), "Leave it out: a file needs none.", "is for PostgreSQL")
 
-    def drop_index(self, *, is_half: bool = False) -> Indexed:
-        """Refuse, likewise."""
-        return self.index()
+    drop_index = index
 
     def check(self, *, repair: bool = False) -> list[Finding]:
-        """Return what is wrong with the file and its tables, mended where asked for; see `integrity.check`."""
+        """Return the problems of the file and its tables, repaired if `repair` is set; see `integrity.check`."""
         with sqlite_file.mapped(self._path), self._engine.connect() as connection:
             with connection.begin():
                 _, faults = self._revision(connection)
-            for problem in faults:
-                raise StoreError(problem)
+            if faults:
+                raise StoreError(faults[0])
             with (sqlite_file.writing(connection) if repair else connection).begin():
                 return integrity.check(connection, repair=repair)
 
@@ -113,17 +102,13 @@ class SQLiteDatabase:
         self.close()
 
     def _revision(self, connection: Connection) -> tuple[str | None, tuple[str, ...]]:
-        """Return the revision of the tables, and why no engine can work with them before they are brought up."""
+        """Return the revision of the tables, and why this code cannot work with them, if it cannot."""
         try:
             found = sqlite_file.revision_of(connection, self._path)
         except VersionError as error:
-            return str(connection.exec_driver_sql(_REVISION).scalar_one()), (str(error),)
+            revision = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one()
+            return str(revision), (str(error),)
         if found == HEAD:
             return found, ()
         has = "no tables yet" if found is None else f"tables of revision {found!r}, older than {HEAD!r}"
         return found, (f"store: {self._path}: it has {has}. Run: salience db upgrade",)
-
-
-def _counted(connection: Connection, name: str) -> TableState:
-    rows = connection.exec_driver_sql(f'SELECT count(*) FROM "{name}"').scalar_one()  # noqa: S608 - names of ours
-    return TableState(name, rows)

@@ -1,8 +1,8 @@
-"""Conversions of single values that stores share: instants, vectors, what a change leaves behind."""
+"""Instants, vectors, receipts and errors that all stores share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
@@ -19,7 +19,6 @@ from salience.text import normalise
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_FLOAT32: Final = np.dtype(np.float32)
 MICROSECONDS: Final = 1e6
 """Microseconds in a second."""
 
@@ -35,25 +34,21 @@ def instant(count: int) -> datetime:
 
 
 def means(names: Collection[str], speaker: str) -> bool:
-    """Return whether one of some names, in normal form, is a speaker's own name or the first word of it."""
+    """Return whether a name, in normal form, is the speaker's whole name or its first word."""
     whole = normalise(speaker)
     return whole in names or whole.partition(" ")[0] in names
 
 
 def fitting(vector: Vectors32, dimension: int) -> Vectors32:
-    """Return a vector as it is.
-
-    Raises:
-        InputError: it is not float32[dimension].
-    """
-    if vector.shape != (dimension,) or vector.dtype != _FLOAT32:
+    """Return a vector, or raise `InputError` if it is not float32[dimension]."""
+    if vector.shape != (dimension,) or vector.dtype != np.float32:
         given = Words(f"{vector.dtype}{list(vector.shape)}")
         raise InputError("vector", given, f"Give float32[{dimension}], the dimension that the store was opened with.")
     return vector
 
 
 def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
-    """Return a copy of float32[dimension] that nobody can write to, or None for None; raise as `fitting` does."""
+    """Return a read-only copy of float32[dimension], or None for None; raise as `fitting`."""
     if vector is None:
         return None
     copy = fitting(vector, dimension).copy()
@@ -62,28 +57,28 @@ def own_vector(vector: Vectors32 | None, dimension: int) -> Vectors32 | None:
 
 
 def own_metadata(memory: Memory) -> Memory:
-    """Return `memory` with metadata that nobody can write to; what is frozen is so as a whole, and stays."""
+    """Return `memory` with immutable metadata."""
     return memory if isinstance(memory.metadata, Frozen) else replace(memory, metadata=frozen(memory.metadata))
 
 
-def already(stored: Memory, given: Memory, has_said: bool = False) -> Receipt:
-    """Return the receipt for adding `given` where `stored` has its idempotency key or its id.
+def already(stored: Memory, given: Memory, had_content: bool = False) -> Receipt:
+    """Return the receipt for adding `given` if `stored` has its idempotency key or its id.
 
     Args:
-        stored: as it stands.
-        given: what is to be added.
-        has_said: whether an older version of `stored` has the content of `given`.
+        stored: the stored memory.
+        given: the memory to add.
+        had_content: whether an older version of `stored` has the content of `given`.
 
     Raises:
-        ConflictError: the two differ in content, and that of `given` is not an earlier one under the key; or `given` is
-            a later version of the same memory.
+        ConflictError: the content of `given` is neither that of `stored` nor an earlier one under the key; or `given`
+            is a later version of the same memory.
     """
     if stored.id == given.id and stored.version < given.version:
         raise ConflictError(
             f"id: {given.id!r} is here at version {stored.version}, before version {given.version} of the one given. "
             "Add it to another store, or update the memory that is here."
         )
-    if stored.content_hash == given.content_hash or (has_said and stored.id != given.id):
+    if stored.content_hash == given.content_hash or (had_content and stored.id != given.id):
         return Receipt(stored, "unchanged")
     if stored.id == given.id:
         raise ConflictError(
@@ -96,20 +91,20 @@ def already(stored: Memory, given: Memory, has_said: bool = False) -> Receipt:
 
 
 def stale(given: Memory, current: int | None) -> StaleError:
-    """Return the error for revising to `given` a memory at version `current`, or one that is not there (None)."""
-    stands = "is not there" if current is None else f"is at version {current}"
-    return StaleError(f"id: memory {given.short_id} {stands}, not at {given.version - 1}. Read it again and retry.")
+    """Return the error for revising a memory to `given` from version `current`; None: it does not exist."""
+    state = "is not there" if current is None else f"is at version {current}"
+    return StaleError(f"id: memory {given.short_id} {state}, not at {given.version - 1}. Read it again and retry.")
 
 
 def answered_already(change: Answered) -> StaleError:
-    """Return the error for noting a second answer under an idempotency key."""
+    """Return the error for a second answer under an idempotency key."""
     return StaleError(
         f"key: a request under {change.key!r} was answered meanwhile. Read that answer, or use a new key."
     )
 
 
 def carries_vectors(changes: Iterable[Change]) -> bool:
-    """Return whether vectors come along that are to be searched at once (those of `Derive` may be laid by)."""
+    """Return whether changes add vectors to search at once; those of `Derive` may be for a later model."""
     return any(
         (isinstance(change, Add) and any(one.vector is not None for one in (change.stored, *change.history)))
         or (isinstance(change, Revise) and change.vector is not None)
@@ -118,22 +113,24 @@ def carries_vectors(changes: Iterable[Change]) -> bool:
 
 
 def derives_vectors(changes: Iterable[Change]) -> bool:
-    """Return whether vectors come along for versions that are there."""
+    """Return whether changes add vectors to stored versions."""
     return any(isinstance(change, Derive) and change.vector is not None for change in changes)
 
 
 def is_session_of(session_key: str, whose: Scope) -> bool:
-    """Return whether a session, by its `Scope.session_key`, is one of those that `Erase.sessions` means."""
+    """Return whether `Erase.sessions` includes a session, given by its `Scope.session_key`."""
     environment, user_id, session_id = session_key.split("\x1f")
     return (
-        (whose.environment in (ANY, environment) or not environment)  # one that asked across all belongs to none
+        (
+            whose.environment in (ANY, environment) or not environment
+        )  # a session across all environments belongs to none
         and whose.user_id in (ANY, user_id or None)
         and whose.session_id in (None, session_id)
     )
 
 
 def missing(id: str) -> StaleError:
-    """Return the error for erasing a memory that is not there."""
+    """Return the error for erasing a missing memory."""
     return StaleError(f"id: memory {short_id(id)} is not there any more. Read what there is to erase, and retry.")
 
 
@@ -144,9 +141,9 @@ def held_by(name: str, holder: str, until: datetime) -> LeaseError:
 
 
 def count_changed(changes: Sequence[Change], receipts: Iterable[Receipt]) -> tuple[int, int | None]:
-    """Return by how much some changes, as their receipts say, raise the numbers of memories and of older versions.
+    """Return by how much changes raise the numbers of memories and of older versions, according to their receipts.
 
-    None for the versions where a change drops some that may be gone already.
+    None for the versions if a change drops some, which may be gone already.
     """
     statuses = iter(receipts)
     memories, versions = 0, 0
@@ -163,11 +160,7 @@ def count_changed(changes: Sequence[Change], receipts: Iterable[Receipt]) -> tup
 
 
 def check_counts(before: tuple[int, int], after: tuple[int, int], changed: tuple[int, int | None]) -> None:
-    """Raise unless the numbers of memories and of older versions are what some changes leave.
-
-    Raises:
-        StoreError: they are not.
-    """
+    """Raise `StoreError` unless the numbers of memories and of older versions changed as expected."""
     expected = (before[0] + changed[0], after[1] if changed[1] is None else before[1] + changed[1])
     if after != expected:
         raise StoreError(
@@ -177,14 +170,14 @@ def check_counts(before: tuple[int, int], after: tuple[int, int], changed: tuple
 
 
 def later(one: datetime | None, other: datetime | None) -> datetime | None:
-    """Return the later of two instants, of which either may be unknown."""
+    """Return the later of two instants; either may be None."""
     return max((moment for moment in (one, other) if moment is not None), default=None)
 
 
 def merged(change: Revise, importance: float, accessed_at: datetime | None, access_count: int) -> Memory:
-    """Return what a revision stores where memory stands with these counters, so that it loses no touch made meanwhile.
+    """Return the memory that a revision stores over one with these counters, so that no concurrent touch is lost.
 
-    Recall counters never step back; importance stays as it stands unless the revision sets it.
+    Recall counters never decrease; importance changes only if the revision sets it.
     """
     given = own_metadata(change.memory)
     return replace(
@@ -197,7 +190,5 @@ def merged(change: Revise, importance: float, accessed_at: datetime | None, acce
 
 def revised(memory: Memory) -> Receipt:
     """Return the receipt of a revision."""
-    return Receipt(memory, _STATUSES.get(memory.change, "updated"))
-
-
-_STATUSES: Final[Mapping[str, Literal["forgotten", "restored"]]] = {"forget": "forgotten", "restore": "restored"}
+    statuses: dict[str, Literal["forgotten", "restored"]] = {"forget": "forgotten", "restore": "restored"}
+    return Receipt(memory, statuses.get(memory.change, "updated"))

@@ -9,44 +9,25 @@ from salience.store.schema import TEXT, VECTOR
 
 revision = "0001"
 down_revision = None
-branch_labels = None
-depends_on = None
+
+
+COLUMNS = (
+    "environment project? user_id? agent_id? session_id? home content content_hash kind importance weight tier tags "
+    "entities fact_key? supersedes? metadata key? speaker? change changed_at created_at updated_at tier_since "
+    "accessed_at? expires_at? forgotten_at? access_count turn? terms vector?"
+)
+"""The columns of a version, in order; `?` marks those that may be null."""
+TYPES: dict[str, Any] = {
+    **dict.fromkeys(("importance", "weight"), sa.Double),
+    **dict.fromkeys(("changed_at", "created_at", "updated_at", "tier_since", "access_count"), sa.BigInteger),
+    **dict.fromkeys(("accessed_at", "expires_at", "forgotten_at", "turn"), sa.BigInteger),
+    "vector": VECTOR(),
+}
 
 
 def of_a_version() -> list[sa.Column[Any]]:
-    return [
-        sa.Column("environment", TEXT(), nullable=False),
-        sa.Column("project", TEXT()),
-        sa.Column("user_id", TEXT()),
-        sa.Column("agent_id", TEXT()),
-        sa.Column("session_id", TEXT()),
-        sa.Column("home", TEXT(), nullable=False),
-        sa.Column("content", TEXT(), nullable=False),
-        sa.Column("content_hash", TEXT(), nullable=False),
-        sa.Column("kind", TEXT(), nullable=False),
-        sa.Column("importance", sa.Double, nullable=False),
-        sa.Column("weight", sa.Double, nullable=False),
-        sa.Column("tier", TEXT(), nullable=False),
-        sa.Column("tags", TEXT(), nullable=False),
-        sa.Column("entities", TEXT(), nullable=False),
-        sa.Column("fact_key", TEXT()),
-        sa.Column("supersedes", TEXT()),
-        sa.Column("metadata", TEXT(), nullable=False),
-        sa.Column("key", TEXT()),
-        sa.Column("speaker", TEXT()),
-        sa.Column("change", TEXT(), nullable=False),
-        sa.Column("changed_at", sa.BigInteger, nullable=False),
-        sa.Column("created_at", sa.BigInteger, nullable=False),
-        sa.Column("updated_at", sa.BigInteger, nullable=False),
-        sa.Column("tier_since", sa.BigInteger, nullable=False),
-        sa.Column("accessed_at", sa.BigInteger),
-        sa.Column("expires_at", sa.BigInteger),
-        sa.Column("forgotten_at", sa.BigInteger),
-        sa.Column("access_count", sa.BigInteger, nullable=False),
-        sa.Column("turn", sa.BigInteger),
-        sa.Column("terms", TEXT(), nullable=False),
-        sa.Column("vector", VECTOR()),
-    ]
+    names = [(part.removesuffix("?"), part.endswith("?")) for part in COLUMNS.split()]
+    return [sa.Column(name, TYPES.get(name, TEXT()), nullable=is_optional) for name, is_optional in names]
 
 
 def upgrade() -> None:

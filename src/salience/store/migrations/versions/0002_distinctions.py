@@ -10,8 +10,6 @@ from salience.store.schema import TEXT
 
 revision = "0002"
 down_revision = "0001"
-branch_labels = None
-depends_on = None
 
 PAGE = 1000
 KEYS = {"memories": ("tenant", "id"), "versions": ("tenant", "id", "version")}

@@ -7,8 +7,6 @@ from salience.store.schema import TEXT, VECTOR
 
 revision = "0003"
 down_revision = "0002"
-branch_labels = None
-depends_on = None
 
 VERSIONED = ("memories", "versions")
 TABLES = ("leases", "laid_by", "touches")

@@ -11,8 +11,6 @@ from salience.store.schema import TEXT
 
 revision = "0004"
 down_revision = "0003"
-branch_labels = None
-depends_on = None
 
 OF_A_TENANT = (
     "memories",

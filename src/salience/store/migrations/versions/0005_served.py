@@ -7,8 +7,6 @@ from salience.store.schema import TEXT
 
 revision = "0005"
 down_revision = "0004"
-branch_labels = None
-depends_on = None
 
 TABLES = ("api_keys", "requests")
 APP = "salience_app"

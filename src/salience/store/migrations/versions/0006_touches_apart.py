@@ -11,8 +11,6 @@ from salience.store.schema import TEXT
 
 revision = "0006"
 down_revision = "0005"
-branch_labels = None
-depends_on = None
 
 NAMES = "tenant, seq, at, id, version, accessed_at, access_count, importance"
 COUNTERS = "(c.accessed_at, c.access_count)"
