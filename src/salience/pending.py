@@ -63,10 +63,10 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
     """
     handle = pending_of(services)
     if dry_run:
-        return Embedded(_count(handle), 0)
+        return Embedded(count_unembedded(handle), 0)
     done, refused, after = 0, list[Memory](), FIRST
     try:
-        for page in _pages(handle):
+        for page in unembedded_pages(handle, PAGE):
             if after == FIRST:
                 check_model(services)
             vectors, failure = _vectors(services, page, before)
@@ -76,9 +76,9 @@ def embed_pending(services: Services, *, dry_run: bool = False, before: Callable
             refused += [item.memory for item in page if item.memory.content not in vectors]
             after = _key(page[-1])
     except PinnedError as error:  # vectors of this model are of no use to the store
-        return Embedded(done, _count(handle), str(error))
+        return Embedded(done, count_unembedded(handle), str(error))
     except EmbedderError as error:
-        return Embedded(done, _count(handle), str(error), answers=False)
+        return Embedded(done, count_unembedded(handle), str(error), answers=False)
     return Embedded(done, len(refused), _refusal(refused) if refused else None)
 
 
@@ -125,15 +125,17 @@ def check_model(services: Services) -> None:
     services.store.gather(Need(scope=Scope(tenant=services.tenant), now=services.clock(), near=near))
 
 
-def _pages(handle: Store) -> Iterator[list[Stored]]:
+def unembedded_pages(handle: Store, size: int) -> Iterator[list[Stored]]:
+    """Yield pages of the versions without a vector of the handle's model."""
     after = FIRST
-    while page := handle.unembedded(after, PAGE):
+    while page := handle.unembedded(after, size):
         yield page
         after = _key(page[-1])
 
 
-def _count(handle: Store) -> int:
-    return sum(len(page) for page in _pages(handle))
+def count_unembedded(handle: Store) -> int:
+    """Return the number of versions without a vector of the handle's model."""
+    return sum(len(page) for page in unembedded_pages(handle, 500))
 
 
 def _key(stored: Stored) -> Key:

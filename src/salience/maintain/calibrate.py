@@ -23,13 +23,7 @@ Progress = Callable[[int], None]
 def calibrate(
     services: Services, pairs: Sequence[Judged], source: str, progress: Progress | None = None
 ) -> Calibration:
-    """Return the calibration of the configured embedder.
-
-    Args:
-        services: the ports.
-        pairs: at least 20 with a relatedness of 0.75 or more, and 20 below 0.5.
-        source: name of the data, for the calibration.
-        progress: called after each chunk of texts.
+    """Return the calibration of the configured embedder, from at least 20 pairs related 0.75 or more and 20 below 0.5.
 
     Raises:
         InputError: too few pairs.

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
 from salience.batch import Vectors32
-from salience.errors import ConflictError, EmbedderError, MissingExtraError, PinnedError, SalienceError, StoreError
-from salience.pending import check_model
-from salience.ports import FINGERPRINTED, Adopt, Derive, Lease, Model, Services, Store, Stored
+from salience.errors import EmbedderError, MissingExtraError, PinnedError, SalienceError
+from salience.maintain.leases import leased
+from salience.pending import check_model, count_unembedded, unembedded_pages
+from salience.ports import FINGERPRINTED, Adopt, Derive, Lease, Model, Services
 from salience.records import ReembedReport
 from salience.steps import embed
 
@@ -49,83 +47,51 @@ def reembed(services: Services, progress: Progress | None = None, held: timedelt
         StoreError: the store failed; as above.
     """
     store, old = services.store, services.store.pinned()
-    lacking = _count(store)
+    lacking = count_unembedded(store)
     total = lacking
-    if not _is_pinned_here(services):
+    try:
+        check_model(services)
+    except PinnedError:
         no_model = Model("", services.embedder.dimension)  # for which no vector exists, so all versions count
-        total = max(lacking, _count(store.under(no_model)))
-    holder = f"process {os.getpid()} on {platform.node()} ({secrets.token_hex(3)})"
+        total = max(lacking, count_unembedded(store.under(no_model)))
     resumed, made = total - lacking, 0
-
-    def lease() -> Lease:
-        now = services.clock()
-        return Lease(LEASE, holder, now, now + held)
 
     def report() -> None:
         if progress is not None:
             progress(min(resumed + made, total), total)
 
-    def sweep() -> int:
+    def sweep(lease: Callable[[], Lease]) -> int:
         """Give a vector to each version without one, and return how many got one."""
         nonlocal made
         before = made
-        for page in _pages(store, PAGE):
-            changes = _derived(services, page)
+        for page in unembedded_pages(store, PAGE):
+            memories = [stored.memory for stored in page]
+            vectors = _vectors(services, list({memory.content: None for memory in memories}))
+            changes = [
+                Derive(memory.scope.tenant, memory.id, memory.version, memory.content_hash, vectors[memory.content])
+                for memory in memories
+                if memory.content in vectors
+            ]
             store.apply([lease(), *changes])
             made += len(changes)
             report()
         return made - before
 
     try:
-        store.apply([lease()])
-        report()
-        for _ in range(SWEEPS):
-            if sweep() < PAGE:
-                break
-        store.apply([lease(), Adopt()])
-        with suppress(SalienceError):  # the switch is done; the rest is pending, as after any failed embedding
-            sweep()
+        with leased(services, LEASE, held) as lease:
+            report()
+            for _ in range(SWEEPS):
+                if sweep(lease) < PAGE:
+                    break
+            store.apply([lease(), Adopt()])
+            with suppress(SalienceError):  # the switch is done; the rest is pending, as after any failed embedding
+                sweep(lease)
     except MissingExtraError:
         raise
     except EmbedderError as error:
         done = min(resumed + made, total)
         raise EmbedderError(f"{error} {done:,} of {total:,} vectors are made and kept: run reembed again.") from None
-    finally:
-        with suppress(ConflictError, StoreError):  # another process may hold the lease by now
-            store.apply([Lease.given_back(LEASE, holder, services.clock())])
     return ReembedReport(made, resumed, services.embedder.name if old is None else old.name, services.embedder.name)
-
-
-def _is_pinned_here(services: Services) -> bool:
-    """Return whether the store is pinned to the configured model."""
-    try:
-        check_model(services)
-    except PinnedError:
-        return False
-    return True
-
-
-def _count(store: Store) -> int:
-    return sum(len(page) for page in _pages(store, 500))
-
-
-def _pages(store: Store, size: int) -> Iterator[list[Stored]]:
-    """Yield pages of the versions that have no vector of the store handle's model."""
-    after = ("", "", 0)
-    while page := store.unembedded(after, size):
-        yield page
-        last = page[-1].memory
-        after = (last.scope.tenant, last.id, last.version)
-
-
-def _derived(services: Services, page: Sequence[Stored]) -> list[Derive]:
-    """Return the changes that set the vectors of some versions; equal texts are embedded once."""
-    vectors = _vectors(services, list(dict.fromkeys(stored.memory.content for stored in page)))
-    return [
-        Derive(memory.scope.tenant, memory.id, memory.version, memory.content_hash, vectors[memory.content])
-        for memory in (stored.memory for stored in page)
-        if memory.content in vectors
-    ]
 
 
 def _vectors(services: Services, texts: Sequence[str]) -> dict[str, Vectors32]:

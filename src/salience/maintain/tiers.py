@@ -78,8 +78,8 @@ def end_session(services: Services, scope: Scope, session_id: str) -> SessionRep
     def attempt() -> SessionReport:
         now = services.clock()
         memories = _live(services, scope, of_session, now)
-        own = [memory for memory in memories if scope.user_id in (ANY, memory.scope.user_id)]
-        earned = _promotions(own, now, ended=True)
+        own = (memory for memory in memories if scope.user_id in (ANY, memory.scope.user_id))
+        earned = [step for memory in own if (step := promotion(memory, now, ended=True))]
         _promote(services, earned, now, scope.who)
         return SessionReport(session_id, tuple(step.memory.id for step in earned))
 
@@ -104,12 +104,12 @@ def consolidate(
 
     def attempt() -> ConsolidateReport:
         now = services.clock()
-        memories = _live(services, scope, Filter(tiers=LOWER), now)
         examined, earned = 0, list[Promotion]()
-        for memory in memories:
+        for memory in _live(services, scope, Filter(tiers=LOWER), now):
             if memory.id not in without:
                 examined += 1
-                earned += _promotions([memory], now, ended=False)
+                step = promotion(memory, now, ended=False)
+                earned += [] if step is None else [step]
         if not dry_run:
             _promote(services, earned, now, UPKEEP)
         promoted = {tier: tuple(step.memory.id for step in earned if step.tier == tier) for tier in REACHED}
@@ -121,10 +121,6 @@ def consolidate(
 def _live(services: Services, scope: Scope, filter: Filter, now: datetime) -> Iterable[Memory]:
     memories = (stored.memory for stored in scan(services, scope, filter))
     return (memory for memory in memories if memory.expires_at is None or memory.expires_at > now)
-
-
-def _promotions(memories: Iterable[Memory], now: datetime, ended: bool) -> list[Promotion]:
-    return [step for memory in memories if (step := promotion(memory, now, ended)) is not None]
 
 
 def _promote(services: Services, earned: Iterable[Promotion], now: datetime, by: str | None) -> None:

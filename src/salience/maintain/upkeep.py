@@ -5,23 +5,20 @@ A pass holds a lease, so one process at a time does the upkeep of a tenant.
 
 from __future__ import annotations
 
-import os
-import platform
 import random
-import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import groupby, islice, pairwise, takewhile
+from itertools import chain, groupby, islice, pairwise
 from typing import Final, Protocol, TypeVar
 
-from salience.errors import LeaseError, SalienceError, StoreError
+from salience.errors import LeaseError, SalienceError
+from salience.maintain.leases import leased
 from salience.maintain.tiers import REACHED, UPKEEP, consolidate
 from salience.pending import Embedded, embed_pending
-from salience.ports import Lease, Prune, Revise, Services
-from salience.records import ANY, ConsolidateReport, Memory, Scope, UpkeepReport
+from salience.ports import Prune, Revise, Services
+from salience.records import ANY, ConsolidateReport, Scope, UpkeepReport
 from salience.remember import stale
 from salience.steps import retry_stale, scan
 
@@ -66,85 +63,52 @@ def upkeep(services: Services, *, dry_run: bool = False) -> UpkeepReport:
         LeaseError: another process does the upkeep, or took over because this one did not renew the lease in time.
         StoreError: the lease could not be written; nothing was done.
     """
-    return whole_pass(services, dry_run=dry_run).report
+    return run_pass(services, dry_run=dry_run).report
 
 
-def whole_pass(services: Services, *, dry_run: bool = False) -> Passed:
-    """Run all steps; see `upkeep`."""
+def run_pass(services: Services, *, dry_run: bool = False, only_embed: bool = False) -> Passed:
+    """Run all steps, or only embed pending memories; see `upkeep`."""
     if dry_run:
-        return _run(services, _Steps(lambda: None), dry_run=True)
-    with leased(services) as renew:
-        return _run(services, _Steps(renew), dry_run=False)
+        return _run(services, lambda: None, dry_run=True, only_embed=only_embed)
+    with leased(services, f"upkeep:{services.tenant}", HELD) as renewal:
+
+        def renew() -> None:
+            services.store.apply([renewal()])
+
+        return _run(services, renew, dry_run=False, only_embed=only_embed)
 
 
-def embedding_pass(services: Services) -> Passed:
-    """Embed pending memories and skip the other steps; raises as `upkeep`."""
-    with leased(services) as renew:
-        return _run(services, _Steps(renew), dry_run=False, only_embed=True)
+def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_embed: bool) -> Passed:
+    everywhere = Scope(services.tenant, ANY, ANY, ANY, ANY)
+    messages: list[str] = []
 
-
-@contextmanager
-def leased(services: Services) -> Iterator[Callable[[], None]]:
-    """Hold the lease of the tenant's upkeep, and yield a function that renews it.
-
-    Raises:
-        LeaseError: another process holds the lease, or has taken it over.
-    """
-    name = f"upkeep:{services.tenant}"
-    holder = f"{platform.node()}:{os.getpid()}:{secrets.token_hex(4)}"
-
-    def renew() -> None:
-        now = services.clock()
-        services.store.apply([Lease(name, holder, now, now + HELD)])
-
-    renew()
-    try:
-        yield renew
-    finally:
-        with suppress(LeaseError, StoreError):  # another process holds it by now, or it ends by itself
-            services.store.apply([Lease.given_back(name, holder, services.clock())])
-
-
-@dataclass(eq=False)
-class _Steps:
-    """Runs the steps of one pass and collects the messages of failed ones."""
-
-    renew: Callable[[], None]
-    messages: list[str] = field(default_factory=list)
-
-    def run(self, name: str, step: Callable[[], Result], default: Result) -> Result:
+    def run(name: str, step: Callable[[], Result], default: Result) -> Result:
         """Return the result of a step; if it fails, note why and return `default`."""
-        self.renew()
+        renew()
         try:
             return step()
         except LeaseError:
             raise
         except SalienceError as error:
-            self.messages.append(f"{name}: {error}")
+            messages.append(f"{name}: {error}")
             return default
 
-
-def _run(services: Services, steps: _Steps, *, dry_run: bool, only_embed: bool = False) -> Passed:
-    everywhere = Scope(services.tenant, ANY, ANY, ANY, ANY)
     expired, moved, pruned = Expired(), ConsolidateReport(0, dict.fromkeys(REACHED, ())), 0
-    embedded = steps.run("embed", lambda: embed_pending(services, dry_run=dry_run, before=steps.renew), Embedded(0, 0))
+    embedded = run("embed", lambda: embed_pending(services, dry_run=dry_run, before=renew), Embedded(0, 0))
     if embedded.warning:
-        steps.messages.append(f"embed: {embedded.warning}")
+        messages.append(f"embed: {embedded.warning}")
     if not only_embed:
-        expired = steps.run("expire", lambda: expire(services, everywhere, dry_run=dry_run), expired)
-        moved = steps.run(
-            "consolidate",
-            lambda: consolidate(services, everywhere, dry_run=dry_run, without=expired.stale),
-            moved,
-        )
-        pruned = steps.run("prune", lambda: prune(services, everywhere, dry_run=dry_run), 0)
+        expired = run("expire", lambda: expire(services, everywhere, dry_run=dry_run), expired)
+        without = expired.stale
+        moved = run("consolidate", lambda: consolidate(services, everywhere, dry_run=dry_run, without=without), moved)
+        pruned = run("prune", lambda: prune(services, everywhere, dry_run=dry_run), 0)
     report = UpkeepReport(
         embedded=embedded.embedded,
         pending=embedded.pending,
         expired=expired.ids,
         promoted=moved.promoted,
         pruned=pruned,
-        warning="\n".join(steps.messages) or None,
+        warning="\n".join(messages) or None,
         dry_run=dry_run,
     )
     return Passed(report, embedded.answers)
@@ -177,33 +141,33 @@ def prune(services: Services, scope: Scope, *, dry_run: bool = False) -> int:
 
     A setting that is None keeps everything.
     """
-    now = services.clock()
-    dropped = 0
+    now, tenant, dropped = services.clock(), services.tenant, 0
+    changes: Iterator[Prune] = iter(())
     if services.keep_versions is not None:
         numbers = _old_versions(services, scope, now - services.keep_versions)
-        while chunk := tuple(islice(numbers, CHUNK)):
-            dropped += len(chunk)
-            if not dry_run:
-                services.store.apply([Prune(services.tenant, chunk)], counted=True)
-    if services.keep_touches is not None and not dry_run:
-        services.store.apply([Prune(services.tenant, touches_before=now - services.keep_touches)], counted=True)
-    if services.keep_requests is not None and not dry_run:
-        services.store.apply([Prune(services.tenant, requests_before=now - services.keep_requests)], counted=True)
+        changes = (Prune(tenant, chunk) for chunk in iter(lambda: tuple(islice(numbers, CHUNK)), ()))
+    others = []
+    if services.keep_touches is not None:
+        others.append(Prune(tenant, touches_before=now - services.keep_touches))
+    if services.keep_requests is not None:
+        others.append(Prune(tenant, requests_before=now - services.keep_requests))
+    for change in chain(changes, others):
+        dropped += len(change.versions)
+        if not dry_run:
+            services.store.apply([change], counted=True)
     return dropped
 
 
 def _old_versions(services: Services, scope: Scope, bound: datetime) -> Iterator[tuple[str, int]]:
-    """Yield the id and number of each version that may be dropped."""
+    """Yield the id and number of each version that ended before `bound`; the last live one and later ones are kept."""
     memories = (stored.memory for stored in scan(services, scope, forgotten=True, versions=True))
-    for id_, versions in groupby(memories, key=lambda memory: memory.id):
-        yield from ((id_, version.version) for version in _ended_before(list(versions), bound))
-
-
-def _ended_before(versions: Sequence[Memory], bound: datetime) -> list[Memory]:
-    """Return the versions of one memory that ended before `bound`; the last live one and later ones are kept."""
-    last_live = max((place for place, memory in enumerate(versions) if memory.status == "live"), default=0)
-    ended = takewhile(lambda pair: pair[1].changed_at < bound, list(pairwise(versions))[:last_live])
-    return [older for older, _ in ended]
+    for id_, group in groupby(memories, key=lambda memory: memory.id):
+        versions = list(group)
+        last_live = max((place for place, memory in enumerate(versions) if memory.status == "live"), default=0)
+        for older, newer in list(pairwise(versions))[:last_live]:
+            if newer.changed_at >= bound:
+                break
+            yield id_, older.version
 
 
 class Stop(Protocol):
@@ -262,7 +226,7 @@ def keep(
     while not stop.wait(pause):
         is_due = pace.monotonic() >= due
         try:
-            passed = (whole_pass if is_due else embedding_pass)(current())
+            passed = run_pass(current(), only_embed=not is_due)
             on_report(passed.report)
             failures = 0 if passed.answers else failures + 1
         except SalienceError as error:

@@ -10,6 +10,7 @@ import pytest
 import salience
 from salience.errors import LeaseError
 from salience.maintain import upkeep
+from salience.maintain.leases import leased
 from salience.server.auth import create_key
 from salience.server.metrics import Metrics
 from salience.server.upkeep import SharedPace, TenantRounds, UpkeepThread
@@ -93,7 +94,7 @@ def test_what_is_due_is_done_and_counted(engine, keyring):
 def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
     meter = Reports(passes=2)
     keeper = UpkeepThread(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
-    with upkeep.leased(engine.services):
+    with leased(engine.services, f"upkeep:{engine.services.tenant}", upkeep.HELD):
         keeper.start()
         assert meter.enough.wait(30)
         keeper.stop()
