@@ -22,6 +22,7 @@ from salience.pending import check_model
 from salience.ports import Add, Calibration, Change, Need, Revise, Services
 from salience.records import Memory, ReflectReport, Scope, checks
 from salience.remember import derive
+from salience.remember.facts import SUPERSEDED_WEIGHT
 from salience.steps import embed, retry_stale, scan
 from salience.text import content_hash
 
@@ -62,7 +63,15 @@ def reflect(
             retry_stale(partial(run.reflect_home, home, ids, reflections))
         progress(len(ids))
         run.examined += len(ids)
-    return run.report()
+    return ReflectReport(
+        examined=run.examined,
+        made=tuple(run.made.values()),
+        renewed=tuple(run.renewed.values()),
+        retired=tuple(run.retired),
+        unchanged=sum(run.unchanged.values()),
+        fell_back=len(run.fell_back),
+        dry_run=dry_run,
+    )
 
 
 def _homes(services: Services, scope: Scope) -> dict[Scope, tuple[list[str], list[str]]]:
@@ -140,9 +149,8 @@ class _Run:
     retired: dict[str, None] = field(default_factory=dict)
     unchanged: dict[Scope, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._writer = Writer(self.services)
-        self._read = Subjects(self.services.tokeniser)
+    fell_back: set[str] = field(default_factory=set)  # keys of the groups for which the summariser failed
+    texts: dict[tuple[str, ...], Text] = field(default_factory=dict)  # of the summariser, for retries of a write
 
     def reflect_home(self, scope: Scope, ids: list[str], reflections: list[str]) -> None:
         """Bring the reflections of one home up to date, each in a transaction of its own.
@@ -155,7 +163,7 @@ class _Run:
         found = groups(
             home.memories,
             home.vectors,
-            read=self._read,
+            read=Subjects(self.services.tokeniser),
             now=now,
             clustering=self.services.clustering,
             calibration=self.services.calibration,
@@ -164,11 +172,15 @@ class _Run:
         loose = _loose(home, matched)
         erased = sorted(loose.keys() - home.reflections.keys())
         self.unchanged[scope] = 0
-        steps = [
+        steps: list[Callable[[], None]] = [
             *(partial(self._retire, reflection, loose, now) for reflection in matched.left),
             *(partial(self._apply, self._name(loose[id_], None, now)) for id_ in erased),
-            *(partial(self._write_if_changed, home, *pair, loose, now) for pair in matched.pairs),
         ]
+        for group, reflection in matched.pairs:
+            if reflection is None or not self._is_current(reflection, group):
+                steps.append(partial(self._write, home, group, reflection, loose, now))
+            else:
+                self.unchanged[scope] += reflection.id not in self.made.keys() | self.renewed.keys()
         failed: StaleError | None = None
         for step in steps:  # all of them, so that a retry has less left to do
             try:
@@ -177,14 +189,6 @@ class _Run:
                 failed = error
         if failed is not None:
             raise failed
-
-    def _write_if_changed(
-        self, home: Home, group: Group, reflection: Memory | None, loose: Loose, now: datetime
-    ) -> None:
-        if reflection is None or not self._is_current(reflection, group):
-            self._write(home, group, reflection, loose, now)
-        else:
-            self.unchanged[home.scope] += reflection.id not in self.made.keys() | self.renewed.keys()
 
     def _is_current(self, reflection: Memory, group: Group) -> bool:
         """Return whether a reflection would be made the same now.
@@ -198,7 +202,7 @@ class _Run:
             return False
         if self.dry_run or reflection.content_hash not in {memory.content_hash for memory in group.members}:
             return True
-        return not self._writer.write(group).is_summary
+        return not self._text(group).is_summary
 
     def _write(self, home: Home, group: Group, old: Memory | None, loose: Loose, now: datetime) -> None:
         """Write the reflection of a group, and make its sources name it.
@@ -206,7 +210,7 @@ class _Run:
         If a source changes meanwhile, one of the two writers gets a `StaleError`: the change of a source also changes
         a live reflection of it; if the reflection is hidden, this write changes every source.
         """
-        text = self._writer.write(group, ask=not self.dry_run)
+        text = self._text(group)
         fields = _fields(group, text, self.services.calibration)
         reason = f"sums up {len(text.sources)} memories"
         if old is None:
@@ -250,29 +254,31 @@ class _Run:
     def _retire(self, reflection: Memory, loose: Loose, now: datetime) -> None:
         """Make a reflection without a group stale, and its sources name it no more."""
         changes = self._name(loose.get(reflection.id, ()), None, now)
-        if reflection.status == "live":
+        is_live = reflection.status == "live"
+        if is_live:
             by, reason = self.caller.who_at(reflection.scope), "its sources no longer belong together"
             changes.append(Revise(reflection.changed("stale", now, by=by, reason=reason, forgotten_at=now)))
-            self._apply(changes)
+        self._apply(changes)
+        if is_live:
             self.retired[reflection.id] = None
-        else:
-            self._apply(changes)
+
+    def _text(self, group: Group) -> Text:
+        """Return the summariser's text for a group, else the medoid's; a dry run does not call the summariser."""
+        plain = Text(group.medoid.content, group.vector, tuple(memory.id for memory in group.members))
+        if self.services.summariser is None or self.dry_run:
+            return plain
+        members = tuple(memory.id + memory.content_hash for memory in group.members)
+        if members not in self.texts:
+            try:
+                self.texts[members] = summarise(self.services, group)
+            except (SummariserError, EmbedderError):
+                self.fell_back.add(group.key)
+                self.texts[members] = plain
+        return self.texts[members]
 
     def _apply(self, changes: list[Change]) -> None:
         if changes and not self.dry_run:
             self.services.store.apply(changes, counted=True)
-
-    def report(self) -> ReflectReport:
-        """Return what was written."""
-        return ReflectReport(
-            examined=self.examined,
-            made=tuple(self.made.values()),
-            renewed=tuple(self.renewed.values()),
-            retired=tuple(self.retired),
-            unchanged=sum(self.unchanged.values()),
-            fell_back=len(self._writer.fell_back),
-            dry_run=self.dry_run,
-        )
 
 
 def _loose(home: Home, matched: Matched) -> Loose:
@@ -300,40 +306,6 @@ class Text:
     sources: tuple[str, ...]
     is_summary: bool = False
 
-    def relatedness(self, group: Group, calibration: Calibration) -> float:
-        """Return the mean relatedness of the text to its sources, [0, 1]."""
-        is_source = np.array([memory.id in self.sources for memory in group.members])
-        cosine = cosines(group.vectors[is_source], self.vector)
-        return float(np.interp(cosine, calibration.cosine, calibration.relatedness).mean())
-
-
-@dataclass(eq=False)
-class Writer:
-    """Writes the texts of reflections; calls the summariser once per group, even if the store write is retried.
-
-    Attributes:
-        services: the ports.
-        fell_back: keys of the groups for which the summariser failed.
-    """
-
-    services: Services
-    fell_back: set[str] = field(default_factory=set)
-    _texts: dict[tuple[str, ...], Text] = field(default_factory=dict)
-
-    def write(self, group: Group, ask: bool = True) -> Text:
-        """Return the summariser's text for a group, else the medoid's; `ask=False` does not call the summariser."""
-        plain = Text(group.medoid.content, group.vector, tuple(memory.id for memory in group.members))
-        if self.services.summariser is None or not ask:
-            return plain
-        members = tuple(memory.id + memory.content_hash for memory in group.members)
-        if members not in self._texts:
-            try:
-                self._texts[members] = summarise(self.services, group)
-            except (SummariserError, EmbedderError):
-                self.fell_back.add(group.key)
-                self._texts[members] = plain
-        return self._texts[members]
-
 
 def summarise(services: Services, group: Group) -> Text:
     """Return the summariser's text for a group, validated and embedded.
@@ -345,8 +317,7 @@ def summarise(services: Services, group: Group) -> Text:
             summariser's own error, which may quote a memory.
         EmbedderError: the text could not be embedded.
     """
-    if services.summariser is None:
-        raise SummariserError("summariser: there is none. Set SALIENCE_SUMMARISER.")
+    assert services.summariser is not None  # noqa: S101 - `_Run._text` has checked it
     lines = [
         (memory.id, f"{memory.created_at:%Y-%m-%d} {f'{memory.speaker}: ' if memory.speaker else ''}{memory.content}")
         for memory in group.members
@@ -377,13 +348,15 @@ def _fields(group: Group, text: Text, calibration: Calibration) -> dict[str, Any
     summariser wrote the text.
     """
     sources = [memory for memory in group.members if memory.id in text.sources]
+    is_source = np.array([memory.id in text.sources for memory in group.members])
+    relatedness = calibration.related(cosines(group.vectors[is_source], text.vector)).mean()
     weight = sum(memory.weight for memory in sources) / len(sources)
     created = max(memory.created_at for memory in sources) if text.is_summary else group.medoid.created_at
     return {
         "content": text.content,
         "content_hash": content_hash(text.content),
         "importance": sum(memory.importance for memory in sources) / len(sources),
-        "weight": max(weight * text.relatedness(group, calibration), 0.1),
+        "weight": max(weight * float(relatedness), SUPERSEDED_WEIGHT),
         "entities": common_labels(memory.entities for memory in sources),
         "tags": common_labels(memory.tags for memory in sources),
         "metadata": checks.Frozen({"medoid": group.medoid.id, "subject": group.subject}),
