@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 from salience import keywords
@@ -53,41 +54,26 @@ def copy(source: End, target: End, chosen: Sequence[str] | None = None, progress
     total, done, written, present = sum(counts[tenant] for tenant in tenants), 0, 0, 0
     copied: dict[str, dict[str, Copied]] = {}
     for tenant in tenants:
-        sums = {"memories": _Sum(), "versions": _Sum()}
-        for page in _pages(source.store, _everything(tenant)):
-            new = _write(target, _everything(tenant), page)
+        everything = keywords.scope(tenant, keywords.EVERYWHERE)[0]
+        rows, digests = Counter[str](), {name: sha256() for name in ("memories", "versions")}
+        for page in _pages(source.store, everything):
+            new = _write(target, everything, page)
             written, present, done = written + new, present + len(page) - new, done + len(page)
             for versions in page:
                 for stored in versions:
-                    sums["memories" if stored is versions[-1] else "versions"].add(stored)
+                    name = "memories" if stored is versions[-1] else "versions"
+                    rows[name] += 1
+                    digests[name].update(repr(_identity(stored)).encode())
             if progress is not None:
                 progress(done, total)
-        copied[tenant] = {name: found.copied() for name, found in sums.items()}
+        copied[tenant] = {name: Copied(rows[name], digest.hexdigest()) for name, digest in digests.items()}
     return CopyReport(source.name, target.name, copied, written, present)
-
-
-class _Sum:
-    """Counts rows and computes their checksum."""
-
-    def __init__(self) -> None:
-        self._rows, self._digest = 0, sha256()
-
-    def add(self, stored: Stored) -> None:
-        self._rows += 1
-        self._digest.update(repr(_identity(stored)).encode())
-
-    def copied(self) -> Copied:
-        return Copied(self._rows, self._digest.hexdigest())
 
 
 def _identity(stored: Stored) -> tuple[str, int, str, bytes | None]:
     """Return the values that both stores must agree on."""
     memory, vector = stored.memory, stored.vector
     return memory.id, memory.version, memory.content_hash, None if vector is None else vector.astype("<f4").tobytes()
-
-
-def _everything(tenant: str) -> Scope:
-    return keywords.scope(tenant, keywords.EVERYWHERE)[0]
 
 
 def _pages(store: Store, scope: Scope) -> Iterator[list[tuple[Stored, ...]]]:
@@ -122,29 +108,24 @@ def _write(target: End, scope: Scope, page: Sequence[tuple[Stored, ...]]) -> int
 
 def _missing(versions: Sequence[Stored], there: Sequence[Stored]) -> list[Change]:
     """Return the changes that bring a memory to the source's version; none where the target has it, or a later one."""
+    add = Add(versions[-1], tuple(versions[:-1]))
     if not there:
-        return [Add(versions[-1], tuple(versions[:-1]))]
+        return [add]
+    ours = [(stored.memory.version, stored.memory.content_hash) for stored in versions]
     known = [(stored.memory.version, stored.memory.content_hash) for stored in there]
-    for place, stored in enumerate(versions):
-        if (stored.memory.version, stored.memory.content_hash) == known[-1]:
-            return [
-                _revision(before, after) for before, after in zip(versions[place:], versions[place + 1 :], strict=False)
-            ]
-    newest = versions[-1].memory
-    is_known = (newest.version, newest.content_hash) in known
-    return [] if is_known else [Add(versions[-1], tuple(versions[:-1]))]  # the store refuses it, and says why
-
-
-def _revision(before: Stored, after: Stored) -> Revise:
-    is_same = before.memory.content_hash == after.memory.content_hash
-    return Revise(
-        after.memory,
-        vector=after.vector,
-        terms=after.terms,
-        sets_importance=True,
-        distinctions=after.distinctions,
-        unembeds=after.vector is None and not is_same,
-    )
+    if known[-1] not in ours:
+        return [] if ours[-1] in known else [add]  # the store refuses it with the reason
+    return [
+        Revise(
+            after.memory,
+            vector=after.vector,
+            terms=after.terms,
+            sets_importance=True,
+            distinctions=after.distinctions,
+            unembeds=after.vector is None and before.memory.content_hash != after.memory.content_hash,
+        )
+        for before, after in pairwise(versions[ours.index(known[-1]) :])
+    ]
 
 
 def _held(store: Store, scope: Scope, page: Sequence[tuple[Stored, ...]]) -> dict[str, tuple[Stored, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Any, Final
@@ -34,11 +34,11 @@ def reading(file: File) -> Iterator[IO[Any]]:
             raise wrong_type("file", file, "Give a path or an open file.")
         yield file
         return
-    with ExitStack() as stack:
-        try:
-            stream = stack.enter_context(Path(file).open("rb", buffering=BUFFER))
-        except (OSError, ValueError) as error:
-            raise _cannot_open(file, error) from None
+    try:
+        stream = Path(file).open("rb", buffering=BUFFER)  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        raise _cannot_open(file, error) from None
+    with stream:
         yield stream
 
 
@@ -60,22 +60,19 @@ def writing(file: File, overwrite: bool) -> Iterator[IO[str]]:
             ", since this one is no export." if overwrite else ", or allow it to be replaced (overwrite=True, --force)."
         )
         raise InputError("file", str(path), remedy, f"{shown(str(path))} exists")
-    with ExitStack() as stack:
-        try:
-            stream = stack.enter_context(
-                NamedTemporaryFile(
-                    "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="\n", delete=False
-                )
-            )
-        except (OSError, ValueError) as error:
-            raise _cannot_open(file, error) from None
-        temporary = Path(stream.name)
-        try:
+    try:
+        stream = NamedTemporaryFile(  # noqa: SIM115 - closed below
+            "w", dir=path.parent, prefix=f".{path.name}.", encoding="utf-8", newline="\n", delete=False
+        )
+    except (OSError, ValueError) as error:
+        raise _cannot_open(file, error) from None
+    temporary = Path(stream.name)
+    try:
+        with stream:
             yield stream
-            stream.close()
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def is_export(path: Path) -> bool:

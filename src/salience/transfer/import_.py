@@ -36,12 +36,10 @@ class Group(NamedTuple):
     versions: tuple[Stored, ...]
     is_draft: bool = False
 
-
-class Link(NamedTuple):
-    """The id of the memory that another one supersedes, and the line that says so; None for stored memories."""
-
-    target: str
-    line: int | None
+    @property
+    def id(self) -> str:
+        """Id of the memory."""
+        return self.versions[-1].memory.id
 
 
 class Refusals:
@@ -86,7 +84,7 @@ def import_(
     groups = _read(services, scope, lines, refuse)
     statuses: list[str] = []
     ready: list[Group] = []
-    links: dict[str, Link] = {}
+    links: dict[str, tuple[str, int | None]] = {}
 
     def page() -> list[Group]:
         with uncollected():  # garbage collection among the new memories would take a fifth of the time
@@ -121,7 +119,7 @@ def _read(services: Services, scope: Scope, lines: Iterable[str | bytes], refuse
                 memory = parse_memory(record["memory"], services.tenant, services.content_limit)
                 vector = parse_vector(record.get("vector"), services.embedder.dimension) if has_our_vectors else None
                 stored = derive(services, memory, vector, parse_activations(record.get("activations", {})))
-                if pending.versions and pending.versions[-1].memory.id != memory.id:
+                if pending.versions and pending.id != memory.id:
                     yield pending
                     pending = Group(0, ())
                 if pending.versions and memory.version <= pending.versions[-1].memory.version:
@@ -146,54 +144,42 @@ def _embedder_of(header: Mapping[str, Any]) -> str:
 def _embedded(services: Services, page: Sequence[Group]) -> list[Group]:
     """Return the groups with a vector for each version."""
     lacking = [stored.memory.content for group in page for stored in group.versions if stored.vector is None]
-    if not lacking:
-        return list(page)
-    vectors = iter(embed(services, lacking))
-    return [
-        group._replace(
-            versions=tuple(
-                stored if stored.vector is not None else replace(stored, vector=next(vectors))
-                for stored in group.versions
-            )
-        )
-        for group in page
-    ]
+    vectors = iter(embed(services, lacking) if lacking else ())
+
+    def whole(stored: Stored) -> Stored:
+        return stored if stored.vector is not None else replace(stored, vector=next(vectors))
+
+    return [group._replace(versions=tuple(map(whole, group.versions))) for group in page]
 
 
 def _without_cycles(
-    services: Services, groups: Sequence[Group], links: dict[str, Link], refuse: Refusals
+    services: Services, groups: Sequence[Group], links: dict[str, tuple[str, int | None]], refuse: Refusals
 ) -> list[Group]:
     """Return the groups, without exported memories that supersede themselves through others; refuse those.
 
     Args:
         services: the ports, to follow `supersedes` into the store.
         groups: the next groups of the file.
-        links: by id of the newer memory, those of earlier groups; extended.
+        links: newer id -> id that it supersedes, and its line (None: stored), of earlier groups; extended.
         refuse: called with each cycle.
     """
-    new = {
-        group.versions[-1].memory.id: group
-        for group in groups
-        if group.versions[-1].memory.supersedes and not group.is_draft
-    }
-    if not new:
-        return list(groups)
-    links |= {newer: Link(str(group.versions[-1].memory.supersedes), group.line) for newer, group in new.items()}
+    linked = {group.id: group for group in groups if group.versions[-1].memory.supersedes and not group.is_draft}
+    links |= {newer: (str(group.versions[-1].memory.supersedes), group.line) for newer, group in linked.items()}
     everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
-    unknown = {links[newer].target for newer in new} - links.keys()
+    unknown = {links[newer][0] for newer in linked} - links.keys()
     while unknown:
         targets = {one.id: one.supersedes for one in services.store.fetch(everything, sorted(unknown))}
-        links |= {newer: Link(target, None) for newer, target in targets.items() if target is not None}
+        links |= {newer: (target, None) for newer, target in targets.items() if target is not None}
         unknown = {target for target in targets.values() if target is not None} - links.keys()
     refused_ids: set[str] = set()
-    for cycle in cycles({newer: link.target for newer, link in links.items()}):
-        lines = sorted(line for one in cycle if (line := links[one].line) is not None)
+    for cycle in cycles({newer: target for newer, (target, _) in links.items()}) if linked else ():
+        lines = sorted(line for one in cycle if (line := links[one][1]) is not None)
         reason = f"a cycle of supersedes (lines {', '.join(map(str, lines))})"
-        for one in sorted(new.keys() & {*cycle}, key=lambda newer: new[newer].line):
-            refuse(ImportLineError(new[one].line, reason, "Take supersedes out of the oldest of these memories."))
+        for one in sorted(linked.keys() & {*cycle}, key=lambda newer: linked[newer].line):
+            refuse(ImportLineError(linked[one].line, reason, "Take supersedes out of the oldest of these memories."))
             refused_ids.add(one)
             del links[one]
-    return [group for group in groups if group.versions[-1].memory.id not in refused_ids]
+    return [group for group in groups if group.id not in refused_ids]
 
 
 def _store_valid(services: Services, groups: Sequence[Group], refuse: Refusals) -> list[str]:
