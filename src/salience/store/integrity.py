@@ -9,7 +9,9 @@ import base64
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -36,9 +38,6 @@ _MENDED: Final = "To mend it: salience doctor --repair"
 _ASIDE: Final = ".damaged.jsonl"
 """Suffix of the file that unreadable rows are moved to."""
 _PLACE: Final = f"a file beside the store, whose name ends in {_ASIDE}"
-_TOUCHES_OF_NONE: Final = (  # no foreign key covers them
-    "FROM touches AS t WHERE NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = t.tenant AND m.id = t.id)"
-)
 Repair = Callable[[Connection], None]
 Found = tuple[Finding, Repair | None]
 """A problem and its repair; None where there is none, and the finding says what to do."""
@@ -50,7 +49,9 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
     If the file itself is damaged, the tables are not checked: their contents cannot be trusted.
     """
     damage = _damage(connection)
-    if damage and repair and _reindexed(connection):
+    if damage and repair:
+        with suppress(DBAPIError, sqlite3.Error), connection.begin_nested():
+            connection.exec_driver_sql("REINDEX")  # builds every index again from its table
         left = set(_damage(connection))
         damage = [finding if finding in left else replace(finding, repaired=True) for finding in damage]
     if not all(finding.repaired for finding in damage):
@@ -89,25 +90,15 @@ def _damage(connection: Connection) -> list[Finding]:
     return [Finding("integrity", None, f"{line.rstrip('.')}. {_BACKUP}") for line in problems]
 
 
-def _reindexed(connection: Connection) -> bool:
-    """Rebuild every index from its table; return whether that succeeded."""
-    try:
-        with connection.begin_nested():
-            connection.exec_driver_sql("REINDEX")
-    except (DBAPIError, sqlite3.Error):
-        return False
-    return True
-
-
 def _orphans(connection: Connection) -> list[Found]:
     """Return the rows of missing memories; all but versions can be deleted."""
-    counts: dict[str, int] = {}
-    for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-        counts[table] = counts.get(table, 0) + 1
-    touched = connection.exec_driver_sql(f"SELECT count(*) {_TOUCHES_OF_NONE}").scalar_one()
-    counts |= {"touches": touched} if touched else {}
+    counts = Counter(table for table, *_ in connection.exec_driver_sql("PRAGMA foreign_key_check"))
+    counts["touches"] = connection.exec_driver_sql(  # no foreign key covers them
+        "SELECT count(*) FROM touches AS t "
+        "WHERE NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.tenant = t.tenant AND m.id = t.id)"
+    ).scalar_one()
     found: list[Found] = []
-    for table, count in sorted(counts.items()):
+    for table, count in sorted((+counts).items()):
         problem = f"{count} rows of {table!r} belong to a memory that is not there."
         if table == "versions":
             found.append((Finding("rows", None, f"{problem} {_BACKUP}"), None))
@@ -345,7 +336,7 @@ def _move_aside(connection: Connection) -> None:
     rows = [place for place, _, _, _, mend in _damaged(connection) if mend is _move_aside]
     main = "SELECT file FROM pragma_database_list WHERE name = 'main'"
     aside = str(connection.exec_driver_sql(main).scalar_one()) + _ASIDE
-    with open(aside, "a", encoding="ascii", opener=_private) as file:
+    with open(aside, "a", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
         for table, rowid in rows:
             of_memory = "(tenant, id) IN (SELECT tenant, id FROM memories WHERE rowid = :rowid)"
             conditions = {table: "rowid = :rowid"} | ({"versions": of_memory} if table == "memories" else {})
@@ -360,10 +351,6 @@ def _move_aside(connection: Connection) -> None:
         connection.execute(text(f"DELETE FROM {table} WHERE rowid = :rowid"), {"rowid": rowid})  # noqa: S608
     _drop("touches", connection)
     _drop_strays(connection)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _as_json(value: Any) -> Any:

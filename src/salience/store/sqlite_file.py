@@ -20,7 +20,7 @@ from salience.ports import Distinguish
 from salience.store.schema import APPLICATION_ID, HEAD, REVISIONS
 
 PAGE_SIZE: Final = 8192
-"""Bytes in a page of a new file. A memory takes two to three kilobytes: a page of 4,096 would be half empty with it."""
+"""Bytes in a page of a new file: a memory takes two to three kilobytes, and would leave half of 4,096 empty."""
 _CREATION: Final = threading.Lock()
 _WRITES: Final = "salience_writes"
 _BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -36,25 +36,23 @@ _ERRORS: Final[dict[int, tuple[type[StoreError], str]]] = {
     sqlite3.SQLITE_IOERR: (StoreError, "it failed; nothing was written. Check the disk, its space, limits and rights."),
 }
 _lenient: Final = partial(str, encoding="utf-8", errors="surrogateescape")
-"""Makes text of bytes that SQLite calls text: those that are not UTF-8 become lone surrogates, for `rows` to find.
-
-The driver's own error for them has no code, and quotes the text.
-"""
+"""Decodes text. Bytes that are not UTF-8 become lone surrogates, which `rows` reports; the driver's own error for them
+has no code and quotes the text."""
 
 
 def error_code(error: BaseException) -> int:
-    """Return the code of an error of the driver, as a class; 0 for one that has none, such as a failed decoding."""
+    """Return the primary code of an error of the driver; 0 if it has none, such as a failed decoding."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 @contextmanager
 def mapped(path: str) -> Iterator[None]:
-    """Raise errors of the driver as `StoreError`s that name the file; values of the statement are never shown."""
+    """Raise errors of the driver as `StoreError`s that name the file, without values of the statement."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
         raise as_store_error(path, error) from None
-    except UnicodeDecodeError:  # SQLite's own words quote a damaged table
+    except UnicodeDecodeError:  # SQLite's own message quotes a damaged table
         raise StoreError(f"store: {path}: {_ERRORS[sqlite3.SQLITE_CORRUPT][1]}") from None
 
 
@@ -62,9 +60,9 @@ def as_store_error(path: str, error: DBAPIError | sqlite3.Error) -> StoreError |
     """Return the error of our tree for an error of the driver."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     extended = getattr(cause, "sqlite_errorcode", 0)
-    if extended == sqlite3.SQLITE_CONSTRAINT_UNIQUE:  # the one such constraint is (tenant, home, key)
+    if extended == sqlite3.SQLITE_CONSTRAINT_UNIQUE:  # only (tenant, home, key) is unique besides the keys
         return ConflictError("key: the idempotency key is taken by another memory there. Use a new key.")
-    code = extended & 0xFF  # the low byte of an extended code is its class
+    code = extended & 0xFF  # the low byte of an extended code is the primary one
     name = getattr(cause, "sqlite_errorname", type(cause).__name__)
     kind, remedy = _ERRORS.get(code, (StoreError, f"SQLite failed with {name}. Check the file."))
     return kind(f"store: {path}: {remedy}")
@@ -74,11 +72,11 @@ def prepare(path: str) -> None:
     """Make the missing folder and file of `path`, the file for its owner alone; refuse a path that cannot be a store.
 
     Raises:
-        NotAStoreError: a folder stands there.
+        NotAStoreError: a folder is there.
         ReadOnlyError: the file or its folder cannot be written.
-        StoreError: the folder or file cannot be made.
+        StoreError: the folder or file cannot be made, or would be made beside the log of a file that was moved away.
     """
-    file = Path(path)
+    file, log = Path(path), Path(f"{path}-wal")
     with _making(f"store: {path}: its folder"):
         file.parent.mkdir(parents=True, exist_ok=True)
     with _making(f"store: {path}: it"):
@@ -87,32 +85,30 @@ def prepare(path: str) -> None:
         for place in (file.parent, file):  # SQLite needs the folder too, for its journal
             if place.exists() and not os.access(place, os.W_OK):
                 raise ReadOnlyError(f"store: {place} cannot be written. Make it writable, or choose another place.")
-        _refuse_lone_log(path)
-        _make(file)
-
-
-def _refuse_lone_log(path: str) -> None:
-    """Refuse to make a file beside the write-ahead log of one that was moved away: SQLite would delete the log."""
-    file, log = Path(path), Path(f"{path}-wal")
-    if not file.exists() and log.exists() and log.stat().st_size:
-        raise StoreError(
-            f"store: {path}: it is not there, but its log {log.name} is, and may hold memories. "
-            "Put the file back beside it, or move the log away."
-        )
+        if not file.exists() and log.exists() and log.stat().st_size:  # SQLite would delete the log
+            raise StoreError(
+                f"store: {path}: it is not there, but its log {log.name} is, and may hold memories. "
+                "Put the file back beside it, or move the log away."
+            )
+        # POSIX drops the locks of every connection of this process to a file when one of its descriptors is closed:
+        # so one thread at a time opens the file, and only if it is missing
+        with _CREATION:
+            if not file.exists():
+                os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))  # SQLite gives its journals the same mode
 
 
 def identity(path: str) -> tuple[int, int] | None:
-    """Return what tells the file at `path` from any other; None where there is none."""
+    """Return the device and inode of the file at `path`; None if there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path is slower to make than this is to ask
+        found = os.stat(path)  # noqa: PTH116 - called by every read, and a Path takes longer to make
     except OSError:
         return None
     return found.st_dev, found.st_ino
 
 
 def check_there(path: str, known: tuple[int, int] | None) -> None:
-    """Raise `StoreError` unless the file at `path` is the one of that `identity`, which has been open since."""
-    if identity(path) != known:  # SQLite would go on writing to a file that nobody finds
+    """Raise `StoreError` unless the file at `path` still has the `identity` that it had when it was opened."""
+    if identity(path) != known:  # SQLite would go on writing to a file without a name
         raise StoreError(
             f"store: {path} was moved, removed or replaced while it was open; nothing was written. "
             "Put it back, or connect again."
@@ -130,24 +126,13 @@ def _making(what: str) -> Iterator[None]:
         raise StoreError(f"{what} cannot be made ({error.strerror or 'failed'}). Choose another.") from None
 
 
-def _make(file: Path) -> None:
-    """Make an empty file with mode 0600, which SQLite gives to its journals too; one that is there stays as it is.
-
-    To open and close a file that a connection of this process has open would drop the connection's locks (POSIX):
-    hence the lock, and hence only a file that is not there is opened.
-    """
-    with _CREATION:
-        if not file.exists():
-            os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
-
-
 def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
-    """Return an engine whose transactions begin when SQLAlchemy says so: IMMEDIATE on connections from `writing`.
+    """Return an engine for a file; on connections from `writing`, transactions take the write lock at once.
 
     Args:
         path: of the file.
-        busy_timeout: seconds to wait for another's write.
-        pooled: whether connections are kept, to be used again, until the engine is disposed of.
+        busy_timeout: seconds to wait for another connection's write.
+        pooled: whether connections are pooled until the engine is disposed of.
     """
 
     def connect() -> sqlite3.Connection:
@@ -155,7 +140,7 @@ def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
         connection.text_factory = _lenient
         connection.execute("PRAGMA synchronous=FULL")  # in WAL, NORMAL may lose a commit when the power fails
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten, not only let go of
+        connection.execute("PRAGMA secure_delete=ON")  # overwrites deleted rows with zeros
         return connection
 
     pool: dict[str, Any] = {"poolclass": QueuePool, "max_overflow": -1} if pooled else {"poolclass": NullPool}
@@ -170,20 +155,20 @@ def engine(path: str, busy_timeout: float, *, pooled: bool = False) -> Engine:
 
 
 def writing(connection: Connection) -> Connection:
-    """Return the connection with its transactions taking the write lock at once, so that none fails half-way."""
+    """Return the connection, with transactions that take the write lock at once, so that none fails half-way."""
     return connection.execution_options(**{_WRITES: True})
 
 
 def ready(
     writer: Connection, reader: Connection, path: str, busy_timeout: float, distinguish: Distinguish | None
 ) -> None:
-    """Bring a new or older file to the revision of this code; `distinguish` reads texts that are there anew.
+    """Migrate a new or older file to the revision of this code; `distinguish` reads the texts of revision 0001.
 
     Raises:
         NotAStoreError: an SQLite file of something else.
         VersionError: a file of a newer version.
     """
-    with reader.begin():  # in one transaction, lest another process make the file meanwhile
+    with reader.begin():  # one transaction, since another process may be making the file
         revision = revision_of(reader, path)
     _ensure_wal(writer, busy_timeout)
     if revision != HEAD:
@@ -212,13 +197,13 @@ def revision_of(connection: Connection, path: str) -> str | None:
 def _ensure_wal(connection: Connection, busy_timeout: float) -> None:
     """Switch the file to a write-ahead log, so that readers and the writer do not wait for each other.
 
-    SQLite does not apply its busy timeout to the switch, so a lock is waited out here.
+    SQLite does not apply its busy timeout to the switch, so this function retries.
     """
     driver = _driver(connection)
     retries = Retrying(
         retry=retry_if_exception(_is_busy), stop=stop_after_delay(busy_timeout), wait=wait_random(0, 0.02), reraise=True
     )
-    driver.execute(f"PRAGMA page_size={PAGE_SIZE}")  # which a file that is there already keeps as it is
+    driver.execute(f"PRAGMA page_size={PAGE_SIZE}")  # has no effect on an existing file
     for attempt in retries:
         with attempt:
             driver.execute("PRAGMA journal_mode=WAL")
