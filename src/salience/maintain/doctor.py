@@ -109,12 +109,6 @@ class _Fault:
         """Identity of the fault, to find out after a repair whether it is still there."""
         return self.check, self.memory.id, self.memory.version
 
-    def finding(self, repaired: bool) -> Finding:
-        """Return the fault as part of a report."""
-        text = f"version {self.memory.version}: {self.problem}"
-        remedy = BACKUP if self.change is None else REPAIR
-        return Finding(self.check, self.memory.id, text if repaired else f"{text} {remedy}", repaired)
-
 
 def _pages(services: Services, seen: _Seen, findings: list[Finding]) -> Iterator[list[list[Stored]]]:
     """Yield pages of memories, each with its versions, oldest first; note unreadable rows and broken links."""
@@ -141,12 +135,19 @@ def _check_page(
     left = {fault.key for fault in faults}
     if changes:
         services.store.apply(changes)
-        left = {fault.key for fault in _faults(services, _read_again(services, faults), dimension, deep)}
+        everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
+        wanted = {fault.key[1:] for fault in faults}
+        again = [one for id_ in sorted({id_ for id_, _ in wanted}) for one in services.store.history(everything, id_)]
+        again = [one for one in again if (one.memory.id, one.memory.version) in wanted]  # others may be gone by now
+        left = {fault.key for fault in _faults(services, again, dimension, deep)}
     found = []
     for fault in faults:
-        if reason and fault.key in left and fault.check == "vectors":
-            fault = replace(fault, problem=f"{fault.problem} It was not repaired: {reason}")
-        found.append(fault.finding(repaired=fault.key not in left))
+        is_left, problem = fault.key in left, f"version {fault.memory.version}: {fault.problem}"
+        if reason and is_left and fault.check == "vectors":
+            problem = f"{problem} It was not repaired: {reason}"
+        if is_left:
+            problem = f"{problem} {BACKUP if fault.change is None else REPAIR}"
+        found.append(Finding(fault.check, fault.memory.id, problem, not is_left))
     return found
 
 
@@ -213,15 +214,6 @@ def _repairs(services: Services, faults: Iterable[_Fault]) -> tuple[list[Derive]
         *derived,
         *(replace(_derive(one), vector=vector) for one, vector in zip(lacking, vectors, strict=True)),
     ], None
-
-
-def _read_again(services: Services, faults: Iterable[_Fault]) -> list[Stored]:
-    """Return the faulty versions as they are now; a version that was deleted meanwhile has no fault."""
-    everything, _ = keywords.scope(services.tenant, keywords.EVERYWHERE)
-    wanted = {fault.key[1:] for fault in faults}
-    ids = sorted({id_ for id_, _ in wanted})
-    versions = [stored for id_ in ids for stored in services.store.history(everything, id_)]
-    return [stored for stored in versions if (stored.memory.id, stored.memory.version) in wanted]
 
 
 def _number_problems(versions: Sequence[Memory]) -> list[Finding]:
