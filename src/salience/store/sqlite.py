@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
-from sqlalchemy import Connection, func, select, union
+from sqlalchemy import Connection, bindparam, func, select, union
 
 from salience.batch import Batch, Vectors32
 from salience.errors import BusyError, DamagedError, InputError, PinnedError, StoreError, Words
@@ -31,7 +31,21 @@ MEMORY: Final = ":memory:"
 """Path of a store in memory, which ends with its handle."""
 PART: Final = 5_000
 """Rows that are read into an index at a time."""
-_INDEXED: Final = [memories.c[name] for name in INDEXED]
+_OF_TENANT: Final = memories.c.tenant == bindparam("tenant")
+_INDEXED: Final = select(*(memories.c[name] for name in INDEXED)).where(_OF_TENANT)
+_NEWER: Final = _INDEXED.where(
+    memories.c.id.in_(
+        union(
+            select(memories.c.id).where(_OF_TENANT, memories.c.seq > bindparam("sequence")),
+            select(touches.c.id).where(touches.c.tenant == bindparam("tenant"), touches.c.seq > bindparam("sequence")),
+        )
+    )
+)
+"""Query for the memories, forgotten ones too, that were written or touched after a change sequence."""
+_PENDING: Final = (
+    "SELECT 1 FROM memories WHERE vector IS NULL UNION ALL SELECT 1 FROM versions WHERE vector IS NULL LIMIT 1"
+)
+"""Query for a row if any memory or version has no vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +263,10 @@ class SQLiteStore:
     ) -> list[Stored]:
         """Return up to `limit` versions without a vector of this handle's model, of all tenants or one, in order."""
         with self._transaction() as reader:
-            meta = Meta.read(reader)
+            meta, has_pending = Meta.read(reader), reader.exec_driver_sql(_PENDING).first() is not None
+        pin = meta.pin()
+        if not has_pending and (pin is None or self._handle.matches(pin)):  # as after most writes
+            return []
         queries = sql_store.without_vector(meta, self._handle, after, limit, tenant)  # may call a provider
         with self._transaction() as reader:
             return sql_store.unembedded(reader, queries, limit)
@@ -361,12 +378,8 @@ class SQLiteStore:
                 and before.index.dimension == dimension
             ):
                 index = before.index
-                touched = select(touches.c.id).where(touches.c.tenant == tenant, touches.c.seq > index.sequence)
-                written = select(memories.c.id).where(memories.c.tenant == tenant, memories.c.seq > index.sequence)
-                changed = memories.c.id.in_(union(written, touched))
-                for rows in reader.execute(select(*_INDEXED).where(memories.c.tenant == tenant, changed)).partitions(
-                    PART
-                ):
+                values = {"tenant": tenant, "sequence": index.sequence}
+                for rows in reader.execute(_NEWER, values).partitions(PART):
                     index = index.refreshed(rows)
                 index = index.refreshed([], meta.sequence)
                 if index.views is not before.index.views:
@@ -385,9 +398,9 @@ class SQLiteStore:
         of_tenant = memories.c.tenant == tenant
         count = reader.execute(select(func.count()).select_from(memories).where(of_tenant)).scalar_one()
         index = Index.empty(dimension, count + count // 4)  # room for later writes
-        live = select(*_INDEXED).where(of_tenant, memories.c.forgotten_at.is_(None)).order_by(memories.c.id)
+        live = _INDEXED.where(memories.c.forgotten_at.is_(None)).order_by(memories.c.id)
         with uncollected():
-            for rows in reader.execute(live).partitions(PART):
+            for rows in reader.execute(live, {"tenant": tenant}).partitions(PART):
                 index = index.refreshed(rows)
         return index
 
