@@ -89,6 +89,14 @@ def test_what_a_recall_leaves_is_seen_by_all_at_once(two):
     assert second.gather(need(Scope(session_id="s")))["turns_since_activation"].tolist()[2] == 0
 
 
+def test_an_id_that_comes_twice_in_one_write_is_stored_once(two):
+    """Also where another change stands between the two."""
+    first, second = two
+    receipts = first.apply([Add(stored(9)), touch(1), Add(stored(9))])
+    assert [receipt.status for receipt in receipts] == ["created", "unchanged"]
+    assert len(second.fetch(EVERYTHING, [id_of(9)])) == 1
+
+
 def test_a_touch_and_a_revision_of_two_handles_lose_nothing(two):
     first, second = two
     for turn in range(3):

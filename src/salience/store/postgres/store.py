@@ -390,6 +390,8 @@ class PostgresStore:
             if tenant:
                 enter(tenant)
             receipts += WRITERS[kind](transaction, tenant, group)
+            if kind is Add:
+                last_ids.pop(tenant, None)  # a later addition of this write may have the same id
         for tenant, ids in _reindexed(changes).items():
             enter(tenant)
             statements.update_postings(connection, tenant, ids, posted.get(tenant, ([], [])))
