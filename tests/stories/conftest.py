@@ -1,4 +1,4 @@
-"""The helpers of this folder can be imported by its tests, and those of the public API run on every surface."""
+"""The stories run on a file, and by their markers on every store and every way to connect."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _portal() -> Iterator[Any]:
 @pytest.fixture
 def connect(surface: surfaces.Surface, request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Return `salience.connect`, or its equivalent on another surface."""
-    if surface.connect is surfaces.local:  # which needs no server
+    if surface.connect is surfaces.local:
         services = surfaces.Services(None, "", None)  # type: ignore[arg-type]
     else:
         services = surfaces.Services(*request.getfixturevalue("_server"), request.getfixturevalue("_portal"))

@@ -191,12 +191,12 @@ def test_priming_is_left_out(planted, clock):
 def test_a_state_of_the_future_is_refused(planted, clock):
     memory = planted({"text": 0.9})
     id = memory.remember("text").memory.id
-    for arguments in (memory.recall, lambda query, **how: memory.explain(query, id, **how)):
+    for read in (memory.recall, lambda query, **how: memory.explain(query, id, **how)):
         with pytest.raises(
             InputError, match=r"^as_of 2026-05-01T12:00:01\+00:00 is in the future\. Give an instant of the past"
         ):
-            arguments("query", as_of=clock() + timedelta(seconds=1))
-        arguments("query", as_of=clock())
+            read("query", as_of=clock() + timedelta(seconds=1))
+        read("query", as_of=clock())
 
 
 def test_the_past_of_another_user_is_invisible(planted, clock):

@@ -106,16 +106,16 @@ def test_sessions_filter_on_request(planted):
 
 def test_ingest_keeps_every_turn_verbatim_and_in_order(planted, clock):
     memory = planted()
-    text = ["  Hi!\n", "Hello, how are you?", "Hello, how are you?", "👍🏽 fine — “thanks”"]
+    texts = ["  Hi!\n", "Hello, how are you?", "Hello, how are you?", "👍🏽 fine — “thanks”"]
     messages = [
-        {"speaker": "Ann", "content": text[0], "timestamp": "2026-04-01T10:00:00+02:00", "metadata": {"n": 1}},
-        {"role": "assistant", "content": text[1]},
-        {"name": "Ann", "text": text[2], "timestamp": datetime(2026, 4, 1, 8, 1, tzinfo=UTC)},
-        {"role": "assistant", "content": text[3]},
+        {"speaker": "Ann", "content": texts[0], "timestamp": "2026-04-01T10:00:00+02:00", "metadata": {"n": 1}},
+        {"role": "assistant", "content": texts[1]},
+        {"name": "Ann", "text": texts[2], "timestamp": datetime(2026, 4, 1, 8, 1, tzinfo=UTC)},
+        {"role": "assistant", "content": texts[3]},
     ]
     receipts = memory.ingest(messages, session_id="s", user_id="ann")
     stored = memory.list(user_id="ann").memories
-    assert [item.content for item in stored] == text
+    assert [item.content for item in stored] == texts
     assert [item.turn for item in stored] == [1, 2, 3, 4]
     assert [item.speaker for item in stored] == ["Ann", "assistant", "Ann", "assistant"]
     assert stored[0].created_at == datetime(2026, 4, 1, 8, tzinfo=UTC)

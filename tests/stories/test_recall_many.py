@@ -102,14 +102,14 @@ def test_the_answers_are_those_of_asking_one_by_one(turns, queries, profile, ind
     with salience.connect(":memory:", embedder=embedder, profile=profile, clock=StoppedClock()) as memory:
         memory.ingest([{"content": text, "speaker": who} for who, text in turns], session_id="s") if turns else None
         many = memory.recall_many(queries, min_score=0, dry_run=True)
-        arguments = embedder.calls.copy()
+        calls = embedder.calls.copy()
         memory.services.embedder.forget()
         one_by_one = [memory.recall(query, min_score=0, dry_run=True) for query in queries]
         assert many == one_by_one
         embedder.calls.clear()
         memory.services.embedder.forget()
         memory.recall_many(queries * 2, min_score=0, dry_run=True)
-        assert sum(embedder.calls) <= sum(arguments)  # none is embedded twice
+        assert sum(embedder.calls) <= sum(calls)  # none is embedded twice
         assert len(embedder.calls) <= 1 or not independent
 
 

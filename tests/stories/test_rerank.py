@@ -152,12 +152,12 @@ def test_a_reranker_does_not_change_where_activation_spreads_from(connected, mon
 
 def test_a_turn_is_read_with_its_speaker(connected):
     own = Answering(np.zeros)
-    arguments = []
-    own.scores = lambda query, texts: arguments.append(texts) or np.zeros(len(texts))
+    requests = []
+    own.scores = lambda query, texts: requests.append(texts) or np.zeros(len(texts))
     memory = connected(own, cosines={})
     memory.ingest([{"speaker": "Ann", "content": "I went to Lisbon"}], session_id="s")
     memory.recall("query Lisbon")
-    assert arguments == [["Ann: I went to Lisbon"]]
+    assert requests == [["Ann: I went to Lisbon"]]
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def test_consolidate_promotes_and_says_why(planted, clock):
     report = memory.consolidate()
     assert (report.examined, report.dry_run) == (3, False)
     assert report.promoted == {"episodic": (idle.id,), "semantic": (used.id,)}
-    text = {found.content: (found.change, found.changed_by, found.reason) for found in memory.list().memories}
-    assert text == {
+    changes = {found.content: (found.change, found.changed_by, found.reason) for found in memory.list().memories}
+    assert changes == {
         "weighty": ("promote", "upkeep", "idle for 2 hours and of importance 0.90"),
         "idle": ("promote", "upkeep", "idle for 24 hours"),
         "used": ("promote", "upkeep", "recalled 3 times and 24 hours in its tier"),
@@ -118,9 +118,9 @@ def test_a_dry_run_reports_what_the_next_run_does(planted, clock):
     memory.remember("text", tier="working")
     clock.advance(hours=5)
     before = memory.list().memories
-    result = memory.consolidate(dry_run=True)
-    assert (result.dry_run, memory.list().memories) == (True, before)
-    assert memory.consolidate().promoted == result.promoted != {"episodic": (), "semantic": ()}
+    plan = memory.consolidate(dry_run=True)
+    assert (plan.dry_run, memory.list().memories) == (True, before)
+    assert memory.consolidate().promoted == plan.promoted != {"episodic": (), "semantic": ()}
 
 
 def test_consolidate_changes_only_visible_memories(planted, clock):

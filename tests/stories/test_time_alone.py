@@ -69,9 +69,9 @@ def test_questions_about_a_time_alone_over_locomo():
                     ]
                     precisions[kind].append(sum(found) / len(meant))
     means = {kind: sum(values) / len(values) for kind, values in precisions.items()}
-    arguments = sum(map(len, precisions.values()))
-    assert arguments > 500
-    assert sum(map(sum, precisions.values())) / arguments >= 0.5
+    queries = sum(map(len, precisions.values()))
+    assert queries > 500
+    assert sum(map(sum, precisions.values())) / queries >= 0.5
     assert min(means.values()) >= 0.5, means
 
 

@@ -208,11 +208,11 @@ def test_a_dry_run_reports_what_the_next_run_does(kept, embedder, clock, monkeyp
     memory.services.access_log.flush()
     before = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip
-    arguments = len(embedder.texts)
+    embedded = len(embedder.texts)
     result = memory.upkeep(dry_run=True)
     after = [(stored.memory, stored.vector is None) for stored in memory.services.store.scan(salience.Scope(
         environment=ANY, project=ANY, user_id=ANY, agent_id=ANY), versions=True)]  # fmt: skip
-    assert (before, len(embedder.texts)) == (after, arguments)
+    assert (before, len(embedder.texts)) == (after, embedded)
     done = memory.upkeep()
     assert (result.dry_run, done.dry_run) == (True, False)
     assert (done.embedded, done.pending, len(done.expired), done.pruned, done.warning) == (1, 0, 1, 2, None)

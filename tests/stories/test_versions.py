@@ -52,8 +52,8 @@ def test_history_names_what_who_when_and_why(memory, clock):
     assert [version.until for version in result] == [moved.changed_at, gone.changed_at, None]
     changed = ("content", "entities", "updated_at")
     assert [version.changed for version in result] == [(), changed, ("forgotten_at",)]
-    text = [(version.memory.change, version.memory.changed_by, version.memory.reason) for version in result]
-    assert text == [("create", "user:u", None), ("update", "agent:helper", "she moved"), ("forget", "user:u", None)]
+    changes = [(version.memory.change, version.memory.changed_by, version.memory.reason) for version in result]
+    assert changes == [("create", "user:u", None), ("update", "agent:helper", "she moved"), ("forget", "user:u", None)]
 
 
 def test_recall_counters_are_no_change(memory, clock):
