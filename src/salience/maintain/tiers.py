@@ -21,7 +21,7 @@ IMPORTANT: Final = 0.7
 """Importance above which a memory waits half as long."""
 LOWER: Final = ("working", "episodic")
 """Tiers that a memory can leave."""
-REACHED: Final = ("episodic", "semantic")
+UPPER: Final = ("episodic", "semantic")
 """Tiers that a memory can be promoted to."""
 UPKEEP: Final = "upkeep"
 """Author of versions that upkeep writes."""
@@ -112,7 +112,7 @@ def consolidate(
                 earned += [] if step is None else [step]
         if not dry_run:
             _promote(services, earned, now, UPKEEP)
-        promoted = {tier: tuple(step.memory.id for step in earned if step.tier == tier) for tier in REACHED}
+        promoted = {tier: tuple(step.memory.id for step in earned if step.tier == tier) for tier in UPPER}
         return ConsolidateReport(examined, promoted, dry_run)
 
     return retry_stale(attempt)

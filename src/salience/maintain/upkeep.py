@@ -15,7 +15,7 @@ from typing import Final, Protocol, TypeVar
 
 from salience.errors import LeaseError, SalienceError
 from salience.maintain.leases import leased
-from salience.maintain.tiers import REACHED, UPKEEP, consolidate
+from salience.maintain.tiers import UPKEEP, UPPER, consolidate
 from salience.pending import Embedded, embed_pending
 from salience.ports import Prune, Revise, Services
 from salience.records import ANY, ConsolidateReport, Scope, UpkeepReport
@@ -93,7 +93,7 @@ def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_e
             messages.append(f"{name}: {error}")
             return default
 
-    expired, moved, pruned = Expired(), ConsolidateReport(0, dict.fromkeys(REACHED, ())), 0
+    expired, moved, pruned = Expired(), ConsolidateReport(0, dict.fromkeys(UPPER, ())), 0
     embedded = run("embed", lambda: embed_pending(services, dry_run=dry_run, before=renew), Embedded(0, 0))
     if embedded.warning:
         messages.append(f"embed: {embedded.warning}")

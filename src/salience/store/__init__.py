@@ -1,1 +1,1 @@
-"""Where memories are kept: one contract, several stores."""
+"""Stores of memories: SQLite and PostgreSQL, under one contract."""

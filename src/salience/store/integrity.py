@@ -280,8 +280,8 @@ def _lengths(connection: Connection) -> list[Found]:
         return []
     found: list[Found] = []
     for table in _VERSIONED:
-        asked = f"SELECT id, version, length(vector) AS size FROM {table} WHERE {_MISFIT} LIMIT {MOST}"  # noqa: S608
-        for row in connection.execute(text(asked), {"size": 4 * int(dimension)}):
+        query = f"SELECT id, version, length(vector) AS size FROM {table} WHERE {_MISFIT} LIMIT {MOST}"  # noqa: S608
+        for row in connection.execute(text(query), {"size": 4 * int(dimension)}):
             problem = f"version {row.version} has a vector of {row.size} bytes, not {4 * int(dimension)}."
             found.append((Finding("vectors", row.id, problem), _drop_misfits))
     return found

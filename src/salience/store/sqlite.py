@@ -99,18 +99,18 @@ class SQLiteStore:
         fingerprint: Callable[[], Vectors32] | None = None,
         moving: bool = False,
     ) -> Self:
-        """Return the store in the file `path`, which is made if it is not there, its folder too; or in `MEMORY`.
+        """Return the store in a file; create the file and its folder if they are missing.
 
         Args:
-            path: the file.
+            path: the file, or `MEMORY`.
             embedder: name of the embedder that the vectors come from; pinned by the first write.
             dimension: length of a vector; pinned.
             language: language of the terms; pinned.
             busy_timeout: seconds to wait for another process's write.
-            distinguish: gives the memories of a file of revision 0001 their distinctions; None: they get none,
-                and none of them counts as a near-duplicate.
+            distinguish: returns the distinctions of memories of a file of revision 0001; None: they get none, and
+                none of them counts as a near-duplicate.
             fingerprint: as in `Model`; pinned with the first vector.
-            moving: whether the file may be pinned to another model, which this one is to replace.
+            moving: whether the file may be pinned to another model, which this one will replace.
 
         Raises:
             NotAStoreError: the file is something else.
