@@ -430,7 +430,9 @@ def neighbours(memories: Sequence[Stored], visible: Sequence[Stored], now: datet
 
 def cosine_to(need: Need, stored: Stored) -> float:
     """Return the cosine of the query, in its own words or a speaker's, and a memory; 0 where either has no vector."""
-    query = need.vector if stored.memory.speaker is None or need.voice is None else need.voice
+    query = (
+        need.vector if stored.memory.speaker is None or need.first_person_vector is None else need.first_person_vector
+    )
     if need.vector is None or query is None or stored.vector is None:
         return 0.0
     return float(cosines(stored.vector[None], query)[0])

@@ -238,8 +238,8 @@ class Batch:
         complete: whether the batch holds every visible memory that passes the filter.
         beyond: upper bound of the cosine to the query of the memories left out, as far as an index can tell.
         floor: upper bound, exclusive, of their score, by `Need.pruning`; None if unknown.
-        standing: number of all memories, left out or not, that are neither expired nor outdated; None if unknown.
-        moments: float64, the distinct `created_at` of the memories that `standing` counts, ascending; None unless
+        participants: number of all memories, left out or not, that are neither expired nor outdated; None if unknown.
+        moments: float64, the distinct `created_at` of the memories that `participants` counts, ascending; None unless
             needed.
     """
 
@@ -253,7 +253,7 @@ class Batch:
     complete: bool = True
     beyond: float = 1.0
     floor: float | None = None
-    standing: int | None = None
+    participants: int | None = None
     moments: Floats | None = None
 
     def __len__(self) -> int:

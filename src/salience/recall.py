@@ -31,7 +31,7 @@ from salience.extract import speakers as speaker_names
 from salience.extract import when
 from salience.extract.phrases import detect_intent
 from salience.ports import Need, Reranker, Services, Touch
-from salience.rank.bounds import exact, provable, pruning, starved, widened
+from salience.rank.bounds import is_exact, lacks_candidates, may_become_exact, pruning, widen
 from salience.rank.profile import Profile
 from salience.rank.run import details, rank, weak
 from salience.rank.signals import lexical_cosines
@@ -41,11 +41,11 @@ from salience.steps import AnswerLimit, embed_each, embed_timeout, out_of_scope,
 from salience.text import phrases
 
 MIN_REACH: Final = 100
-"""Minimum of nearest memories, and of memories with a rare term, to request from an indexed store."""
+"""Smallest number of nearest memories, and of memories with a rare term, to request from an indexed store."""
 REACH_PER_HIT: Final = 4
 """Memories to request per wanted hit."""
 MAX_REACH: Final = 1600
-"""Maximum of memories to request."""
+"""Largest number of memories to request."""
 GROWTH: Final = 4
 """Factor by which a search widens when its answer may not be exact."""
 HIT_SIZE: Final = 1600
@@ -76,7 +76,7 @@ def recall_many(services: Services, profile: Profile, queries: Sequence[Query]) 
     Args:
         services: the ports.
         profile: how to rank.
-        queries: they differ in their text alone; their deadline covers all of them together.
+        queries: they differ only in their text; their deadline covers all of them together.
 
     Raises:
         InputError, LimitError, StoreError: as `recall`; the size limit covers all answers together.
@@ -119,7 +119,7 @@ def _answer(services: Services, profile: Profile, query: Query, need: Need, mark
         degraded += () if reranker else ("rerank",)
         marks.append(("rerank", time.perf_counter()))
     is_confident = any(not hit.weak for hit in hits)
-    return Recall(hits, profile.name, need.intent, exact(ranked), degraded, _timings(marks), reranker, is_confident)
+    return Recall(hits, profile.name, need.intent, is_exact(ranked), degraded, _timings(marks), reranker, is_confident)
 
 
 def _timings(marks: Marks) -> dict[str, float]:
@@ -161,7 +161,7 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
     tokeniser = services.tokeniser
     terms = tuple(dict.fromkeys(tokeniser.terms(text))) if "terms" in parts else ()
     names = phrases(text) if "entities" in parts else ()
-    own_text = text
+    first_person_text = text
     known: tuple[str, ...] = ()
     speakers: tuple[str, ...] = ()
     if profile.first_person or "speaker_named" in profile.columns:
@@ -173,13 +173,13 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         if known:
             names = tuple(name for name in names if name not in known)
         if named and profile.first_person and tokeniser.language == speaker_names.LANGUAGE:
-            own_text = speaker_names.first_person(text, named)
-    meant = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})
+            first_person_text = speaker_names.first_person(text, named)
+    intent = detect_intent(text, {name: rule.words for name, rule in profile.intents.items()})
     cue = when.read(text, now) if profile.reads_time else None
     if cue is not None:
-        meant = replace(meant, time=cue)
+        intent = replace(intent, time=cue)
         if PERIOD in profile.intents and when.asks_only_time(text, cue, now, known):
-            meant = replace(meant, name=PERIOD, words=cue.words)
+            intent = replace(intent, name=PERIOD, words=cue.words)
     need = Need(
         scope=query.scope,
         now=now,
@@ -200,11 +200,11 @@ def make_need(services: Services, profile: Profile, query: Query, now: datetime)
         limit=limit,
         depth=depth,
         min_score=profile.min_score if query.min_score is None else query.min_score,
-        intent=meant,
+        intent=intent,
         calibration=services.calibration,
         calibrated=profile.threshold_scale == "calibrated",
     )
-    return need, (text,) if own_text == text else (text, own_text)
+    return need, (text,) if first_person_text == text else (text, first_person_text)
 
 
 def reach_for(count: int) -> int:
@@ -246,16 +246,15 @@ def _embed_all(services: Services, query: Query, texts: Sequence[tuple[str, ...]
 def with_vectors(need: Need, vectors: Vectors32 | None) -> Need:
     """Return the need with the vectors of its texts; without vectors, it gets the maximum reach for its terms."""
     if vectors is None:
-        return replace(need, vector=None, voice=None, reach=need.reach and max(need.reach, MAX_REACH))
-    return replace(need, vector=vectors[0], voice=vectors[1] if len(vectors) > 1 else None)
+        return replace(need, vector=None, first_person_vector=None, reach=need.reach and max(need.reach, MAX_REACH))
+    return replace(need, vector=vectors[0], first_person_vector=vectors[1] if len(vectors) > 1 else None)
 
 
 def search(services: Services, profile: Profile, need: Need, text: str, marks: Marks, prunes: bool = True) -> State:
     """Return the ranking of the candidates; its `need` is the last request.
 
-    A store may return only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens while
-    a memory that was left out could be in the answer, as far as this can be proved, and while the answer is short only
-    because expired or replaced memories took the places of others.
+    A store may return only the best candidates (`Need.pruning`) or the nearest (`Need.reach`). The search widens until
+    the answer is proven exact or the reach is at its maximum.
 
     Args:
         services: the ports.
@@ -275,13 +274,13 @@ def search(services: Services, profile: Profile, need: Need, text: str, marks: M
         marks.append(("gather", time.perf_counter()))
         ranked = rank(profile, batch, need)
         marks.append(("rank", time.perf_counter()))
-        if exact(ranked):
+        if is_exact(ranked):
             return ranked
         if batch.floor is not None:
-            need = replace(need, pruning=widened(ranked))
+            need = replace(need, pruning=widen(ranked))
             continue
         reach = GROWTH * (need.reach or MAX_REACH)
-        if reach > MAX_REACH or not (provable(ranked) or starved(ranked)):
+        if reach > MAX_REACH or not (may_become_exact(ranked) or lacks_candidates(ranked)):
             return ranked
         need = replace(need, reach=reach)
 
@@ -320,12 +319,12 @@ def make_hits(services: Services, ranked: State, size: AnswerLimit) -> tuple[Hit
     size.add(fetched)
     memories = {memory.id: memory for memory in fetched}
     scores = details(ranked, ranked.rows)
-    marks = weak(ranked)
+    weak_flags = weak(ranked)
     hits: list[Hit] = []
-    for key, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, marks, strict=True):
-        if key in memories:
+    for memory_id, row, score, is_weak in zip(ids, ranked.rows.tolist(), scores, weak_flags, strict=True):
+        if memory_id in memories:
             absorbed = tuple(batch.ids[list(ranked.absorbed.get(row, ()))].tolist())
-            hits.append(Hit(memories[key], score.final, score, score.via, absorbed, weak=is_weak))
+            hits.append(Hit(memories[memory_id], score.final, score, score.via, absorbed, weak=is_weak))
     return tuple(hits)
 
 
@@ -337,7 +336,7 @@ def rerank(
     If the reranker fails or the deadline, which counts from `started` (`time.perf_counter()`), passes first, the hits
     keep the profile's order and the name is None.
     """
-    texts = [spoken(hit.memory) for hit in hits]
+    texts = [with_speaker(hit.memory) for hit in hits]
     work = partial(rerank_scores, reranker, query.text, texts)
     try:
         if query.deadline_ms is None:
@@ -350,7 +349,7 @@ def rerank(
     return tuple(replace(hits[place], rerank=float(scores[place])) for place in best), reranker.name
 
 
-def spoken(memory: Memory) -> str:
+def with_speaker(memory: Memory) -> str:
     """Return the text of a memory after the name of its speaker, if it has one."""
     return f"{memory.speaker}: {memory.content}" if memory.speaker else memory.content
 

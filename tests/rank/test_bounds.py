@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from salience.batch import Batch
 from salience.ports import Calibration, Need
-from salience.rank import profiles
-from salience.rank.bounds import ceiling, exact, pruning
+from salience.rank import bounds, profiles
+from salience.rank.bounds import ceiling, pruning
 from salience.rank.profile import parse
 from salience.rank.run import rank
 from salience.rank.signals import SIGNALS
@@ -42,7 +42,7 @@ def batch_of(cosine, weight=None, complete=False):
 
 def is_exact(batch, limit=2, profile=MEMEMORY, **values):
     need = Need(scope=Scope(), now=NOW, limit=limit, **values)
-    return exact(rank(profile, batch, need))
+    return bounds.is_exact(rank(profile, batch, need))
 
 
 def test_all_candidates_are_always_exact():
@@ -86,7 +86,7 @@ def test_an_exact_answer_is_that_of_all_memories(inside, outside):
     everyone = batch_of(cosine, weight, complete=True)
     need = Need(scope=Scope(), now=NOW, limit=2)
     found = rank(MEMEMORY, candidates, need)
-    if exact(found):
+    if is_exact(found):
         assert rank(MEMEMORY, everyone, need).rows.tolist() == found.rows.tolist()
 
 
@@ -211,16 +211,16 @@ def test_more_are_kept_than_an_update_looks_at():
     assert pruned(summed("score update trim", rule), depth=70).keep >= 70
 
 
-def beside(cosine, floor, standing=1000, **values):
+def beside(cosine, floor, participants=1000, **values):
     """Return a batch of the best alone, and the need that asks for it: of the others each scores less than `floor`."""
-    batch = replace(batch_of(cosine), floor=floor, standing=standing)
+    batch = replace(batch_of(cosine), floor=floor, participants=participants)
     return batch, Need(scope=Scope(), now=NOW, vector=np.ones(1, np.float32), **values)
 
 
 def settled(profile, cosine, floor, **values):
     batch, need = beside(cosine, floor, **values)
     need = replace(need, pruning=pruning(profile, need))
-    return exact(rank(profile, batch, need))
+    return bounds.is_exact(rank(profile, batch, need))
 
 
 def test_the_best_alone_are_exact_if_what_is_left_out_scores_less_than_the_last_hit():

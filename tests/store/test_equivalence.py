@@ -116,7 +116,7 @@ NEEDS = st.builds(
     now=MOMENTS,
     as_of=PAST,
     vector=VECTORS,
-    voice=VECTORS,
+    first_person_vector=VECTORS,
     speakers=st.lists(st.sampled_from(["ann", "bob", "lee"]), max_size=2).map(tuple),
     terms=st.lists(st.sampled_from("abcde"), max_size=3, unique=True).map(tuple),
     names=st.lists(st.sampled_from(["ann", "bob", "zoë", "carol"]), max_size=3).map(tuple),
@@ -310,7 +310,9 @@ class BothStores(RuleBasedStateMachine):
             near = asked.near and replace(
                 asked.near, vectors=np.stack([fitted(vector, model.dimension) for vector in asked.near.vectors])
             )
-            lengths = {name: fitted(getattr(asked, name), model.dimension) for name in ("vector", "voice")}
+            lengths = {
+                name: fitted(getattr(asked, name), model.dimension) for name in ("vector", "first_person_vector")
+            }
             return shown(store.gather(replace(asked, near=near, **lengths)))
 
         self.both(ask, handle, file)

@@ -70,7 +70,7 @@ def test_a_reader_of_an_earlier_state_spoils_no_later_one(opened, change, after)
         return store._indexes.of(reader, EVERYTHING, before, DIMENSION)
 
     index = store._runner.read_after(READ_STATE.format(tenant="'default'"), "default", early)
-    seen = [int(name, 16) for name in index.ids(index.roster["slot"])]
+    seen = [int(name, 16) for name in index.ids(index.by_id["slot"])]
     assert seen in ([1, 2, 3], after)  # as of its own instant, or later
     assert numbers(store.gather(need())) == after
     add(store, stored(9))
@@ -126,7 +126,7 @@ def test_as_many_nearest_come_as_are_asked_for(opened, filter, count):
             for n in range(60)
         ),
     )
-    asked = {"vector": unit(1), "voice": unit(0, 1), "candidates": count, "filter": filter}
+    asked = {"vector": unit(1), "first_person_vector": unit(0, 1), "candidates": count, "filter": filter}
     few, found = whole.gather(need(**asked)), indexes.gather(need(**asked, reach=3))
     assert numbers(few) == numbers(found)
     assert few["cosine"].tolist() == found["cosine"].tolist()

@@ -335,7 +335,7 @@ def turned(profile: Profile, dials: Sequence[Dial], settings: Mapping[str, float
             parameters[key] = (
                 number
                 if isinstance(number, bool) or not isinstance(number, int | float)
-                else (int(number) if known is not None and known.whole else round(number, DECIMALS))
+                else (int(number) if known is not None and known.integer else round(number, DECIMALS))
             )
         terms.append(replace(term, weight=weight, parameters=parameters))
     return replace(profile, terms=tuple(terms), toml=None)
@@ -354,7 +354,7 @@ def _dials(profile: Profile, unfitted: Sequence[str], parameters: bool) -> Itera
                 present = float(term.parameters[key])
                 low, high = (present / SPAN, present * SPAN) if present > 0 else (0.0, 1.0)
                 bounds = max(low, known.low), min(high, known.high)
-                yield Dial(f"signal.{term.signal}.{key}", term.label, key, *bounds, known.whole, present)
+                yield Dial(f"signal.{term.signal}.{key}", term.label, key, *bounds, known.integer, present)
 
 
 def _present(profile: Profile, dial: Dial) -> float:

@@ -112,8 +112,8 @@ class Need:
         as_of: the instant of the requested state; None for the present.
         columns: names from `batch.COLUMNS` to return.
         vector: unit vector of the query, float32[d]; None leaves `cosine` at 0.
-        voice: unit vector of the query in the first person of a speaker that it names. If given, `cosine` and
-            `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
+        first_person_vector: unit vector of the query in the first person of a speaker that it names. If given, `cosine`
+            and `context_cosine` of memories with a speaker are relative to it, those of other memories to `vector`.
         terms: distinct terms of the query; if any, `Batch.lexicon` is returned.
         windows: whether to return `Batch.windows` too, if there are terms.
         names: names that the query may contain, in normal form; `Batch.entities.of_query` are the known ones.
@@ -138,7 +138,7 @@ class Need:
     as_of: datetime | None = None
     columns: frozenset[str] = frozenset()
     vector: Vectors32 | None = None
-    voice: Vectors32 | None = None
+    first_person_vector: Vectors32 | None = None
     terms: tuple[str, ...] = ()
     windows: bool = False
     names: tuple[str, ...] = ()

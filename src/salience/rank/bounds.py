@@ -45,7 +45,7 @@ WIDER: Final = 16
 """Factor on the requested memories after near-duplicates left too few."""
 
 
-def exact(ranked: State) -> bool:
+def is_exact(ranked: State) -> bool:
     """Return whether no visible memory outside the candidates could have reached the answer.
 
     The cosine of such a memory is at most `batch.beyond`. It would need more than the least score and, if the answer is
@@ -59,7 +59,7 @@ def exact(ranked: State) -> bool:
     return not _lifts(profile) and ceiling(profile, need, batch.beyond) < _to_pass(ranked)
 
 
-def provable(ranked: State) -> bool:
+def may_become_exact(ranked: State) -> bool:
     """Return whether more candidates are likely to make an answer exact.
 
     The cosines of the first candidates lie between the maximum and `batch.beyond`; those of a wider search are assumed
@@ -72,7 +72,7 @@ def provable(ranked: State) -> bool:
     return ceiling(ranked.profile, need, farthest) < _to_pass(ranked)
 
 
-def starved(ranked: State) -> bool:
+def lacks_candidates(ranked: State) -> bool:
     """Return whether fewer candidates than wanted remain after the stages that drop expired and replaced memories.
 
     The dropped memories took the places of others, which may fit the query.
@@ -127,7 +127,7 @@ def pruning(profile: Profile, need: Need) -> Pruning | None:
     by_column = []
     for term in profile.terms:
         signal, weight = SIGNALS[term.signal], weights[term.label]
-        if signal.whole or term.signal in channels:
+        if signal.needs_all or term.signal in channels:
             return None
         if term.combine == "product":
             most *= signal.high**weight
@@ -172,7 +172,7 @@ def _update_top(profile: Profile) -> int:
     return int(profile.stage_parameters.get("update", {}).get("top", 0))
 
 
-def widened(ranked: State) -> Pruning | None:
+def widen(ranked: State) -> Pruning | None:
     """Return the bounds for the next search after an answer that may not be exact; None: request every candidate."""
     before, floor = ranked.need.pruning, ranked.batch.floor
     if before is None or floor is None or before.least is not None:

@@ -271,7 +271,7 @@ def _parameters(path: str, table: Mapping[str, Any], known: Mapping[str, Paramet
                 for key in parameter.keys
             }
         else:
-            check: Any = checks.whole if parameter.whole else checks.number
+            check: Any = checks.whole if parameter.integer else checks.number
             found[name] = check(f"{path}.{name}", value, parameter.low, parameter.high)
     return found
 

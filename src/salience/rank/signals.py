@@ -2,7 +2,7 @@
 
 To add a signal, write a function `(batch, need, **parameters) -> float64[n]` over existing columns and add one entry to
 `SIGNALS`. Profiles, `score_detail`, `explain` and `tune` take the range, parameters and columns from that entry. A
-signal whose value for one memory depends on the other candidates also sets `whole`.
+signal whose value for one memory depends on the other candidates also sets `needs_all`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CLOCKS: Final = ("updated_at", "created_at", "accessed_at")
 class Parameter:
     """A number that a profile may set: closed range and default; without a default it may be left out.
 
-    With `keys`, the parameter is a table with one such number per key; `whole` refuses fractions.
+    With `keys`, the parameter is a table with one such number per key; `integer` refuses fractions.
     """
 
     low: float
     high: float
     default: float | None = None
     keys: tuple[str, ...] = ()
-    whole: bool = False
+    integer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Signal:
         check: raises ProfileError for parameters that exclude each other.
         decays: whether the signal favours recent memories.
         rises: whether the value rises with the first of `reads`, and depends on nothing else but the tier.
-        whole: whether the value of a row depends on the other rows, so that the store must not leave out candidates.
+        needs_all: whether the value of a row depends on the other rows, so that the store returns all candidates.
     """
 
     formula: Callable[..., Floats]
@@ -64,7 +64,7 @@ class Signal:
     check: Callable[[str, Mapping[str, Any]], None] = lambda _path, _parameters: None
     decays: bool = False
     rises: bool = False
-    whole: bool = False
+    needs_all: bool = False
 
     def inputs(self, parameters: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the columns and other parts of the batch that the formula reads under these parameters."""
@@ -437,8 +437,8 @@ SIGNALS: Final[Mapping[str, Signal]] = {
         0,
         1,
         ("entities",),
-        parameters={"per_hop": Parameter(0.0, 1.0, 0.5), "max_hops": Parameter(0, 10, 2, whole=True)},
-        whole=True,
+        parameters={"per_hop": Parameter(0.0, 1.0, 0.5), "max_hops": Parameter(0, 10, 2, integer=True)},
+        needs_all=True,
     ),
 }
 """Every signal that a profile can name."""

@@ -419,8 +419,8 @@ def cut_off_scores(
 ) -> tuple[float, float]:
     """Return the score that `cut_off` requires of `rows`, and the score that one needs without the signal `speaker`."""
     batch = state.batch
-    if batch.standing is not None:
-        participants = batch.standing
+    if batch.participants is not None:
+        participants = batch.participants
     else:  # an index of a database returned the nearest memories: the terms of all visible ones are counted
         participants = max(len(rows), 0 if batch.complete or batch.lexicon is None else batch.lexicon.documents)
     chance: float = min(alone * participants**growth, most)
@@ -468,9 +468,9 @@ STAGES: Final[Mapping[str, Stage]] = {
         reads=("vectors", "entities"),
         parameters={
             "factor": Parameter(0.0, 1.0, 0.5),
-            "hops": Parameter(1, 5, 1, whole=True),
-            "neighbours": Parameter(0, 100, 5, whole=True),
-            "links": Parameter(0, 100, 5, whole=True),
+            "hops": Parameter(1, 5, 1, integer=True),
+            "neighbours": Parameter(0, 100, 5, integer=True),
+            "links": Parameter(0, 100, 5, integer=True),
         },
     ),
     "update": Stage(
@@ -478,7 +478,7 @@ STAGES: Final[Mapping[str, Stage]] = {
         after_score=True,
         reads=("created_at", "speaker", "terms", "vectors", "distinctions"),
         parameters={
-            "top": Parameter(2, 1000, 20, whole=True),
+            "top": Parameter(2, 1000, 20, integer=True),
             "lift": Parameter(1.0, 10.0, 1.01),
             "alike": Parameter(0.0, 1.0, 0.58),
             "same": Parameter(0.0, 1.0, 0.76),

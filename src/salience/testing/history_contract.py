@@ -48,8 +48,9 @@ def moved(of: Memory, hours: float, change: str = "update", **values: Any) -> Me
 def full_need(**values: Any) -> Need:
     """Return a need for everything that a store knows of earlier instants."""
     return need(**{
-        "columns": PAST, "vector": unit(1, 2), "voice": unit(0, 1), "terms": ("one", "two", "new"), "windows": True,
-        "names": NAMES, "speakers": NAMES, "entities": True, "vectors": True, "distinctions": True, **values,
+        "columns": PAST, "vector": unit(1, 2), "first_person_vector": unit(0, 1), "terms": ("one", "two", "new"),
+        "windows": True, "names": NAMES, "speakers": NAMES, "entities": True, "vectors": True, "distinctions": True,
+        **values,
     })  # fmt: skip
 
 

@@ -500,7 +500,7 @@ class ReadContract:
 
     def test_memories_with_a_speaker_are_compared_with_voice(self, store: Store) -> None:
         add(store, turn(1, speaker="Ann", vector=unit(1)), turn(2, vector=unit(1)), turn(3, speaker="Bob", vector=None))
-        query: dict[str, Any] = {"vector": unit(0, 1), "voice": unit(1)}
+        query: dict[str, Any] = {"vector": unit(0, 1), "first_person_vector": unit(1)}
         assert store.gather(need(**query))["cosine"].tolist() == [1.0, 0.0, 0.0]
         assert store.gather(need(**query))["context_cosine"].tolist() == [0.5, 0.5, 0.0]
         assert store.gather(need(vector=unit(1)))["cosine"].tolist() == [1.0, 1.0, 0.0]

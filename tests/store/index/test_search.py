@@ -25,7 +25,7 @@ from salience.batch import Batch
 from salience.explain.trace import Trace
 from salience.ports import Calibration, Need
 from salience.rank import bounds, profiles
-from salience.rank.bounds import exact, pruning
+from salience.rank.bounds import is_exact, pruning
 from salience.rank.profile import Profile, parse
 from salience.rank.run import details
 from salience.rank.stages import ALIVE
@@ -194,7 +194,7 @@ def asked_for(random: np.random.Generator, profile: Profile) -> Need:
         filter=Filter() if some(0.7) else filtered(random, start),
         columns=profile.columns,
         vector=(vector / np.linalg.norm(vector)).astype(np.float32),
-        voice=(voice / np.linalg.norm(voice)).astype(np.float32) if some(0.3) else None,
+        first_person_vector=(voice / np.linalg.norm(voice)).astype(np.float32) if some(0.3) else None,
         terms=tuple(random.permutation([*TERMS, "z"])[: random.integers(0, 5)]) if "terms" in profile.parts else (),
         windows="windows" in profile.parts,
         names=tuple(pick(random, *NAMES, "nobody") for _ in range(random.integers(0, 3))),
@@ -229,7 +229,7 @@ def lowered(random: np.random.Generator):
     """Have the numbers from which a search takes another path be such that small stores meet each."""
     with ExitStack() as stack:
         for module, name, choices in (
-            (search, "_WHOLE", (0, 0, 20)), (search, "_SCORED_FIRST", (1, 2)), (search, "_MARGIN", (0.5, 0.95, 1.0)),
+            (search, "_UNPRUNED", (0, 0, 20)), (search, "_SCORED_FIRST", (1, 2)), (search, "_MARGIN", (0.5, 0.95, 1.0)),
             (search, "_BLOCKS", (2, 64)), (search, "_LEVELS", (4, 2048)), (search, "_PRODUCTS", (8, 1 << 22)),
             (view, "_SPARSE", (0, 1, 8)), (view, "_TERMS", (0, 8)), (bounds, "SPARE", (0, 1, 8)),
             (bounds, "WIDER", (1, 16)),
@@ -247,7 +247,7 @@ def answer(services: Any, profile: Profile, asked: Need, text: str, prunes: bool
         batch.ids[ranked.rows].tolist(),
         details(ranked, ranked.rows),
         {id: absorbed[id] for id in batch.ids[ranked.rows] if id in absorbed},
-        exact(ranked),
+        is_exact(ranked),
     )
 
 
@@ -272,7 +272,7 @@ def assert_what_is_left_out_scores_less(store: Store, profile: Profile, asked: N
     rows = np.flatnonzero(np.isin(everything.ids, part.ids))
     assert everything.ids[rows].tolist() == part.ids.tolist()
     assert alive[rows].all()
-    assert part.standing == alive.sum()
+    assert part.participants == alive.sum()
     assert_they_are_told_alike(part, everything.take(rows))
     alive[rows] = False
     embedded = part.columns.get("embedded", np.ones(1, np.bool_)).all()
@@ -361,10 +361,10 @@ PRECISE = profiles.load("precise")
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_named_speaker_of_whom_nothing_passes_the_filter_changes_nothing(kernel):
-    with computed_by(kernel), patch.object(search, "_WHOLE", 0):
+    with computed_by(kernel), patch.object(search, "_UNPRUNED", 0):
         told = [said(number, kind="rule") for number in range(300)]
         others = [said(number, speaker="Ann" if number % 2 else None) for number in range(300, 1500)]
-        asked = plain(SALIENCE, voice=unit(0, 1), speakers=("ann",), filter=Filter(kinds=("rule",)))
+        asked = plain(SALIENCE, first_person_vector=unit(0, 1), speakers=("ann",), filter=Filter(kinds=("rule",)))
         assert assert_it_is_that_of_all(holding(*told, *others), SALIENCE, asked)
 
 
@@ -372,7 +372,7 @@ def test_what_waits_for_its_vector_is_held_against_the_best_of_all_by_words():
     """Without windows, words stand in for a vector as a share of what they give the best, who is far from the query."""
     far = said(1, unit(-1), terms=("tea", "tea", "tea"))
     waiting = stored(2, None, terms=("tea", "cup", "set"))
-    with patch.object(search, "_WHOLE", 0):
+    with patch.object(search, "_UNPRUNED", 0):
         store = holding(far, waiting, *(said(number, unit(1, number)) for number in range(3, 400)))
         asked = plain(ZEROMEMORY, min_score=None, limit=3)
         text, services = "tea", store.services()
@@ -388,7 +388,7 @@ def test_what_waits_for_its_vector_raises_no_floor():
         lines.append(stored(number + 1, None, terms=(), session_id=f"s{number}", turn=2))
     some, far = said(40, unit(0.493, 0.87)), [said(number, unit(-1)) for number in range(41, 45)]
     asked = plain(PRECISE, terms=("pot",), calibration=LINE)
-    with patch.object(search, "_WHOLE", 0), patch.object(search, "_SCORED_FIRST", 1):
+    with patch.object(search, "_UNPRUNED", 0), patch.object(search, "_SCORED_FIRST", 1):
         store = holding(*lines, some, *far)
         assert answer(store.services(), PRECISE, asked, "pot", prunes=False)[0] == [id_of(40)]
         assert answer(store.services(), PRECISE, asked, "pot", prunes=True)[0] == [id_of(40)]
@@ -400,7 +400,7 @@ def test_turns_are_told_whatever_the_order_in_which_memories_were_stored():
         f'{text}[signal.similarity]\nweight = 0.1\n[signal.priming]\nboost = 1.0\ncombine = "product"\n', "x"
     )
     recalled = Activations(9, {id_of(number): 9 for number in range(0, 400, 37)})
-    with patch.object(search, "_WHOLE", 0):
+    with patch.object(search, "_UNPRUNED", 0):
         items = [said(number, unit(1, number % 50)) for number in np.random.default_rng(2).permutation(400).tolist()]
         assert assert_it_is_that_of_all(holding(*items, activations=recalled), primed, plain(primed))
 

@@ -193,7 +193,7 @@ class SpeakerNumbering(Numbering):
             self._by_name[name] = {**self._by_name.get(name, {}), str(value): number}
         return number
 
-    def meant(self, names: Iterable[str]) -> dict[str, int]:
+    def matching(self, names: Iterable[str]) -> dict[str, int]:
         """Return speaker -> number for the speakers that any of some names, in normal form, matches."""
         return {speaker: number for name in names for speaker, number in self._by_name.get(name, {}).items()}
 
@@ -217,23 +217,23 @@ class Index:
     """A snapshot.
 
     Attributes:
-        roster: by row, ascending ids: `id` (bytes) and `slot`.
+        by_id: by row, ascending ids: `id` (bytes) and `slot`.
         slots: by slot: the numbers of each memory, `vector` and, with a kernel, `quantised` and `step`.
         entities, distinctions: `number`, of all slots one after the other; see `Index.runs`.
-        terms, tags, naming: postings of terms, tags and entities.
+        terms, tags, entity_postings: postings of terms, tags and entities.
         codes: numbers of texts.
         sequence: the change sequence that the snapshot includes.
         error: largest Euclidean distance between a vector and its quantised form.
         views: scope -> view; filled by `view.view_of`.
     """
 
-    roster: Table
+    by_id: Table
     slots: Table
     entities: Table
     distinctions: Table
     terms: Postings
     tags: Postings
-    naming: Postings
+    entity_postings: Postings
     codes: TextCodes
     sequence: int = 0
     error: float = 0.0
@@ -247,10 +247,10 @@ class Index:
         arrays["vector"] = np.empty((room, dimension), np.float32)
         if int8_products() is not None:
             arrays |= {"quantised": np.empty((room, dimension), np.int8), "step": np.empty(room, np.float32)}
-        roster = {"id": np.empty(0, "S1"), "slot": np.empty(0, np.int32)}
+        by_id = {"id": np.empty(0, "S1"), "slot": np.empty(0, np.int32)}
         entities, distinctions = (Table.of({"number": np.empty(0, dtype)}, 0) for dtype in (np.int32, np.int64))
         return cls(
-            Table.of(roster, 0),
+            Table.of(by_id, 0),
             Table.of(arrays, 0),
             entities,
             distinctions,
@@ -262,7 +262,7 @@ class Index:
 
     def __len__(self) -> int:
         """Return the number of live memories."""
-        return self.roster.length
+        return self.by_id.length
 
     @property
     def dimension(self) -> int:
@@ -271,13 +271,13 @@ class Index:
 
     def ids(self, slots: Column) -> NDArray[np.object_]:
         """Return object[n] of str, the ids of the memories in some live slots."""
-        return _texts(self.roster["id"][self.slots["row"][slots]])
+        return _texts(self.by_id["id"][self.slots["row"][slots]])
 
     def slots_of(self, ids: Sequence[str]) -> Rows:
         """Return intp[n], the slot of the live memory of each id; -1 for none."""
-        rows, there = find(self.roster["id"], _bytes(ids))
+        rows, there = find(self.by_id["id"], _bytes(ids))
         slots = np.full(len(ids), -1, np.intp)
-        slots[there] = self.roster["slot"][rows[there]]
+        slots[there] = self.by_id["slot"][rows[there]]
         return slots
 
     def runs(self, name: str, slots: Rows) -> tuple[Column, Column]:
@@ -288,10 +288,10 @@ class Index:
     @cached_property
     def by_session(self) -> Numbers32:
         """The live slots that have a session, in the order of session, creation, turn and id."""
-        line, covered = self._sorted
+        session_order, sorted_slots = self._sorted
         row, session = self.slots["row"], self.slots["session"]
-        line = line[row[line] >= 0]
-        new = np.flatnonzero((row[covered:] >= 0) & (session[covered:] > 0)) + covered
+        session_order = session_order[row[session_order] >= 0]
+        new = np.flatnonzero((row[sorted_slots:] >= 0) & (session[sorted_slots:] > 0)) + sorted_slots
         keys = [self.slots[name] for name in ("session", "created_at", "turn", "row")]
 
         def sorted_by_key(slots: Rows) -> Rows:
@@ -301,9 +301,11 @@ class Index:
             return tuple(key[slot].item() for key in keys)
 
         if len(new) > _FEW:
-            return sorted_by_key(np.concatenate((line, new))).astype(np.int32)
+            return sorted_by_key(np.concatenate((session_order, new))).astype(np.int32)
         new = sorted_by_key(new)
-        return np.insert(line, [bisect_left(line, key_of(slot), key=key_of) for slot in new.tolist()], new)
+        return np.insert(
+            session_order, [bisect_left(session_order, key_of(slot), key=key_of) for slot in new.tolist()], new
+        )
 
     @cached_property
     def superseded(self) -> Rows:
@@ -326,29 +328,29 @@ class Index:
         changed = _by_name(sorted(rows, key=itemgetter(_ID)))
         sequence = max(self.sequence, sequence, *changed["seq"])
         ids, live = _bytes(changed["id"]), np.array([moment is None for moment in changed["forgotten_at"]])
-        at, known = find(self.roster["id"], ids)
+        at, known = find(self.by_id["id"], ids)
         slots = np.full(len(ids), -1, np.intp)
-        slots[known] = self.roster["slot"][at[known]]
+        slots[known] = self.by_id["slot"][at[known]]
         has_vector = np.array([vector is not None for vector in changed["vector"]])
         same = known & live
         same[same] = self.slots["version"][slots[same]] == np.array(changed["version"])[same]
         same[same] = self.slots["has_vector"][slots[same]] == has_vector[same]
-        counted = self._recounted(slots[same], changed, same) if same.any() else self
+        counted = self._with_counters(slots[same], changed, same) if same.any() else self
         if same.all():
             return replace(counted, sequence=sequence)
         fresh = live & ~same
         versions = changed if fresh.all() else _by_name(compress(zip(*changed.values(), strict=True), fresh.tolist()))
-        grown = counted._grown(versions, int(fresh.sum()))
+        grown = counted._with_versions(versions, int(fresh.sum()))
         slots[fresh] = np.arange(self.slots.length, grown.slots.length)
         slots[~live] = -1
-        listed = grown._listed(ids, slots, at, known)
+        listed = grown._with_ids(ids, slots, at, known)
         made = replace(listed, sequence=sequence, views={}, _sorted=self._sorted_so_far())
-        is_loose = made.slots.length > 2 * len(made) + _LEAST_DEAD
-        return made.compacted() if is_loose else made
+        is_mostly_dead = made.slots.length > 2 * len(made) + _LEAST_DEAD
+        return made.compacted() if is_mostly_dead else made
 
     def compacted(self) -> Index:
         """Return the index without its dead slots, the others in the order of ids."""
-        kept = self.roster["slot"].astype(np.intp)
+        kept = self.by_id["slot"].astype(np.intp)
         place = np.full(self.slots.length, -1, np.intp)
         place[kept] = np.arange(len(kept))
         table, lists = self.slots.taken(kept), dict[str, Table]()
@@ -357,13 +359,13 @@ class Index:
             table.arrays[f"{name}_from"][:] = np.cumsum(table[name], dtype=np.int64) - table[name]
         return replace(
             self,
-            roster=Table.of({"id": self.roster["id"].copy(), "slot": np.arange(len(kept), dtype=np.int32)}, len(kept)),
+            by_id=Table.of({"id": self.by_id["id"].copy(), "slot": np.arange(len(kept), dtype=np.int32)}, len(kept)),
             slots=table,
             entities=lists["entities"],
             distinctions=lists["distinctions"],
             terms=self.terms.moved(place),
             tags=self.tags.moved(place),
-            naming=self.naming.moved(place),
+            entity_postings=self.entity_postings.moved(place),
             views={},
             _sorted=(place[self.by_session].astype(np.int32), len(kept)),
         )
@@ -376,13 +378,13 @@ class Index:
         """Return the sorted turns and the number of slots that they cover; a later snapshot continues from them."""
         return (self.by_session, self.slots.length) if "by_session" in vars(self) else self._sorted
 
-    def _recounted(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Index:
+    def _with_counters(self, slots: Rows, changed: Mapping[str, Sequence[Any]], which: Bools) -> Index:
         """Return the index with the counters of some slots, of which `which` are among the changed rows."""
         counters = {name: column[which] for name, column in _counters(changed).items()}
         return self._with(slots=self.slots.changed(slots, counters))
 
-    def _grown(self, rows: Mapping[str, Sequence[Any]], count: int) -> Index:
-        """Return the index with the versions of `count` memories in new slots; the roster is unchanged."""
+    def _with_versions(self, rows: Mapping[str, Sequence[Any]], count: int) -> Index:
+        """Return the index with the versions of `count` memories in new slots; the by_id is unchanged."""
         if not count:
             return self
         columns, lists = _parsed(self.codes, rows)
@@ -401,27 +403,27 @@ class Index:
             distinctions=self.distinctions.appended({"number": lists["distinctions"]}, len(lists["distinctions"])),
             terms=self.terms.appended(lists["terms"], slots.repeat(columns["length"])),
             tags=self.tags.appended(lists["tags"], slots.repeat(lists["tag_counts"])),
-            naming=self.naming.appended(lists["entities"], slots.repeat(columns["entities"])),
+            entity_postings=self.entity_postings.appended(lists["entities"], slots.repeat(columns["entities"])),
             error=error,
         )
 
-    def _listed(self, ids: Bytes, slots: Rows, at: Rows, known: Bools) -> Index:
-        """Return the index with the slot of each changed id in the roster.
+    def _with_ids(self, ids: Bytes, slots: Rows, at: Rows, known: Bools) -> Index:
+        """Return the index with the slot of each changed id in the by_id.
 
         Args:
             ids: of the changed memories, ascending.
             slots: of each; -1 for one that is not live.
-            at: where each is, or would be, in the roster.
+            at: where each is, or would be, in the by_id.
             known: whether it is there.
         """
         new = slots >= 0
         if (at == len(self)).all():  # greater than all others, as new ids are
             count = int(np.count_nonzero(new))
-            roster = replace(self.roster, arrays={**self.roster.arrays, "id": _wide(self.roster.arrays["id"], ids)})
-            roster = roster.appended({"id": ids[new], "slot": slots[new]}, count)
+            by_id = replace(self.by_id, arrays={**self.by_id.arrays, "id": _with_width(self.by_id.arrays["id"], ids)})
+            by_id = by_id.appended({"id": ids[new], "slot": slots[new]}, count)
             self.slots.arrays["row"][slots[new]] = np.arange(len(self), len(self) + count)
-            return replace(self, roster=roster)
-        held, order = _wide(self.roster["id"], ids), self.roster["slot"].copy()
+            return replace(self, by_id=by_id)
+        held, order = _with_width(self.by_id["id"], ids), self.by_id["slot"].copy()
         order[at[known]] = slots[known]
         fresh = new & ~known
         held, order = np.insert(held, at[fresh], ids[fresh]), np.insert(order, at[fresh], slots[fresh])
@@ -429,7 +431,7 @@ class Index:
         row = np.full(self.slots.length, -1, np.int32)
         row[order] = np.arange(len(order))
         table = self.slots.changed(slice(self.slots.length), {"row": row})
-        return replace(self, roster=Table.of({"id": held, "slot": order}, len(order)), slots=table)
+        return replace(self, by_id=Table.of({"id": held, "slot": order}, len(order)), slots=table)
 
 
 _ID: Final = INDEXED.index("id")
@@ -557,6 +559,6 @@ def _texts(ids: Bytes) -> NDArray[np.object_]:
     return np.array(texts, dtype=object)
 
 
-def _wide(ids: Bytes, others: Bytes) -> Bytes:
+def _with_width(ids: Bytes, others: Bytes) -> Bytes:
     """Return ids with room for the longest of some others."""
     return ids if ids.dtype.itemsize >= others.dtype.itemsize else ids.astype(others.dtype)

@@ -43,7 +43,7 @@ _ROUNDING: Final = 1e-5
 """More than float32 arithmetic adds to the error of an inner product of unit vectors."""
 _SLACK: Final = 1e-4
 """More than rounding changes a score whose weights sum to 1."""
-_WHOLE: Final = 256
+_UNPRUNED: Final = 256
 """Up to this many memories are all returned: pruning would save nothing."""
 _SCORED_FIRST: Final = 3
 """Memories scored exactly first, per wanted memory, to find the score from which memories are returned."""
@@ -108,16 +108,18 @@ class Search:
     @cached_property
     def entities(self) -> dict[int, Places]:
         """Entity of the need -> places of the memories that name it; only entities that some memory names."""
-        naming = {number: self.view.naming(number) for number in self.index.codes.entities.known(self.need.names)}
+        naming = {
+            number: self.view.naming_entity(number) for number in self.index.codes.entities.known(self.need.names)
+        }
         return {number: places for number, places in naming.items() if len(places)}
 
     @cached_property
     def named(self) -> Bools | None:
         """bool[m], memories whose speaker the need names, or, without a speaker, that name one; None for none."""
         codes = self.index.codes
-        named = np.isin(self.view.speaker, list(codes.speakers.meant(self.need.speakers).values()))
+        named = np.isin(self.view.speaker, list(codes.speakers.matching(self.need.speakers).values()))
         for number in codes.entities.known(self.need.speakers):
-            places = self.view.naming(number)
+            places = self.view.naming_entity(number)
             named[places[self.view.speaker[places] == 0]] = True
         return named if named.any() else None
 
@@ -134,26 +136,28 @@ class Search:
         if need.near is not None and len(need.near.vectors):
             picked[self._near(wanted, need.near.vectors, need.near.above)] = True
         is_measured = need.vector is not None and (need.candidates is not None or "cosine" in need.columns)
-        about, off = self._approximate_cosines() if is_measured else (np.zeros(len(view.slots), np.float32), 0.0)
+        approximate, error = (
+            self._approximate_cosines() if is_measured else (np.zeros(len(view.slots), np.float32), 0.0)
+        )
         if need.candidates is not None:
-            picked[self._nearest(wanted, need.candidates, about, off)] = True
+            picked[self._nearest(wanted, need.candidates, approximate, error)] = True
             if view.embedded is not None:
                 picked |= ~view.embedded
         is_wanted = np.zeros(len(view.slots), np.bool_)
         is_wanted[wanted] = True
         picked &= is_wanted
         if need.candidates is not None or "cosine" in need.columns:
-            left = about[is_wanted & ~picked]
-            beyond = min(float(left.max()) + off, 1.0) if len(left) else -1.0
+            left = approximate[is_wanted & ~picked]
+            beyond = min(float(left.max()) + error, 1.0) if len(left) else -1.0
         places = np.flatnonzero(picked)
         return self.batch(places, complete=len(places) == len(wanted), beyond=beyond)
 
-    def _nearest(self, wanted: Places, count: int, about: Floats32, off: float) -> Places:
-        """Return the `count` wanted memories nearest to the query, ties by id, given cosines that are off by `off`."""
+    def _nearest(self, wanted: Places, count: int, approximate: Floats32, error: float) -> Places:
+        """Return the `count` wanted memories nearest to the query, by id where equal; `error` bounds their error."""
         if not 0 < count < len(wanted):
             return wanted[:count]
-        close = about[wanted]
-        least = np.partition(close, -count)[-count] - 2 * off
+        close = approximate[wanted]
+        least = np.partition(close, -count)[-count] - 2 * error
         close = wanted[close >= least]
         by_id = self.view.column("row")[close]
         found: Places = close[np.lexsort((by_id, -self.cosines(close)))][:count]
@@ -167,8 +171,8 @@ class Search:
         wanted = np.sort(wanted)
         size = max(1, _PRODUCTS // len(vectors))
         for block in (wanted[first : first + size] for first in range(0, len(wanted), size)):
-            about, off = self._products(block, vectors)
-            maybe = block[(about > above - off).any(axis=1)]
+            approximate, error = self._products(block, vectors)
+            maybe = block[(approximate > above - error).any(axis=1)]
             matrix, at = _rows_of(self.index.slots["vector"], view.slots[maybe])
             if len(maybe):
                 found.append(maybe[(cosines(matrix[at], vectors) > above).any(axis=1)])
@@ -182,69 +186,69 @@ class Search:
             passing: bool[m], memories that pass the filter; None for all.
         """
         view = self.view
-        standing = view.standing(pruning.drops)
+        current = view.current(pruning.drops)
         if passing is not None:
-            standing = passing if standing is None else standing & passing
-        count = len(view.slots) if standing is None else int(np.count_nonzero(standing))
-        known: dict[str, Any] = {"complete": False, "standing": count}
+            current = passing if current is None else current & passing
+        count = len(view.slots) if current is None else int(np.count_nonzero(current))
+        known: dict[str, Any] = {"complete": False, "participants": count}
         if pruning.moments:
             made = view.column("created_at")
-            known["moments"] = np.unique(made if standing is None else made[standing]) / MICROSECONDS
-        if count <= max(_WHOLE, _SCORED_FIRST * pruning.keep):
-            everything = np.arange(len(view.slots)) if standing is None else np.flatnonzero(standing)
+            known["moments"] = np.unique(made if current is None else made[current]) / MICROSECONDS
+        if count <= max(_UNPRUNED, _SCORED_FIRST * pruning.keep):
+            everything = np.arange(len(view.slots)) if current is None else np.flatnonzero(current)
             return self.batch(everything, floor=-np.inf, **known)
-        given = self._given(pruning)
-        bound = given + self._dense_bound(pruning)
-        if standing is not None:
-            bound[~standing] = -np.inf
+        others = self._other_channels(pruning)
+        bound = others + self._similarity_bound(pruning)
+        if current is not None:
+            bound[~current] = -np.inf
         slack = _SLACK * max(1.0, pruning.total)
         if pruning.least is None:
             first = _largest(bound, min(_SCORED_FIRST * pruning.keep, count))
-            scores = np.sort(self._scores(pruning, first, given)[0])
+            scores = np.sort(self._scores(pruning, first, others)[0])
             least = _MARGIN * float(scores[-pruning.keep])
         else:
             least = max(pruning.least / pruning.most - pruning.rest, -1.0)  # every bound is at least 0
         places = np.flatnonzero(bound >= least - slack)
         if view.embedded is not None:
-            pending = ~view.embedded if standing is None else standing & ~view.embedded
+            pending = ~view.embedded if current is None else current & ~view.embedded
             places = np.union1d(places, np.flatnonzero(pending))
-        scores, measured = self._scores(pruning, places, given)
+        scores, measured = self._scores(pruning, places, others)
         kept = scores >= least - slack
         if view.embedded is not None:
             kept |= ~view.embedded[places]
         floor = (least + pruning.rest) * pruning.most
         return self.batch(places[kept], measured[:, kept], floor=-np.inf if kept.sum() == count else floor, **known)
 
-    def _given(self, pruning: Pruning) -> Floats32:
+    def _other_channels(self, pruning: Pruning) -> Floats32:
         """Return float32[m], the share of all channels but the similarities in each score.
 
         Exact for terms, entities and the named speaker; an upper bound for the channels in `pruning.by_column`.
         """
-        view, given = self.view, np.zeros(len(self.view.slots), np.float32)
+        view, others = self.view, np.zeros(len(self.view.slots), np.float32)
         for matching, is_window in ((pruning.lexical, False), (pruning.context_lexical, True)):
             if matching is None:
                 continue
             for term, weight in zip(self.terms, self._term_weights(matching, is_window), strict=True):
                 impact = np.float32(weight) * view.impact(term, is_window, matching.k1, matching.b)
                 if len(impact) == len(view.slots):
-                    given += impact
+                    others += impact
                 else:
-                    given[term.places] += impact
+                    others[term.places] += impact
         if pruning.entity and self.entities:
             most = np.zeros(len(view.slots), np.float32)
             for places in self.entities.values():
                 share = np.float32(pruning.entity * (1 - (len(places) - 1) / len(view.slots)))
                 most[places] = np.maximum(most[places], share)
-            given += most
+            others += most
         if pruning.speaker and self.named is not None:
-            given[self.named] += np.float32(pruning.speaker)
+            others[self.named] += np.float32(pruning.speaker)
         for bound in pruning.by_column:
             values = self.index.slots[bound.column][slice(None) if view.is_all else view.slots]  # counters as of now
             if values.dtype == np.int64:  # an instant
                 values = values / MICROSECONDS
             step = np.clip((values - bound.low) / bound.width, 0, bound.most.shape[1] - 1).astype(np.intp)
-            given += bound.most[view.column("tier") if len(bound.most) > 1 else 0, step].astype(np.float32)
-        return given
+            others += bound.most[view.column("tier") if len(bound.most) > 1 else 0, step].astype(np.float32)
+        return others
 
     def _term_weights(self, matching: Matching, is_window: bool) -> list[float]:
         """Return the maximum share of each term in a lexical channel: by its inverse document frequency."""
@@ -255,25 +259,25 @@ class Search:
         total = sum(rarity) or 1.0
         return [matching.weight * share / total for share in rarity]
 
-    def _dense_bound(self, pruning: Pruning) -> Floats32:
+    def _similarity_bound(self, pruning: Pruning) -> Floats32:
         """Return float32[m], an upper bound of the share of the similarity channels in each score."""
         view = self.view
-        about, off = self._approximate_cosines()
-        levels = np.arange(1, 2 * _LEVELS + 2) / _LEVELS - 1 + off  # the end of each step
+        approximate, error = self._approximate_cosines()
+        levels = np.arange(1, 2 * _LEVELS + 2) / _LEVELS - 1 + error  # the end of each step
         related = self.need.related(levels).astype(np.float32)
-        bound = np.float32(pruning.similarity) * related.take(_levels(about), mode="clip")
+        bound = np.float32(pruning.similarity) * related.take(_levels(approximate), mode="clip")
         if pruning.context_similarity:
-            padded = np.append(about, np.float32(0))
-            context = (about + padded[view.around[0]] + padded[view.around[1]]) * view.context_share
+            padded = np.append(approximate, np.float32(0))
+            context = (approximate + padded[view.neighbours[0]] + padded[view.neighbours[1]]) * view.context_share
             bound += np.float32(pruning.context_similarity) * related.take(_levels(context), mode="clip")
         return bound
 
-    def _scores(self, pruning: Pruning, places: Places, given: Floats32) -> tuple[Floats, Floats]:
+    def _scores(self, pruning: Pruning, places: Places, others: Floats32) -> tuple[Floats, Floats]:
         """Return the sum of the known channels of some memories, float64[k], and their cosines, float64[2, k]."""
         with_context = pruning.context_similarity > 0 or "context_cosine" in self.need.columns
         measured = self.context_cosines(places) if with_context else np.stack([self.cosines(places)] * 2)
         own, context = self.need.related(measured)
-        scores = given[places] + pruning.similarity * own
+        scores = others[places] + pruning.similarity * own
         if pruning.context_similarity:
             scores += pruning.context_similarity * context
         return scores, measured
@@ -281,14 +285,16 @@ class Search:
     # Cosines
 
     def _approximate_cosines(self) -> tuple[Floats32, float]:
-        """Return float32[m], the approximate cosine of each memory to the query or its voice, and the maximum error."""
+        """Return float32[m], the approximate cosine of each memory to the query, and the maximum error."""
         view, need = self.view, self.need
-        said = view.speaker > 0
-        queries = [vector for vector in (need.vector, need.voice) if vector is not None]
-        if need.voice is not None and (said.all() or not said.any()):
-            queries = queries[1:] if said.all() else queries[:1]
-        about, off = self._products(slice(None), np.stack(queries))
-        return about[:, 0] if len(queries) == 1 else np.where(said, about[:, 1], about[:, 0]), off
+        has_speaker = view.speaker > 0
+        queries = [vector for vector in (need.vector, need.first_person_vector) if vector is not None]
+        if need.first_person_vector is not None and (has_speaker.all() or not has_speaker.any()):
+            queries = queries[1:] if has_speaker.all() else queries[:1]
+        approximate, error = self._products(slice(None), np.stack(queries))
+        return approximate[:, 0] if len(queries) == 1 else np.where(
+            has_speaker, approximate[:, 1], approximate[:, 0]
+        ), error
 
     def _products(self, places: Places | slice, queries: Vectors32) -> tuple[Floats32, float]:
         """Return float32[n, k], the approximate cosines of n memories to k queries, and the maximum error.
@@ -309,7 +315,7 @@ class Search:
         return products, float(self.index.error + (1 + self.index.error) * errors.max()) + _ROUNDING
 
     def cosines(self, places: Places) -> Floats:
-        """Return float64[k], the cosine of some memories to the query, or to its voice for memories with a speaker.
+        """Return float64[k], the cosine of some memories to the query; in the first person for those with a speaker.
 
         0 if the need or the memory has no vector.
         """
@@ -319,7 +325,9 @@ class Search:
         matrix, at = _rows_of(self.index.slots["vector"], view.slots[places])
         found = cosines(matrix, need.vector)[at]
         return (
-            found if need.voice is None else np.where(view.speaker[places] > 0, cosines(matrix, need.voice)[at], found)
+            found
+            if need.first_person_vector is None
+            else np.where(view.speaker[places] > 0, cosines(matrix, need.first_person_vector)[at], found)
         )
 
     def context_cosines(self, places: Places) -> Floats:
@@ -327,7 +335,7 @@ class Search:
 
         The mean is over the memories with a vector; 0 if none has one.
         """
-        beside = self.view.around[:2, places]
+        beside = self.view.neighbours[:2, places]
         needed, at = np.unique(np.concatenate(([-1], places, beside.ravel())), return_inverse=True)
         found = np.concatenate(([0.0], self.cosines(needed[1:])))[at[1:]].reshape(3, len(places))
         embedded = self.view.embedded
@@ -494,11 +502,11 @@ def accepted(view: View, filter: Filter) -> Bools | None:
 
 def speakers(index: Index, scope: Scope, names: Sequence[str]) -> list[str]:
     """Return the speakers of memories visible in `scope` that any of `names` matches, sorted."""
-    meant = index.codes.speakers.meant(names)
-    if not meant:
+    matching = index.codes.speakers.matching(names)
+    if not matching:
         return []
     shown = np.unique(view_of(index, scope).speaker)
-    return sorted(speaker for speaker, number in meant.items() if number in shown)
+    return sorted(speaker for speaker, number in matching.items() if number in shown)
 
 
 def out_of_scope(index: Index, scope: Scope, limit: int) -> list[OutOfScope]:

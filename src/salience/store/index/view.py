@@ -111,7 +111,7 @@ class View:
         return self.column("step")
 
     @cached_property
-    def around(self) -> Column:
+    def neighbours(self) -> Column:
         """intp[2 x WINDOW_RADIUS, m], the places of the neighbours in the session, nearest first; -1 for none.
 
         Expired memories are left out.
@@ -120,19 +120,19 @@ class View:
         line = line[line >= 0]
         line = line[self.valid[line]]
         session = self.column("session")[line]
-        around = np.full((2 * WINDOW_RADIUS, len(self.slots)), -1, np.intp)
+        neighbours = np.full((2 * WINDOW_RADIUS, len(self.slots)), -1, np.intp)
         for away in range(1, WINDOW_RADIUS + 1):
             same = session[away:] == session[:-away]
             before, after = line[:-away][same], line[away:][same]
-            around[2 * away - 2, after] = before
-            around[2 * away - 1, before] = after
-        return around
+            neighbours[2 * away - 2, after] = before
+            neighbours[2 * away - 1, before] = after
+        return neighbours
 
     @cached_property
     def context_share(self) -> Floats32:
         """float32[m], 1 / the number of vectors among a memory and its two nearest neighbours; 0 if there is none."""
         embedded = np.append(np.ones(len(self.slots), np.bool_) if self.embedded is None else self.embedded, False)
-        count = embedded[:-1].astype(np.float32) + embedded[self.around[0]] + embedded[self.around[1]]
+        count = embedded[:-1].astype(np.float32) + embedded[self.neighbours[0]] + embedded[self.neighbours[1]]
         share: Floats32 = np.divide(np.float32(1), count, out=np.zeros(len(self.slots), np.float32), where=count > 0)
         return share
 
@@ -145,7 +145,7 @@ class View:
     def window_length(self) -> Floats:
         """float64[m], the terms of each memory's window: its own counted `OWN_COPIES` times, plus its neighbours'."""
         padded = np.append(self.length, 0.0)
-        lengths: Floats = OWN_COPIES * self.length + padded[self.around].sum(axis=0)
+        lengths: Floats = OWN_COPIES * self.length + padded[self.neighbours].sum(axis=0)
         return lengths
 
     @cached_property
@@ -168,7 +168,7 @@ class View:
         own = np.zeros(len(self.slots) + 1, np.float32)  # the last one for "no neighbour", -1
         own[places] = counts
         windows = OWN_COPIES * own
-        for neighbours in self.around:
+        for neighbours in self.neighbours:
             windows[neighbours[places]] += counts  # no memory is the same neighbour of two others
         found = np.flatnonzero(windows[:-1])
         if sum([len(term.places) for term in list(self._terms.values())]) > _TERMS * len(self.slots):
@@ -187,8 +187,8 @@ class View:
                 (self.window_length, self.average_window) if is_window else (self.length, self.average_length)
             )
             frequency = term.windows if is_window else term.own
-            pace = (k1 * (1 - b + b * length[term.places] / max(average, 1.0))).astype(np.float32)
-            found = np.divide(frequency, frequency + pace, out=np.zeros_like(frequency), where=frequency > 0)
+            saturation = (k1 * (1 - b + b * length[term.places] / max(average, 1.0))).astype(np.float32)
+            found = np.divide(frequency, frequency + saturation, out=np.zeros_like(frequency), where=frequency > 0)
             if len(found) * _SPARSE > len(self.slots):
                 everywhere = np.zeros(len(self.slots), np.float32)
                 everywhere[term.places] = found
@@ -196,9 +196,9 @@ class View:
             term.impacts[is_window, k1, b] = found
         return found
 
-    def naming(self, number: int) -> Places:
+    def naming_entity(self, number: int) -> Places:
         """Return the places of the memories that name the entity of a number, ascending."""
-        places = self.places(self.index.naming.find(number)[0])
+        places = self.places(self.index.entity_postings.find(number)[0])
         return np.sort(places[places >= 0])
 
     def tagged(self, tag: str) -> Bools:
@@ -211,25 +211,25 @@ class View:
     def successor(self) -> Codes | None:
         """int64[m], the slot of the memory that replaces each, -1 for none; None if no memory is replaced."""
         facts, supersedes = self.column("fact"), self.column("supersedes")
-        stating = np.flatnonzero(self.valid & ((facts > 0) | (supersedes > 0)))
-        if not len(stating):
+        candidates = np.flatnonzero(self.valid & ((facts > 0) | (supersedes > 0)))
+        if not len(candidates):
             return None
-        stating = stating[np.argsort(self.column("row")[stating], kind="stable")]  # by id
+        candidates = candidates[np.argsort(self.column("row")[candidates], kind="stable")]  # by id
         successor = np.full(len(self.slots), -1, np.int64)
-        of_fact = stating[facts[stating] > 0]
+        of_fact = candidates[facts[candidates] > 0]
         latest_last = of_fact[np.argsort(self.column("updated_at")[of_fact], kind="stable")]
         newest = np.full(int(facts.max(initial=0)) + 1, -1, np.int64)
         newest[facts[latest_last]] = self.slots[latest_last]
-        stated = np.flatnonzero(facts > 0)
-        successor[stated] = np.where(newest[facts[stated]] == self.slots[stated], -1, newest[facts[stated]])
-        heirs = stating[supersedes[stating] > 0]
-        targets = self.index.superseded[supersedes[heirs]]
-        heirs, targets = heirs[targets >= 0], self.places(targets[targets >= 0])
-        is_other = (targets >= 0) & (targets != heirs)
-        successor[targets[is_other]] = self.slots[heirs[is_other]]  # of several, the one with the greatest id
+        with_fact = np.flatnonzero(facts > 0)
+        successor[with_fact] = np.where(newest[facts[with_fact]] == self.slots[with_fact], -1, newest[facts[with_fact]])
+        replacements = candidates[supersedes[candidates] > 0]
+        targets = self.index.superseded[supersedes[replacements]]
+        replacements, targets = replacements[targets >= 0], self.places(targets[targets >= 0])
+        is_other = (targets >= 0) & (targets != replacements)
+        successor[targets[is_other]] = self.slots[replacements[is_other]]  # of several, the one with the greatest id
         return successor if (successor >= 0).any() else None
 
-    def standing(self, drops: frozenset[str]) -> Bools | None:
+    def current(self, drops: frozenset[str]) -> Bools | None:
         """Return bool[m], which memories are not in a state of `drops` (`expired`, `outdated`); None for all."""
         kept = self.valid if "expired" in drops else None
         if "outdated" in drops and self.successor is not None:

@@ -200,13 +200,13 @@ class Search:
     def _near_query(self, count: int) -> tuple[frozenset[str], float]:
         """Return the nearest to the query and those without a vector, and an upper bound of the others' cosines.
 
-        Memories with a speaker are compared with the query's voice.
+        Memories with a speaker are compared with the query in the first person.
         """
         need, ids, beyond = self.need, frozenset[str](), 1.0
         if need.vector is not None and count:
             vectors: list[tuple[Vectors32, bool | None]] = [(need.vector, None)]
-            if need.voice is not None:
-                vectors = [(need.vector, False), (need.voice, True)]
+            if need.first_person_vector is not None:
+                vectors = [(need.vector, False), (need.first_person_vector, True)]
             found = [self._nearest(vector, count, spoken) for vector, spoken in vectors]
             ids = frozenset(id_ for rows in found for id_, _ in rows)
             beyond = min(1.0, max((rows[-1][1] if len(rows) == count else -1.0) for rows in found))
