@@ -86,7 +86,7 @@ def test_an_exact_answer_is_that_of_all_memories(inside, outside):
     everyone = batch_of(cosine, weight, complete=True)
     need = Need(scope=Scope(), now=NOW, limit=2)
     found = rank(MEMEMORY, candidates, need)
-    if is_exact(found):
+    if bounds.is_exact(found):
         assert rank(MEMEMORY, everyone, need).rows.tolist() == found.rows.tolist()
 
 
