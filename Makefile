@@ -1,6 +1,6 @@
 # make demo              the main use case on a local file
 # make test              lint, types, and the fast tests: units, goldens, the store contract on SQLite, a smoke test of each surface
-# make test-all          every test: PostgreSQL, several processes, kill -9, servers, Node, random sequences of verbs; after `make test`
+# make test-all          every test: PostgreSQL, several processes, kill -9, servers, every surface, Node, random sequences of verbs; after `make test`
 # make lint              format, lint rules, types, layers
 # make bench             docs/bench.md: recalls and writes of Salience and other stores (SIZES, PEERS, WORK), in a separate virtual environment
 # make bench-postgres    docs/postgres-bench.md: capacity and speed of one PostgreSQL server with a million synthetic memories; about an hour
