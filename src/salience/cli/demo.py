@@ -24,7 +24,8 @@ WIDTH: Final = 118
 ABSENT: Final = "·"
 LEGEND: Final = (
     "Rank and score under each profile; a dot: not among its first {limit} (memlayer: or under 0.70).\n"
-    "?: weak. +2: two near-duplicates folded in. ~: brought in by a linked memory, or put before one that it updates."
+    "?: weak. +2: two near-duplicates collapsed. "
+    "~: found through a linked memory, or ranked before one that it updates."
 )
 NEXT: Final = """\
 More questions: salience demo --all. Now with memories of your own:
