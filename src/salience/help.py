@@ -94,7 +94,7 @@ entities     names that link memories; found in the text unless given
 fact_key     identity of the fact, such as user.theme; found in plain sentences unless given; the newest memory holds
 follows      id of the older memory of the same fact that this one came after
 supersedes   id of the memory that this one replaces
-ttl          seconds, or text such as 24h or 7d; no recall returns the memory afterwards
+ttl          seconds, or text such as 24h, 7d or 2w; no recall returns the memory afterwards
 tier         working, episodic or semantic
 key          idempotency key: a retry with the same key stores nothing new
 metadata     JSON values, returned as they are

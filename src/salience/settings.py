@@ -56,13 +56,13 @@ def standard_otlp_endpoint() -> str | None:
 
 
 def length_of_time(value: object) -> timedelta | None:
-    """Return a length of time from seconds, a timedelta or text such as `30d`; None for `forever`."""
+    """Return a length of time from seconds, a timedelta or text such as `24h`, `30d` or `2w`; None for `forever`."""
     if value is None or (isinstance(value, str) and value.strip().lower() == FOREVER):
         return None
     try:
         return checks.duration("length of time", value)
     except InputError:
-        remedy = "Give a length of time such as '30d', '24h' or seconds, up to 100 years, or 'forever'"
+        remedy = "Give a length of time such as '24h', '30d', '2w' or seconds, up to 100 years, or 'forever'"
         raise PydanticCustomError("length_of_time", remedy) from None
 
 
@@ -102,7 +102,7 @@ class Settings(BaseSettings):
         5_000, ge=0, le=1_000_000, description="Maximum memories in view that PostgreSQL scores without an index"
     )
     cached_rows: int = Field(100_000, ge=0, le=100_000_000, description="PostgreSQL rows cached per process")
-    keep_versions: Duration = Field(None, description="How long to keep old versions: `30d`, `forever`")
+    keep_versions: Duration = Field(None, description="How long to keep old versions: `30d`, `2w`, `forever`")
     keep_touches: Duration = Field(timedelta(days=90), description="How long to keep past recall counters")
     keep_requests: Duration = Field(
         timedelta(days=7), description="How long to keep the answer to a write that has an idempotency key"

@@ -28,7 +28,7 @@ def create(
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Tenant. Default: the setting `tenant`.")] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Lifetime: 90d, 24h. Default: until it is revoked.")
+        str | None, typer.Option(metavar="TIME", help="Lifetime: 24h, 90d, 2w. Default: until it is revoked.")
     ] = None,
     note: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A note, such as the owner; shown in the list.")

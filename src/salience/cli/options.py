@@ -223,7 +223,7 @@ FIELDS: Final[dict[str, Option]] = {
     "tags": option(_TEXTS, "--tag", "TAG", "A tag; may be repeated."),
     "entities": option(_TEXTS, "--entity", "NAME", "A named entity; may be repeated. Default: found in the text."),
     "fact_key": option(str, "--fact-key", "KEY", "Identity of the fact, such as user.theme."),
-    "ttl": option(str, "--ttl", "TIME", "Time to live: 24h, 7d, or seconds."),
+    "ttl": option(str, "--ttl", "TIME", "Time to live: 24h, 7d, 2w, or seconds."),
     "tier": option(str, "--tier", "TIER", "working, episodic or semantic."),
     "metadata": option(str, "--metadata", "JSON", "A JSON object to store with it.", _json),
     "key": option(str, "--key", "KEY", "Idempotency key: a second call with it changes nothing."),

@@ -169,7 +169,10 @@ def instant(field: str, value: object) -> datetime:
 
 
 def duration(field: str, value: object) -> timedelta:
-    """Return a duration of at most a century, from seconds, a timedelta, or text such as `24h`, `7d`, `90m`."""
+    """Return a duration of at most a century.
+
+    `value` is seconds, a timedelta, or text such as `24h`, `7d` or `2w` (units: s, m, h, d, w).
+    """
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
@@ -177,7 +180,8 @@ def duration(field: str, value: object) -> timedelta:
     elif not isinstance(value, bool) and isinstance(value, Real):
         seconds = _real(value)
     else:
-        raise InputError(field, value, "Give seconds, a timedelta, or text such as '24h' or '7d'.")
+        remedy = "Give seconds, a timedelta, or text such as '24h', '7d' or '2w' (s, m, h, d, w)."
+        raise InputError(field, value, remedy)
     if not DURATION_LEAST <= seconds <= DURATION_LIMIT:  # also refuses NaN
         raise InputError(field, value, "Give a length of time of more than 0 seconds and at most 100 years.")
     return timedelta(seconds=seconds)

@@ -195,7 +195,7 @@ class Draft(_Given):
         tags, entities: names, at most 1,000 of 32,768 bytes together; entities None: found in the text.
         fact_key: identity of the fact that the text states, such as `user.theme`.
         supersedes: id of the memory that this one replaces; its weight falls to 0.1.
-        ttl: time to live: seconds, a timedelta, or text such as `24h`.
+        ttl: time to live: seconds, a timedelta, or text such as `24h`, `7d` or `2w`.
         tier: working, episodic or semantic.
         metadata: JSON values, stored and returned, never ranked; at most 65,536 bytes.
         key: idempotency key; a second `remember` with the same key stores nothing.

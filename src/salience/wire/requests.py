@@ -78,7 +78,7 @@ Ttl = Annotated[
                 _number(DURATION_LEAST, DURATION_LIMIT).json_schema,
                 {"type": "string", "pattern": rf"^\s*{DURATION_PATTERN}\s*$"},
             ],
-            "examples": ["24h", "7d", 3600],
+            "examples": ["24h", "7d", "2w", 3600],
         }
     ),
 ]
@@ -123,7 +123,7 @@ class DraftFields(VerbRequest):
     entities: list[Name] | None = Field(None, description="named entities; default: extracted from the text")
     fact_key: Name | None = Field(None, description="identity of the fact, such as user.theme; default: extracted")
     supersedes: Id | None = Field(None, description="id of the memory that this one replaces")
-    ttl: Ttl | None = Field(None, description="time to live: seconds, 24h, 7d")
+    ttl: Ttl | None = Field(None, description="time to live: seconds, 24h, 7d, 2w")
     tier: Tier = Field("episodic", description="initial tier")
     metadata: Metadata = Field({}, description="custom values, returned unchanged")
     key: Name | None = Field(None, description="idempotency key: a retry under it returns the first receipt")

@@ -32,7 +32,7 @@ CALLS: dict[str, dict[str, Any]] = {
     },
     "list": {"limit": 1, "tags": ["lang"]},
     "get": {"id": "{id}"},
-    "update": {"id": "{id}", "importance": 0.9, "reason": "said twice"},
+    "update": {"id": "{id}", "importance": 0.9, "ttl": "2w", "reason": "said twice"},
     "forget": {"id": "{id}", "reason": "no longer so"},
     "history": {"id": "{id}"},
     "restore": {"id": "{id}", "version": 1},
