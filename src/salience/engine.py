@@ -218,7 +218,7 @@ class Engine:
         for draft, warning in remember.split_turns(remember.turns(messages, home), self.services.content_limit):
             drafts.append(draft)
             warnings.append(warning)
-        receipts = remember.remember(self.services, self.profile, drafts, home, look=False)
+        receipts = remember.remember(self.services, self.profile, drafts, home, check_existing=False)
         return [
             receipt if warning is None else replace(receipt, warning=" ".join(filter(None, (warning, receipt.warning))))
             for receipt, warning in zip(receipts, warnings, strict=True)

@@ -36,19 +36,19 @@ Near = list[tuple[float, Memory]]
 """Neighbours of a memory with their raw cosine."""
 
 
-def neighbours(services: Services, profile: Profile, stored: Sequence[Stored], now: datetime) -> list[Near]:
+def neighbours(services: Services, profile: Profile, prepared: Sequence[Stored], now: datetime) -> list[Near]:
     """Return, for each new memory, the visible live memories that it may conflict with or repeat.
 
     Their cosine is above the conflict threshold of the profile, or above `SAME_TEXT` if the profile has none. Memories
     without a vector have no neighbours.
     """
-    found: list[Near] = [[] for _ in stored]
-    if any(item.vector is None for item in stored):
+    found: list[Near] = [[] for _ in prepared]
+    if any(item.vector is None for item in prepared):
         return found
     above = min(_threshold(services, profile), SAME_TEXT)
-    for scope in dict.fromkeys(item.memory.scope for item in stored):
-        places = [place for place, item in enumerate(stored) if item.memory.scope == scope]
-        vectors = _vectors([stored[place] for place in places])
+    for scope in dict.fromkeys(item.memory.scope for item in prepared):
+        positions = [position for position, item in enumerate(prepared) if item.memory.scope == scope]
+        vectors = _vectors([prepared[position] for position in positions])
         columns, near = frozenset({"expires_at", "code", "supersedes"}), NearVectors(vectors, above)
         need = Need(scope=scope, now=now, columns=columns, vectors=True, near=near, reach=REACH)
         batch = services.store.gather(need)
@@ -60,30 +60,32 @@ def neighbours(services: Services, profile: Profile, stored: Sequence[Stored], n
         ids = [str(batch.ids[row]) for row in rows]
         memories = {memory.id: memory for memory in services.store.fetch(scope, ids)}
         alike = cosines(batch.vectors.at(rows), vectors)
-        for number, place in enumerate(places):
+        for number, position in enumerate(positions):
             hits = np.flatnonzero(alike[:, number] > above).tolist()
-            found[place] = [(float(alike[hit, number]), memories[ids[hit]]) for hit in hits if ids[hit] in memories]
+            found[position] = [(float(alike[hit, number]), memories[ids[hit]]) for hit in hits if ids[hit] in memories]
     return found
 
 
 def contradictions(
-    services: Services, profile: Profile, stored: Sequence[Stored], near: Sequence[Near], now: datetime
+    services: Services, profile: Profile, prepared: Sequence[Stored], near: Sequence[Near], now: datetime
 ) -> list[tuple[Contradiction, ...]]:
     """Return, for each new memory, the live memories that it may conflict with, most similar first.
 
     These are its neighbours above the conflict threshold of the profile, both in the store (`near`) and earlier in the
     same call. Source: mememory, Contradiction Detection.
     """
-    if profile.contradiction_above is None or not stored or any(item.vector is None for item in stored):
-        return [()] * len(stored)
+    if profile.contradiction_above is None or not prepared or any(item.vector is None for item in prepared):
+        return [()] * len(prepared)
     above, scale = _threshold(services, profile), _scale(services, profile)
-    vectors = _vectors(stored)
+    vectors = _vectors(prepared)
     found: list[tuple[Contradiction, ...]] = []
-    for place, item in enumerate(stored):
-        rivals = [(cosine, old) for cosine, old in near[place] if cosine > above and old.id != item.memory.supersedes]
-        alike = cosines(vectors[:place], vectors[place])
+    for position, item in enumerate(prepared):
+        rivals = [
+            (cosine, old) for cosine, old in near[position] if cosine > above and old.id != item.memory.supersedes
+        ]
+        alike = cosines(vectors[:position], vectors[position])
         for other in np.flatnonzero(alike > above).tolist():
-            rival = stored[other].memory
+            rival = prepared[other].memory
             if item.memory.scope.sees(rival.scope) and (rival.expires_at is None or rival.expires_at > now):
                 rivals.append((float(alike[other]), rival))
         rivals.sort(key=lambda pair: -pair[0])
@@ -113,8 +115,8 @@ def _labelled(
     return Contradiction(old, similarity, found.label, found.because)
 
 
-def _vectors(stored: Sequence[Stored]) -> Vectors32:
-    return np.stack([item.vector for item in stored if item.vector is not None])
+def _vectors(prepared: Sequence[Stored]) -> Vectors32:
+    return np.stack([item.vector for item in prepared if item.vector is not None])
 
 
 def _scale(services: Services, profile: Profile) -> Calibration:
@@ -129,7 +131,7 @@ def _threshold(services: Services, profile: Profile) -> float:
     return float(np.interp(profile.contradiction_above, scale.relatedness, scale.cosine)) + EDGE
 
 
-def warning(memory: Memory, found: Sequence[Contradiction]) -> str:
+def conflict_warning(memory: Memory, found: Sequence[Contradiction]) -> str:
     """Return the text about the conflicts of a new memory, for an agent to read: one line for each of the first ten.
 
     If all are duplicates, the text does not mention contradictions. Source of the other text: mememory, Contradiction

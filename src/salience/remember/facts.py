@@ -108,7 +108,7 @@ def current(services: Services, scope: Scope, ids: Sequence[str], now: datetime)
 def repeats(
     services: Services,
     drafts: Sequence[Draft],
-    stored: Sequence[Stored],
+    prepared: Sequence[Stored],
     near: Sequence[Near],
     retried: Set[str],
     now: datetime,
@@ -121,17 +121,17 @@ def repeats(
     """
     candidates = [
         [] if item.memory.id in retried else [old for _, old in found if _is_repeat(draft, item.memory, old)]
-        for draft, item, found in zip(drafts, stored, near, strict=True)
+        for draft, item, found in zip(drafts, prepared, near, strict=True)
     ]
     ids: dict[Scope, dict[str, None]] = {}
-    for item, found in zip(stored, candidates, strict=True):
+    for item, found in zip(prepared, candidates, strict=True):
         ids.setdefault(item.memory.scope.without_session, {}).update((old.id, None) for old in found)
     live = {old for home, named in ids.items() for old in current(services, home, list(named), now)}
     same: dict[int, Memory] = {}
     by_text: dict[str, list[tuple[int, Memory]]] = {}
     latest_of_fact: dict[Fact, int] = {}
     superseded: set[str] = set()
-    for position, (draft, item) in enumerate(zip(drafts, stored, strict=True)):
+    for position, (draft, item) in enumerate(zip(drafts, prepared, strict=True)):
         new = item.memory
         if new.id in retried:
             continue

@@ -28,8 +28,8 @@ JUDGED: Final = 10
 SETTLED: Final = ("same words", "speaker")
 """Evidence that needs no judge: the texts are equal, or the speakers differ."""
 LABELS: Final[tuple[Label, ...]] = get_args(Label)
-_fact_places: Final = slots()
-_judge_places: Final = slots()
+_fact_slots: Final = slots()
+_judge_slots: Final = slots()
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -75,7 +75,7 @@ def read_facts(services: Services, memories: Sequence[Memory]) -> list[str | Non
         if memory.kind != "turn" and may_state(memory.content) and len(text.words(memory.content)) >= FEWEST_WORDS
     ]
     statements = [Statement(memory.content, memory.speaker, user_of(memory.scope)) for memory in sent]
-    answers = ask(statements, services.fact_reader.facts, services.llm_extract_timeout, _fact_places)
+    answers = ask(statements, services.fact_reader.facts, services.llm_extract_timeout, _fact_slots)
     keys = {memory.id: key for memory, key in zip(sent, answers, strict=True) if isinstance(key, str)}
     return [project_fact_key(keys.get(memory.id), memory.scope) for memory in memories]
 
@@ -91,14 +91,14 @@ def judged(services: Services, receipts: Sequence[Receipt]) -> list[Receipt]:
         for conflict in receipt.contradictions[:JUDGED]
         if _is_open(conflict)
     }
-    labels = dict(zip(pairs, ask(list(pairs), judge.judge, services.judge_timeout, _judge_places), strict=True))
+    labels = dict(zip(pairs, ask(list(pairs), judge.judge, services.judge_timeout, _judge_slots), strict=True))
     found: list[Receipt] = []
     for receipt in receipts:
         conflicts = list(receipt.contradictions)
-        for place, conflict in enumerate(conflicts):
+        for position, conflict in enumerate(conflicts):
             label = labels.get((receipt.memory.content, conflict.memory.content)) if _is_open(conflict) else None
             if label in LABELS:
-                conflicts[place] = replace(conflict, label=label, because=(f"judge: {judge.name}",))
+                conflicts[position] = replace(conflict, label=label, because=(f"judge: {judge.name}",))
         found.append(replace(receipt, contradictions=tuple(conflicts)))
     return found
 

@@ -27,7 +27,7 @@ from salience.records.ids import short_id
 from salience.remember.drafts import clean, derive, project_fact_key, user_of
 from salience.remember.facts import replaced_facts, stored_facts
 from salience.remember.llm import read_facts, with_facts
-from salience.remember.write import replaces, stale
+from salience.remember.write import replacement_warning, stale
 from salience.steps import get_memory, retry_stale, try_embed
 
 MAX_VERSION: Final = 2**62
@@ -99,7 +99,7 @@ def once(services: Services, request: Request, attempt: Callable[[], Receipt]) -
 
     Raises:
         StaleError: the memory is not at the required version; nothing was written.
-        ConflictError: the key belongs to another verb or memory.
+        ConflictError: the key was used with a different verb or memory.
         NotFoundError: the memory is not visible.
     """
 
@@ -176,7 +176,7 @@ def update(
         InputError: nothing to change, or an invalid value.
         NotFoundError: no such memory is visible.
         StaleError: the memory is at another version.
-        ConflictError: the key belongs to another verb or memory.
+        ConflictError: the key was used with a different verb or memory.
     """
     given = {name: value for name, value in changes.items() if value is not UNSET}
     if not given:
@@ -199,11 +199,11 @@ def update(
             derived.distinctions,
             unembeds=has_new_text and vectors is None,
         )
-        outdated = stale(services, [old], now, by=scope.who) if has_new_text else []
-        older = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
-        receipt = services.store.apply([change, *outdated, *request.answer(new)])[0]
-        lines = [*([failure] if failure else []), *([replaces(new, older)] if older else [])]
-        return replace(receipt, superseded=older, warning="\n".join(lines) or None)
+        stale_reflections = stale(services, [old], now, by=scope.who) if has_new_text else []
+        replaced = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
+        receipt = services.store.apply([change, *stale_reflections, *request.answer(new)])[0]
+        lines = [*([failure] if failure else []), *([replacement_warning(new, replaced)] if replaced else [])]
+        return replace(receipt, superseded=replaced, warning="\n".join(lines) or None)
 
     try:
         return once(services, request, attempt)
@@ -264,8 +264,8 @@ def forget(
         memory, now = get_memory(services, scope, id), services.clock()
         request.check_version(memory)
         gone = memory.changed("forget", now, by=scope.who, reason=reason, forgotten_at=now)
-        outdated = stale(services, [memory], now, by=scope.who, reason="a source was forgotten")
-        return services.store.apply([Revise(gone), *outdated, *request.answer(gone)])[0]
+        stale_reflections = stale(services, [memory], now, by=scope.who, reason="a source was forgotten")
+        return services.store.apply([Revise(gone), *stale_reflections, *request.answer(gone)])[0]
 
     return once(services, request, attempt)
 
@@ -290,7 +290,7 @@ def restore(
     Raises:
         InputError: the version does not exist, was hidden itself or is the live one; or None for a live memory.
         NotFoundError: no such memory is visible.
-        ConflictError: the key belongs to another verb or memory.
+        ConflictError: the key was used with a different verb or memory.
     """
     number = None if version is None else checks.whole("version", version, 1, MAX_VERSION)
     request = Request(scope, "restore", id, key, reason=reason)
@@ -321,19 +321,19 @@ def restore(
             distinctions=derived.distinctions,
             unembeds=has_new_text and vector is None,
         )
-        outdated: list[Revise] = []
+        stale_reflections: list[Revise] = []
         if old.memory.forgotten_at is not None or has_new_text:
-            reflections = stale(services, [old.memory], now, by=scope.who, reason="a source was restored")
-            outdated = [one for one in reflections if new.id in one.memory.sources]
-        older = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
-        receipt = services.store.apply([change, *outdated, *request.answer(new)])[0]
+            of_memory = stale(services, [old.memory], now, by=scope.who, reason="a source was restored")
+            stale_reflections = [one for one in of_memory if new.id in one.memory.sources]
+        replaced = replaced_facts(services, profile, [new], stored_facts(services, [new]), now)[0]
+        receipt = services.store.apply([change, *stale_reflections, *request.answer(new)])[0]
         lines = [
             *([PENDING] if change.unembeds else []),
             *([OUTDATED] if new.sources else []),
             *(REPLACED.format(id=short_id(other)) for other in _successors(services, scope, new.id, now)),
-            *([replaces(new, older)] if older else []),
+            *([replacement_warning(new, replaced)] if replaced else []),
         ]
-        return replace(receipt, superseded=older, warning=" ".join(lines) or None)
+        return replace(receipt, superseded=replaced, warning=" ".join(lines) or None)
 
     try:
         return once(services, request, attempt)

@@ -1,4 +1,4 @@
-"""The story of a write: clean, extract, embed, look for neighbours, decide, apply."""
+"""The steps of a write: clean, extract, embed, find neighbours, decide, apply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from salience.errors import EmbedderError, MovedError
 from salience.pending import catch_up
@@ -14,7 +14,7 @@ from salience.ports import Add, Revise, Services, Stored, Touch, touched
 from salience.rank.profile import Profile
 from salience.records import Contradiction, Draft, Memory, Receipt, Scope
 from salience.records.ids import short_id
-from salience.remember.conflicts import contradictions, neighbours, warning
+from salience.remember.conflicts import conflict_warning, contradictions, neighbours
 from salience.remember.drafts import clean, derive
 from salience.remember.facts import (
     FACT_STAGES,
@@ -44,7 +44,7 @@ SUPERSEDES: Final = "This supersedes memory {}; recall no longer returns it. To 
 
 
 def remember(
-    services: Services, profile: Profile, drafts: Sequence[Draft], scope: Scope, look: bool = True
+    services: Services, profile: Profile, drafts: Sequence[Draft], scope: Scope, check_existing: bool = True
 ) -> list[Receipt]:
     """Store drafts in one transaction, all or none, and return a receipt for each, in order.
 
@@ -53,16 +53,16 @@ def remember(
 
     Args:
         services: the ports.
-        profile: sets the similarity from which memories conflict.
+        profile: sets the similarity above which memories conflict.
         drafts: one without a scope of its own is stored in `scope`.
         scope: of the call.
-        look: whether to look for conflicts and repeated texts in the store.
+        check_existing: whether to search the store for conflicts and repeated texts.
 
     Raises:
         InputError: an invalid draft.
         NotFoundError: a superseded memory that is not visible.
-        ConflictError: an idempotency key that belongs to another content.
-        PinnedError: the store belongs to another model of the embedder's name; nothing was stored.
+        ConflictError: an idempotency key that was used with different content.
+        PinnedError: the store was written by a different model with the same name; nothing was stored.
         StoreError: the store failed; nothing was stored.
     """
     now = services.clock()
@@ -70,22 +70,23 @@ def remember(
     memories = with_facts(services, [clean(services, draft, now, scope) for draft in drafts])
     # 3 embed
     vectors, failure = try_embed(services, [memory.content for memory in memories])
-    stored = [
-        derive(services, memory, None if vectors is None else vectors[place]) for place, memory in enumerate(memories)
+    prepared = [
+        derive(services, memory, None if vectors is None else vectors[position])
+        for position, memory in enumerate(memories)
     ]
     if failure is None:
         try:
-            receipts = _write(services, profile, drafts, stored, now, scope, look)
+            receipts = _write(services, profile, drafts, prepared, now, scope, check_existing)
         except (MovedError, EmbedderError) as error:  # the store, or its check of the model, refuses vectors for now
-            stored, failure = [replace(item, vector=None) for item in stored], str(error)
+            prepared, failure = [replace(item, vector=None) for item in prepared], str(error)
         else:
             catch_up(services)
             return receipts
-    receipts = _write(services, profile, drafts, stored, now, scope, look=False)
-    for place, receipt in enumerate(receipts):
+    receipts = _write(services, profile, drafts, prepared, now, scope, check_existing=False)
+    for position, receipt in enumerate(receipts):
         if receipt.status != "unchanged":
             warning = "\n".join(filter(None, (f"{PENDING} {failure}", receipt.warning)))
-            receipts[place] = replace(receipt, status="pending", warning=warning)
+            receipts[position] = replace(receipt, status="pending", warning=warning)
     return receipts
 
 
@@ -93,10 +94,10 @@ def _write(
     services: Services,
     profile: Profile,
     drafts: Sequence[Draft],
-    stored: Sequence[Stored],
+    prepared: Sequence[Stored],
     now: datetime,
     scope: Scope,
-    look: bool,
+    check_existing: bool,
 ) -> list[Receipt]:
     """Store new memories, with the changes that follow from them, in one transaction and return the receipts.
 
@@ -105,18 +106,18 @@ def _write(
     """
 
     def attempt() -> list[tuple[Receipt, str | None]]:
-        # 4 look: neighbours, idempotency keys and facts in the store
-        near = neighbours(services, profile, stored, now) if look else [[] for _ in stored]
-        retried = retried_ids(services, stored)
-        same = repeats(services, drafts, stored, near, retried, now)
-        places = [place for place in range(len(stored)) if place not in same]
-        facts = stored_facts(services, [stored[place].memory for place in places])
+        # 4 find: neighbours, idempotency keys and facts in the store
+        near = neighbours(services, profile, prepared, now) if check_existing else [[] for _ in prepared]
+        retried = retried_ids(services, prepared)
+        same = repeats(services, drafts, prepared, near, retried, now)
+        positions = [position for position in range(len(prepared)) if position not in same]
+        facts = stored_facts(services, [prepared[position].memory for position in positions])
         # 5 decide
-        changes, new = decide(services, [stored[place] for place in places], now, scope.who, retried, facts)
+        changes, new = decide(services, [prepared[position] for position in positions], now, scope.who, retried, facts)
         conflicts: list[tuple[Contradiction, ...]] = [()] * len(new)
-        if look:
-            conflicts = contradictions(services, profile, new, [near[place] for place in places], now)
-        older = replaced_facts(services, profile, [item.memory for item in new], facts, now, retried)
+        if check_existing:
+            conflicts = contradictions(services, profile, new, [near[position] for position in positions], now)
+        replaced_ids = replaced_facts(services, profile, [item.memory for item in new], facts, now, retried)
         counts = Counter(memory.id for memory in same.values())
         touches = {
             memory.id: Touch(memory.scope.without_session, (memory.id,), now, access_count=counts[memory.id], at=now)
@@ -125,29 +126,28 @@ def _write(
         # 6 apply
         made = services.store.apply([*changes, *map(Add, new), *touches.values()])[len(changes) :]
 
-        now_stored = {receipt.memory.id: receipt.memory for receipt in made}
-        not_stored = {item.memory.id for item in new} - now_stored.keys()
+        by_id = {receipt.memory.id: receipt.memory for receipt in made}
+        not_stored = {item.memory.id for item in new} - by_id.keys()
         results: dict[int, tuple[Receipt, str | None]] = {}
-        for place, receipt, found, replaced in zip(places, made, conflicts, older, strict=True):
+        for position, receipt, found, replaced in zip(positions, made, conflicts, replaced_ids, strict=True):
             if receipt.status == "created":
-                gone = receipt.memory.supersedes or replaced
+                superseded = receipt.memory.supersedes or replaced
                 found = tuple(conflict for conflict in found if conflict.memory.id not in not_stored)
-                receipt = replace(
-                    receipt, status="superseded" if gone else "created", superseded=gone, contradictions=found
-                )
-            results[place] = receipt, replaced
-        for place, memory in same.items():
-            counted = touched(now_stored.get(memory.id, memory), [touches[memory.id]])
-            results[place] = Receipt(counted, "unchanged", warning=SAME), None
-        return [results[place] for place in range(len(stored))]
+                status: Literal["superseded", "created"] = "superseded" if superseded else "created"
+                receipt = replace(receipt, status=status, superseded=superseded, contradictions=found)
+            results[position] = receipt, replaced
+        for position, memory in same.items():
+            touched_memory = touched(by_id.get(memory.id, memory), [touches[memory.id]])
+            results[position] = Receipt(touched_memory, "unchanged", warning=SAME), None
+        return [results[position] for position in range(len(prepared))]
 
-    receipts, older = zip(*retry_stale(attempt), strict=True) if stored else ((), ())
-    return [_warned(profile, receipt, old) for receipt, old in zip(judged(services, receipts), older, strict=True)]
+    receipts, replaced = zip(*retry_stale(attempt), strict=True) if prepared else ((), ())
+    return [_with_warning(profile, *pair) for pair in zip(judged(services, receipts), replaced, strict=True)]
 
 
 def decide(
     services: Services,
-    stored: Sequence[Stored],
+    prepared: Sequence[Stored],
     now: datetime,
     by: str | None = None,
     retried: Set[str] | None = None,
@@ -155,8 +155,8 @@ def decide(
 ) -> tuple[list[Revise], list[Stored]]:
     """Return the changes to superseded memories, and the new memories linked to those that they supersede or follow.
 
-    A superseded memory loses its weight, and reflections of it become stale. A memory that is private to a user or an
-    agent does not change a memory that others share.
+    The weight of a superseded memory drops to 0.1, and reflections of it become stale. A memory that is private to a
+    user or an agent does not change a memory that others share.
 
     `retried` is the result of `retried_ids`: these memories will not be stored, and supersede nothing. `facts` is the
     result of `stored_facts`. Both are read from the store if they are omitted.
@@ -164,12 +164,12 @@ def decide(
     Raises:
         NotFoundError: a superseded memory that is not visible from the scope of the new one.
     """
-    retried = retried_ids(services, stored) if retried is None else retried
-    facts = stored_facts(services, [item.memory for item in stored]) if facts is None else facts
+    retried = retried_ids(services, prepared) if retried is None else retried
+    facts = stored_facts(services, [item.memory for item in prepared]) if facts is None else facts
     targets: dict[str, Memory] = {}
     changes: dict[str, Revise] = {}
     new: list[Stored] = []
-    for item in stored:
+    for item in prepared:
         home, supersedes = item.memory.scope, item.memory.supersedes
         if supersedes is None or item.memory.id in retried:
             new.append(item)
@@ -185,8 +185,8 @@ def decide(
             changes[target.id] = Revise(
                 target.changed("supersede", now, by=by, reason=reason, weight=SUPERSEDED_WEIGHT)
             )
-    outdated = stale(services, list(targets.values()), now, by=by, reason="a source was superseded")
-    return [*changes.values(), *outdated], link_facts(new, facts, retried)
+    stale_reflections = stale(services, list(targets.values()), now, by=by, reason="a source was superseded")
+    return [*changes.values(), *stale_reflections], link_facts(new, facts, retried)
 
 
 def stale(
@@ -199,7 +199,7 @@ def stale(
 ) -> list[Revise]:
     """Return the changes that hide the live reflections of some memories, to be applied with the change itself.
 
-    The text of a forgotten or updated memory must not live on in a reflection. The next run of `reflect` renews them.
+    The text of a forgotten or updated memory must not survive in a reflection. The next run of `reflect` renews them.
     Reflections that are themselves among `memories` are left out.
     """
     given = {memory.id for memory in memories}
@@ -214,9 +214,9 @@ def stale(
     ]
 
 
-def retried_ids(services: Services, stored: Sequence[Stored]) -> frozenset[str]:
+def retried_ids(services: Services, prepared: Sequence[Stored]) -> frozenset[str]:
     """Return the ids of new memories whose idempotency key is taken, in the store or earlier in the call."""
-    keyed = [item.memory for item in stored if item.memory.key is not None]
+    keyed = [item.memory for item in prepared if item.memory.key is not None]
     keys: dict[Scope, list[str]] = {}
     for memory in keyed:
         keys.setdefault(memory.scope.without_session, []).append(str(memory.key))
@@ -230,13 +230,13 @@ def retried_ids(services: Services, stored: Sequence[Stored]) -> frozenset[str]:
     return frozenset(retried)
 
 
-def _warned(profile: Profile, receipt: Receipt, older: str | None) -> Receipt:
-    """Return the receipt of a new memory with its warning; `older` is the memory of the same fact that it replaces."""
+def _with_warning(profile: Profile, receipt: Receipt, replaced: str | None) -> Receipt:
+    """Return a receipt with its warning; `replaced` is the id of the memory that the new one replaces in its fact."""
     memory = receipt.memory
     if receipt.status == "unchanged":
         return replace(receipt, warning=FORGOTTEN) if memory.forgotten_at is not None else receipt
     conflicts = list(receipt.contradictions)
-    if memory.fact_key is not None and not FACT_STAGES.isdisjoint(profile.stages):  # recalls drop the older ones
+    if memory.fact_key is not None and not FACT_STAGES.isdisjoint(profile.stages):  # recalls drop the others
         conflicts = [
             conflict
             for conflict in conflicts
@@ -245,12 +245,12 @@ def _warned(profile: Profile, receipt: Receipt, older: str | None) -> Receipt:
     target = memory.supersedes if "outdated" in profile.stages else None
     lines = [
         *([SUPERSEDES.format(short_id(target), memory.short_id)] if target else []),
-        *([replaces(memory, older)] if older not in (None, memory.supersedes) else []),
-        *([warning(memory, conflicts)] if conflicts else []),
+        *([replacement_warning(memory, replaced)] if replaced not in (None, memory.supersedes) else []),
+        *([conflict_warning(memory, conflicts)] if conflicts else []),
     ]
     return replace(receipt, warning="\n".join(lines) or None)
 
 
-def replaces(memory: Memory, older: str) -> str:
-    """Return the warning that a memory replaces an older one of its fact."""
-    return REPLACES.format(short_id(older), memory.fact_key)
+def replacement_warning(memory: Memory, replaced: str) -> str:
+    """Return the warning that a memory replaces the current one of its fact."""
+    return REPLACES.format(short_id(replaced), memory.fact_key)

@@ -228,7 +228,7 @@ async def test_conflicts_come_with_the_advice_to_ask(opened, engine):
         answer = await client.call_tool("remember", {"content": SPACES})
     new = engine.get(answer.structured_content["memory"]["id"])
     found = engine.remember(SPACES, key="again", supersedes=new.id)  # the same rivals, by the engine itself
-    assert answer.structured_content["warning"] == conflicts.warning(
+    assert answer.structured_content["warning"] == conflicts.conflict_warning(
         new, [rival for rival in found.contradictions if rival.memory.id == old.id]
     )
     assert answer.structured_content["warning"] in text_of(answer)
