@@ -271,16 +271,16 @@ def test_shared_memories_are_read_only_for_bound_keys(setup):
     before = setup.all_memories()
     assert setup.ask(ALICE, "get", id=setup.ids["ours"]).content == "ours tea"
     for verb, more in SHARED_STAYS.items():
-        with pytest.raises(ForbiddenError, match="shared beyond user_id 'alice'"):
+        with pytest.raises(ForbiddenError, match="is not limited to user_id 'alice'"):
             setup.ask(ALICE, verb, id=setup.ids["ours"], **more)
     for verb, more in (
         ("remember", {"content": "anew", "supersedes": setup.ids["ours"]}),
         ("remember_many", {"drafts": [{"content": "anew", "supersedes": setup.ids["ours"]}]}),
         ("remember_many", {"drafts": [{"content": "anew", "supersedes": setup.ids["ours"][-8:], "agent_id": "bot"}]}),
     ):
-        with pytest.raises(ForbiddenError, match="shared beyond"):
+        with pytest.raises(ForbiddenError, match="is not limited to"):
             setup.ask(ALICE, verb, **more)
-    with pytest.raises(ForbiddenError, match="shared beyond"):
+    with pytest.raises(ForbiddenError, match="is not limited to"):
         setup.ask(grant("admin", user_id="alice"), "erase", ids=[setup.ids["hers"], setup.ids["ours"]])
     assert setup.all_memories() == before
 
@@ -371,7 +371,7 @@ def test_two_bounds_apply_together(setup):
     assert (scope.project, scope.user_id) == ("moon", "alice")
     with pytest.raises(ForbiddenError):
         setup.ask(both, "recall", query="tea", project="moon", user_id="bob")
-    with pytest.raises(ForbiddenError, match="shared beyond project 'moon', user_id 'alice'"):
+    with pytest.raises(ForbiddenError, match="is not limited to project 'moon', user_id 'alice'"):
         setup.ask(both, "forget", id=setup.ids["hers"])
 
 

@@ -39,7 +39,7 @@ PROFILE_LIMIT: Final = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one request.
+    """Limits per request.
 
     Attributes:
         batch: maximum number of memories, turns, ids or queries; for queries at most `QUERIES_LIMIT`.
@@ -65,8 +65,8 @@ class Gate:
     """An engine behind rights, bounds and limits; safe to share between threads.
 
     Args:
-        engine: of any tenant; each caller uses the engine of their own tenant.
-        limits: of one request.
+        engine: the engine of any tenant; each caller uses the engine of their own tenant.
+        limits: limits per request.
         check_rate: takes the name of a caller; raises `LimitError` above the rate.
         observer: receives every verb.
     """
@@ -90,7 +90,7 @@ class Gate:
         return self.call(grant, verb, request.arguments())
 
     def call(self, grant: Grant, verb: Verb, given: Mapping[str, Any], **local: Any) -> Any:
-        """Do the same with arguments by name; `local` has arguments that no request contains, such as a file."""
+        """As `answer`, with arguments by name; `local` has arguments that no request contains, such as a file."""
         began = time.perf_counter()
         outcome: object = None
         try:
@@ -126,7 +126,7 @@ class Gate:
         batch = self.limits.batch
         for name, limit in {**dict.fromkeys(_BATCHES, batch), "queries": min(batch, QUERIES_LIMIT)}.items():
             if (count := len(given.get(name) or ())) > limit:
-                raise LimitError(f"{name}: {count:,} are more than the {limit:,} of one request. Send fewer.")
+                raise LimitError(f"{name}: {count:,} are more than the {limit:,} allowed per request. Send fewer.")
         arguments = {**given, **_wildcards(given)}
         if given.get("profile") is not None:
             arguments["profile"] = _profile(given["profile"])
@@ -134,7 +134,7 @@ class Gate:
             if name in given:
                 items = [item.model_dump(exclude_unset=True) for item in given[name]]
                 arguments[name] = [{**item, **_wildcards(item)} for item in items]
-        for path, part in _parts(arguments):
+        for path, part in _with_drafts(arguments):
             for name in _NAME_LISTS:
                 if (count := len(part.get(name) or ())) > NAMES_LIMIT:
                     value, remedy = Words(f"a list of {count:,} names"), f"Give up to {NAMES_LIMIT:,}."
@@ -145,8 +145,8 @@ class Gate:
             arguments["deadline_ms"] = self.limits.deadline_ms
         if "dry_run" in fields and verb.right == "read":
             # a custom profile of a bound caller could change the importance of shared memories
-            counts = grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
-            arguments |= {} if counts else {"dry_run": True}
+            records_access = grant.may("write") and not (grant.bound and isinstance(given.get("profile"), ProfileText))
+            arguments |= {} if records_access else {"dry_run": True}
         if verb.name in ("remember", "remember_many") and not grant.may("read"):
             for one in arguments.get("drafts", [arguments]):
                 one["duplicate"] = True  # write-only callers must not learn which texts exist
@@ -155,7 +155,7 @@ class Gate:
         return engine, arguments
 
 
-def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _with_drafts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the arguments and each of their drafts, with the prefix of field names in errors."""
     yield "", arguments
     for position, draft in enumerate(arguments.get("drafts", ())):
@@ -180,7 +180,7 @@ def _redacted(grant: Grant, result: Any) -> Any:
 def _within_size(limit: int, result: Any) -> Any:
     """Return receipts with the most similar conflicts that fit into `limit` bytes; other results unchanged.
 
-    The warning of each receipt still has the number of all conflicts.
+    The warning of each receipt still counts all conflicts.
     """
     receipts = result if isinstance(result, list) else [result]
     if not all(isinstance(one, Receipt) for one in receipts):
@@ -227,7 +227,7 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
     if verb.name == "help":
         return {}
     where = dict(grant.bound)  # overrides wildcards too
-    for path, given in _parts(arguments):
+    for path, given in _with_drafts(arguments):
         for name, value in grant.bound.items():
             if given.get(name, value) not in (value, ANY):
                 argument = f"{path}{name}: {shown(given[name])}"
@@ -235,14 +235,14 @@ def _bound_arguments(engine: Engine, grant: Grant, verb: Verb, arguments: Mappin
     scope = {name: value for name, value in {**arguments, **where}.items() if name in keywords.NAMES}
     ids = [arguments[verb.changes]] if verb.changes else arguments.get("ids") or ()
     changed = [(memory_id, scope) for memory_id in ids]
-    for _, draft in _parts(arguments):
+    for _, draft in _with_drafts(arguments):
         if draft.get("supersedes") is not None:
             own = {name: value for name, value in draft.items() if name in keywords.NAMES}
             changed.append((draft["supersedes"], {**scope, **own, **where}))
     for memory_id, at in changed:
         home = remember.versions_of(engine.services, keywords.scope(grant.tenant, at)[0], memory_id)[-1].memory.scope
         if any(getattr(home, name) != value for name, value in grant.bound.items()):
-            text = f"id: memory {shown(memory_id)} is shared beyond {_bound_text(grant)}."
+            text = f"id: memory {shown(memory_id)} is not limited to {_bound_text(grant)}."
             raise ForbiddenError(f"{text} Use a key without this bound.")
     if verb.name == "explain":
         engine.history(arguments["memory_id"], **scope)  # raises NotFoundError for memories outside the scope
@@ -256,7 +256,7 @@ def _bound_text(grant: Grant) -> str:
 def rate_limiter(rate: str | None) -> Callable[[str], None]:
     """Return a function that takes the name of a caller and raises `LimitError` above the rate.
 
-    The window is a moving one; rejected requests do not count. Each worker process counts separately.
+    It uses a sliding window; rejected requests do not count. Each worker process counts separately.
 
     Args:
         rate: such as `600/minute`, `10/second` or `1000 per 5 minutes`; None for no limit.
