@@ -165,6 +165,20 @@ def test_empty_results_are_reported(run, empty):
     assert "No memories here." in run("list", terminal=True).stdout
 
 
+def test_a_piped_recall_says_that_nothing_was_found(run, empty):
+    lines = run("recall", "query").stdout.splitlines()
+    assert all(line.startswith("# ") for line in lines)
+    assert lines[-2].startswith("# Nothing found. With --min-score 0")
+    assert lines[-1].startswith("# To see memories of a project, user or agent, pass --project")
+
+
+def test_a_piped_recall_that_found_nothing_says_where_memories_are(run, empty):
+    run("remember", "Alice sings", "--user", "alice")
+    lines = run("recall", "query").stdout.splitlines()
+    assert lines[-2].startswith("# Nothing found.")
+    assert "--user alice" in lines[-1]
+
+
 def test_a_profile_shows_its_toml(run, run_json, written):
     own = written(
         "mine.toml",

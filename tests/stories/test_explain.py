@@ -192,14 +192,14 @@ def test_a_factor_of_0_is_named(planted):
     assert unlike.counterfactual is None
 
 
-def test_a_near_duplicate_names_the_memory_that_absorbed_it(planted):
+def test_a_near_duplicate_names_the_memory_it_was_collapsed_into(planted):
     memory = planted({"first thing": 0.9, "the first thing": 0.8}, axes={"first thing": 1, "the first thing": 1})
     kept, gone = (memory.remember(text).memory.id for text in ("first thing", "the first thing"))
     found = memory.explain("query", gone, profile="memorysync")
     assert (found.stage, found.by, found.rank) == ("near_duplicate", kept, 2)
     assert re.fullmatch(rf"It says the same as {kept[-8:]}, which ranks higher .* \(cosine 0\.98\d\)\.", found.reason)
     assert found.counterfactual == f"Forgetting {kept[-8:]} would return it at rank 1."
-    assert memory.explain("query", kept, profile="memorysync").path[-2].note == f"absorbed {gone[-8:]}"
+    assert memory.explain("query", kept, profile="memorysync").path[-2].note == f"collapsed {gone[-8:]} into it"
     memory.forget(kept)
     assert memory.recall("query", profile="memorysync", dry_run=True)[0].memory.id == gone
 

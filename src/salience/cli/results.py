@@ -37,7 +37,7 @@ from salience.wire.responses import to_json
 BAR: Final = 20
 """Width of the longest score bar."""
 UNSURE: Final = "No memory clearly answers this; the closest are:"
-NEAREST: Final = "With --min-score 0, the nearest memories are shown, whether they fit or not."
+NOTHING_FOUND: Final = "Nothing found. With --min-score 0, the nearest memories are shown, whether they fit or not."
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_cyan", "bright_yellow")
 SCORE: Final = "score"
 """Segment of a product: the score after all factors."""
@@ -76,7 +76,9 @@ def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
         written = " ".join(f"{p.signal}={'x' if p.combine == 'product' else ''}{p.contribution:.3f}" for p in parts)
         home, made_of = scope_text(memory.scope), "; ".join([written, *_remarks(hit)])
         yield tsv(rank, f"{hit.score:.4f}", age(memory.created_at, now), memory.id, home, made_of, memory.content)
-    yield from (f"# {line}" for line in out_of_scope(found.out_of_scope))
+    if not found.hits:
+        yield f"# {NOTHING_FOUND}"
+    yield from (f"# {line}" for line in _scope_hints(found))
     for rank, hit in enumerate(found, 1) if explain else ():
         yield from (f"# {one_line(line)}" for line in _explained(rank, hit))
 
@@ -84,8 +86,7 @@ def _recall_lines(found: Recall, now: datetime, explain: bool) -> Iterator[str]:
 def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
     head = Text(sanitize("\n".join([" · ".join(_summary(found)), *time_cue(found)])), style="dim")
     if not found.hits:
-        hints = out_of_scope(found.out_of_scope) or [SCOPE_HINT]
-        return Group(head, Text("\n".join([f"Nothing found. {NEAREST}", *hints])))
+        return Group(head, Text("\n".join([NOTHING_FOUND, *_scope_hints(found)])))
     marks, segments = _marks(found), [shares(hit.score_detail) for hit in found]
     longest = max(sum(part.length for part in parts) for parts in segments)
     shown = table(
@@ -110,6 +111,11 @@ def _recall_view(found: Recall, now: datetime, explain: bool) -> RenderableType:
     unsure = [] if found.confident else [Text(UNSURE, style="yellow")]
     details = ["\n" + sanitize("\n".join(_explained(rank, hit))) for rank, hit in enumerate(found, 1) if explain]
     return Group(head, *unsure, shown, _legend(segments, marks), *map(Text, details))
+
+
+def _scope_hints(found: Recall) -> list[str]:
+    """Return where memories outside the scope are; for an empty recall without any, the options that select them."""
+    return out_of_scope(found.out_of_scope) or ([] if found.hits else [SCOPE_HINT])
 
 
 def _summary(found: Recall) -> list[str]:
@@ -148,7 +154,7 @@ def _remarks(hit: Hit) -> list[str]:
     return [
         *(["weak"] if hit.weak else []),
         *([f"via {short_id(hit.via.id)} ({hit.via.link})"] if hit.via is not None else []),
-        *([f"absorbed {', '.join(map(short_id, hit.absorbed))}"] if hit.absorbed else []),
+        *([f"collapsed {', '.join(map(short_id, hit.absorbed))} into it"] if hit.absorbed else []),
         *([f"rerank {hit.rerank:.3f}"] if hit.rerank is not None else []),
     ]
 

@@ -64,8 +64,8 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
         case "near_duplicate" if fell:
             return f"collapsed into {_by(trace, row)}"
         case "near_duplicate":
-            absorbed = trace.ranked.absorbed.get(row, ())
-            return f"absorbed {', '.join(_name(trace, other) for other in absorbed)}" if absorbed else "kept"
+            others = ", ".join(_name(trace, other) for other in trace.ranked.absorbed.get(row, ()))
+            return f"collapsed {others} into it" if others else "kept"
         case "spread" | "update":
             before, link = (state.spread.get(row) for state in trace.states[step : step + 2])
             if link is None or link == before:

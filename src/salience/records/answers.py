@@ -111,7 +111,7 @@ class Hit:
         score: larger is better; the scale depends on the profile.
         score_detail: recomputes to `score` within 1e-9.
         via: the memory that gave the hit a higher score than its own, if any.
-        absorbed: ids of near-duplicates that were merged into this hit, best first.
+        absorbed: ids of near-duplicates that were collapsed into this hit, best first.
         rerank: the reranker's score, which orders the hits; None without a reranker.
         weak: whether the memory fits the query so little that it may not answer it (the profile's `weak_below`).
     """
@@ -213,8 +213,8 @@ class Explanation:
         id: whole id of the memory.
         stage: one of the above.
         reason: the same as a sentence, with numbers.
-        by: id of the other memory that decided: the one that supersedes it, is newer, absorbed it or passed its score
-            on; for `outranked`, the last hit. None: no other memory.
+        by: id of the other memory that decided: it supersedes this one, is newer, is the one that this one was
+            collapsed into, or passed its score on; for `outranked`, the last hit. None: no other memory.
         rank: position from 1 among the scored memories at the stage that dropped it, or in the answer; None if it was
             dropped before scoring.
         score_detail: the score that this recall computes for the memory. A memory that scope, filter or candidates left
