@@ -61,9 +61,9 @@ def explain(services: Services, profile: Profile, query: Query, id: str) -> Expl
     recalls.make_need(services, profile, query, now)  # raises the same errors as recall, before any lookup
     target = find_target(services, query.scope, id, query.as_of)
     if query.as_of is not None and target.memory.changed_at > query.as_of:
-        return not_there(profile, target.memory, NOT_STORED, texts.later_reason(target.memory))
+        return explain_absent(profile, target.memory, NOT_STORED, texts.later_reason(target.memory))
     if target.memory.forgotten_at is not None:
-        return not_there(profile, target.memory, FORGOTTEN, texts.forgotten_reason(target.memory))
+        return explain_absent(profile, target.memory, FORGOTTEN, texts.forgotten_reason(target.memory))
     query = replace(query, scope=target.scope)
     trace = trace_recall(services, profile, query)
     found = explain_target(Question(services, query, target, trace.need), trace)
@@ -72,8 +72,8 @@ def explain(services: Services, profile: Profile, query: Query, id: str) -> Expl
 
 def trace_recall(services: Services, profile: Profile, query: Query) -> Trace:
     """Return the ranking of the recall of `query`, over every candidate."""
-    need, texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
-    need = recalls.with_vectors(need, recalls.embed_query(services, query, texts))
+    need, query_texts = recalls.make_need(services, profile, query, recalls.instant_of(services, query))
+    need = recalls.with_vectors(need, recalls.embed_query(services, query, query_texts))
     ranked = recalls.search(services, profile, need, query.text, [], prunes=False)
     return Trace.of(profile, ranked.batch, ranked.need)
 
@@ -101,8 +101,8 @@ def find_target(services: Services, scope: Scope, id: str, as_of: datetime | Non
     With `as_of`, the memory is returned as it was then, or, as a last resort, as it was stored later.
 
     For a caller that names no project, user or agent, the scope becomes the memory's own. A caller that names some of
-    them may see a memory that another project, agent or environment hides, since these are no secrets within a user. A
-    memory of another user or tenant looks like an unknown id.
+    them may also see a memory that another project, agent or environment hides: a user may know these. A memory of
+    another user or tenant looks like an unknown id.
 
     Raises:
         NotFoundError: no such memory.
@@ -110,24 +110,24 @@ def find_target(services: Services, scope: Scope, id: str, as_of: datetime | Non
     checks.name("id", id)
     for memory in services.store.fetch(scope, [id], as_of=as_of):
         return Target(memory, scope, {})
-    open_to = scope.widened()
+    widened = scope.widened()
     if all(getattr(scope, name) is None for name in NARROWING):
-        for memory in services.store.fetch(open_to, [id], as_of=as_of):
+        for memory in services.store.fetch(widened, [id], as_of=as_of):
             own = {name: value for name in NARROWING if (value := getattr(memory.scope, name)) is not None}
             return Target(memory, replace(scope, **own), {}, own)
-    wide = replace(open_to, environment=ANY, project=ANY, agent_id=ANY)
-    for memory in services.store.fetch(wide, [id], as_of=as_of):
-        hiding = [name for name in BOUNDS if not replace(wide, **{name: getattr(scope, name)}).sees(memory.scope)]
+    wide_scope = replace(widened, environment=ANY, project=ANY, agent_id=ANY)
+    for memory in services.store.fetch(wide_scope, [id], as_of=as_of):
+        hiding = [name for name in BOUNDS if not replace(wide_scope, **{name: getattr(scope, name)}).sees(memory.scope)]
         own = {name: getattr(memory.scope, name) for name in hiding}
         return Target(memory, replace(scope, **own), {name: getattr(scope, name) for name in hiding})
-    versions = [stored.memory for stored in services.store.history(open_to, id)]
+    versions = [stored.memory for stored in services.store.history(widened, id)]
     if not versions:
         raise NotFoundError(id)
     known = [memory for memory in versions if as_of is None or memory.changed_at <= as_of]
-    gone = known[-1] if known else versions[0]
-    if known and gone.forgotten_at is None:  # restored or stored in the meantime
+    memory = known[-1] if known else versions[0]
+    if known and memory.forgotten_at is None:  # restored or stored in the meantime
         raise NotFoundError(id)
-    return Target(gone, scope, {})
+    return Target(memory, scope, {})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,18 +158,18 @@ class Question:
 def explain_target(question: Question, trace: Trace) -> Explanation:
     """Return the explanation of the memory in the recall whose ranking is `trace`."""
     row, target = trace.row(question.id), question.target
-    found = ranked(trace, row) if row is not None else unranked(question, trace)
+    found = explain_ranked(trace, row) if row is not None else explain_unranked(question, trace)
     if found.stage == OUTDATED and found.by is None:  # the filter excludes the memory that replaces this one
         columns = frozenset({"code", "successor"})
         need = replace(question.need, filter=Filter(), candidates=None, reach=None, columns=columns)
-        everyone = question.gather(need)
-        row = row_of(everyone, question.id)
-        places = np.flatnonzero(everyone["code"] == (NOBODY if row is None else everyone["successor"][row]))
+        all_candidates = question.gather(need)
+        row = row_of(all_candidates, question.id)
+        places = np.flatnonzero(all_candidates["code"] == (NOBODY if row is None else all_candidates["successor"][row]))
         if len(places):  # else deleted in the meantime
-            by = str(everyone.ids[places[0]])
+            by = str(all_candidates.ids[places[0]])
             found = replace(found, by=by, reason=f"{short_id(by)} replaces it, but the filter excludes that memory.")
     if question.services.reranker is not None:
-        found = reranked(question, question.services.reranker, trace, found)
+        found = explain_reranked(question, question.services.reranker, trace, found)
     elif found.stage != FILTERED:
         case = Case(trace, question.id, question.gather)
         found = replace(found, counterfactual=counterfactual(case, found.stage))
@@ -177,10 +177,10 @@ def explain_target(question: Question, trace: Trace) -> Explanation:
         where = ", ".join(f"{name}={value!r}" for name, value in target.own.items())
         reason = f"{found.reason} Explained with {where}, the memory's own scope, since the call names none."
         return replace(found, reason=reason, path=(replace(found.path[0], note=f"with {where}"), *found.path[1:]))
-    return out_of_scope(target, trace, found) if target.hidden else found
+    return explain_hidden(target, trace, found) if target.hidden else found
 
 
-def ranked(trace: Trace, row: int) -> Explanation:
+def explain_ranked(trace: Trace, row: int) -> Explanation:
     """Return the explanation of a ranked row, without a counterfactual."""
     found = verdicts(trace)
     by = int(found.by[row])
@@ -197,7 +197,7 @@ def ranked(trace: Trace, row: int) -> Explanation:
     )
 
 
-def not_there(profile: Profile, memory: Memory, stage: str, why: str) -> Explanation:
+def explain_absent(profile: Profile, memory: Memory, stage: str, why: str) -> Explanation:
     """Return the explanation of a memory that is forgotten, or not stored yet at the instant of the query."""
     return Explanation(
         id=memory.id,
@@ -212,7 +212,7 @@ def not_there(profile: Profile, memory: Memory, stage: str, why: str) -> Explana
     )
 
 
-def unranked(question: Question, trace: Trace) -> Explanation:
+def explain_unranked(question: Question, trace: Trace) -> Explanation:
     """Return the explanation of a memory that the filter or the list of candidates excluded from the ranking.
 
     Its score is computed in a ranking with the same candidates and this memory.
@@ -222,16 +222,16 @@ def unranked(question: Question, trace: Trace) -> Explanation:
         item.name for item in fields(Filter) if not Filter(**{item.name: getattr(wanted, item.name)}).accepts(memory)
     )
     passing = replace(wanted, **{name: getattr(Filter(), name) for name in failing})
-    wide = every_candidate(replace(need, filter=passing))
-    batch = question.gather(replace(wide, ids=(*map(str, trace.batch.ids), question.id), reach=need.reach))
+    wide_need = every_candidate(replace(need, filter=passing))
+    batch = question.gather(replace(wide_need, ids=(*map(str, trace.batch.ids), question.id), reach=need.reach))
     batch = replace(batch, complete=trace.batch.complete)
     if need.vector is None:  # lexical shares are relative to the best in the batch
         batch = batch.with_columns(**lexical_cosines(batch))
-    beside = Trace.of(trace.profile, batch, need)
-    row = beside.row(question.id)
+    trace_with_target = Trace.of(trace.profile, batch, need)
+    row = trace_with_target.row(question.id)
     if row is None:  # deleted in the meantime
         raise NotFoundError(question.id)
-    found = replace(ranked(beside, row), by=None, rank=None)
+    found = replace(explain_ranked(trace_with_target, row), by=None, rank=None)
     if failing:
         spelled, passing_need = texts.spelled_filter(wanted, failing), replace(need, filter=passing)
         case = Case(trace, question.id, question.gather).ranking(question.gather(passing_need), passing_need)
@@ -243,17 +243,17 @@ def unranked(question: Question, trace: Trace) -> Explanation:
             counterfactual=effect(Change(f"Leaving out {spelled}", case)),
         )
     if need.candidates is None:
-        why = texts.unreached_reason(beside.batch, row, need.reach or 0)
+        why = texts.unreached_reason(trace_with_target.batch, row, need.reach or 0)
     else:
-        everyone = question.gather(every_candidate(need))
-        place = row_of(everyone, question.id)
+        all_candidates = question.gather(every_candidate(need))
+        place = row_of(all_candidates, question.id)
         if place is None:  # deleted in the meantime
             raise NotFoundError(question.id)
-        why = texts.candidates_reason(everyone, place, need.candidates)
+        why = texts.candidates_reason(all_candidates, place, need.candidates)
     return replace(found, stage=CANDIDATES, reason=why, path=texts.steps_before(trace.profile, CANDIDATES))
 
 
-def out_of_scope(target: Target, trace: Trace, found: Explanation) -> Explanation:
+def explain_hidden(target: Target, trace: Trace, found: Explanation) -> Explanation:
     """Return the explanation of a hidden memory; `found` explains it in the scope that shows it."""
     where = ", ".join(f"{name}={getattr(target.memory.scope, name)!r}" for name in target.hidden)
     rank = found.rank if found.stage in (RETURNED, OUTRANKED) else None
@@ -269,7 +269,7 @@ def out_of_scope(target: Target, trace: Trace, found: Explanation) -> Explanatio
     )
 
 
-def reranked(question: Question, reranker: Reranker, trace: Trace, found: Explanation) -> Explanation:
+def explain_reranked(question: Question, reranker: Reranker, trace: Trace, found: Explanation) -> Explanation:
     """Return the explanation with the reranker's rank of the memory, if the profile returns it.
 
     There is no counterfactual, since the reranker decides by the texts.
@@ -285,11 +285,11 @@ def reranked(question: Question, reranker: Reranker, trace: Trace, found: Explan
         raise NotFoundError(question.id)
     place, score = ids.index(question.id) + 1, found.score_detail.final if found.score_detail else 0.0
     inside, position = place <= limit, f"{place} of {len(ids)}, limit {limit}"
-    judge = f"The reranker {name}" if name else "The profile, since the reranker did not answer,"
+    decider = f"The reranker {name}" if name else "The profile, since the reranker did not answer,"
     return replace(
         found,
         stage=RETURNED if inside else RERANK if name else OUTRANKED,
-        reason=f"{judge} put it at rank {position}; by the profile it is {found.rank} with {score:.4f}.",
+        reason=f"{decider} put it at rank {position}; by the profile it is {found.rank} with {score:.4f}.",
         by=found.by if inside else ids[limit - 1],
         rank=place,
         path=(*found.path, Waypoint(RERANK, "passed" if inside else "fell", position)),

@@ -228,12 +228,12 @@ def _more_candidates(case: Case, most: int) -> Iterator[Change]:
     if case.trace.need.candidates is None:
         return
     need, profile = every_candidate(case.trace.need), case.trace.profile
-    everyone = case.gather(need)
-    row = row_of(everyone, case.id)
+    all_candidates = case.gather(need)
+    row = row_of(all_candidates, case.id)
     if row is None:  # deleted in the meantime
         return
     limits = range(case.trace.need.limit + 1, most + 1)
-    first = bisect_left(limits, cosine_rank(everyone, row), key=lambda limit: profile.candidate_count(limit) or 0)
+    first = bisect_left(limits, cosine_rank(all_candidates, row), key=lambda limit: profile.candidate_count(limit) or 0)
     if first < len(limits):
         yield from _limits(_with_limit(case, limits[first]), most)
-    yield Change("A profile without a list of candidates", case.ranking(everyone, need))
+    yield Change("A profile without a list of candidates", case.ranking(all_candidates, need))

@@ -40,28 +40,28 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
     """Return the note of a stage on a row that reached it; empty for other stages than these."""
     need, scores = trace.need, trace.states[step].scores
     score = float(scores[row]) if len(scores) else 0.0  # no scores yet
-    fell = trace.ranked.fates[row] == step
+    dropped = trace.ranked.fates[row] == step
     match name:
         case "expired":
             ends = float(trace.batch["expires_at"][row])
             return "no time to live" if np.isinf(ends) else f"lives until {_moment(ends)}"
         case "superseded" | "outdated":
-            return f"by {_by(trace, row)}" if fell else "by none"
-        case "same_fact" if fell:
+            return f"by {_by(trace, row)}" if dropped else "by none"
+        case "same_fact" if dropped:
             return f"newer: {_by(trace, row)}"
         case "same_fact":
             return "the newest of its fact" if int(trace.batch["fact"][row]) >= 0 else "no fact key"
         case "importance_floor":
-            return _beside("importance", float(trace.batch["importance"][row]), _floor(trace))
+            return _comparison("importance", float(trace.batch["importance"][row]), _floor(trace))
         case "similarity_floor":
-            return _beside("similarity", _similarity(trace, row), need.min_score)
+            return _comparison("similarity", _similarity(trace, row), need.min_score)
         case "score":
             return f"{float(trace.states[step + 1].scores[row]):.4f}, rank {trace.place(row, step + 1)}"
         case "nonzero":
             return f"score {score:.4g}"
         case "threshold":
-            return _beside("score", score, need.min_score)
-        case "near_duplicate" if fell:
+            return _comparison("score", score, need.min_score)
+        case "near_duplicate" if dropped:
             return f"collapsed into {_by(trace, row)}"
         case "near_duplicate":
             others = ", ".join(_name(trace, other) for other in trace.ranked.absorbed.get(row, ()))
@@ -75,7 +75,7 @@ def _note(trace: Trace, row: int, step: int, name: str) -> str:
             fit = _required_score(trace, step)
             if fit is None:
                 return "a least score is given"
-            return "nothing fits" if np.isinf(fit) else _beside("score", score, fit)
+            return "nothing fits" if np.isinf(fit) else _comparison("score", score, fit)
         case "trim":
             return f"rank {trace.place(row, step)} of {len(trace.states[step].rows)}, limit {need.wanted}"
     return ""
@@ -152,7 +152,7 @@ def _below(what: str, value: float, name: str, bound: float) -> str:
     return f"Its {what} {left} is {bound - value:.2g} below the {name}, {right}."
 
 
-def _beside(what: str, value: float, bound: float | None) -> str:
+def _comparison(what: str, value: float, bound: float | None) -> str:
     """Return the note of a value and its bound: `score 0.612 < 0.700`."""
     if bound is None:
         return "no least score"
@@ -170,7 +170,7 @@ def _name(trace: Trace, row: int) -> str:
 
 
 def _by(trace: Trace, row: int) -> str:
-    """Return the short id of the memory that made a row fall."""
+    """Return the short id of the memory because of which a row was dropped."""
     by = int(trace.ranked.by[row])
     return "another" if by == NOBODY else _name(trace, by)
 
@@ -190,14 +190,18 @@ def _required_score(trace: Trace, step: int) -> float | None:
     return least_fit(trace.states[step], **trace.profile.stage_parameters["cut_off"])
 
 
-def steps_before(profile: Profile, fell: str = "", note: str = "") -> tuple[Waypoint, ...]:
-    """Return the steps before ranking: all passed, or all up to the one at which the memory fell."""
-    names = [SCOPE, FILTER, *([] if profile.candidates is None and fell != CANDIDATES else [CANDIDATES])]
-    if not fell:
+def steps_before(profile: Profile, dropped_at: str = "", note: str = "") -> tuple[Waypoint, ...]:
+    """Return the steps before ranking: all passed, or all up to the one that dropped the memory."""
+    names = [SCOPE, FILTER, *([] if profile.candidates is None and dropped_at != CANDIDATES else [CANDIDATES])]
+    if not dropped_at:
         return tuple(Waypoint(name, "passed") for name in names)
-    place, names = names.index(fell), [*names, *profile.stages]
+    place, names = names.index(dropped_at), [*names, *profile.stages]
     passed = [Waypoint(name, "passed") for name in names[:place]]
-    return (*passed, Waypoint(fell, "fell", note), *(Waypoint(name, "not reached") for name in names[place + 1 :]))
+    return (
+        *passed,
+        Waypoint(dropped_at, "fell", note),
+        *(Waypoint(name, "not reached") for name in names[place + 1 :]),
+    )
 
 
 def scope_reason(memory: Memory, query_values: Mapping[str, Any]) -> str:
@@ -213,8 +217,8 @@ def scope_reason(memory: Memory, query_values: Mapping[str, Any]) -> str:
 def forgotten_reason(memory: Memory) -> str:
     """Return how and when a memory was removed from every recall."""
     when = memory.forgotten_at.isoformat(timespec="seconds") if memory.forgotten_at else ""
-    gone = {"forgotten": "was forgotten", "expired": "expired", "stale": "was hidden after a change of its sources"}
-    return f"{gone[memory.status]} on {when}; its versions are kept, and no recall returns it"
+    phrases = {"forgotten": "was forgotten", "expired": "expired", "stale": "was hidden after a change of its sources"}
+    return f"{phrases[memory.status]} on {when}; its versions are kept, and no recall returns it"
 
 
 def later_reason(memory: Memory) -> str:
@@ -234,11 +238,11 @@ def unreached_reason(batch: Batch, row: int, reach: int) -> str:
     )
 
 
-def candidates_reason(everyone: Batch, row: int, count: int) -> str:
-    """Return, as a sentence, the cosine rank of a row of `everyone`, if only the `count` nearest are ranked."""
-    cosine = everyone["cosine"]
+def candidates_reason(all_candidates: Batch, row: int, count: int) -> str:
+    """Return, as a sentence, the cosine rank of a row of `all_candidates`, if only the `count` nearest are ranked."""
+    cosine = all_candidates["cosine"]
     own, last = _compared(float(cosine[row]), float(np.sort(cosine)[-count]))
-    number = cosine_rank(everyone, row)
+    number = cosine_rank(all_candidates, row)
     return f"By cosine it is number {number} with {own}; the nearest {count} are ranked, down to {last}."
 
 

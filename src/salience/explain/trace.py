@@ -25,7 +25,7 @@ CANDIDATES: Final = "candidates"
 OUTDATED: Final = "outdated"
 TRIM: Final = "trim"
 OUTRANKED: Final = "outranked"
-"""The outcome of a memory that falls at `trim`."""
+"""The outcome of a memory that `trim` drops."""
 RERANK: Final = "rerank"
 OUTCOMES: Final = (
     OUT_OF_SCOPE,
@@ -86,7 +86,7 @@ class Trace:
         return bool(self.ranked.fates[row] == ALIVE)
 
     def place(self, row: int, step: int) -> int | None:
-        """Return the rank, from 1, of a row before stage number `step`; None if it fell earlier, or before scoring."""
+        """Return the rank, from 1, of a row before stage number `step`; None if it was dropped or is not scored yet."""
         state = self.states[step]
         places = np.flatnonzero(state.rows == row)
         return int(places[0]) + 1 if state.parts and len(places) else None
@@ -122,8 +122,8 @@ class Verdicts:
 
     Attributes:
         stage: object[n], one of `OUTCOMES`.
-        rank: int64[n], the place, from 1, among the scored rows before the stage at which the row fell, or in the
-            answer; 0 for a row that fell before scoring.
+        rank: int64[n], the place, from 1, among the scored rows before the stage that dropped the row, or in the
+            answer; 0 for a row that was dropped before scoring.
         score: float64[n].
         by: int64[n], the row of the other memory that decided, as in `Explanation.by`; -1 for none.
     """
