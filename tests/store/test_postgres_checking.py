@@ -109,8 +109,8 @@ def test_a_store_in_order_has_no_findings(database, store):
         ),
         (
             "INSERT INTO laid_by SELECT tenant, id, version, content_hash, vector FROM memories WHERE version = 2",
-            "laid by",
-            "1 vectors are laid by for a model that is not known.",
+            "set aside",
+            "1 vectors are set aside for a model that is not known.",
         ),
     ],
 )

@@ -38,7 +38,7 @@ MENDABLE = {
     "home": "UPDATE memories SET home = 'elsewhere' WHERE content = :secret",
     "home of a version": "UPDATE versions SET home = 'elsewhere'",
     "end of a version": "UPDATE versions SET valid_to = valid_to - 1",
-    "laid by": "INSERT INTO laid_by SELECT tenant, id, version, content_hash, vector FROM memories",
+    "set aside": "INSERT INTO laid_by SELECT tenant, id, version, content_hash, vector FROM memories",
     "activation": "INSERT INTO activations VALUES ('default', 's', 'nobody', 1)",
     "touch": """INSERT INTO touches (tenant, id, version, seq, at, access_count, importance)
         VALUES ('default', 'nobody', 1, 1, 1, 1, 0.5)""",

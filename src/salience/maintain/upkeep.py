@@ -22,8 +22,8 @@ from salience.records import ANY, ConsolidateReport, Scope, UpkeepReport
 from salience.remember import stale
 from salience.steps import retry_stale, scan
 
-HELD: Final = timedelta(minutes=2)
-"""How long the lease lasts without a renewal: the wait after a pass that was killed."""
+LEASE_TIME: Final = timedelta(minutes=2)
+"""Duration of the lease without a renewal. After a killed pass, the next one starts when the lease has ended."""
 CHUNK: Final = 1000
 """Versions dropped in one transaction."""
 FIRST_RETRY: Final = 1.0
@@ -42,7 +42,7 @@ class Expired:
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class PassResult:
     """The report of a pass, and whether the embedder answered, if it was called."""
 
     report: UpkeepReport
@@ -66,11 +66,11 @@ def upkeep(services: Services, *, dry_run: bool = False) -> UpkeepReport:
     return run_pass(services, dry_run=dry_run).report
 
 
-def run_pass(services: Services, *, dry_run: bool = False, only_embed: bool = False) -> Passed:
+def run_pass(services: Services, *, dry_run: bool = False, only_embed: bool = False) -> PassResult:
     """Run all steps, or only embed pending memories; see `upkeep`."""
     if dry_run:
         return _run(services, lambda: None, dry_run=True, only_embed=only_embed)
-    with leased(services, f"upkeep:{services.tenant}", HELD) as renewal:
+    with leased(services, f"upkeep:{services.tenant}", LEASE_TIME) as renewal:
 
         def renew() -> None:
             services.store.apply([renewal()])
@@ -78,7 +78,7 @@ def run_pass(services: Services, *, dry_run: bool = False, only_embed: bool = Fa
         return _run(services, renew, dry_run=False, only_embed=only_embed)
 
 
-def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_embed: bool) -> Passed:
+def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_embed: bool) -> PassResult:
     everywhere = Scope(services.tenant, ANY, ANY, ANY, ANY)
     messages: list[str] = []
 
@@ -111,7 +111,7 @@ def _run(services: Services, renew: Callable[[], None], *, dry_run: bool, only_e
         warning="\n".join(messages) or None,
         dry_run=dry_run,
     )
-    return Passed(report, embedded.answers)
+    return PassResult(report, embedded.answers)
 
 
 def expire(services: Services, scope: Scope, *, dry_run: bool = False) -> Expired:
@@ -123,15 +123,15 @@ def expire(services: Services, scope: Scope, *, dry_run: bool = False) -> Expire
     def attempt() -> Expired:
         now = services.clock()
         memories = (stored.memory for stored in scan(services, scope))
-        over = [memory for memory in memories if memory.expires_at is not None and memory.expires_at <= now]
-        gone = [
+        expired = [memory for memory in memories if memory.expires_at is not None and memory.expires_at <= now]
+        changes = [
             Revise(memory.changed("expire", now, by=UPKEEP, reason="its time ran out", forgotten_at=now))
-            for memory in over
+            for memory in expired
         ]
-        outdated = stale(services, over, now, by=UPKEEP, reason="the time of a source ran out")
+        reflections = stale(services, expired, now, by=UPKEEP, reason="the time of a source ran out")
         if not dry_run:
-            services.store.apply([*gone, *outdated], counted=True)
-        return Expired(tuple(memory.id for memory in over), tuple(change.memory.id for change in outdated))
+            services.store.apply([*changes, *reflections], counted=True)
+        return Expired(tuple(memory.id for memory in expired), tuple(change.memory.id for change in reflections))
 
     return retry_stale(attempt)
 

@@ -15,7 +15,7 @@ from typing import Final
 from salience.errors import BusyError, InputError, NotAStoreError, StoreError, shown
 from salience.ports import Distinguish
 from salience.store import sqlite_file
-from salience.store.pins import void
+from salience.store.pins import invalidate
 from salience.store.schema import APPLICATION_ID
 
 Progress = Callable[[int, int], None]
@@ -107,7 +107,7 @@ def reinstate(
             with sqlite_file.writing(engine.connect()) as writer, engine.connect() as reader:
                 sqlite_file.ready(writer, reader, file, busy_timeout, distinguish)
                 with writer.begin():
-                    void(writer)  # indexes of other processes, whatever the change sequence of the backup
+                    invalidate(writer)  # indexes of other processes, whatever the change sequence of the backup
                 sqlite_file.empty_log(writer)
         with sqlite_file.mapped(target), closing(_connected(str(copy))) as whole:
             _overwrite(whole, target, busy_timeout)

@@ -24,7 +24,7 @@ from salience.errors import DamagedError, InputError
 from salience.records import Finding, Scope
 from salience.records.ids import short_id
 from salience.store import keyring, schema
-from salience.store.pins import LAID_BY, PINNED, Meta, keep, void
+from salience.store.pins import PINNED, SET_ASIDE, Meta, invalidate, write_meta
 from salience.store.rows import RECORD, is_text, to_memory
 
 MOST: Final = 100
@@ -63,7 +63,7 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
     for mend in repairs:
         mend(connection)
     if repairs:
-        void(connection)
+        invalidate(connection)
     left = {finding for check in _CHECKS for finding, _ in check(connection)}
     return [*damage, *(_with_remedy(*each, repaired=each[0] not in left) for each in found)]
 
@@ -162,7 +162,7 @@ def _order(connection: Connection) -> None:
 
 
 def _raise_sequence(connection: Connection) -> None:
-    keep(connection, {"sequence": str(_latest(connection))})
+    write_meta(connection, {"sequence": str(_latest(connection))})
 
 
 def _names(connection: Connection) -> list[Found]:
@@ -237,11 +237,14 @@ def laid_by(connection: Connection) -> Iterator[Found]:
     """Yield prepared vectors of an unknown model."""
     values = Meta.read(connection).values
     count = connection.exec_driver_sql("SELECT count(*) FROM laid_by").scalar_one()
-    if count and not (values.get(LAID_BY[0]) and is_number(values.get(LAID_BY[1], ""))):
-        yield Finding("laid by", None, f"{count} vectors are laid by for a model that is not known."), _drop_laid_by
+    if count and not (values.get(SET_ASIDE[0]) and is_number(values.get(SET_ASIDE[1], ""))):
+        yield (
+            Finding("set aside", None, f"{count} vectors are set aside for a model that is not known."),
+            _drop_set_aside,
+        )
 
 
-def _drop_laid_by(connection: Connection) -> None:
+def _drop_set_aside(connection: Connection) -> None:
     connection.execute(delete(schema.laid_by))
 
 

@@ -18,7 +18,7 @@ from salience.ports import SAME_MODEL, Add, Change, Model
 
 PINNED: Final = ("embedder", "dimension", "fingerprint")
 """Names in `meta` of the model of the vectors in the rows."""
-LAID_BY: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint")
+SET_ASIDE: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint")
 """Names in `meta` of the model that `reembed` prepares vectors for."""
 TRACES: Final = "traces"
 """Name that has a value while the file may hold bytes of erased memories."""
@@ -200,18 +200,18 @@ def new_epoch() -> str:
     return secrets.token_hex(8)
 
 
-def void(connection: Connection) -> None:
+def invalidate(connection: Connection) -> None:
     """Invalidate every index of the rows."""
-    keep(connection, {"epoch": new_epoch()})
+    write_meta(connection, {"epoch": new_epoch()})
 
 
 def note_pruned(connection: Connection, sequence: int) -> None:
     """Record the change sequence up to which touches were deleted."""
     if sequence > Meta.read(connection).pruned:
-        keep(connection, {"pruned": str(sequence)})
+        write_meta(connection, {"pruned": str(sequence)})
 
 
-def keep(connection: Connection, values: Mapping[str, str]) -> None:
+def write_meta(connection: Connection, values: Mapping[str, str]) -> None:
     """Write values of `meta`, if there are any."""
     if values:
         connection.execute(_KEEP, [{"name": name, "value": value} for name, value in values.items()])

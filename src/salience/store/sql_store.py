@@ -33,7 +33,7 @@ from salience.records import Filter, Memory, Receipt, Scope
 from salience.records.ids import SHORT
 from salience.store import rows, statements
 from salience.store.index import Activations
-from salience.store.pins import LAID_BY, Handle, Meta, Pin, keep, new_epoch, of_pin
+from salience.store.pins import SET_ASIDE, Handle, Meta, Pin, new_epoch, of_pin, write_meta
 from salience.store.rows import RECORD, STORED, is_text, readable, to_memory, to_stored
 from salience.store.schema import VECTOR, activations, laid_by, leases, memories, requests, sessions, touches, versions
 from salience.store.statements import COUNTERS, visible
@@ -53,7 +53,7 @@ from salience.store.values import (
 )
 
 NO_INSTANT: Final = 0
-"""Recorded for a touch without an instant: it is before every state that a read asks for."""
+"""Recorded for a touch without an instant: it is earlier than any `as_of`."""
 TOUCH_PATIENCE: Final = 0.5
 """Maximum seconds that the touch of a recall waits for another write."""
 _TABLES: Final = (memories, versions)
@@ -95,9 +95,9 @@ class Transaction:
         connection: in a write transaction.
         handle: of the engine that writes.
         sequence: returns the change sequence of a tenant's new rows.
-        void: invalidates all indexes of a tenant's rows.
+        invalidate: discards all indexes of a tenant's rows.
         pruned: records the change sequence up to which a tenant's touches are deleted.
-        indexed: returns the search columns of a memory and its terms.
+        search_columns: returns the search columns of a memory and its terms.
         of_all: context in which statements see the rows of all tenants.
         tenants: returns the tenants to update one at a time; None stands for all of them at once.
         last_ids: tenant -> greatest id before the transaction, where it is known already.
@@ -106,9 +106,9 @@ class Transaction:
     connection: Connection
     handle: Handle
     sequence: Callable[[str], int]
-    void: Callable[[str], None]
+    invalidate: Callable[[str], None]
     pruned: Callable[[str, int], None]
-    indexed: Callable[[Memory, Sequence[str]], Mapping[str, Any]] = lambda *_: {}
+    search_columns: Callable[[Memory, Sequence[str]], Mapping[str, Any]] = lambda *_: {}
     of_all: Callable[[], AbstractContextManager[object]] = nullcontext
     tenants: Callable[[], Sequence[str | None]] = lambda: (None,)
     last_ids: dict[str, str | None] = field(default_factory=dict)
@@ -238,7 +238,7 @@ def _insert(transaction: Transaction, tenant: str, new: Sequence[tuple[Stored, t
                 "seq": sequence,
                 "short_id": stored.memory.short_id,
                 **rows.of_stored(stored, dimension),
-                **transaction.indexed(stored.memory, stored.terms),
+                **transaction.search_columns(stored.memory, stored.terms),
             }
             for stored, _ in new
         ],
@@ -271,7 +271,11 @@ def revise_all(transaction: Transaction, tenant: str, changes: Sequence[Revise])
         accessed_at = None if current.accessed_at is None else instant(current.accessed_at)
         memory = merged(change, current.importance, accessed_at, current.access_count)
         terms = rows.to_terms(current.terms) if change.terms is None else change.terms
-        values = {**rows.of_memory(memory), "seq": transaction.sequence(tenant), **transaction.indexed(memory, terms)}
+        values = {
+            **rows.of_memory(memory),
+            "seq": transaction.sequence(tenant),
+            **transaction.search_columns(memory, terms),
+        }
         if change.unembeds:
             values["vector"] = None
         values |= transaction.derived(change.vector, change.terms, change.distinctions)
@@ -322,11 +326,13 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
     meta = Meta.read(transaction.connection)  # an earlier change in this transaction may have pinned another model
     pin = meta.pin()
     vectors = [change for change in changes if change.vector is not None]
-    is_home = pin is None or not vectors or transaction.handle.matches(pin)  # only vectors need a provider to answer
-    if not is_home:
-        _lay_by(transaction, meta.pin(LAID_BY), vectors)
+    is_pinned_model = (
+        pin is None or not vectors or transaction.handle.matches(pin)
+    )  # only vectors need a provider to answer
+    if not is_pinned_model:
+        _set_aside(transaction, meta.pin(SET_ASIDE), vectors)
     for change in changes:
-        values = transaction.derived(change.vector if is_home else None, change.terms, change.distinctions)
+        values = transaction.derived(change.vector if is_pinned_model else None, change.terms, change.distinctions)
         if not values:
             continue
         key = (change.tenant, change.id, change.version)
@@ -335,10 +341,10 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
         if current is not None:
             # an index picks up a first vector by the change sequence
             if current["vector"] is not None or values.keys() != {"vector"}:
-                transaction.void(change.tenant)
+                transaction.invalidate(change.tenant)
             values["seq"] = transaction.sequence(change.tenant)
             if change.terms is not None:
-                values |= transaction.indexed(to_memory(current), change.terms)
+                values |= transaction.search_columns(to_memory(current), change.terms)
         same = table.c.content_hash == change.content_hash
         transaction.connection.execute(update(table).where(*_of_key(table, *key), same).values(values))
     return []
@@ -352,13 +358,13 @@ def _version(table: Any, tenant: str, id: str, version: int) -> Select[Any]:
     return select(*(table.c[name] for name in STORED)).where(*_of_key(table, tenant, id, version))
 
 
-def _lay_by(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
+def _set_aside(transaction: Transaction, pin: Pin | None, changes: Sequence[Derive]) -> None:
     """Store vectors for a model that is not adopted yet; drop stored ones of another model."""
     connection = transaction.connection
     if pin is None or not transaction.handle.matches(pin):
         with transaction.of_all():
             connection.execute(delete(laid_by))
-        keep(connection, of_pin(transaction.handle.pin(), LAID_BY))
+        write_meta(connection, of_pin(transaction.handle.pin(), SET_ASIDE))
     values = [
         {
             "tenant": change.tenant,
@@ -405,7 +411,7 @@ def erase_all(transaction: Transaction, tenant: str, changes: Sequence[Erase]) -
             gone = [key for key in keys if key not in left_keys]
             for table in (sessions, activations):
                 connection.execute(delete(table).where(table.c.tenant == tenant, table.c.session_key.in_(gone)))
-    transaction.void(tenant)
+    transaction.invalidate(tenant)
     return []
 
 
@@ -469,11 +475,11 @@ def lease_all(transaction: Transaction, _: str, changes: Sequence[Lease]) -> lis
 def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Receipt]:
     """Pin the store to the handle's model, with the vectors stored for it; return no receipts."""
     connection, meta = transaction.connection, Meta.read(transaction.connection)
-    pin, prepared = meta.pin(), meta.pin(LAID_BY)
+    pin, prepared = meta.pin(), meta.pin(SET_ASIDE)
     if pin is not None and transaction.handle.matches(pin):
         return []
     if prepared is not None and not transaction.handle.matches(prepared):
-        raise PinnedError("store: the vectors that were laid by are of another model. Run reembed again.")
+        raise PinnedError("store: the vectors that were set aside are of another model. Run reembed again.")
     for tenant in transaction.tenants():
         for table in _TABLES:
             of = [] if tenant is None else [table.c.tenant == tenant]
@@ -482,12 +488,12 @@ def adopt_all(transaction: Transaction, _: str, __: Sequence[Adopt]) -> list[Rec
             vector = select(laid_by.c.vector).where(*mine).scalar_subquery()
             connection.execute(update(table).where(*of).values(vector=vector))
     connection.execute(delete(laid_by))
-    keep(connection, {**of_pin(transaction.handle.pin()), **of_pin(None, LAID_BY), "epoch": new_epoch()})
+    write_meta(connection, {**of_pin(transaction.handle.pin()), **of_pin(None, SET_ASIDE), "epoch": new_epoch()})
     return []
 
 
 def _laid_by_for(table: Any) -> list[Any]:
-    """Return the conditions for the vector that is laid by for a version whose text is unchanged."""
+    """Return the conditions for the vector that is set aside for a version whose text is unchanged."""
     return [laid_by.c[name] == table.c[name] for name in ("tenant", "id", "version", "content_hash")]
 
 
@@ -525,11 +531,11 @@ def fetch(reader: Connection, scope: Scope, ids: Sequence[str], as_of: datetime 
         for chunk in statements.chunks(whole):
             found += map(to_memory, rows_as_of(reader, scope.tenant, RECORD, as_of, chunk))
         found = [memory for memory in found if scope.sees(memory.scope) and memory.forgotten_at is None]
-    fits: dict[str, dict[str, Memory]] = {}
+    by_name: dict[str, dict[str, Memory]] = {}
     for memory in found:
         for name in (memory.id, memory.short_id):
-            fits.setdefault(name, {})[memory.id] = memory
-    return [next(iter(fits[name].values())) for name in ids if len(fits.get(name, ())) == 1]
+            by_name.setdefault(name, {})[memory.id] = memory
+    return [next(iter(by_name[name].values())) for name in ids if len(by_name.get(name, ())) == 1]
 
 
 def _visible_ids(reader: Connection, scope: Scope, column: Any, name: str) -> Iterable[str]:
@@ -571,9 +577,9 @@ def scan(
     while page is None or (passed and left and page):
         page = reader.execute(statements.page(scope, after, left, filter, forgotten)).mappings().all()
         ids = [row["id"] for row in page]
-        sound = [one for one in ids if is_text(one)]
-        active = _activations(reader, scope.tenant, sound)
-        before = _older(reader, scope.tenant, sound, passed) if versions else {}
+        readable_ids = [one for one in ids if is_text(one)]
+        active = _activations(reader, scope.tenant, readable_ids)
+        before = _older(reader, scope.tenant, readable_ids, passed) if versions else {}
         for row in page:
             try:
                 newest = to_stored(row, active.get(row["id"], {}))
@@ -607,16 +613,16 @@ def without_vector(
     Raises:
         EmbedderError: the model's fingerprint is not available.
     """
-    pin, prepared = meta.pin(), meta.pin(LAID_BY)
-    is_home = pin is None or handle.matches(pin)
-    counts_prepared = not is_home and prepared is not None and handle.matches(prepared)
+    pin, prepared = meta.pin(), meta.pin(SET_ASIDE)
+    is_pinned_model = pin is None or handle.matches(pin)
+    counts_prepared = not is_pinned_model and prepared is not None and handle.matches(prepared)
     found = []
     for table in _TABLES:
         key = (table.c.tenant, table.c.id, table.c.version)
         conditions = [
             tuple_(*key) > tuple_(*(literal(value, part.type) for value, part in zip(after, key, strict=True)))
         ]
-        if is_home:
+        if is_pinned_model:
             conditions.append(table.c.vector.is_(None))
         if counts_prepared:
             conditions.append(~exists(select(1).where(*_laid_by_for(table))))
@@ -709,7 +715,7 @@ def rows_as_of(
     ids: Sequence[str] | None = None,
     seen: Scope | None = None,
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield columns of the memories at an instant, forgotten ones too, with the recall counters of then.
+    """Yield columns of the memories at an instant, forgotten ones too, with the recall counters of that time.
 
     `names` has to include `id`, `version` and `COUNTERS`; see `statements.as_of` for `ids` and `seen`.
     """

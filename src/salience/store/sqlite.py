@@ -20,7 +20,7 @@ from salience.ports import Adopt, Answered, Change, Count, Distinguish, Erase, M
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import backup, integrity, sql_store, sqlite_file
 from salience.store.index import Activations, Index, gather, out_of_scope, speakers
-from salience.store.pins import TRACES, Handle, Meta, keep, note_pruned, pinning, void
+from salience.store.pins import TRACES, Handle, Meta, invalidate, note_pruned, pinning, write_meta
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories, touches
 from salience.store.sql_store import WRITERS, Transaction, grouped, patience, rows_as_of
@@ -167,13 +167,13 @@ class SQLiteStore:
             sequence = meta.sequence + 1
             values = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
             values |= {TRACES: "due"} if erases else {}
-            keep(writer, {name: value for name, value in values.items() if meta.values.get(name) != value})
+            write_meta(writer, {name: value for name, value in values.items() if meta.values.get(name) != value})
             before = sql_store.counts(writer) if counted else (0, 0)
             transaction = Transaction(  # a file has one change sequence and one epoch for all tenants
                 writer,
                 self._handle,
                 sequence=lambda _: sequence,
-                void=lambda _: void(writer),
+                invalidate=lambda _: invalidate(writer),
                 pruned=lambda _, last: note_pruned(writer, last),
             )
             receipts: list[Receipt] = []
@@ -445,7 +445,7 @@ class SQLiteStore:
             sqlite_file.wait_at_most(self._writer, self._busy_timeout)
             sqlite_file.vacuum(self._writer)
             with self._writer.begin():
-                keep(self._writer, {TRACES: ""})
+                write_meta(self._writer, {TRACES: ""})
         self._empty_log(self._busy_timeout)
 
     def _empty_log(self, seconds: float) -> None:

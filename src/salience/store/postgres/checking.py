@@ -21,7 +21,7 @@ from salience.records import Finding, IndexState
 from salience.records.ids import short_id
 from salience.store import integrity
 from salience.store.integrity import ENDS, Found
-from salience.store.pins import PINNED, Meta, void
+from salience.store.pins import PINNED, Meta, invalidate
 from salience.store.postgres import statements
 from salience.store.postgres.connection import APP, EXCLUSIVE, SCHEMA, Runner
 from salience.store.rows import RECORD, to_memory, to_terms
@@ -65,7 +65,7 @@ def check(connection: Connection, *, repair: bool = False) -> list[Finding]:
     if repair and mends:
         for mend in mends:
             mend(connection)
-        void(connection)
+        invalidate(connection)
         left = {finding for check in _CHECKS for finding, _ in check(connection)}
     findings, counts = list[Finding](), Counter[tuple[str, bool]]()
     for finding, repairable in found:
@@ -210,7 +210,7 @@ def _read_rows(connection: Connection) -> Iterator[tuple[Table, RowMapping, dict
                 continue
             right: dict[str, Any] = {"home": memory.scope.home_key}
             if table is memories:
-                right |= {"short_id": short_id(memory.id), **statements.indexed(memory, to_terms(row["terms"]))}
+                right |= {"short_id": short_id(memory.id), **statements.search_columns(memory, to_terms(row["terms"]))}
             right = {name: value for name, value in right.items() if row[name] != value}
             if right:
                 yield table, row, right, None

@@ -296,7 +296,7 @@ def search_keys(tenant: str, kind: Kind, texts: Iterable[str]) -> list[int]:
     return [int.from_bytes(digest.digest(), "big", signed=True) for digest in digests]
 
 
-def indexed(memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
+def search_columns(memory: Memory, terms: Sequence[str]) -> dict[str, Any]:
     """Return the search columns of a memory: its search keys, its number in the postings, and its length in terms."""
     texts: dict[Kind, Iterable[str]] = {
         "term": set(terms),

@@ -35,7 +35,7 @@ from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import sql_store
 from salience.store import statements as shared
 from salience.store.index import Activations, Index, gather, speakers
-from salience.store.pins import Handle, Meta, keep, new_epoch, pinning
+from salience.store.pins import Handle, Meta, new_epoch, pinning, write_meta
 from salience.store.postgres import admin, checking, search, statements
 from salience.store.postgres.checking import INDEXES
 from salience.store.postgres.connection import (
@@ -347,7 +347,7 @@ class PostgresStore:
             new = {name: value for name, value in pins.items() if meta.values.get(name) != value}
             if new and not is_exclusive:
                 raise _NeedsExclusiveLock
-            keep(connection, new)
+            write_meta(connection, new)
             is_embedded = brings and not lacks and all(map(_is_embedded, changes))
             (self._embedded.add if is_embedded else self._embedded.discard)(first)  # in each attempt
         adopts = any(isinstance(change, Adopt) for change in changes)
@@ -378,9 +378,9 @@ class PostgresStore:
             connection,
             self._handle,
             sequence=sequences.__getitem__,
-            void=partial(void, connection),
-            pruned=lambda tenant, _: void(connection, tenant),
-            indexed=statements.indexed,
+            invalidate=partial(invalidate, connection),
+            pruned=lambda tenant, _: invalidate(connection, tenant),
+            search_columns=statements.search_columns,
             of_all=nullcontext if adopts else partial(all_tenants, connection),
             tenants=partial(list_tenants, connection),
             last_ids=last_ids,
@@ -574,7 +574,7 @@ class _NeedsExclusiveLock(Exception):  # noqa: N818 - never leaves this module
     """The write has to pin the store to a model or language."""
 
 
-def void(connection: Connection, tenant: str) -> None:
+def invalidate(connection: Connection, tenant: str) -> None:
     """Give the tenant a new epoch, which invalidates the caches of every process."""
     connection.exec_driver_sql("UPDATE tenants SET epoch = %s WHERE tenant = %s", (new_epoch(), tenant))
 
