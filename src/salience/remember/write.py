@@ -102,7 +102,7 @@ def _write(
     """Store new memories, with the changes that follow from them, in one transaction and return the receipts.
 
     A repeated text is not stored again; the memory that holds it counts an access. The judge reads the conflicts after
-    the commit, so it delays no write and is asked only once.
+    the commit, so it delays no write and runs only once.
     """
 
     def attempt() -> list[tuple[Receipt, str | None]]:

@@ -256,7 +256,7 @@ def _bound_text(grant: Grant) -> str:
 def rate_limiter(rate: str | None) -> Callable[[str], None]:
     """Return a function that takes the name of a caller and raises `LimitError` above the rate.
 
-    It uses a sliding window; rejected requests do not count. Each worker process counts separately.
+    The limiter uses a sliding window; rejected requests do not count. Each worker process counts separately.
 
     Args:
         rate: such as `600/minute`, `10/second` or `1000 per 5 minutes`; None for no limit.
