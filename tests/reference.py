@@ -677,7 +677,7 @@ class ReferenceStore:
         """Make all changes or none; return a receipt for each `Add` and `Revise`, in order.
 
         Raises:
-            ConflictError: an idempotency key or id that was used with different content; `StaleError` for a stale revision.
+            ConflictError: an idempotency key or id that stands for other content; `StaleError` for a stale revision.
             PinnedError: vectors of another model than the store is pinned to.
             StoreError: the store is closed, or the count of memories or versions is not what the changes make it.
         """

@@ -181,7 +181,7 @@ def test_durations_are_read_from_the_config_file():
 @pytest.mark.parametrize("given", ["soon", "0", "-3d", "", "1y", True])
 def test_an_invalid_duration_is_refused_with_a_remedy(given):
     with pytest.raises(
-        InputError, match=r"keep_versions is .* Give a length of time such as '30d'.*SALIENCE_KEEP_VERS"
+        InputError, match=r"keep_versions is .* Give a length of time such as '24h', '30d', '2w'.*SALIENCE_KEEP_VERS"
     ):
         settings.load(keep_versions=given)
 
