@@ -20,7 +20,7 @@ PINNED: Final = ("embedder", "dimension", "fingerprint")
 """Names in `meta` of the model of the vectors in the rows."""
 SET_ASIDE: Final = ("laid_by_embedder", "laid_by_dimension", "laid_by_fingerprint")
 """Names in `meta` of the model that `reembed` prepares vectors for."""
-TRACES: Final = "traces"
+ERASE_PENDING: Final = "traces"
 """Name that has a value while the file may hold bytes of erased memories."""
 
 

@@ -20,7 +20,7 @@ from salience.ports import Adopt, Answered, Change, Count, Distinguish, Erase, M
 from salience.records import Filter, Finding, Memory, OutOfScope, Receipt, Scope
 from salience.store import backup, integrity, sql_store, sqlite_file
 from salience.store.index import Activations, Index, gather, out_of_scope, speakers
-from salience.store.pins import TRACES, Handle, Meta, invalidate, note_pruned, pinning, write_meta
+from salience.store.pins import ERASE_PENDING, Handle, Meta, invalidate, note_pruned, pinning, write_meta
 from salience.store.rows import STORED, damaged, to_stored
 from salience.store.schema import memories, touches
 from salience.store.sql_store import WRITERS, Transaction, grouped, patience, rows_as_of
@@ -28,8 +28,8 @@ from salience.store.statements import INDEXED
 from salience.store.values import carries_vectors, check_counts, count_changed, derives_vectors, microseconds
 
 MEMORY: Final = ":memory:"
-"""Path of a store in memory, which ends with its handle."""
-PART: Final = 5_000
+"""Path of a store in memory, which is lost when it is closed."""
+CHUNK: Final = 5_000
 """Rows that are read into an index at a time."""
 _OF_TENANT: Final = memories.c.tenant == bindparam("tenant")
 _INDEXED: Final = select(*(memories.c[name] for name in INDEXED)).where(_OF_TENANT)
@@ -66,8 +66,8 @@ class _Current:
 class SQLiteStore:
     """Memories in an SQLite file, or in memory; made by `open`.
 
-    One connection writes and one reads, each behind a lock; in memory they are one. Searches of an index run outside
-    the locks.
+    One connection writes and one reads, each behind a lock; in memory both share one connection. Searches of an index
+    run outside the locks.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class SQLiteStore:
         self._reader = reader
         self._writing = threading.Lock()
         self._reading = self._writing if reader is writer else threading.Lock()
-        self._log_is_due = threading.Event()  # the write-ahead log may hold erased bytes
+        self._wal_is_due = threading.Event()  # the write-ahead log may hold erased bytes
         self._current: dict[str, _Current] = {}
         self._past: tuple[str, int, Index] | None = None  # tenant, instant and index of the last `as_of`
 
@@ -113,7 +113,7 @@ class SQLiteStore:
             moving: whether the file may be pinned to another model, which this one will replace.
 
         Raises:
-            NotAStoreError: the file is something else.
+            NotAStoreError: the file is not a Salience store.
             ReadOnlyError: the file or its folder cannot be written.
             VersionError: the file is newer than this code.
             PinnedError: the file was written with another embedder, dimension or language.
@@ -133,7 +133,7 @@ class SQLiteStore:
                 with reader.begin():
                     meta = Meta.read(reader)
                 store._refuse_other(meta, moving)
-                if meta.values.get(TRACES):
+                if meta.values.get(ERASE_PENDING):
                     store._wipe()
             except BaseException:
                 store.close()
@@ -143,12 +143,12 @@ class SQLiteStore:
     def apply(self, changes: Sequence[Change], *, counted: bool = False) -> list[Receipt]:
         """Make all changes in one transaction or none; return a receipt for each `Add` and `Revise`, in order.
 
-        When it returns, the changes are on disk. Touches alone wait for another write no longer than
-        `TOUCH_PATIENCE`: the recall that they belong to has its answer already.
+        When it returns, the changes are on disk. A batch of touches only waits at most `TOUCH_PATIENCE` for another
+        write: the recall that they belong to has its answer already.
 
         Raises:
             ConflictError: an idempotency key or id of other content; `StaleError` for a stale revision.
-            PinnedError: vectors of another model than the file is pinned to; `MovedError` if that came meanwhile.
+            PinnedError: vectors of another model than the file is pinned to; `MovedError` if it changed after opening.
             BusyError: another process kept the write lock for longer than the timeout.
             StoreError: the store is closed, the file cannot be written, or `counted` found a wrong number.
         """
@@ -166,7 +166,7 @@ class SQLiteStore:
                 self._handle.check_vectors(meta.pin())
             sequence = meta.sequence + 1
             values = {"language": self._language, **pinning(meta.pin(), own, changes), "sequence": str(sequence)}
-            values |= {TRACES: "due"} if erases else {}
+            values |= {ERASE_PENDING: "due"} if erases else {}
             write_meta(writer, {name: value for name, value in values.items() if meta.values.get(name) != value})
             before = sql_store.counts(writer) if counted else (0, 0)
             transaction = Transaction(  # a file has one change sequence and one epoch for all tenants
@@ -183,15 +183,15 @@ class SQLiteStore:
                 check_counts(before, sql_store.counts(writer), count_changed(changes, receipts))
         if erases:
             self._wipe()
-        elif self._log_is_due.is_set():
-            self._empty_log(0.0)
+        elif self._wal_is_due.is_set():
+            self._empty_wal(0.0)
         return receipts
 
     def gather(self, need: Need) -> Batch:
         """Return the candidates as columns, rows ordered by id.
 
         Raises:
-            PinnedError: vectors of another model than the file is pinned to; `MovedError` if that came meanwhile.
+            PinnedError: vectors of another model than the file is pinned to; `MovedError` if it changed after opening.
             StoreError: the store is closed, or the file cannot be read.
         """
         tenant, session_key = need.scope.tenant, need.scope.session_key
@@ -306,8 +306,8 @@ class SQLiteStore:
         """Write a consistent copy of the file to a new file, while others read and write.
 
         Raises:
-            InputError: a file is there and may not be replaced, or is no store; or none can be made; or this store is
-                in memory.
+            InputError: a file is there and may not be replaced, or is not a store; or it cannot be created; or
+                this store is in memory.
             StoreError: the store cannot be read.
         """
         if self._path == MEMORY:
@@ -318,11 +318,11 @@ class SQLiteStore:
             backup.backup(self._path, path, progress, overwrite=overwrite)
 
     def close(self) -> None:
-        """Release the file, which is then one file; further calls raise `StoreError`."""
+        """Merge the write-ahead log into the file and release it; further calls raise `StoreError`."""
         with ExitStack() as locks:
             for lock in {self._writing, self._reading}:
                 locks.enter_context(lock)
-            self._forget(*self._current)
+            self._drop_indexes(*self._current)
             self._writer.close()
             self._reader.close()
 
@@ -356,12 +356,12 @@ class SQLiteStore:
         key = (tenant, microseconds(as_of))
         if self._past is None or self._past[:2] != key:
             rows = [tuple(row[name] for name in INDEXED) for row in rows_as_of(reader, tenant, INDEXED, as_of)]
-            self._forget()
+            self._drop_indexes()
             self._past = (*key, Index.empty(current.index.dimension).refreshed(rows))
         return self._past[2], current.meta
 
     def _present(self, reader: Connection, tenant: str) -> _Current:
-        """Return the index of a tenant's live memories in a read transaction, updated if anything was written since."""
+        """Return the index of a tenant's live memories in a read transaction, updated if it is out of date."""
         before, version = self._current.get(tenant), sqlite_file.data_version(reader)
         if before is not None and before.version == version:
             pin = before.meta.pin()
@@ -369,7 +369,7 @@ class SQLiteStore:
                 return before
         meta = Meta.read(reader)
         dimension = (meta.pin() or self._handle.model).dimension
-        self._forget()  # the index of the past
+        self._drop_indexes()  # the index of the past
         try:
             if (
                 before is not None
@@ -379,13 +379,13 @@ class SQLiteStore:
             ):
                 index = before.index
                 values = {"tenant": tenant, "sequence": index.sequence}
-                for rows in reader.execute(_NEWER, values).partitions(PART):
+                for rows in reader.execute(_NEWER, values).partitions(CHUNK):
                     index = index.refreshed(rows)
                 index = index.refreshed([], meta.sequence)
                 if index.views is not before.index.views:
-                    before.index.views.clear()  # each view refers to its index
+                    before.index.views.clear()  # breaks the reference cycle: each view refers to its index
             else:
-                self._forget(tenant)
+                self._drop_indexes(tenant)
                 index = self._loaded(reader, tenant, dimension).refreshed([], meta.sequence)
         except DamagedError as error:
             if error.id is None:
@@ -400,18 +400,18 @@ class SQLiteStore:
         index = Index.empty(dimension, count + count // 4)  # room for later writes
         live = _INDEXED.where(memories.c.forgotten_at.is_(None)).order_by(memories.c.id)
         with uncollected():
-            for rows in reader.execute(live, {"tenant": tenant}).partitions(PART):
+            for rows in reader.execute(live, {"tenant": tenant}).partitions(CHUNK):
                 index = index.refreshed(rows)
         return index
 
-    def _forget(self, *tenants: str) -> None:
+    def _drop_indexes(self, *tenants: str) -> None:
         """Drop the index of the past and those of some tenants."""
         gone = [self._current.pop(tenant).index for tenant in tenants if tenant in self._current]
         if self._past is not None:
             gone.append(self._past[2])
             self._past = None
         for index in gone:
-            index.views.clear()  # each view refers to its index
+            index.views.clear()  # breaks the reference cycle: each view refers to its index
 
     def _check_open(self) -> None:
         self._check_closed()
@@ -436,26 +436,26 @@ class SQLiteStore:
     def _wipe(self) -> None:
         """Remove erased bytes from memory, from unused pages of the file, and from its log.
 
-        If the file cannot be rewritten, for want of space, the next opening tries again.
+        If the disk is too full to rewrite the file, the next opening tries again.
         """
         with self._reading:
-            self._forget(*self._current)
+            self._drop_indexes(*self._current)
         with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
             self._check_open()
             sqlite_file.wait_at_most(self._writer, self._busy_timeout)
             sqlite_file.vacuum(self._writer)
             with self._writer.begin():
-                write_meta(self._writer, {TRACES: ""})
-        self._empty_log(self._busy_timeout)
+                write_meta(self._writer, {ERASE_PENDING: ""})
+        self._empty_wal(self._busy_timeout)
 
-    def _empty_log(self, seconds: float) -> None:
-        """Empty the log beside the file; if that fails, or another process still reads it, a later write does."""
-        self._log_is_due.set()
+    def _empty_wal(self, seconds: float) -> None:
+        """Empty the write-ahead log. If that fails, or another process still reads it, a later write tries again."""
+        self._wal_is_due.set()
         with suppress(StoreError), self._writing, sqlite_file.mapped(self._path):
             self._check_open()
             sqlite_file.wait_at_most(self._writer, seconds)
             if sqlite_file.empty_log(self._writer):
-                self._log_is_due.clear()
+                self._wal_is_due.clear()
 
 
 def _name_damaged(reader: Connection, tenant: str, dimension: int) -> None:
