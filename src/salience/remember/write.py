@@ -1,4 +1,4 @@
-"""The steps of a write: clean, extract, embed, find neighbours, decide, apply."""
+"""The steps of a write: clean, extract, embed, look for neighbours, decide, apply."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _write(
     """
 
     def attempt() -> list[tuple[Receipt, str | None]]:
-        # 4 find: neighbours, idempotency keys and facts in the store
+        # 4 look: neighbours, idempotency keys and facts in the store
         near = neighbours(services, profile, prepared, now) if check_existing else [[] for _ in prepared]
         retried = retried_ids(services, prepared)
         same = repeats(services, drafts, prepared, near, retried, now)
