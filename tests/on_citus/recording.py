@@ -26,7 +26,7 @@ from salience.store.postgres import connection as connections
 
 MULTI_SHARD: Final[Mapping[str, str]] = {
     "sql_store.unembedded": "it lists what has no vector yet in the order of all tenants",
-    "sql_store._lay_by": "it drops what was laid by for a model that nobody goes on with, whosever it is",
+    "sql_store._set_aside": "it drops what was laid by for a model that nobody goes on with, whosever it is",
     "sql_store.adopt_all": "it drops what was laid by once it is in use, whosever it is",
     "store.list_tenants": "it lists the tenants, so that each is changed by statements of its own",
 }

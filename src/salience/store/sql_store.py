@@ -21,6 +21,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    or_,
     select,
     text,
     tuple_,
@@ -69,6 +70,23 @@ _RECORD_TOUCHES: Final = text(
     "FROM memories AS m WHERE m.tenant = :tenant AND m.id IN :ids AND m.forgotten_at IS NULL "
     "ON CONFLICT (tenant, id, version, seq, at) DO NOTHING"
 ).bindparams(bindparam("ids", expanding=True))
+_RAISED: Final = memories.c.importance + bindparam("more_importance", type_=Double)
+_ACCESSED: Final = bindparam("accessed", type_=BigInteger)
+_RAISE_COUNTERS: Final = (
+    update(memories)
+    .where(
+        memories.c.tenant == bindparam("of_tenant"),
+        memories.c.id.in_(bindparam("ids", expanding=True)),
+        memories.c.forgotten_at.is_(None),
+    )
+    .values(
+        access_count=memories.c.access_count + bindparam("more_accesses", type_=BigInteger),
+        importance=case((_RAISED > 1.0, 1.0), else_=_RAISED),
+        accessed_at=case(
+            (or_(_ACCESSED.is_(None), memories.c.accessed_at > _ACCESSED), memories.c.accessed_at), else_=_ACCESSED
+        ),
+    )
+)
 _ACTIVATE: Final = text(
     "INSERT INTO activations (tenant, session_key, memory_id, turn) "
     "SELECT m.tenant, :session_key, m.id, :turn FROM memories AS m "
@@ -294,9 +312,15 @@ def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -
         if change.counts:
             moment = NO_INSTANT if change.at is None else microseconds(change.at)
             recorded = {"tenant": tenant, "seq": transaction.sequence(tenant), "at": moment}
+            raised = {
+                "of_tenant": tenant,
+                "more_accesses": change.access_count,
+                "more_importance": change.importance,
+                "accessed": None if change.accessed_at is None else microseconds(change.accessed_at),
+            }
             for chunk in statements.chunks(change.ids):
                 connection.execute(_RECORD_TOUCHES, {**recorded, "ids": chunk})
-                connection.execute(_raise_counters(change).where(memories.c.tenant == tenant, memories.c.id.in_(chunk)))
+                connection.execute(_RAISE_COUNTERS, {**raised, "ids": chunk})
         session_key = change.scope.session_key
         if session_key is not None:
             of = (sessions.c.tenant == tenant, sessions.c.session_key == session_key)
@@ -306,19 +330,6 @@ def touch_all(transaction: Transaction, tenant: str, changes: Sequence[Touch]) -
             for chunk in statements.chunks(change.ids if change.activate else ()):
                 connection.execute(_ACTIVATE, {**session, "ids": chunk, "turn": turn})
     return []
-
-
-def _raise_counters(change: Touch) -> Any:
-    importance = memories.c.importance + change.importance
-    one = literal(1.0, Double)
-    values: dict[str, Any] = {
-        "access_count": memories.c.access_count + change.access_count,
-        "importance": case((importance > one, one), else_=importance),
-    }
-    if change.accessed_at is not None:
-        moment, before = literal(microseconds(change.accessed_at), BigInteger), memories.c.accessed_at
-        values["accessed_at"] = case((before > moment, before), else_=moment)
-    return update(memories).where(memories.c.forgotten_at.is_(None)).values(values)
 
 
 def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> list[Receipt]:
