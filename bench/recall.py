@@ -51,7 +51,7 @@ PROFILES: Final = {
     "cut off": (contender("salience"), None),
     "dense": (contender("cosine"), None),
 }
-"""Mode -> profile and minimum score; `cut off` is hybrid as `recall` does it by default."""
+"""Mode -> profile and minimum score; `cut off` is hybrid with the minimum score of the profile."""
 TARGETS: Final = (
     ("recall hybrid, 10,000 in view, beside one embedding", 10_000, "all", EMBEDDING, 0.6),
     ("recall hybrid, 100,000 in view, beside the int8 scan", 100_000, "all", INT8, 2.0),
@@ -372,7 +372,7 @@ one memory and a vector near its own. Vectors are given, so **no figure but "one
 
 **How it is measured.** All stores hold the same data in one process and answer the same question in turn, so that
 whatever disturbs the machine disturbs all of them. Read the figures as ratios. *hybrid*: vectors and words, the ten
-best. *dense*: vectors alone. *cut off*: hybrid as `recall` does it by default, which returns only what fits.
+best, with a minimum score of 0. *dense*: vectors alone. *cut off*: hybrid with the minimum score of the profile.
 *recall@10*: share of the ten nearest memories by all cosines. *found*: how often the memory that the question was made
 from is in the answer. *exact*: how often the engine states that no better memory was left out. *int8 scan*: products of
 all int8 vectors and the ten largest, without filters, texts, ids or durability. *one embedding*: the default model on
