@@ -94,7 +94,7 @@ def test_what_is_due_is_done_and_counted(engine, keyring):
 def test_a_pass_that_another_process_is_at_is_left_to_it(engine):
     meter = Reports(passes=2)
     keeper = UpkeepThread(engine, MemoryKeyring(), timedelta(milliseconds=1), meter)
-    with leased(engine.services, f"upkeep:{engine.services.tenant}", upkeep.HELD):
+    with leased(engine.services, f"upkeep:{engine.services.tenant}", upkeep.LEASE_TIME):
         keeper.start()
         assert meter.enough.wait(30)
         keeper.stop()
