@@ -45,6 +45,8 @@ _SLACK: Final = 1e-4
 """More than rounding changes a score whose weights sum to 1."""
 _UNPRUNED: Final = 256
 """Up to this many memories are all returned: pruning would save nothing."""
+_FILTERED: Final = 256
+"""So are up to 1/256 of the view that pass a filter: to score them takes less time than a first pass over the view."""
 _SCORED_FIRST: Final = 3
 """Memories scored exactly first, per wanted memory, to find the score from which memories are returned."""
 _MARGIN: Final = 0.95
@@ -194,7 +196,7 @@ class Search:
         if pruning.moments:
             made = view.column("created_at")
             known["moments"] = np.unique(made if current is None else made[current]) / MICROSECONDS
-        if count <= max(_UNPRUNED, _SCORED_FIRST * pruning.keep):
+        if count <= max(_UNPRUNED, _SCORED_FIRST * pruning.keep, len(view.slots) // _FILTERED):
             everything = np.arange(len(view.slots)) if current is None else np.flatnonzero(current)
             return self.batch(everything, floor=-np.inf, **known)
         others = self._other_channels(pruning)
