@@ -168,7 +168,7 @@ def test_empty_results_are_reported(run, empty):
 def test_a_piped_recall_says_that_nothing_was_found(run, empty):
     lines = run("recall", "query").stdout.splitlines()
     assert all(line.startswith("# ") for line in lines)
-    assert lines[-2].startswith("# Nothing found. With --min-score 0")
+    assert lines[-2].startswith("# Nothing found. Under a profile with a minimum score or a cut-off, --min-score 0")
     assert lines[-1].startswith("# To see memories of a project, user or agent, pass --project")
 
 
@@ -190,7 +190,10 @@ def test_a_profile_shows_its_toml(run, run_json, written):
     )
     assert 'name = "mine"' in run("profiles", "show", own).stdout
     assert "# CMM, Scoring Formula" in run("profiles", "show", "cmm").stdout
-    assert run("profiles", "check", own).stdout.startswith(f"{own}: ok. mine = 1 similarity; stages score, trim")
+    checked = run("profiles", "check", own).stdout
+    assert checked.startswith(f"{own}: ok. mine = 1 similarity; stages score, trim")
+    assert "without the stage 'expired', it returns memories past their ttl" in checked
+    assert "without" not in run("profiles", "check", "zeromemory").stdout
     assert run_json("profiles", "list")[0]["name"] == "salience"
 
 

@@ -70,4 +70,9 @@ def check(
         one_line(f"{name}: ok. {one.name} = {formula(one)}; stages {', '.join(one.stages)}")
         for name, one in zip(names, checked, strict=True)
     ]
+    lines += [
+        one_line(f"{name}: without the stage 'expired', it returns memories past their ttl")
+        for name, one in zip(names, checked, strict=True)
+        if "expired" not in one.stages
+    ]
     return Answer(checked, lines)

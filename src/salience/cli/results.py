@@ -37,7 +37,9 @@ from salience.wire.responses import to_json
 BAR: Final = 20
 """Width of the longest score bar."""
 UNSURE: Final = "No memory clearly answers this; the closest are:"
-NOTHING_FOUND: Final = "Nothing found. With --min-score 0, the nearest memories are shown, whether they fit or not."
+NOTHING_FOUND: Final = (
+    "Nothing found. Under a profile with a minimum score or a cut-off, --min-score 0 shows the nearest memories."
+)
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red", "bright_cyan", "bright_yellow")
 SCORE: Final = "score"
 """Segment of a product: the score after all factors."""
