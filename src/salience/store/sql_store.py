@@ -337,9 +337,8 @@ def derive_all(transaction: Transaction, _: str, changes: Sequence[Derive]) -> l
     meta = Meta.read(transaction.connection)  # an earlier change in this transaction may have pinned another model
     pin = meta.pin()
     vectors = [change for change in changes if change.vector is not None]
-    is_pinned_model = (
-        pin is None or not vectors or transaction.handle.matches(pin)
-    )  # only vectors need a provider to answer
+    # without vectors `matches` is not called, since it may call the embedder
+    is_pinned_model = pin is None or not vectors or transaction.handle.matches(pin)
     if not is_pinned_model:
         _set_aside(transaction, meta.pin(SET_ASIDE), vectors)
     for change in changes:

@@ -46,7 +46,7 @@ _SLACK: Final = 1e-4
 _UNPRUNED: Final = 256
 """Up to this many memories are all returned: pruning would save nothing."""
 _FILTERED: Final = 256
-"""So are up to 1/256 of the view that pass a filter: to score them takes less time than a first pass over the view."""
+"""If at most 1/256 of the view passes the filter, these are all returned: scoring them is faster than a first pass."""
 _SCORED_FIRST: Final = 3
 """Memories scored exactly first, per wanted memory, to find the score from which memories are returned."""
 _MARGIN: Final = 0.95
