@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from datetime import datetime
 from functools import lru_cache
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from salience.ports import Stored
 from salience.records import TIERS, Memory, Scope
 from salience.records.checks import Frozen, frozen
 from salience.store.schema import memories
-from salience.store.values import fitting, instant, microseconds
+from salience.store.values import EPOCH, MICROSECOND, fitting, microseconds
 
 Row = RowMapping | Mapping[str, Any]
 _COORDINATES: Final = tuple(item.name for item in fields(Scope))
@@ -34,9 +34,17 @@ RECORD: Final = (*_COORDINATES, *_PLAIN, *_INSTANTS, *_LISTS, "metadata")
 """Columns that make up a `Memory`."""
 STORED: Final = (*RECORD, "terms", "distinctions", "vector")
 """Columns that make up a `Stored`, but for its activations."""
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys((*_COORDINATES, *_PLAIN), "text"),
+    **dict.fromkeys(_INSTANTS, "instant"),
+    **dict.fromkeys(_LISTS, "list"),
+    "metadata": "object",
+    "tier": "tier",
+    **dict.fromkeys(("importance", "weight"), "share"),
+    **dict.fromkeys(("access_count", "version", "turn"), "number"),
+}
+"""Column of `RECORD` -> kind of its values."""
 _REQUIRED: Final = frozenset(column.name for column in memories.c if not column.nullable)
-EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The first and the last microsecond of the years 1 to 9999."""
 _UNREADABLE: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 """Errors of reading a value that no code has written."""
 _json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -92,19 +100,40 @@ def to_memory(row: Row) -> Memory:
         DamagedError: a value that no memory has; names the row and the column.
     """
     values: dict[str, Any] = {}
-    for name, parse in _PARSERS.items():
-        value = row[name]
-        if value is None and name not in _REQUIRED:
-            values[name] = None
-            continue
-        try:
-            values[name] = parse(value)
-        except _UNREADABLE:  # the error may quote the row
-            raise damaged(row, name) from None
+    column = "tenant"
     try:
-        return Memory(scope=_scope(*(values.pop(name) for name in _COORDINATES)), **values)
-    except _UNREADABLE:
-        raise damaged(row, "tenant") from None
+        for column, kind in _KINDS.items():
+            value = row[column]
+            if value is None and column not in _REQUIRED:
+                pass
+            elif kind == "text":
+                if not str.isascii(value):
+                    value.encode()  # fails for bytes that were not UTF-8
+            elif kind == "instant":
+                value = EPOCH + index(value) * MICROSECOND  # fails outside the years 1 to 9999
+            elif kind == "list":
+                value = () if value == "[]" else tuple(_parsed(value, list))
+            elif kind == "object":
+                value = Frozen() if value == "{}" else frozen(_parsed(value, dict))
+            elif kind == "number":
+                value = index(value)
+            elif (kind == "share" and not 0 <= value <= 1) or (kind == "tier" and value not in TIERS):
+                raise ValueError(column)
+            values[column] = value
+        column = "tenant"
+        return Memory(scope=_scope(*map(values.pop, _COORDINATES)), **values)
+    except _UNREADABLE:  # the error may quote the row
+        raise damaged(row, column) from None
+
+
+def _parsed(value: Any, kind: Any) -> Any:
+    """Return a JSON object, or a JSON list of texts."""
+    if not is_text(value):
+        raise ValueError("no text")
+    found = json.loads(value)
+    if type(found) is not kind or (kind is list and not all(isinstance(item, str) for item in found)):
+        raise ValueError("another type")
+    return found
 
 
 def to_stored(row: Row, activations: Mapping[str, int]) -> Stored:
@@ -136,65 +165,10 @@ def damaged(row: Row, column: str) -> DamagedError:
 
 def is_text(value: object) -> bool:
     """Return whether a value is text that came from UTF-8; other bytes come as lone surrogates."""
+    if not isinstance(value, str):
+        return False
     try:
-        _text(value)
-    except ValueError:
+        value.encode()
+    except UnicodeEncodeError:
         return False
     return True
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError("no text")
-    if not value.isascii():
-        value.encode()
-    return value
-
-
-def _tier(value: Any) -> str:
-    if value not in TIERS:
-        raise ValueError("no tier")
-    return str(value)
-
-
-def _share(value: Any) -> float:
-    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ValueError("no share")
-    return value
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, int):
-        raise ValueError("no whole number")
-    return value
-
-
-def _instant(value: Any) -> datetime:
-    if not EARLIEST <= _whole(value) <= LATEST:
-        raise ValueError("no instant")
-    return instant(value)
-
-
-def _list(value: Any) -> tuple[str, ...]:
-    if value == "[]":
-        return ()
-    items = json.loads(_text(value))
-    if type(items) is not list or not all(isinstance(item, str) for item in items):
-        raise ValueError("no list of texts")
-    return tuple(items)
-
-
-def _object(value: Any) -> Any:
-    return frozen({**json.loads(_text(value))})
-
-
-_PARSERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys((*_COORDINATES, *_PLAIN), _text),
-    "tier": _tier,
-    **dict.fromkeys(("importance", "weight"), _share),
-    **dict.fromkeys(("access_count", "version", "turn"), _whole),
-    **dict.fromkeys(_INSTANTS, _instant),
-    **dict.fromkeys(_LISTS, _list),
-    "metadata": _object,
-}
-"""Column of `RECORD` -> function that checks and converts its value."""

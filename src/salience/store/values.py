@@ -17,20 +17,20 @@ from salience.records.checks import Frozen, frozen
 from salience.records.ids import short_id
 from salience.text import normalise
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
 MICROSECONDS: Final = 1e6
 """Microseconds in a second."""
 
 
 def microseconds(instant: datetime) -> int:
     """Return an aware instant as whole microseconds since 1970 in UTC; nothing is rounded."""
-    return (instant - _EPOCH) // _MICROSECOND
+    return (instant - EPOCH) // MICROSECOND
 
 
 def instant(count: int) -> datetime:
     """Return the instant, in UTC, that lies `count` microseconds after 1970."""
-    return _EPOCH + count * _MICROSECOND
+    return EPOCH + count * MICROSECOND
 
 
 def means(names: Collection[str], speaker: str) -> bool:
